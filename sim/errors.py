@@ -1,0 +1,110 @@
+"""Errors in their three forms.
+
+Kafka's outcomes are values: a ``Rejection`` carries the ``ErrorCode`` and the reason. Our own bugs stop the run. The world's
+failures are exceptions, translated once at the edge::
+
+    TxnsimError                    whatever txnsim raises on purpose
+    ├── InvariantViolation         a bug of ours: an invariant of the cores does not hold
+    ├── BadInputError              what somebody gave us is wrong; the message names the place
+    │   ├── MalformedFrameError    bytes on a connection that are no Kafka request
+    │   ├── UnsupportedRequestError  an API key or version that this broker does not speak
+    │   ├── CorruptBatchError      a record batch that can't be read
+    │   ├── CorruptLogRecordError  a record of an internal topic that can't be read
+    │   └── ConfigError            a configuration or scenario file, a command-line value
+    ├── PeerError                  a request between brokers had no answer
+    │   ├── PeerDisconnectedError  the connection was lost; the request may or may not have taken effect
+    │   └── PeerTimeoutError       no answer within the request timeout
+    ├── ClientError                our own wire client could not do what it was asked
+    └── MissingExtraError          an optional dependency is not installed; the message gives the pip line
+
+``ErrorCode`` is kio's enumeration, re-exported so that the cores need not know kio.
+"""
+
+from __future__ import annotations
+
+import msgspec
+from kio.schema.errors import ErrorCode
+
+__all__ = [
+    "BadInputError",
+    "ClientError",
+    "ConfigError",
+    "CorruptBatchError",
+    "CorruptLogRecordError",
+    "ErrorCode",
+    "InvariantViolation",
+    "MalformedFrameError",
+    "MissingExtraError",
+    "PeerDisconnectedError",
+    "PeerError",
+    "PeerTimeoutError",
+    "Rejection",
+    "TxnsimError",
+    "UnsupportedRequestError",
+]
+
+
+class Rejection(msgspec.Struct, frozen=True, kw_only=True):
+    """A refusal in Kafka's terms: the error the client gets, and why, fit for a log line.
+
+    ``reason`` states what was expected, what was found and the rule (KIP or Kafka class).
+    """
+
+    error: ErrorCode
+    reason: str
+
+
+class TxnsimError(Exception):
+    """Base of everything that txnsim raises on purpose."""
+
+
+class InvariantViolation(TxnsimError):
+    """An invariant of the cores does not hold: a bug of ours. Surfaces to clients as UNKNOWN_SERVER_ERROR."""
+
+
+class BadInputError(TxnsimError):
+    """Something that was handed to us is wrong; the message names the place."""
+
+
+class MalformedFrameError(BadInputError):
+    """Bytes on a connection that are no Kafka request. The connection is closed, as a real broker does."""
+
+
+class UnsupportedRequestError(BadInputError):
+    """An API key or version that this broker does not speak. The connection is closed, as a real broker does."""
+
+
+class CorruptBatchError(BadInputError):
+    """A record batch that can't be read."""
+
+
+class CorruptLogRecordError(BadInputError):
+    """A record of an internal topic that can't be read."""
+
+
+class ConfigError(BadInputError):
+    """A configuration file, a scenario file or a command-line value; the message names file and field."""
+
+
+class PeerError(TxnsimError):
+    """A request between brokers had no answer."""
+
+
+class PeerDisconnectedError(PeerError):
+    """The connection was lost; the request may or may not have taken effect."""
+
+
+class PeerTimeoutError(PeerError):
+    """No answer within the request timeout."""
+
+
+class ClientError(TxnsimError):
+    """Our own wire client could not do what it was asked."""
+
+    def __init__(self, message: str, *, error: ErrorCode | None = None) -> None:
+        super().__init__(message)
+        self.error = error
+
+
+class MissingExtraError(TxnsimError):
+    """An optional dependency is not installed; the message gives the pip line."""

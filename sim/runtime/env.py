@@ -1,0 +1,157 @@
+"""The door to the world: what time, chance, tasks and the network look like from inside.
+
+Everything above gets these protocols handed in and never reaches past them. Two implementations: ``real`` (asyncio, sockets,
+system clock) and ``virtual_loop`` with ``virtual_net`` (a clock that jumps, links in memory).
+
+Two clocks on purpose. The *cluster clock* (``now_ms``) is wall time plus an offset that can be advanced: transaction timeouts,
+expiry, append timestamps and the late-transaction gauge read it. The *monotonic clock* never jumps: request timeouts, long polls
+and deadlines between brokers read it, so that advancing the cluster by an hour does not time out a request on its way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol
+
+from sim.types import BrokerId, Crossing, Verdict
+
+
+class TimerHandle(Protocol):
+    """An armed timer."""
+
+    def cancel(self) -> None:
+        """Disarm; harmless when it has fired."""
+
+
+class Clock(Protocol):
+    """Time, in integer milliseconds; microseconds only for the trace."""
+
+    def now_ms(self) -> int:
+        """Cluster wall time in ms since the epoch, including what was advanced."""
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds from an arbitrary start; never advanced, never set back."""
+
+    def monotonic_us(self) -> int:
+        """Microseconds since the start of the run."""
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
+        """Call back once ``now_ms() >= deadline_ms``. An advance fires these in the order of their deadlines."""
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
+        """Call back after ``delay_ms`` of monotonic time, whatever the cluster clock does."""
+
+    def advance(self, ms: int) -> None:
+        """Move the cluster clock ``ms`` forward and fire every ``call_at`` timer that is then due, earliest first."""
+
+
+class Rng(Protocol):
+    """Chance: one seed, many named streams."""
+
+    def stream(self, name: str) -> random.Random:
+        """The stream of that name, derived from seed and name; the same object at every call."""
+
+
+class Tasks(Protocol):
+    """Owner of every background task."""
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run in the background; an exception is logged as a bug and kept for ``close``."""
+
+    def drive(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        done: Callable[[Any, BaseException | None], object],
+        *,
+        name: str,
+    ) -> None:
+        """Run the first step at once, without a task; only what has to wait becomes one.
+
+        ``done(result, exception)`` is called exactly once: before ``drive`` returns where nothing had to wait.
+        """
+
+    async def close(self) -> None:
+        """Cancel and await everything that still runs."""
+
+
+class Listener(Protocol):
+    """A listening address."""
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port really bound."""
+
+    async def close(self) -> None:
+        """Stop accepting."""
+
+
+PeerHandler = Callable[[int, int, object, BrokerId], Awaitable[object]]
+"""(api key, api version, command, source broker) -> reply."""
+
+
+class Network(Protocol):
+    """Sockets for clients, links between brokers."""
+
+    interceptor: Interceptor
+
+    async def listen(
+        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+    ) -> Listener:
+        """Accept client connections; ``port`` 0 picks a free one.
+
+        Raises:
+            OSError: The address is busy or can't be bound.
+        """
+
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+    ) -> asyncio.Transport:
+        """Open a client connection."""
+
+    def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
+        """Broker ``broker_id`` is reachable for its peers from now on."""
+
+    def unregister(self, broker_id: BrokerId) -> None:
+        """Broker ``broker_id`` is gone: requests to it fail with PeerDisconnectedError."""
+
+    def request(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        api_key: int,
+        api_version: int,
+        command: object,
+        *,
+        timeout_ms: int,
+    ) -> asyncio.Future[Any]:
+        """Send a typed request to a peer; the future holds its typed reply.
+
+        Order is kept per (source, target). Crosses ``peer.request`` and ``peer.response`` (fault points).
+
+        Raises (in the future):
+            PeerDisconnectedError: The peer is not there, or the link was cut.
+            PeerTimeoutError: No reply within ``timeout_ms`` (monotonic).
+        """
+
+
+class Interceptor(Protocol):
+    """Stands at every named fault point; ``faults.injector`` is the real one, ``PassAll`` the idle one."""
+
+    @property
+    def armed(self) -> bool:
+        """False: nobody watches, a crossing need not even be described."""
+
+    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+        """None: go on at once. A verdict: obey it. An awaitable: held or delayed until it has one."""
+
+
+class PassAll:
+    """The interceptor of an undisturbed cluster."""
+
+    armed = False
+
+    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+        """Let everything pass."""
+        return None

@@ -1,0 +1,237 @@
+"""Every setting once: its name, Kafka's name, default, unit and reason.
+
+``Settings`` is a frozen struct; the ``Setting`` in each annotation is the documentation that ``docs/settings.md`` and the start-up
+banner are made from. Files become settings in ``sim.config``; nothing here parses or validates a file.
+
+Where a default differs from Apache Kafka's, ``kafka_default`` says so and ``reason`` says why; ``txnsim serve`` prints these.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, get_args, get_type_hints
+
+import msgspec
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader needs to know of one setting."""
+
+    kafka: str | None
+    """Kafka's name of it; None where it is ours alone."""
+    unit: str
+    reason: str
+    kafka_default: object = msgspec.UNSET
+    """Kafka's default where ours differs."""
+    dynamic: bool = False
+    """May be changed while the cluster runs (IncrementalAlterConfigs on the BROKER resource)."""
+
+
+def _int(kafka: str | None, unit: str, reason: str, **more: object) -> Setting:
+    return Setting(kafka=kafka, unit=unit, reason=reason, **more)  # type: ignore[arg-type]
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """The settings of a cluster. All brokers share them, as our brokers share one process."""
+
+    # Transaction coordinator
+    transaction_max_timeout_ms: Annotated[
+        int,
+        _int(
+            "transaction.max.timeout.ms",
+            "ms",
+            "upper bound of a producer's transaction timeout; sizes 'late'",
+        ),
+    ] = 900_000
+    transactional_id_expiration_ms: Annotated[
+        int,
+        _int(
+            "transactional.id.expiration.ms",
+            "ms",
+            "idle transactional ids are forgotten after this",
+        ),
+    ] = 604_800_000
+    transaction_abort_timed_out_cleanup_interval_ms: Annotated[
+        int,
+        _int(
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            "ms",
+            "how often timed-out transactions are looked for",
+        ),
+    ] = 10_000
+    transaction_remove_expired_cleanup_interval_ms: Annotated[
+        int,
+        _int(
+            "transaction.remove.expired.transaction.cleanup.interval.ms",
+            "ms",
+            "how often expired transactional ids are looked for",
+        ),
+    ] = 3_600_000
+    transaction_two_phase_commit_enable: Annotated[
+        bool,
+        _int(
+            "transaction.two.phase.commit.enable",
+            "boolean",
+            "KIP-939: Enable2Pc of InitProducerId v6",
+        ),
+    ] = False
+    transaction_state_log_num_partitions: Annotated[
+        int,
+        _int("transaction.state.log.num.partitions", "partitions", "spread of the coordinators"),
+    ] = 50
+    transaction_state_log_replication_factor: Annotated[
+        int,
+        _int(
+            "transaction.state.log.replication.factor",
+            "replicas",
+            "capped at the number of brokers, so that one broker is enough",
+        ),
+    ] = 3
+    transaction_state_log_min_isr: Annotated[
+        int, _int("transaction.state.log.min.isr", "replicas", "capped at the number of brokers")
+    ] = 2
+    transaction_state_log_segment_bytes: Annotated[
+        int,
+        _int("transaction.state.log.segment.bytes", "bytes", "segment size of __transaction_state"),
+    ] = 104_857_600
+    transaction_partition_verification_enable: Annotated[
+        bool,
+        _int(
+            "transaction.partition.verification.enable",
+            "boolean",
+            "KIP-890: ask the coordinator before a transaction opens on a partition; never skips the implicit add of v2",
+            dynamic=True,
+        ),
+    ] = True
+    add_partitions_to_txn_retry_backoff_ms: Annotated[
+        int,
+        _int(
+            "add.partitions.to.txn.retry.backoff.ms",
+            "ms",
+            "pause before the leader repeats an implicit add (KAFKA-18654)",
+        ),
+    ] = 20
+    add_partitions_to_txn_retry_backoff_max_ms: Annotated[
+        int,
+        _int("add.partitions.to.txn.retry.backoff.max.ms", "ms", "how long the leader repeats it"),
+    ] = 100
+
+    # Partition leader
+    producer_id_expiration_ms: Annotated[
+        int,
+        _int(
+            "producer.id.expiration.ms",
+            "ms",
+            "idle producers are forgotten by a partition",
+            dynamic=True,
+        ),
+    ] = 86_400_000
+    producer_id_expiration_check_interval_ms: Annotated[
+        int,
+        _int(
+            "producer.id.expiration.check.interval.ms",
+            "ms",
+            "how often idle producers are looked for",
+        ),
+    ] = 600_000
+    message_max_bytes: Annotated[
+        int, _int("message.max.bytes", "bytes", "largest record batch", dynamic=True)
+    ] = 1_048_588
+    message_timestamp_before_max_ms: Annotated[
+        int,
+        _int(
+            "log.message.timestamp.before.max.ms",
+            "ms",
+            "how far behind the broker's clock a record may be stamped",
+            dynamic=True,
+        ),
+    ] = 9_223_372_036_854_775_807
+    message_timestamp_after_max_ms: Annotated[
+        int, _int("log.message.timestamp.after.max.ms", "ms", "how far ahead of it", dynamic=True)
+    ] = 3_600_000
+    message_timestamp_type: Annotated[
+        str, _int("log.message.timestamp.type", "name", "CreateTime or LogAppendTime", dynamic=True)
+    ] = "CreateTime"
+    min_insync_replicas: Annotated[
+        int,
+        _int("min.insync.replicas", "replicas", "what acks=-1 waits for at least", dynamic=True),
+    ] = 1
+    segment_bytes: Annotated[
+        int, _int("log.segment.bytes", "bytes", "largest append; segment size", dynamic=True)
+    ] = 1_073_741_824
+    fetch_max_bytes: Annotated[int, _int("fetch.max.bytes", "bytes", "largest Fetch answer")] = (
+        57_671_680
+    )
+
+    # Topics and cluster
+    num_partitions: Annotated[
+        int, _int("num.partitions", "partitions", "of an auto-created topic")
+    ] = 1
+    default_replication_factor: Annotated[
+        int, _int("default.replication.factor", "replicas", "of an auto-created topic")
+    ] = 1
+    auto_create_topics_enable: Annotated[
+        bool,
+        _int(
+            "auto.create.topics.enable",
+            "boolean",
+            "a Metadata request for an unknown topic creates it",
+        ),
+    ] = True
+    delete_topic_enable: Annotated[
+        bool, _int("delete.topic.enable", "boolean", "DeleteTopics is obeyed")
+    ] = True
+    transaction_version: Annotated[
+        int,
+        _int(
+            None,
+            "level",
+            "finalized level of the feature transaction.version at start (KIP-890); Kafka formats new clusters at 2",
+        ),
+    ] = 2
+    cluster_id: Annotated[
+        str, _int(None, "base64 uuid", "told to clients; the same in every run")
+    ] = "dHhuc2ltLXR4bnNpbS0xMA"
+
+    # Requests
+    request_timeout_ms: Annotated[
+        int,
+        _int(
+            "request.timeout.ms",
+            "ms",
+            "requests between brokers: markers, verification, appends of markers",
+        ),
+    ] = 30_000
+    socket_request_max_bytes: Annotated[
+        int,
+        _int(
+            "socket.request.max.bytes", "bytes", "largest frame; larger ones close the connection"
+        ),
+    ] = 104_857_600
+    max_request_partition_size_limit: Annotated[
+        int,
+        _int(
+            "max.request.partition.size.limit", "partitions", "page size of DescribeTopicPartitions"
+        ),
+    ] = 2_000
+
+    # Ours alone
+    connection_queue_bytes: Annotated[
+        int,
+        _int(
+            None,
+            "bytes",
+            "unread requests buffered per connection before its socket is no longer read (backpressure)",
+        ),
+    ] = 1_048_576
+    trace_ring_events: Annotated[
+        int, _int(None, "events", "how many trace events are kept while the trace is on")
+    ] = 100_000
+
+
+DEFAULTS: Final = Settings()
+
+
+def documentation() -> dict[str, Setting]:
+    """The ``Setting`` of each field of ``Settings``, in order of declaration."""
+    hints = get_type_hints(Settings, include_extras=True)
+    return {name: get_args(hint)[1] for name, hint in hints.items()}

@@ -1,0 +1,192 @@
+"""The vocabulary: frozen values that every layer may speak, without behaviour.
+
+Ids and offsets are ``NewType``s so that mypy tells them apart. Values are frozen ``msgspec`` structs: hashable, comparable and
+an order of magnitude cheaper to make than frozen dataclasses. Errors appear here as Kafka's numbers (``int``); the names live in
+``sim.errors``.
+
+This module imports nothing of ``sim``.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, Generic, NewType, TypeVar
+
+import msgspec
+
+BrokerId = NewType("BrokerId", int)
+ProducerId = NewType("ProducerId", int)
+ProducerEpoch = NewType("ProducerEpoch", int)
+CoordinatorEpoch = NewType("CoordinatorEpoch", int)
+LeaderEpoch = NewType("LeaderEpoch", int)
+Offset = NewType("Offset", int)
+TransactionalId = NewType("TransactionalId", str)
+
+NO_PRODUCER_ID: Final = ProducerId(-1)
+NO_PRODUCER_EPOCH: Final = ProducerEpoch(-1)
+PRODUCER_EPOCH_MAX: Final = ProducerEpoch(32767)
+"""Highest value of an int16; an epoch at or above 32766 is called exhausted (TransactionMetadata.isEpochExhausted)."""
+
+TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
+CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
+INTERNAL_TOPICS: Final = frozenset(
+    {TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC, "__share_group_state"}
+)
+
+
+class TransactionVersion(IntEnum):
+    """Level of the feature ``transaction.version`` (KIP-890; Kafka's TransactionVersion)."""
+
+    TV_0 = 0
+    TV_1 = 1
+    TV_2 = 2
+
+
+class IsolationLevel(IntEnum):
+    """What a reader may see: up to the high watermark, or up to the last stable offset."""
+
+    READ_UNCOMMITTED = 0
+    READ_COMMITTED = 1
+
+
+class TopicPartition(msgspec.Struct, frozen=True, order=True):
+    """One partition of a topic. Positional on purpose: ``TopicPartition("orders", 0)`` can't be swapped."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class ProducerIdAndEpoch(msgspec.Struct, frozen=True, kw_only=True):
+    """A producer's identity as the broker hands it out."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+
+
+RecordT = TypeVar("RecordT")
+ReplyT = TypeVar("ReplyT")
+EffectT = TypeVar("EffectT")
+
+
+class Decision(msgspec.Struct, Generic[RecordT, ReplyT, EffectT], frozen=True, kw_only=True):
+    """What a core wants done: records to append first, then the reply to release, then effects to follow up.
+
+    ``records`` are typed transitions; the service encodes them with its ``log_format``.
+    """
+
+    records: tuple[RecordT, ...] = ()
+    reply: ReplyT
+    effects: tuple[EffectT, ...] = ()
+
+
+# Inter-broker commands. They travel through ``cluster.peers`` with their API key and version;
+# ``api.peer_codec`` turns them into Kafka's bytes where a link is real.
+
+
+class TxnPartitions(msgspec.Struct, frozen=True, kw_only=True):
+    """One transaction of an AddPartitionsToTxn v4+ request between brokers (KIP-890)."""
+
+    transactional_id: TransactionalId
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    verify_only: bool
+    partitions: tuple[TopicPartition, ...]
+
+
+class AddPartitionsToTxnCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """AddPartitionsToTxn v4+ from a partition leader to the coordinator: verify, or add implicitly."""
+
+    transactions: tuple[TxnPartitions, ...]
+
+
+class AddPartitionsToTxnReply(msgspec.Struct, frozen=True, kw_only=True):
+    """``error`` is the top-level code; ``results`` hold (transactional id, ((partition, error), ...)) in request order."""
+
+    error: int = 0
+    results: tuple[tuple[TransactionalId, tuple[tuple[TopicPartition, int], ...]], ...] = ()
+
+
+class TxnMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """One marker of a WriteTxnMarkers request: end the transaction of this producer on these partitions."""
+
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    committed: bool
+    coordinator_epoch: CoordinatorEpoch
+    transaction_version: int
+    """0 unless WriteTxnMarkers v2 carried one (KIP-1228)."""
+    partitions: tuple[TopicPartition, ...]
+
+
+class WriteTxnMarkersCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """WriteTxnMarkers from a coordinator (or an admin) to a partition leader."""
+
+    markers: tuple[TxnMarker, ...]
+
+
+class WriteTxnMarkersReply(msgspec.Struct, frozen=True, kw_only=True):
+    """``results`` hold (producer id, ((partition, error), ...)); markers of one producer id are merged."""
+
+    results: tuple[tuple[ProducerId, tuple[tuple[TopicPartition, int], ...]], ...] = ()
+
+
+class AllocateProducerIdsCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """AllocateProducerIds from a broker to the controller."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+
+
+class AllocateProducerIdsReply(msgspec.Struct, frozen=True, kw_only=True):
+    """A block of producer ids: ``first`` … ``first + length - 1``."""
+
+    error: int = 0
+    first: int = -1
+    length: int = 0
+
+
+# What an interceptor is shown (see ``runtime.env.Interceptor``).
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """Whom a request is about, as far as a fault plan may want to match it."""
+
+    transactional_id: str | None = None
+    producer_id: int | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+    committed: bool | None = None
+    """Result carried by EndTxn or by the markers, where there is one."""
+
+
+class Crossing(msgspec.Struct, frozen=True, kw_only=True):
+    """A request or response passing a named fault point (``faults.points.FaultPoint`` values are such names)."""
+
+    point: str
+    source: str
+    """``client/<client id>`` or ``broker/<id>``."""
+    target: str
+    """``broker/<id>``; on a response point source and target stay those of the request."""
+    api_key: int
+    api_version: int
+    correlation_id: int
+    subject: Subject
+
+
+class SubmitOutcome(IntEnum):
+    """How an interceptor lets a crossing go on."""
+
+    PASS = 0
+    DROP = 1
+    """Request: never handled. Response: handled, the answer is lost."""
+    ERROR = 2
+    """Answered with ``error`` instead of being handled (request) or instead of the true answer (response)."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """An interceptor's word on one crossing."""
+
+    outcome: SubmitOutcome
+    error: int = 0
