@@ -1,0 +1,295 @@
+"""Kafka messages and their bytes: request headers, request and response bodies, whole frames.
+
+Schemas come from kio, one class per (API key, version), loaded on first use. The encodings are Kafka's, including its two
+exceptions: the client id of a header is always in the old string form, and an ApiVersions response always has header v0
+(``ApiMessageType.responseHeaderVersion``). Bytes after the end of a body are tolerated, as a broker does.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+from kio.serial import entity_reader, entity_writer
+from kio.serial.errors import DecodeError
+
+from sim.errors import MalformedFrameError, UnsupportedRequestError
+from sim.wire.apis import API_VERSIONS, APIS, api_name, is_flexible
+
+__all__ = [
+    "RequestHeader",
+    "api_name",
+    "build",
+    "decode_request",
+    "encode_body",
+    "encode_request",
+    "frame_response",
+    "is_flexible",
+    "read_request_header",
+    "read_response",
+    "request_class",
+    "request_schema",
+    "response_class",
+    "response_head",
+    "response_schema",
+]
+
+_HEADER: Final = Struct(">hhih")
+_RESPONSE_V0: Final = Struct(">ii")
+_RESPONSE_V1: Final = Struct(">iix")
+_REQUEST: Final = Struct(">ihhih")
+_CORRELATION: Final = Struct(">i")
+
+
+class RequestHeader(msgspec.Struct, frozen=True):
+    """A request's header; the body starts at ``body_offset`` of the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+# Headers
+
+
+def read_request_header(frame: bytes) -> RequestHeader:
+    """Read header v1, or v2 where the request is flexible.
+
+    The versions of ApiVersions that we do not know are read like its newest one. Unknown API keys are read as v1: whether
+    somebody handles them is for the caller to say.
+
+    Raises:
+        MalformedFrameError: The frame is too short, or its tagged fields are broken.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame)
+    except StructError:
+        raise MalformedFrameError(
+            f"request header: {len(frame)} bytes are fewer than the smallest header of 10"
+        ) from None
+    position = 10
+    client_id: str | None = None
+    if length >= 0:
+        position += length
+        if position > len(frame):
+            raise MalformedFrameError(
+                f"request header of {api_name(api_key)} v{api_version}: client id of {length} bytes at"
+                f" byte 10 ends after the frame of {len(frame)} bytes"
+            )
+        client_id = frame[10:position].decode("utf-8", "replace")
+    if is_flexible(api_key, api_version):
+        if position < len(frame) and frame[position] == 0:
+            position += 1
+        else:
+            position = _skip_tags(frame, position)
+    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+
+
+def _skip_tags(frame: bytes, position: int) -> int:
+    """Step over tagged fields that we do not know (KIP-482)."""
+    count, position = _read_uvarint(frame, position)
+    for _ in range(count):
+        _, position = _read_uvarint(frame, position)
+        size, position = _read_uvarint(frame, position)
+        position += size
+        if position > len(frame):
+            raise MalformedFrameError(
+                f"header: a tagged field of {size} bytes ends after the frame of {len(frame)} bytes"
+            )
+    return position
+
+
+def _read_uvarint(frame: bytes, position: int) -> tuple[int, int]:
+    value = 0
+    for shift in range(0, 35, 7):
+        if position >= len(frame):
+            raise MalformedFrameError(f"header: unsigned varint at byte {position} is cut off")
+        byte = frame[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+    raise MalformedFrameError(f"header: unsigned varint before byte {position} is too long")
+
+
+# Schemas
+
+_request_classes: dict[tuple[int, int], Any] = {}
+_response_classes: dict[tuple[int, int], Any] = {}
+
+
+def request_schema(api_key: int, api_version: int) -> ModuleType:
+    """The module with the classes of that request: the message itself and its parts.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    return _load(api_key, api_version)
+
+
+def response_schema(api_key: int, api_version: int) -> ModuleType:
+    """The module with the classes of that response: the message itself and its parts.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    return _load(api_key, api_version, "response")
+
+
+def request_class(api_key: int, api_version: int) -> Any:
+    """The class of that request.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    found = _request_classes.get((api_key, api_version))
+    if found is None:
+        found = getattr(_load(api_key, api_version), api_name(api_key) + "Request")
+        _request_classes[api_key, api_version] = found
+    return found
+
+
+def response_class(api_key: int, api_version: int) -> Any:
+    """The class of that response.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    found = _response_classes.get((api_key, api_version))
+    if found is None:
+        found = getattr(_load(api_key, api_version, "response"), api_name(api_key) + "Response")
+        _response_classes[api_key, api_version] = found
+    return found
+
+
+def _load(api_key: int, api_version: int, part: str = "request") -> ModuleType:
+    if api_key not in APIS:
+        raise UnsupportedRequestError(f"API key {api_key} is unknown")
+    name = api_name(api_key)
+    package = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
+    try:
+        return importlib.import_module(f"kio.schema.{package}.v{api_version}.{part}")
+    except ModuleNotFoundError:
+        raise UnsupportedRequestError(f"{name} has no version {api_version}") from None
+
+
+# Bodies
+
+
+def decode_request(header: RequestHeader, frame: bytes) -> Any:
+    """Decode a request's body.
+
+    An ApiVersions request of a version nobody knows is answered without a look at its body: it decodes as version 0.
+
+    Raises:
+        MalformedFrameError: The body is not what its API and version say.
+        UnsupportedRequestError: No such API key or version.
+    """
+    try:
+        cls = request_class(header.api_key, header.api_version)
+    except UnsupportedRequestError:
+        if header.api_key != API_VERSIONS:
+            raise
+        return request_class(API_VERSIONS, 0)()
+    try:
+        message, _ = entity_reader(cls)(frame, header.body_offset)
+    except (DecodeError, ValueError, OverflowError) as error:
+        raise MalformedFrameError(
+            f"{api_name(header.api_key)} v{header.api_version}: body at byte {header.body_offset} of"
+            f" {len(frame)}: {error}"
+        ) from error
+    return message
+
+
+_known_fields: dict[type, frozenset[str]] = {}
+
+
+def build(cls: Any, **values: object) -> Any:
+    """Make a message, leaving out the values that this version has no field for.
+
+    Raises:
+        TypeError: A field without default is missing, or a name is unknown in every version.
+    """
+    fields = _known_fields.get(cls)
+    if fields is None:
+        fields = _known_fields[cls] = frozenset(cls.__dataclass_fields__)
+    if not fields.issuperset(values):
+        values = {name: value for name, value in values.items() if name in fields}
+    return cls(**values)
+
+
+def encode_body(message: Any) -> bytes:
+    """The bytes of a request or response body."""
+    writer: Callable[[Any, Any], None] = entity_writer(type(message))
+    buffer = io.BytesIO()
+    writer(buffer, message)
+    return buffer.getvalue()
+
+
+# Whole frames
+
+
+def response_head(api_key: int, api_version: int, correlation_id: int, body_size: int) -> bytes:
+    """Size field and header of a response: what goes out before a body of ``body_size`` bytes.
+
+    For large bodies: head and body can be handed to ``writelines`` without joining them.
+    """
+    if api_key != API_VERSIONS and is_flexible(api_key, api_version):
+        return _RESPONSE_V1.pack(body_size + 5, correlation_id)
+    return _RESPONSE_V0.pack(body_size + 4, correlation_id)
+
+
+def frame_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
+    """A whole response: size field, header, body."""
+    return response_head(api_key, api_version, correlation_id, len(body)) + body
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Any
+) -> bytes:
+    """A whole request: size field, header, body."""
+    body = encode_body(message)
+    name = b"" if client_id is None else client_id.encode()
+    tags = b"\0" if is_flexible(api_key, api_version) else b""
+    head = _REQUEST.pack(
+        10 + len(name) + len(tags) + len(body),
+        api_key,
+        api_version,
+        correlation_id,
+        -1 if client_id is None else len(name),
+    )
+    return head + name + tags + body
+
+
+def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, Any]:
+    """Decode the response to a request of that API and version.
+
+    Returns:
+        Correlation id and message.
+
+    Raises:
+        MalformedFrameError: The frame is not what its API and version say.
+        UnsupportedRequestError: No such API key or version.
+    """
+    if len(frame) < 4:
+        raise MalformedFrameError(f"response of {len(frame)} bytes has no correlation id")
+    position = 4
+    if api_key != API_VERSIONS and is_flexible(api_key, api_version):
+        position = _skip_tags(frame, position)
+    try:
+        message, _ = entity_reader(response_class(api_key, api_version))(frame, position)
+    except (DecodeError, ValueError, OverflowError) as error:
+        raise MalformedFrameError(
+            f"{api_name(api_key)} v{api_version} response: body at byte {position} of {len(frame)}:"
+            f" {error}"
+        ) from error
+    correlation_id: int = _CORRELATION.unpack_from(frame)[0]
+    return correlation_id, message
