@@ -1,0 +1,58 @@
+# One word per task. Everything happens in .venv, which is made on first use and brought up to date when pyproject.toml changes.
+#
+#   make run ARGS='--brokers 1 --port 0'     make test ARGS='--only types'     make run PYTHON=python3.12
+
+.POSIX:
+.SUFFIXES:
+
+PYTHON = python3
+VENV = .venv
+PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
+ARGS =
+
+.PHONY: help run demo test check bench
+
+help:
+	@echo 'make run     start a cluster of three brokers on ports 9092.. and its HTTP control port'
+	@echo 'make demo    watch a transaction hang, be found and be repaired'
+	@echo 'make test    the whole check: format, lint, types, layers, all tests, real Python clients'
+	@echo 'make check   the same without slow tests and clients'
+	@echo 'make bench   measure against a real Apache Kafka (needs Java 17 and Maven)'
+	@echo
+	@echo "Pass options with ARGS, an interpreter with PYTHON: make run ARGS='--port 0' PYTHON=python3.12"
+
+run: $(VENV)/installed-run
+	@exec $(VENV)/bin/txnsim serve --http $(ARGS)
+
+demo: $(VENV)/installed-run
+	@exec $(VENV)/bin/txnsim scenario run late-produce-after-abort $(ARGS)
+
+test: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.check $(ARGS)
+
+check: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.check --quick $(ARGS)
+
+bench: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m benchmarks.run $(ARGS)
+
+# Stamps: a target is as new as its last successful installation.
+
+$(VENV)/made:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo "txnsim needs Python 3.11 or newer; '$(PYTHON)' is $$($(PYTHON) --version 2>&1)." >&2; \
+	  echo "Name another one: make PYTHON=python3.12 ..." >&2; exit 1; }
+	@echo 'Making $(VENV) ...'
+	@$(PYTHON) -m venv $(VENV)
+	@$(PIP) install --upgrade 'pip>=25.1'
+	@touch $@
+
+$(VENV)/installed-run: $(VENV)/made pyproject.toml
+	@echo 'Installing txnsim ...'
+	@$(PIP) install --editable '.[http,demo]'
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/made pyproject.toml
+	@echo 'Installing txnsim and what its tests need ...'
+	@$(PIP) install --editable '.[http,demo]' --group dev --group clients
+	@touch $@ $(VENV)/installed-run
