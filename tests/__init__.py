@@ -1,0 +1,1 @@
+"""Tests of txnsim; the map is in README.md."""

@@ -1,0 +1,444 @@
+"""A real Apache Kafka on this machine, from Maven's jars, without Docker.
+
+The judge of every check that also runs against the simulator: what was only tried on ourselves may be wrong on both sides.
+Node 1 is KRaft controller and broker, further nodes are brokers. Storage is fresh in every run and formatted at the wanted level
+of ``transaction.version`` (KIP-890). The jars are copied once into the ignored ``.cache/`` of the repository.
+
+Only the standard library, so that it runs before any environment is built. As a command::
+
+    python -m tests.support.apache_kafka start --transaction-version 2 --property k=v   # until stdin closes, SIGINT or SIGTERM
+    python -m tests.support.apache_kafka tool org.apache.kafka.tools.TransactionsCommand --bootstrap-server … list
+    python -m tests.support.apache_kafka libs                                           # the class path
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple
+
+KAFKA_VERSION: Final = "4.3.1"
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+CACHE: Final = REPOSITORY / ".cache"
+POM: Final = Path(__file__).with_name("java") / "pom.xml"
+
+_CLUSTER_ID: Final = "dHhuc2ltLXJlYWwta2Fma2E"
+_START_ATTEMPTS: Final = 3
+"""A free port may be taken by somebody else before the broker binds it; then other ports are tried."""
+_START_TIMEOUT_S: Final = 90.0
+_STOP_TIMEOUT_S: Final = 20.0
+_POLL_S: Final = 0.05
+_LOG_TAIL_LINES: Final = 40
+
+
+class ApacheKafkaError(Exception):
+    """The real Kafka could not be had, started or asked; the message carries the end of its log."""
+
+
+class ToolResult(NamedTuple):
+    """What one of Kafka's command-line tools answered."""
+
+    code: int
+    stdout: str
+    stderr: str
+
+
+def kafka_libs() -> Path:
+    """Directory with Kafka's jars, copied by Maven on first use.
+
+    Safe against concurrent runs: one process copies while the others wait for its lock.
+
+    Raises:
+        ApacheKafkaError: Maven is missing or failed.
+    """
+    # The pom is part of the name, so that a changed dependency is never served from an old copy.
+    digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
+    libs = CACHE / "kafka" / f"{KAFKA_VERSION}-{digest}" / "libs"
+    with locked(CACHE / "kafka" / "libs.lock"):
+        if not libs.is_dir():
+            _copy_jars(libs)
+    return libs
+
+
+def _copy_jars(libs: Path) -> None:
+    maven = shutil.which("mvn")
+    if maven is None:
+        raise ApacheKafkaError("mvn not found: Apache Kafka's jars are fetched with Maven")
+    fresh = libs.with_name("libs.partial")
+    shutil.rmtree(fresh, ignore_errors=True)
+    command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
+    done = subprocess.run(
+        [*command, f"-DoutputDirectory={fresh}"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ApacheKafkaError(f"Maven could not copy Kafka's jars:\n{done.stdout}{done.stderr}")
+    fresh.rename(libs)  # in one move: a half-filled directory is never taken for a whole one
+
+
+@contextlib.contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes while the block runs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def java_command(libs: Path, *, options: Sequence[str] = ()) -> list[str]:
+    """The start of a ``java`` command line with Kafka's jars.
+
+    Raises:
+        ApacheKafkaError: There is no Java.
+    """
+    java = shutil.which("java")
+    if java is None:
+        raise ApacheKafkaError("java not found: Apache Kafka needs Java 17")
+    return [java, *options, "-cp", f"{libs}/*"]
+
+
+def run_kafka_tool(main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
+    """Run one of Kafka's command-line tools against any address; its logging is off.
+
+    Raises:
+        ApacheKafkaError: The tool did not end within ``timeout_s``.
+    """
+    options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    command = [*java_command(kafka_libs(), options=options), main_class, *args]
+    try:
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=timeout_s,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as expired:
+        raise ApacheKafkaError(f"{main_class} {' '.join(args)}: no end in {timeout_s} s") from expired
+    return ToolResult(done.returncode, done.stdout, done.stderr)
+
+
+class _Node(NamedTuple):
+    node_id: int
+    port: int
+    directory: Path
+    process: subprocess.Popen[bytes]
+
+
+class ApacheKafka:
+    """A cluster of one or more real brokers, as a context manager.
+
+    Args:
+        transaction_version: Finalized level of ``transaction.version``.
+        brokers: How many; the first one is the controller, too.
+        properties: Entries of ``server.properties`` that are added to ours or replace them.
+        directory: Where storage and logs go; a temporary directory that ``stop`` removes, unless given.
+        jvm_options: Of each broker.
+    """
+
+    def __init__(
+        self,
+        *,
+        transaction_version: int = 2,
+        brokers: int = 1,
+        properties: Mapping[str, str] | None = None,
+        directory: Path | None = None,
+        jvm_options: Sequence[str] = ("-Xmx1g",),
+    ) -> None:
+        self.transaction_version = transaction_version
+        self.libs = kafka_libs()
+        self._brokers = brokers
+        self._properties = dict(properties or {})
+        self._jvm_options = tuple(jvm_options)
+        self._given_directory = directory
+        self._nodes: list[_Node] = []
+
+    # Life
+
+    def __enter__(self) -> ApacheKafka:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Format, start, and wait until every broker lists every broker.
+
+        Raises:
+            ApacheKafkaError: A broker exited or was not ready in time; the message has the end of its log.
+        """
+        self.directory = self._given_directory or Path(tempfile.mkdtemp(prefix="txnsim-kafka-"))
+        for attempt in range(1, _START_ATTEMPTS + 1):
+            try:
+                self._start_once(self.directory / f"attempt-{attempt}")
+                return
+            except ApacheKafkaError as failure:
+                self._stop_processes()
+                lost_port = "Address already in use" in str(failure)
+                if not lost_port or attempt == _START_ATTEMPTS:
+                    self.stop()
+                    raise
+            except BaseException:
+                self.stop()
+                raise
+
+    def stop(self) -> None:
+        """Stop the brokers by their process ids and remove the temporary directory."""
+        self._stop_processes()
+        if self._given_directory is None:
+            shutil.rmtree(self.directory, ignore_errors=True)
+
+    # Queries
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of all brokers, as clients want them."""
+        return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """Process ids of the brokers, in order of their node ids."""
+        return tuple(node.process.pid for node in self._nodes)
+
+    def log_tail(self) -> str:
+        """The last lines that each broker wrote."""
+        return "\n".join(_tail(node.directory / "broker.log") for node in self._nodes)
+
+    # Commands
+
+    def run_tool(self, main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
+        """Run a tool of Kafka with ``--bootstrap-server`` of this cluster in front of ``args``."""
+        return run_kafka_tool(
+            main_class, "--bootstrap-server", self.bootstrap, *args, timeout_s=timeout_s
+        )
+
+    def set_broker_config(self, name: str, value: str) -> None:
+        """Change a dynamic configuration of all brokers (the default BROKER resource).
+
+        Raises:
+            ApacheKafkaError: Kafka refused.
+        """
+        entity = ("--entity-type", "brokers", "--entity-default")
+        self._tool_or_raise(
+            "kafka.admin.ConfigCommand", *entity, "--alter", "--add-config", f"{name}={value}"
+        )
+
+    def set_transaction_version(self, level: int) -> None:
+        """Change the finalized level of ``transaction.version`` (UpdateFeatures).
+
+        Raises:
+            ApacheKafkaError: Kafka refused.
+        """
+        verb = "upgrade" if level > self.transaction_version else "downgrade"
+        feature = f"transaction.version={level}"
+        self._tool_or_raise("org.apache.kafka.tools.FeatureCommand", verb, "--feature", feature)
+        self.transaction_version = level
+
+    def _tool_or_raise(self, main_class: str, *args: str) -> None:
+        result = self.run_tool(main_class, *args)
+        if result.code != 0:
+            raise ApacheKafkaError(f"{main_class} {args}: {result.stdout}{result.stderr}")
+
+    # Processes
+
+    def _start_once(self, directory: Path) -> None:
+        *ports, controller_port = free_ports(self._brokers + 1)
+        self._nodes = []
+        for node_id, port in enumerate(ports, start=1):
+            home = directory / f"node-{node_id}"
+            home.mkdir(parents=True)
+            config = home / "server.properties"
+            config.write_text(_as_text(self._server_properties(node_id, port, controller_port, home)))
+            self._format(config)
+            self._nodes.append(_Node(node_id, port, home, self._spawn(config, home)))
+        deadline_s = time.monotonic() + _START_TIMEOUT_S
+        for node in self._nodes:
+            self._await_ready(node, deadline_s)
+
+    def _server_properties(
+        self, node_id: int, port: int, controller_port: int, home: Path
+    ) -> dict[str, str]:
+        first = node_id == 1
+        listeners = f"PLAINTEXT://127.0.0.1:{port}"
+        replicas = str(min(3, self._brokers))
+        in_sync = str(min(2, self._brokers))
+        return {
+            "process.roles": "broker,controller" if first else "broker",
+            "node.id": str(node_id),
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": listeners + (f",CONTROLLER://127.0.0.1:{controller_port}" if first else ""),
+            "log.dirs": str(home / "data"),
+            "offsets.topic.num.partitions": "4",
+            "offsets.topic.replication.factor": replicas,
+            "transaction.state.log.num.partitions": "4",
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": in_sync,
+            "share.coordinator.state.topic.replication.factor": replicas,
+            "share.coordinator.state.topic.min.isr": in_sync,
+            "group.initial.rebalance.delay.ms": "0",
+            "controlled.shutdown.enable": "false",
+            **self._properties,
+        }
+
+    def _format(self, config: Path) -> None:
+        feature = f"transaction.version={self.transaction_version}"
+        done = run_kafka_tool(
+            "kafka.tools.StorageTool",
+            *("format", "-t", _CLUSTER_ID, "-c", str(config), "--feature", feature),
+        )
+        if done.code != 0:
+            raise ApacheKafkaError(f"formatting failed:\n{done.stdout}{done.stderr}")
+
+    def _spawn(self, config: Path, home: Path) -> subprocess.Popen[bytes]:
+        options = [*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        command = [*java_command(self.libs, options=options), "kafka.Kafka", str(config)]
+        with (home / "broker.log").open("wb") as log:
+            return subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+
+    def _await_ready(self, node: _Node, deadline_s: float) -> None:
+        while _brokers_listed(node.port) < self._brokers:
+            try:
+                code = node.process.wait(timeout=_POLL_S)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() < deadline_s:
+                    continue
+                problem = f"not ready in {_START_TIMEOUT_S:.0f} s"
+            else:
+                problem = f"exited with {code}"
+            raise ApacheKafkaError(f"broker {node.node_id} {problem}:\n{self.log_tail()}")
+
+    def _stop_processes(self) -> None:
+        for node in self._nodes:
+            node.process.terminate()
+        for node in self._nodes:
+            try:
+                node.process.wait(timeout=_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                node.process.kill()
+                node.process.wait()
+        self._nodes = []
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on right now, all different."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def _brokers_listed(port: int) -> int:
+    """How many live brokers the broker at ``port`` lists; 0 while it does not answer.
+
+    Metadata v1 for no topics, written by hand: a client library would retry and wait where we want to see.
+    """
+    request = struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 0)
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5) as connection:
+            connection.sendall(struct.pack(">i", len(request)) + request)
+            answer = connection.makefile("rb").read(12)
+    except OSError:
+        return 0
+    return int(struct.unpack(">iii", answer)[2]) if len(answer) == 12 else 0
+
+
+def _as_text(properties: Mapping[str, str]) -> str:
+    return "".join(f"{name}={value}\n" for name, value in properties.items())
+
+
+def _tail(log: Path) -> str:
+    if not log.exists():
+        return f"{log}: nothing written"
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+
+
+# The command
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Start a cluster, run a tool, or tell the class path."""
+    parser = argparse.ArgumentParser(prog="python -m tests.support.apache_kafka")
+    commands = parser.add_subparsers(dest="command", required=True)
+    start = commands.add_parser("start", help="run brokers until stdin closes, SIGINT or SIGTERM")
+    start.add_argument("--transaction-version", type=int, choices=(0, 1, 2), default=2)
+    start.add_argument("--brokers", type=int, default=1)
+    start.add_argument("--property", action="append", default=[], metavar="NAME=VALUE")
+    start.add_argument("--json", action="store_true", help="print bootstrap, pids and directory")
+    tool = commands.add_parser("tool", help="run one of Kafka's command-line tools")
+    tool.add_argument("main_class")
+    tool.add_argument("args", nargs=argparse.REMAINDER)
+    commands.add_parser("libs", help="print the class path")
+    options = parser.parse_args(argv)
+    try:
+        match options.command:
+            case "start":
+                return _run_until_told(options)
+            case "tool":
+                result = run_kafka_tool(options.main_class, *options.args)
+                sys.stdout.write(result.stdout)
+                sys.stderr.write(result.stderr)
+                return result.code
+            case _:
+                sys.stdout.write(f"{kafka_libs()}/*\n")
+                return 0
+    except ApacheKafkaError as failure:
+        sys.stderr.write(f"{failure}\n")
+        return 1
+
+
+def _run_until_told(options: argparse.Namespace) -> int:
+    # SIGTERM becomes an exception like SIGINT, so that `with` stops the brokers either way.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    properties = dict(entry.split("=", 1) for entry in options.property)
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        ApacheKafka(
+            transaction_version=options.transaction_version,
+            brokers=options.brokers,
+            properties=properties,
+        ) as kafka,
+    ):
+        facts = {
+            "bootstrap": kafka.bootstrap,
+            "pids": kafka.pids,
+            "directory": str(kafka.directory),
+        }
+        sys.stdout.write((json.dumps(facts) if options.json else kafka.bootstrap) + "\n")
+        sys.stdout.flush()
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
