@@ -12,6 +12,7 @@ failures are exceptions, translated once at the edge::
     │   ├── CorruptLogRecordError  a record of an internal topic that can't be read
     │   └── ConfigError            a configuration or scenario file, a command-line value
     ├── PeerError                  a request between brokers had no answer
+    │   ├── PeerAnsweredError      only an error code came back: the caller treats it as the reply's top-level error
     │   ├── PeerDisconnectedError  the connection was lost; the request may or may not have taken effect
     │   └── PeerTimeoutError       no answer within the request timeout
     ├── ClientError                our own wire client could not do what it was asked
@@ -35,6 +36,7 @@ __all__ = [
     "InvariantViolation",
     "MalformedFrameError",
     "MissingExtraError",
+    "PeerAnsweredError",
     "PeerDisconnectedError",
     "PeerError",
     "PeerTimeoutError",
@@ -88,6 +90,14 @@ class ConfigError(BadInputError):
 
 class PeerError(TxnsimError):
     """A request between brokers had no answer."""
+
+
+class PeerAnsweredError(PeerError):
+    """Only an error code came back; the caller treats it as the top-level error of the reply."""
+
+    def __init__(self, message: str, *, error: int) -> None:
+        super().__init__(message)
+        self.error = error
 
 
 class PeerDisconnectedError(PeerError):

@@ -159,6 +159,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...] = ()
     committed: bool | None = None
     """Result carried by EndTxn or by the markers, where there is one."""
+    others: tuple[Subject, ...] = ()
+    """Further subjects of a batched request (several transactions, several markers); a plan matches any of them."""
 
 
 class Crossing(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,6 +15,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from sim.runtime.trace import Tracer
 from sim.types import BrokerId, Crossing, Verdict
 
 
@@ -155,3 +156,18 @@ class PassAll:
     def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
         """Let everything pass."""
         return None
+
+
+class Environment:
+    """One run's world: what a broker, a coordinator or a server is handed to live in."""
+
+    __slots__ = ("clock", "network", "rng", "tasks", "tracer")
+
+    def __init__(
+        self, *, clock: Clock, rng: Rng, network: Network, tasks: Tasks, tracer: Tracer
+    ) -> None:
+        self.clock = clock
+        self.rng = rng
+        self.network = network
+        self.tasks = tasks
+        self.tracer = tracer

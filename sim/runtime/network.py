@@ -1,0 +1,480 @@
+"""Sockets for clients and links between brokers, over any event loop.
+
+The same class serves real and virtual time: sockets come from the loop's ``create_server`` and ``create_connection``, deadlines and
+latencies from the clock.
+
+**Peer links.** A request is queued and delivered in a later turn of the loop, all of a turn by one callback, in order. It fails when
+its target is not registered or the link is cut, and when its deadline passes. There is no timer per request: one timer, armed only
+while something is under way, watches the earliest deadline. A link is one direction of requests (source → target) with the answers
+that come back on it, as a TCP connection opened by the source.
+
+**Fault points.** Only while the interceptor is armed is a crossing described and asked about. A held or delayed crossing waits
+alone; later ones of the same link pass it. A drop leads to ``PeerTimeoutError`` at the deadline. An injected error fails the future
+with ``PeerAnsweredError``, which the caller treats as the top-level error of the reply; so does a handler that fails by a bug
+(UNKNOWN_SERVER_ERROR).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Protocol, cast
+
+import structlog
+
+from sim.errors import (
+    ErrorCode,
+    PeerAnsweredError,
+    PeerDisconnectedError,
+    PeerError,
+    PeerTimeoutError,
+)
+from sim.faults.points import FaultPoint
+from sim.runtime.env import Clock, Interceptor, PassAll, PeerHandler, Tasks, TimerHandle
+from sim.runtime.peer_subject import subject_of
+from sim.runtime.trace import Tracer
+from sim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
+
+_log: Final = structlog.get_logger("txnsim.network")
+
+LISTEN_BACKLOG: Final = 1_024
+"""Connections that the kernel may hold before we accept them; Kafka's socket.listen.backlog.size is 50."""
+
+Link = tuple[BrokerId, BrokerId]
+
+
+class PeerCodec(Protocol):
+    """Commands between brokers as Kafka's bytes (``api.peer_codec``)."""
+
+    def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
+        """A typed command as a request body."""
+
+    def decode_request(self, api_key: int, api_version: int, body: bytes) -> Any:
+        """The inverse."""
+
+    def encode_response(self, api_key: int, api_version: int, reply: Any) -> bytes:
+        """A typed reply as a response body."""
+
+    def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
+        """The inverse."""
+
+
+class _SocketListener:
+    """``env.Listener`` over a server of the loop."""
+
+    __slots__ = ("_server", "address")
+
+    def __init__(self, server: asyncio.AbstractServer, address: tuple[str, int]) -> None:
+        self._server = server
+        self.address = address
+
+    async def close(self) -> None:
+        # Not wait_closed(): from Python 3.12 on it waits for the connections too, which the server closes itself.
+        self._server.close()
+        await asyncio.sleep(0)  # uvloop frees the port in the next turn
+
+
+class _PeerCall:
+    """A request between brokers from the moment it is made until its future is done."""
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "command",
+        "correlation_id",
+        "deadline_ms",
+        "future",
+        "link",
+        "pending",
+        "sent",
+    )
+
+    def __init__(
+        self,
+        *,
+        link: Link,
+        api_key: int,
+        api_version: int,
+        command: object,
+        correlation_id: int,
+        deadline_ms: int,
+        future: asyncio.Future[Any],
+        pending: dict[int, _PeerCall],
+    ) -> None:
+        self.link = link
+        self.api_key = api_key
+        self.api_version = api_version
+        self.command = command
+        self.correlation_id = correlation_id
+        self.deadline_ms = deadline_ms
+        self.future = future
+        self.pending = pending
+        self.sent = -1  # trace index of the sending
+
+    def succeed(self, reply: object) -> None:
+        if self.pending.pop(self.correlation_id, None) is not None and not self.future.done():
+            self.future.set_result(reply)
+
+    def fail(self, error: PeerError) -> None:
+        if self.pending.pop(self.correlation_id, None) is not None and not self.future.done():
+            self.future.set_exception(error)
+
+    def __str__(self) -> str:
+        source, target = self.link
+        return f"request {self.correlation_id} of API {self.api_key} v{self.api_version}, broker {source} -> {target}"
+
+
+class LoopNetwork:
+    """``env.Network`` over an event loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        tracer: Tracer,
+        interceptor: Interceptor | None = None,
+        codec: PeerCodec | None = None,
+        latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+        describe: Callable[[object], Subject] = subject_of,
+    ) -> None:
+        """Join clock, tasks and trace of a run.
+
+        Args:
+            loop: Gives sockets and turns.
+            clock: Deadlines and latencies, both monotonic.
+            tasks: Run the handlers of peer requests.
+            tracer: Told of ``msg.*`` on peer links.
+            interceptor: Asked at the peer fault points; the idle one if None. May be replaced later.
+            codec: Makes peer requests travel as bytes; as objects if None.
+            latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
+            describe: Whom a command is about, for fault plans.
+        """
+        self.interceptor: Interceptor = interceptor or PassAll()
+        self._loop = loop
+        self._clock = clock
+        self._tasks = tasks
+        self._tracer = tracer
+        self._codec = codec
+        self._latency_ms = latency_ms
+        self._describe = describe
+        self._handlers: dict[BrokerId, PeerHandler] = {}
+        self._cut: set[Link] = set()
+        self._correlation_id = 0
+        self._queue: list[_PeerCall] = []
+        self._links: dict[Link, _Pipe] = {}
+        self._pending: dict[
+            int, dict[int, _PeerCall]
+        ] = {}  # by timeout_ms: each in order of deadlines
+        self._deadline_timer: TimerHandle | None = None
+
+    # Clients
+
+    async def listen(
+        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+    ) -> _SocketListener:
+        server = await self._loop.create_server(factory, host, port, backlog=LISTEN_BACKLOG)
+        address = server.sockets[0].getsockname()
+        return _SocketListener(server, (address[0], address[1]))
+
+    async def connect(
+        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+    ) -> asyncio.Transport:
+        transport, _ = await self._loop.create_connection(factory, host, port)
+        return transport
+
+    # Peers
+
+    def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
+        self._handlers[broker_id] = handler
+
+    def unregister(self, broker_id: BrokerId) -> None:
+        self._handlers.pop(broker_id, None)
+        self._fail_where(lambda link: link[1] == broker_id, f"broker {broker_id} went away")
+
+    def cut(self, source: BrokerId, target: BrokerId) -> None:
+        """Cut the link: what is under way on it and every new request fails until ``heal``."""
+        self._cut.add((source, target))
+        self._fail_where(lambda link: link == (source, target), "the link was cut")
+
+    def heal(self, source: BrokerId, target: BrokerId) -> None:
+        """Undo ``cut``."""
+        self._cut.discard((source, target))
+
+    @property
+    def in_flight(self) -> int:
+        """Peer requests that have no answer yet."""
+        return sum(map(len, self._pending.values()))
+
+    def request(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        api_key: int,
+        api_version: int,
+        command: object,
+        *,
+        timeout_ms: int,
+    ) -> asyncio.Future[Any]:
+        future = self._loop.create_future()
+        pending = self._pending.get(timeout_ms)
+        if pending is None:
+            pending = self._pending[timeout_ms] = {}
+        self._correlation_id += 1
+        if self._codec is not None:
+            command = self._codec.encode_request(api_key, api_version, command)
+        call = pending[self._correlation_id] = _PeerCall(
+            link=(source, target),
+            api_key=api_key,
+            api_version=api_version,
+            command=command,
+            correlation_id=self._correlation_id,
+            deadline_ms=self._clock.monotonic_ms() + timeout_ms,
+            future=future,
+            pending=pending,
+        )
+        if self._deadline_timer is None or len(pending) == 1:
+            self._arm_deadline()
+        if self._tracer.on:
+            call.sent = self._trace_message("msg.send", source, target, call, response=False)
+        if self._latency_ms is not None:
+            self._pipe(call.link).send(self._latency_ms(source, target), lambda: self._arrive(call))
+            return future
+        if not self._queue:
+            self._loop.call_soon(self._drain)
+        self._queue.append(call)
+        return future
+
+    # The way there
+
+    def _drain(self) -> None:
+        queue, self._queue = self._queue, []
+        for call in queue:
+            self._arrive(call)
+
+    def _arrive(self, call: _PeerCall) -> None:
+        if not self.interceptor.armed:
+            self._handle(call)
+            return
+        self._cross(FaultPoint.PEER_REQUEST, call, lambda: self._handle(call))
+
+    def _handle(self, call: _PeerCall) -> None:
+        source, target = call.link
+        if call.correlation_id not in call.pending:
+            return  # timed out, cut or its target went away while it was under way
+        handler = self._handlers.get(target)
+        if handler is None:
+            call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
+            return
+        if call.link in self._cut:
+            call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
+            return
+        command = call.command
+        if self._codec is not None:
+            command = self._codec.decode_request(
+                call.api_key, call.api_version, cast(bytes, command)
+            )
+        before = None
+        if self._tracer.on:
+            received = self._trace_message("msg.recv", target, source, call, response=False)
+            before = self._tracer.caused_by(received)
+        coroutine = _as_coroutine(handler(call.api_key, call.api_version, command, source))
+        self._tasks.drive(
+            coroutine,
+            lambda reply, error: self._handled(call, reply, error),
+            name=f"peer-{call.correlation_id}",
+        )
+        if before is not None:
+            self._tracer.caused_by(before)
+
+    # The way back
+
+    def _handled(self, call: _PeerCall, reply: object, error: BaseException | None) -> None:
+        if call.correlation_id not in call.pending:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
+            return
+        if isinstance(error, PeerAnsweredError):
+            self._return(call, lambda: call.fail(error))
+            return
+        if error is not None:
+            _log.error("peer.handler_failed", request=str(call), exc_info=error)
+            self._return(call, lambda: call.fail(_answered(call, ErrorCode.unknown_server_error)))
+            return
+        if self._codec is not None:
+            reply = self._codec.encode_response(call.api_key, call.api_version, reply)
+        if self._tracer.on:
+            source, target = call.link
+            call.sent = self._trace_message("msg.send", target, source, call, response=True)
+        if self._latency_ms is None and not self.interceptor.armed:
+            self._deliver(call, reply)
+        else:
+            self._return(call, lambda: self._deliver(call, reply))
+
+    def _return(self, call: _PeerCall, deliver: Callable[[], object]) -> None:
+        """Bring an answer back through latency and fault point."""
+        if self._latency_ms is None:
+            self._cross(FaultPoint.PEER_RESPONSE, call, deliver)
+            return
+        source, target = call.link
+        self._pipe((target, source), back=True).send(
+            self._latency_ms(target, source),
+            lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver),
+        )
+
+    def _deliver(self, call: _PeerCall, reply: object) -> None:
+        if self._codec is not None:
+            reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
+        if self._tracer.on:
+            source, target = call.link
+            self._trace_message("msg.recv", source, target, call, response=True)
+        call.succeed(reply)
+
+    # Fault points
+
+    def _cross(self, point: FaultPoint, call: _PeerCall, go_on: Callable[[], object]) -> None:
+        verdict = None
+        if self.interceptor.armed:
+            verdict = self.interceptor.cross(self._crossing(point, call))
+        if verdict is None:
+            go_on()
+        elif isinstance(verdict, Verdict):
+            self._obey(point, call, verdict, go_on)
+        else:
+            self._tasks.drive(
+                _as_coroutine(verdict),
+                lambda late, error: self._released(point, call, late, error, go_on),
+                name=f"held-{point}-{call.correlation_id}",
+            )
+
+    def _released(
+        self,
+        point: FaultPoint,
+        call: _PeerCall,
+        verdict: Verdict | None,
+        error: BaseException | None,
+        go_on: Callable[[], object],
+    ) -> None:
+        if error is not None:
+            call.fail(PeerDisconnectedError(f"{call}: its wait at {point} was ended ({error!r})"))
+        elif verdict is None:
+            go_on()
+        else:
+            self._obey(point, call, verdict, go_on)
+
+    def _obey(
+        self, point: FaultPoint, call: _PeerCall, verdict: Verdict, go_on: Callable[[], object]
+    ) -> None:
+        if verdict.outcome is SubmitOutcome.PASS:
+            go_on()
+        elif verdict.outcome is SubmitOutcome.ERROR:
+            call.fail(_answered(call, ErrorCode(verdict.error)))
+        elif self._tracer.on:  # DROP: the deadline will tell the sender
+            source, target = call.link
+            response = point is FaultPoint.PEER_RESPONSE
+            at, peer = (source, target) if response else (target, source)
+            self._trace_message("msg.drop", at, peer, call, response=response)
+
+    def _crossing(self, point: FaultPoint, call: _PeerCall) -> Crossing:
+        source, target = call.link
+        command = call.command
+        if self._codec is not None:
+            command = self._codec.decode_request(
+                call.api_key, call.api_version, cast(bytes, command)
+            )
+        return Crossing(
+            point=point,
+            source=f"broker/{source}",
+            target=f"broker/{target}",
+            api_key=call.api_key,
+            api_version=call.api_version,
+            correlation_id=call.correlation_id,
+            subject=self._describe(command),
+        )
+
+    # Deadlines, latency, trace
+
+    def _arm_deadline(self) -> None:
+        """Watch the earliest deadline. Each class of timeouts is in order, so only its first one matters."""
+        firsts = [
+            next(iter(calls.values())).deadline_ms for calls in self._pending.values() if calls
+        ]
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        if firsts:
+            delay_ms = max(0, min(firsts) - self._clock.monotonic_ms())
+            self._deadline_timer = self._clock.call_later(delay_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._deadline_timer = None
+        now_ms = self._clock.monotonic_ms()
+        for timeout_ms, calls in list(self._pending.items()):
+            while calls and (call := next(iter(calls.values()))).deadline_ms <= now_ms:
+                call.fail(PeerTimeoutError(f"{call}: no answer within {timeout_ms} ms"))
+            if not calls:
+                del self._pending[timeout_ms]
+        self._arm_deadline()
+
+    def _fail_where(self, on_link: Callable[[Link], bool], reason: str) -> None:
+        for calls in self._pending.values():
+            for call in [call for call in calls.values() if on_link(call.link)]:
+                call.fail(PeerDisconnectedError(f"{call}: {reason}"))
+
+    def _pipe(self, link: Link, *, back: bool = False) -> _Pipe:
+        key = cast(Link, (*link, "back")) if back else link
+        pipe = self._links.get(key)
+        if pipe is None:
+            pipe = self._links[key] = _Pipe(self._clock)
+        return pipe
+
+    def _trace_message(
+        self, kind: str, at: BrokerId, peer: BrokerId, call: _PeerCall, *, response: bool
+    ) -> int:
+        return self._tracer.emit(
+            kind,
+            f"broker/{at}",
+            parents=() if kind == "msg.send" else (call.sent,),
+            data={
+                "api": call.api_key,
+                "version": call.api_version,
+                "correlation": call.correlation_id,
+                "peer": f"broker/{peer}",
+                "response": response,
+            },
+        )
+
+
+class _Pipe:
+    """Latency with order: a message never overtakes an earlier one of the same direction."""
+
+    __slots__ = ("_clock", "_last_ms", "_waiting")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last_ms = 0.0
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def send(self, latency_ms: float, deliver: Callable[[], object]) -> None:
+        now_ms = self._clock.monotonic_us() / 1_000
+        self._last_ms = max(self._last_ms, now_ms + latency_ms)
+        self._waiting.append(deliver)
+        # One timer per message, but each takes the oldest: equal deadlines fire in no promised order.
+        self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting.popleft()())
+
+
+def _answered(call: _PeerCall, error: ErrorCode) -> PeerAnsweredError:
+    return PeerAnsweredError(f"{call}: answered with {error.name}", error=int(error))
+
+
+def _as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+    if asyncio.iscoroutine(awaitable):
+        return awaitable
+    return _wait_for_it(awaitable)
+
+
+async def _wait_for_it(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

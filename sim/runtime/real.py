@@ -1,0 +1,83 @@
+"""The real world: system clock, sockets, uvloop where there is one.
+
+Nothing is implemented twice for virtual time: clock, tasks and network are the classes over an event loop, put on a real one here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from sim.runtime.clock import LoopClock
+from sim.runtime.env import Environment, Interceptor
+from sim.runtime.network import LoopNetwork, PeerCodec
+from sim.runtime.rng import SeededRng, random_seed
+from sim.runtime.tasks import LoopTasks
+from sim.runtime.trace import RunInfo, TraceLevel, Tracer
+from sim.types import BrokerId
+
+T = TypeVar("T")
+
+MONOTONIC_START_MS_MAX: Final = 1 << 40
+"""Upper end of the random start of the monotonic clock: some 35 years, never near wall time, which is 1.7e12 ms and more."""
+
+RealTasks = LoopTasks
+RealNetwork = LoopNetwork
+
+
+class RealClock(LoopClock):
+    """``env.Clock`` on the system's clocks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            loop,
+            wall_ns=time.time_ns,
+            monotonic_ns=time.monotonic_ns,
+            monotonic_start_ms=secrets.randbelow(MONOTONIC_START_MS_MAX),
+        )
+
+
+def real_environment(
+    *,
+    seed: int | None = None,
+    interceptor: Interceptor | None = None,
+    codec: PeerCodec | None = None,
+    latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+    trace_level: TraceLevel = TraceLevel.OFF,
+    trace_ring_events: int | None = 100_000,
+    run: RunInfo | None = None,
+) -> Environment:
+    """The real environment on the running event loop; a random seed unless one is given."""
+    loop = asyncio.get_running_loop()
+    clock = RealClock(loop)
+    tracer = Tracer(clock.monotonic_us, level=trace_level, ring_events=trace_ring_events, run=run)
+    tasks = LoopTasks(loop)
+    network = LoopNetwork(
+        loop,
+        clock=clock,
+        tasks=tasks,
+        tracer=tracer,
+        interceptor=interceptor,
+        codec=codec,
+        latency_ms=latency_ms,
+    )
+    rng = SeededRng(random_seed() if seed is None else seed)
+    return Environment(clock=clock, rng=rng, network=network, tasks=tasks, tracer=tracer)
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A uvloop where the platform has it, else asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a program to its end on a new event loop."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)

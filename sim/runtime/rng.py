@@ -1,0 +1,40 @@
+"""Chance: one seed, many named streams.
+
+Each consumer of chance draws from a stream of its own, derived from the seed of the run and the stream's name. A new draw in one
+part therefore never shifts another part's draws, and two runs with one seed can be compared. Derivation is by BLAKE2, never by
+``hash()``, which differs from process to process (PYTHONHASHSEED).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import secrets
+
+
+def derive(seed: int, name: str) -> int:
+    """The seed of the stream ``name``: a 128-bit number that depends on both and on nothing else."""
+    digest = hashlib.blake2b(name.encode(), digest_size=16, key=str(seed).encode()[:64])
+    return int.from_bytes(digest.digest(), "big")
+
+
+def random_seed() -> int:
+    """A seed for a run that was not given one; print it, so that the run can be repeated."""
+    return secrets.randbits(48)
+
+
+class SeededRng:
+    """The streams of one run (``env.Rng``)."""
+
+    __slots__ = ("_streams", "seed")
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._streams: dict[str, random.Random] = {}
+
+    def stream(self, name: str) -> random.Random:
+        """The stream of that name; the same object at every call."""
+        stream = self._streams.get(name)
+        if stream is None:
+            stream = self._streams[name] = random.Random(derive(self.seed, name))
+        return stream

@@ -1,0 +1,98 @@
+"""The kinds of trace events: name, importance, what happened, and the fields of the payload.
+
+The table is the documentation; the docs page is made from it, and a strict tracer (tests) refuses a kind or a field that is not
+in it. Payloads hold the *new* value of what changed, so that a reader only assigns. Errors stand by name, partitions as
+``topic-partition``, ``rule`` names the rule that decided (KIP, Kafka class).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+
+class EventKind(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader needs to know of one kind of event."""
+
+    name: str
+    importance: int
+    """0 hidden at first (timers, connections, polls), 1 ordinary, 2 what the story is about."""
+    meaning: str
+    fields: frozenset[str]
+    """Names that the payload may carry."""
+
+
+def _kind(name: str, importance: int, fields: str, meaning: str) -> EventKind:
+    return EventKind(
+        name=name, importance=importance, meaning=meaning, fields=frozenset(fields.split())
+    )
+
+
+_MESSAGE: Final = "api version correlation bytes peer response summary error"
+_TXN: Final = "state pending pid epoch last_epoch timeout_ms started_ms updated_ms partitions"
+_RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
+_MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
+_PID: Final = "tp pid epoch first last coordinator_epoch rule"
+_FAULT: Final = "rule point action matched struck held delay_ms error api source target limit"
+
+_TABLE: Final = (
+    _kind("node.up", 1, "role epoch listeners", "a broker, client or role started"),
+    _kind("node.down", 1, "role reason", "it stopped or crashed"),
+    _kind("node.role", 1, "role leader epoch tp", "leadership or another role moved"),
+    _kind("conn.open", 0, "peer id", "a client's connection was accepted"),
+    _kind("conn.close", 0, "peer id reason", "a client's connection ended"),
+    _kind("msg.send", 1, _MESSAGE, "a request or response left its sender"),
+    _kind("msg.recv", 1, _MESSAGE, "it reached its receiver, which handles it now"),
+    _kind("msg.drop", 2, _MESSAGE + " reason", "it was lost; the parent is its sending"),
+    _kind("msg.dup", 2, _MESSAGE, "it was delivered once more"),
+    _kind("msg.hold", 2, _MESSAGE, "it waits at a fault point"),
+    _kind("client.call", 1, "call args client", "a client of ours was asked to do something"),
+    _kind("client.result", 1, "call result error client", "what the call came to"),
+    _kind("client.deliver", 1, "tp offset key value client", "a consumer got a record"),
+    _kind(
+        "txn.decide", 1, _TXN + " command error reason rule", "the coordinator decided a command"
+    ),
+    _kind("txn.prepare", 2, _TXN + " command", "a move is pending: its record is being appended"),
+    _kind("txn.append", 1, _TXN + " tp offset error", "its record is in the transaction log"),
+    _kind("txn.complete", 2, _TXN, "a move took effect"),
+    _kind("txn.load", 1, "tp coordinator_epoch transactions", "a coordinator loaded its log"),
+    _kind("txn.unload", 1, "tp coordinator_epoch", "a coordinator let its part go"),
+    _kind("marker.owed", 1, _MARKER, "a coordinator owes a partition its marker"),
+    _kind("marker.sent", 1, _MARKER, "WriteTxnMarkers is on its way"),
+    _kind("marker.written", 2, _MARKER + " offset", "the marker is in the partition's log"),
+    _kind("marker.acked", 1, _MARKER, "the coordinator knows that it is written"),
+    _kind("marker.refused", 2, _MARKER, "the leader refused it"),
+    _kind("marker.cancelled", 1, _MARKER + " reason", "it is owed no longer"),
+    _kind("log.append", 1, _RECORDS, "a batch is in the log"),
+    _kind("log.reject", 2, _RECORDS + " reason", "a batch was refused"),
+    _kind("log.duplicate", 1, _RECORDS, "a batch was there already; its old place is answered"),
+    _kind("log.hw", 0, "tp to", "the high watermark moved"),
+    _kind("log.lso", 1, "tp to", "the last stable offset moved"),
+    _kind("log.start", 1, "tp to reason", "the log start offset moved"),
+    _kind("log.truncate", 2, "tp to epoch", "the end of a log was cut off"),
+    _kind("log.aborted", 1, "tp pid first last lso", "an entry of the aborted index was written"),
+    _kind("pid.open", 2, _PID, "a producer opened a transaction on a partition"),
+    _kind("pid.close", 1, _PID + " committed", "a marker closed it"),
+    _kind("pid.bump", 1, _PID, "a producer's epoch rose on a partition"),
+    _kind("pid.expire", 1, _PID, "an idle producer was forgotten"),
+    _kind("verify.ask", 1, "tp pid epoch seq add", "a leader asks the coordinator (KIP-890)"),
+    _kind("verify.answer", 1, "tp pid epoch error rule", "the answer, and what it means"),
+    _kind("group.offset_pending", 1, "group tp offset pid", "offsets were added to a transaction"),
+    _kind("group.offset_commit", 1, "group tp offset pid", "a transaction's offsets took effect"),
+    _kind("group.offset_abort", 1, "group tp offset pid", "a transaction's offsets were dropped"),
+    _kind("timer.arm", 0, "timer deadline_ms", "a timer was set"),
+    _kind("timer.fire", 0, "timer deadline_ms", "a timer ran out"),
+    _kind("timer.cancel", 0, "timer", "a timer was taken back"),
+    _kind("fault.arm", 2, _FAULT, "a fault rule waits for its crossing"),
+    _kind("fault.hit", 2, _FAULT, "a crossing was struck"),
+    _kind("fault.release", 2, _FAULT, "held crossings go on; or the rule was disarmed"),
+    _kind("input", 2, "do args at", "a user's action, the only thing a replay needs"),
+    _kind("check.violation", 2, "rule subject expected found", "an invariant does not hold"),
+    _kind("check.pass", 0, "rule subject", "an invariant was looked at and holds"),
+    _kind("note", 1, "text", "a remark for the reader"),
+    _kind("goal", 2, "goal met", "a lesson's or scenario's goal was judged"),
+)
+
+KINDS: Final[dict[str, EventKind]] = {kind.name: kind for kind in _TABLE}
+"""Every kind by its name."""
