@@ -1,6 +1,7 @@
-"""Which APIs exist: Kafka's name of each key, and the first version in the flexible encoding (KIP-482).
+"""Which APIs exist: Kafka's name of each key, and its first version in the flexible encoding.
 
-Plain data, so that a request header can be read before any schema is loaded. Kafka's counterpart is ``ApiKeys`` together with
+Plain data, so that a request header can be read before any schema is loaded (KIP-482 made headers
+depend on the version). Kafka's counterpart is ``ApiKeys`` together with
 ``ApiMessageType.requestHeaderVersion``. A test holds this table against the schemas.
 """
 
@@ -110,11 +111,11 @@ _FLEXIBLE_FROM: Final = {
 
 
 def api_name(api_key: int) -> str:
-    """Kafka's name of an API, such as ``EndTxn``; ``ApiKey(n)`` for a key that Kafka does not know."""
+    """Kafka's name of an API, such as ``EndTxn``; ``ApiKey(n)`` where Kafka knows none."""
     row = APIS.get(api_key)
     return row[0] if row is not None else f"ApiKey({api_key})"
 
 
 def is_flexible(api_key: int, api_version: int) -> bool:
-    """Whether that version uses compact encodings and tagged fields. Unknown keys count as not flexible."""
+    """Whether that version has compact encodings and tagged fields. Unknown keys have not."""
     return api_version >= _FLEXIBLE_FROM.get(api_key, _NEVER)

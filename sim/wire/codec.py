@@ -1,26 +1,28 @@
 """Kafka messages and their bytes: request headers, request and response bodies, whole frames.
 
-Schemas come from kio, one class per (API key, version), loaded on first use. The encodings are Kafka's, including its two
-exceptions: the client id of a header is always in the old string form, and an ApiVersions response always has header v0
-(``ApiMessageType.responseHeaderVersion``). Bytes after the end of a body are tolerated, as a broker does.
+Schemas come from kio (or ``wire.messages``, where kio has none), one class per API and version,
+loaded on first use. The encodings are Kafka's, including its two exceptions: the client id of a
+header is always in the old string form, and an ApiVersions response always has header v0
+(``ApiMessageType.responseHeaderVersion``). Bytes after the end of a body are tolerated, as a broker
+does.
 """
 
 from __future__ import annotations
 
-import importlib
-import io
 from collections.abc import Callable
 from struct import Struct
-from struct import error as StructError
+from struct import error as StructError  # noqa: N812 - it is an exception class
 from types import ModuleType
 from typing import Any, Final
 
 import msgspec
-from kio.serial import entity_reader, entity_writer
-from kio.serial.errors import DecodeError
 
 from sim.errors import MalformedFrameError, UnsupportedRequestError
-from sim.wire.apis import API_VERSIONS, APIS, api_name, is_flexible
+from sim.wire import registry
+from sim.wire.apis import API_VERSIONS, api_name, is_flexible
+from sim.wire.decoder import DecodeFaultError, Reader, reader
+from sim.wire.encoder import maker, writer
+from sim.wire.varint import read_uvarint
 
 __all__ = [
     "RequestHeader",
@@ -63,8 +65,8 @@ class RequestHeader(msgspec.Struct, frozen=True):
 def read_request_header(frame: bytes) -> RequestHeader:
     """Read header v1, or v2 where the request is flexible.
 
-    The versions of ApiVersions that we do not know are read like its newest one. Unknown API keys are read as v1: whether
-    somebody handles them is for the caller to say.
+    Unknown versions are read like the newest one. Unknown API keys are read as v1: whether somebody
+    handles them is for the caller to say.
 
     Raises:
         MalformedFrameError: The frame is too short, or its tagged fields are broken.
@@ -81,8 +83,8 @@ def read_request_header(frame: bytes) -> RequestHeader:
         position += length
         if position > len(frame):
             raise MalformedFrameError(
-                f"request header of {api_name(api_key)} v{api_version}: client id of {length} bytes at"
-                f" byte 10 ends after the frame of {len(frame)} bytes"
+                f"request header of {api_name(api_key)} v{api_version}: client id of {length} bytes"
+                f" at byte 10 ends after the frame of {len(frame)} bytes"
             )
         client_id = frame[10:position].decode("utf-8", "replace")
     if is_flexible(api_key, api_version):
@@ -94,30 +96,20 @@ def read_request_header(frame: bytes) -> RequestHeader:
 
 
 def _skip_tags(frame: bytes, position: int) -> int:
-    """Step over tagged fields that we do not know (KIP-482)."""
-    count, position = _read_uvarint(frame, position)
-    for _ in range(count):
-        _, position = _read_uvarint(frame, position)
-        size, position = _read_uvarint(frame, position)
-        position += size
-        if position > len(frame):
-            raise MalformedFrameError(
-                f"header: a tagged field of {size} bytes ends after the frame of {len(frame)} bytes"
-            )
+    """Step over tagged fields of a header; we know none (KIP-482)."""
+    try:
+        count, position = read_uvarint(frame, position)
+        for _ in range(count):
+            _, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            position += size
+    except (IndexError, ValueError) as error:
+        raise MalformedFrameError(f"header: tagged fields at byte {position}: {error}") from None
+    if position > len(frame):
+        raise MalformedFrameError(
+            f"header: tagged fields end at byte {position}, the frame has {len(frame)} bytes"
+        )
     return position
-
-
-def _read_uvarint(frame: bytes, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        if position >= len(frame):
-            raise MalformedFrameError(f"header: unsigned varint at byte {position} is cut off")
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise MalformedFrameError(f"header: unsigned varint before byte {position} is too long")
 
 
 # Schemas
@@ -132,7 +124,7 @@ def request_schema(api_key: int, api_version: int) -> ModuleType:
     Raises:
         UnsupportedRequestError: No such API key or version.
     """
-    return _load(api_key, api_version)
+    return registry.load(api_key, api_version, part="request")
 
 
 def response_schema(api_key: int, api_version: int) -> ModuleType:
@@ -141,7 +133,7 @@ def response_schema(api_key: int, api_version: int) -> ModuleType:
     Raises:
         UnsupportedRequestError: No such API key or version.
     """
-    return _load(api_key, api_version, "response")
+    return registry.load(api_key, api_version, part="response")
 
 
 def request_class(api_key: int, api_version: int) -> Any:
@@ -152,7 +144,7 @@ def request_class(api_key: int, api_version: int) -> Any:
     """
     found = _request_classes.get((api_key, api_version))
     if found is None:
-        found = getattr(_load(api_key, api_version), api_name(api_key) + "Request")
+        found = getattr(request_schema(api_key, api_version), api_name(api_key) + "Request")
         _request_classes[api_key, api_version] = found
     return found
 
@@ -165,73 +157,71 @@ def response_class(api_key: int, api_version: int) -> Any:
     """
     found = _response_classes.get((api_key, api_version))
     if found is None:
-        found = getattr(_load(api_key, api_version, "response"), api_name(api_key) + "Response")
+        found = getattr(response_schema(api_key, api_version), api_name(api_key) + "Response")
         _response_classes[api_key, api_version] = found
     return found
 
 
-def _load(api_key: int, api_version: int, part: str = "request") -> ModuleType:
-    if api_key not in APIS:
-        raise UnsupportedRequestError(f"API key {api_key} is unknown")
-    name = api_name(api_key)
-    package = "".join("_" + c.lower() if c.isupper() else c for c in name).lstrip("_")
-    try:
-        return importlib.import_module(f"kio.schema.{package}.v{api_version}.{part}")
-    except ModuleNotFoundError:
-        raise UnsupportedRequestError(f"{name} has no version {api_version}") from None
-
-
 # Bodies
+
+_request_readers: dict[tuple[int, int], Reader] = {}
+_makers: dict[Any, Callable[..., Any]] = {}
 
 
 def decode_request(header: RequestHeader, frame: bytes) -> Any:
     """Decode a request's body.
 
-    An ApiVersions request of a version nobody knows is answered without a look at its body: it decodes as version 0.
+    An ApiVersions request of a version nobody knows is answered without a look at its body: it
+    decodes as version 0, which has none.
 
     Raises:
         MalformedFrameError: The body is not what its API and version say.
         UnsupportedRequestError: No such API key or version.
     """
+    read = _request_readers.get((header.api_key, header.api_version))
+    if read is None:
+        read = _request_reader(header)
     try:
-        cls = request_class(header.api_key, header.api_version)
+        return read(frame, header.body_offset, len(frame))[0]
+    except DecodeFaultError as fault:
+        raise MalformedFrameError(
+            f"{api_name(header.api_key)} v{header.api_version} request, byte {fault.position} of"
+            f" {len(frame)}: {fault}"
+        ) from None
+
+
+def _request_reader(header: RequestHeader) -> Reader:
+    key = header.api_key, header.api_version
+    try:
+        cls = request_class(*key)
     except UnsupportedRequestError:
         if header.api_key != API_VERSIONS:
             raise
-        return request_class(API_VERSIONS, 0)()
-    try:
-        message, _ = entity_reader(cls)(frame, header.body_offset)
-    except (DecodeError, ValueError, OverflowError) as error:
-        raise MalformedFrameError(
-            f"{api_name(header.api_key)} v{header.api_version}: body at byte {header.body_offset} of"
-            f" {len(frame)}: {error}"
-        ) from error
-    return message
-
-
-_known_fields: dict[type, frozenset[str]] = {}
+        # Not remembered: a stranger could fill the cache with versions.
+        return reader(request_class(API_VERSIONS, 0))
+    read = _request_readers[key] = reader(cls)
+    return read
 
 
 def build(cls: Any, **values: object) -> Any:
     """Make a message, leaving out the values that this version has no field for.
 
+    Durations and times may be given in integer milliseconds, error codes as integers.
+
     Raises:
-        TypeError: A field without default is missing, or a name is unknown in every version.
+        TypeError: A field without default is missing, or no version of this class knows a name.
     """
-    fields = _known_fields.get(cls)
-    if fields is None:
-        fields = _known_fields[cls] = frozenset(cls.__dataclass_fields__)
-    if not fields.issuperset(values):
-        values = {name: value for name, value in values.items() if name in fields}
-    return cls(**values)
+    make = _makers.get(cls)
+    if make is None:
+        make = _makers[cls] = maker(cls, registry.check_known)
+    return make(**values)
 
 
 def encode_body(message: Any) -> bytes:
     """The bytes of a request or response body."""
-    writer: Callable[[Any, Any], None] = entity_writer(type(message))
-    buffer = io.BytesIO()
-    writer(buffer, message)
-    return buffer.getvalue()
+    pieces: list[bytes] = []
+    writer(message.__class__)(message, pieces.append)
+    return b"".join(pieces)
 
 
 # Whole frames
@@ -284,12 +274,13 @@ def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, An
     position = 4
     if api_key != API_VERSIONS and is_flexible(api_key, api_version):
         position = _skip_tags(frame, position)
+    read = reader(response_class(api_key, api_version))
     try:
-        message, _ = entity_reader(response_class(api_key, api_version))(frame, position)
-    except (DecodeError, ValueError, OverflowError) as error:
+        message, _ = read(frame, position, len(frame))
+    except DecodeFaultError as fault:
         raise MalformedFrameError(
-            f"{api_name(api_key)} v{api_version} response: body at byte {position} of {len(frame)}:"
-            f" {error}"
-        ) from error
+            f"{api_name(api_key)} v{api_version} response, byte {fault.position} of {len(frame)}:"
+            f" {fault}"
+        ) from None
     correlation_id: int = _CORRELATION.unpack_from(frame)[0]
     return correlation_id, message

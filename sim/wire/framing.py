@@ -1,6 +1,7 @@
-"""Length-prefixed frames: bytes as they come from a connection go in, whole requests or responses come out.
+"""Length-prefixed frames: bytes as a connection delivers them go in, whole frames come out.
 
-Kafka's counterpart is ``NetworkReceive``: four bytes of size, then that many bytes. What is inside a frame is none of our business.
+Kafka's counterpart is ``NetworkReceive``: four bytes of size, then that many bytes. What is inside
+a frame is none of our business.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ _SIZE_BYTES: Final = 4
 class FrameReader:
     """Cuts the byte stream of one connection into frames.
 
-    At most one frame is being assembled at a time, in a buffer that never outgrows what was received; a size above ``limit`` is
-    refused when its four bytes are read, before anything is stored for it.
+    At most one frame is being assembled at a time, from pieces that are kept as they came, so
+    nothing is reserved for a frame before its bytes are there. A size above ``limit`` is refused
+    when its four bytes are read.
     """
 
     __slots__ = ("_limit", "_need", "_parts", "_stored")
@@ -46,7 +48,8 @@ class FrameReader:
             The frames that are whole now, in order, without their size fields.
 
         Raises:
-            MalformedFrameError: A size is negative or above the limit. The stream can't be read any further.
+            MalformedFrameError: A size is negative or above the limit. The stream can't be read
+                any further.
         """
         if self._stored:
             self._parts.append(data)

@@ -1,0 +1,110 @@
+"""What a message class consists of, read once from its fields.
+
+A message is a frozen dataclass in kio's manner: class variables for version and flexibility, and
+per field the Kafka type, the tag and the default. This module turns such a class into plain rows
+for the generated decoders and encoders. Kafka's counterpart are the message JSON files, from which
+kio's classes are generated.
+"""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, Field, fields, is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Final, get_args, get_origin
+
+import msgspec
+from kio.serial._implicit_defaults import get_tagged_field_default
+
+REQUIRED: Final = object()
+"""Default of a field that has none."""
+
+ENTITY: Final = "entity"
+"""Type of a field that holds another message class."""
+
+FIXED: Final = {
+    "bool": ("?", 1),
+    "int8": ("b", 1),
+    "int16": ("h", 2),
+    "int32": ("i", 4),
+    "int64": ("q", 8),
+    "uint8": ("B", 1),
+    "uint16": ("H", 2),
+    "uint32": ("I", 4),
+    "uint64": ("Q", 8),
+    "float64": ("d", 8),
+    "error_code": ("h", 2),
+    "timedelta_i32": ("i", 4),
+    "timedelta_i64": ("q", 8),
+    "datetime_i64": ("q", 8),
+    "uuid": ("16s", 16),
+}
+"""Kafka type -> struct code and size, for the types of fixed width."""
+
+
+class FieldRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One field of a message class."""
+
+    name: str
+    kind: str
+    """Kafka type, or ``ENTITY``."""
+    entity: Any
+    """The class of the value or of the elements, where ``kind`` is ``ENTITY``."""
+    array: bool
+    nullable: bool
+    tag: int | None
+    default: Any
+    """``REQUIRED`` where there is none."""
+
+
+class EntityRows(msgspec.Struct, frozen=True, kw_only=True):
+    """A message class: plain fields in wire order, tagged fields by ascending tag (KIP-482)."""
+
+    cls: Any
+    flexible: bool
+    plain: tuple[FieldRow, ...]
+    tagged: tuple[FieldRow, ...]
+
+
+def describe(cls: Any) -> EntityRows:
+    """Read the rows of a message class."""
+    rows = [_row(field) for field in fields(cls)]
+    return EntityRows(
+        cls=cls,
+        flexible=cls.__flexible__,
+        plain=tuple(row for row in rows if row.tag is None),
+        tagged=tuple(
+            sorted((row for row in rows if row.tag is not None), key=lambda row: row.tag or 0)
+        ),
+    )
+
+
+def _row(field: Field[Any]) -> FieldRow:
+    inner, nullable = _without_none(field.type)
+    array = get_origin(inner) is tuple
+    if array:
+        inner, _ = _without_none(get_args(inner)[0])
+    entity = inner if is_dataclass(inner) else None
+    tag = field.metadata.get("tag")
+    default = field.default if field.default is not MISSING else REQUIRED
+    if default is REQUIRED and tag is not None:
+        # A tagged field may always be absent, so it has a default even where none is written.
+        default = get_tagged_field_default(field)
+    return FieldRow(
+        name=field.name,
+        kind=ENTITY if entity is not None else field.metadata["kafka_type"],
+        entity=entity,
+        array=array,
+        nullable=nullable,
+        tag=tag,
+        default=default,
+    )
+
+
+def _without_none(annotation: Any) -> tuple[Any, bool]:
+    """``X | None`` -> (X, True); anything else -> (itself, False)."""
+    if get_origin(annotation) is not UnionType:
+        return annotation, False
+    options = get_args(annotation)
+    present = [option for option in options if option is not NoneType]
+    assert len(present) == 1, annotation
+    return present[0], len(options) > 1

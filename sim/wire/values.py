@@ -1,0 +1,71 @@
+"""Field values whose Python form differs from their bytes: durations, times, ids, error codes.
+
+The forms are kio's (``timedelta``, ``datetime``, ``UUID``, ``ErrorCode``). Plain integers of
+milliseconds are accepted wherever a duration or a time is written, which is cheaper and exact.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+from uuid import UUID
+
+from kio.schema.errors import ErrorCode
+
+_MS: Final = timedelta(milliseconds=1)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_UUIDS_MAX: Final = 4096
+_uuids: dict[bytes, UUID | None] = {bytes(16): None}
+_error_codes: Final = {int(code): code for code in ErrorCode}
+
+
+def duration_ms(value: timedelta | int) -> int:
+    """A duration in milliseconds."""
+    return value if isinstance(value, int) else value // _MS
+
+
+def time_ms(value: datetime | int | None) -> int:
+    """A time in milliseconds since the epoch; None is Kafka's -1."""
+    if value is None:
+        return -1
+    return value if isinstance(value, int) else (value - _EPOCH) // _MS
+
+
+def to_duration(ms: int) -> timedelta:
+    """Milliseconds as a duration; what no ``timedelta`` can hold becomes the longest one."""
+    try:
+        return timedelta(0, 0, 0, ms)
+    except OverflowError:
+        return timedelta.max if ms > 0 else timedelta.min
+
+
+def to_time(ms: int) -> datetime | None:
+    """Milliseconds since the epoch as a time; negative ones are Kafka's "none"."""
+    if ms < 0:
+        return None
+    try:
+        return _EPOCH + timedelta(0, 0, 0, ms)
+    except OverflowError:
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def to_uuid(data: bytes) -> UUID | None:
+    """Sixteen bytes as an id; all zero is "no id" (Kafka's ``Uuid.ZERO_UUID``)."""
+    found = _uuids.get(data, _uuids)
+    if isinstance(found, dict):
+        # The same few topic ids come with every request; a flood of others empties the cache.
+        if len(_uuids) >= _UUIDS_MAX:
+            _uuids.clear()
+            _uuids[bytes(16)] = None
+        found = _uuids[data] = UUID(bytes=data)
+    return found
+
+
+def uuid_bytes(value: UUID | None) -> bytes:
+    """An id as sixteen bytes."""
+    return bytes(16) if value is None else value.bytes
+
+
+def to_error_code(number: int) -> ErrorCode:
+    """An error code; numbers newer than we are read as -1 (``Errors.forCode``)."""
+    return _error_codes.get(number, ErrorCode.unknown_server_error)

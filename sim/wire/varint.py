@@ -1,0 +1,45 @@
+"""Unsigned varints, as lengths and tags of flexible messages use them (KIP-482, ``ByteUtils``)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+
+def uvarint(value: int) -> bytes:
+    """Encode an unsigned varint."""
+    if value < len(SMALL):
+        return SMALL[value]
+    return _encode(value)
+
+
+def _encode(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+SMALL: Final = tuple(_encode(value) for value in range(1024))
+"""The first encodings, ready made: nearly every length is among them."""
+
+
+def read_uvarint(buffer: bytes, position: int) -> tuple[int, int]:
+    """Read an unsigned varint.
+
+    Returns:
+        Value (32 bits) and the position after it.
+
+    Raises:
+        IndexError: The buffer ends first.
+        ValueError: More than five bytes (``ByteUtils.readUnsignedVarint`` refuses it likewise).
+    """
+    value = 0
+    for shift in (0, 7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & 0xFFFFFFFF, position
+    raise ValueError("an unsigned varint has more than five bytes")
