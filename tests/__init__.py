@@ -1,1 +1,0 @@
-"""Tests of txnsim; the map is in README.md."""

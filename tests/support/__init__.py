@@ -1,1 +1,0 @@
-"""What several tests share: servers to start, builders, fakes."""
