@@ -1,0 +1,87 @@
+"""What a file may say, as pydantic models. Imported only when a file is read.
+
+The bounds are those of Kafka's ConfigDef: a value that a real broker refuses at start is refused
+here with the same border.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Final, get_type_hints
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from sim.settings import Settings
+
+INT16_MAX: Final = 2**15 - 1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+
+BROKERS_MAX: Final = 100
+"""Bound of our own: all brokers live in one event loop."""
+
+_LOWEST: Final = {
+    "add_partitions_to_txn_retry_backoff_max_ms": 0,
+    "fetch_max_bytes": 1024,
+    "message_max_bytes": 0,
+    "message_timestamp_after_max_ms": 0,
+    "message_timestamp_before_max_ms": 0,
+    "segment_bytes": 1024 * 1024,
+    "transaction_version": 0,
+}
+"""Where Kafka's lower bound is not 1."""
+
+_HIGHEST: Final = {
+    "default_replication_factor": INT16_MAX,
+    "message_timestamp_after_max_ms": INT64_MAX,
+    "message_timestamp_before_max_ms": INT64_MAX,
+    "transaction_state_log_replication_factor": INT16_MAX,
+    "transaction_version": 2,
+}
+"""Where the type is not int32."""
+
+_PATTERNS: Final = {
+    "cluster_id": r"^[A-Za-z0-9_-]{22}$",  # Uuid.toString: 16 bytes in base64url, not padded
+    "message_timestamp_type": r"^(CreateTime|LogAppendTime)$",
+}
+
+_CONFIG: Final = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]  # Topic.validate
+
+
+class ClusterFile(BaseModel):
+    """Our YAML file. What it does not say is left to the command line and its defaults."""
+
+    model_config = _CONFIG
+
+    brokers: Annotated[int, Field(ge=1, le=BROKERS_MAX)] | None = None
+    host: str | None = None
+    port: Port | None = None
+    advertised_host: str | None = None
+    http: Port | None = None
+    topics: dict[TopicName, Annotated[int, Field(ge=1, le=INT32_MAX)]] = {}
+    settings: dict[str, object] = {}
+    """Under our names or Kafka's; judged by ``settings_model``, after Kafka's are translated."""
+
+
+@cache
+def settings_model() -> type[BaseModel]:
+    """``sim.settings.Settings`` with its bounds; made from it, so that no setting stands twice."""
+    hints = get_type_hints(Settings)
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Settings):
+        kind = hints[field.name]
+        fields[field.name] = (_bounded(field.name, kind), field.default)
+    model: type[BaseModel] = create_model("SettingsSection", __config__=_CONFIG, **fields)
+    return model
+
+
+def _bounded(name: str, kind: type) -> Any:
+    if kind is int:
+        return Annotated[int, Field(ge=_LOWEST.get(name, 1), le=_HIGHEST.get(name, INT32_MAX))]
+    if name in _PATTERNS:
+        return Annotated[str, Field(pattern=_PATTERNS[name])]
+    return kind

@@ -1,0 +1,200 @@
+"""Files to settings: what a file means, and how precisely a wrong one is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.config import Configuration, load
+from sim.errors import ConfigError
+from sim.settings import DEFAULTS
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, "utf-8")
+    return path
+
+
+def problems(path: Path) -> list[str]:
+    """What ``load`` complains of, without the folder."""
+    with pytest.raises(ConfigError) as refusal:
+        load(path)
+    return [line.removeprefix(f"{path.parent}/") for line in str(refusal.value).splitlines()]
+
+
+def test_an_empty_file_changes_nothing(tmp_path: Path) -> None:
+    assert load(write(tmp_path, "empty.yaml", "# nothing\n")) == Configuration()
+    assert load(write(tmp_path, "empty.properties", "# nothing\n")) == Configuration()
+
+
+def test_yaml_sets_the_cluster_and_its_settings(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "cluster.yaml",
+        """
+brokers: 5
+host: 0.0.0.0
+port: 19092
+advertised_host: kafka.test
+http: 9090
+topics:
+  orders: 3
+  payments: 1
+settings:
+  transaction_max_timeout_ms: 60000
+  transaction.partition.verification.enable: false
+  transaction_version: 0
+  message_timestamp_type: LogAppendTime
+""",
+    )
+    found = load(path)
+    assert (found.brokers, found.host, found.port) == (5, "0.0.0.0", 19092)
+    assert (found.advertised_host, found.http_port) == ("kafka.test", 9090)
+    assert found.topics == (("orders", 3), ("payments", 1))
+    assert found.settings.transaction_max_timeout_ms == 60_000
+    assert found.settings.transaction_partition_verification_enable is False
+    assert found.settings.transaction_version == 0
+    assert found.settings.message_timestamp_type == "LogAppendTime"
+    assert found.settings.segment_bytes == DEFAULTS.segment_bytes
+    assert found.warnings == ()
+
+
+def test_properties_of_a_real_broker_are_taken_and_those_without_effect_named(
+    tmp_path: Path,
+) -> None:
+    path = write(
+        tmp_path,
+        "server.properties",
+        """
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@localhost:9093
+listeners=PLAINTEXT://:19092,CONTROLLER://:9093
+advertised.listeners=PLAINTEXT://kafka.test:19092
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT
+log.dirs=/var/lib/kafka
+num.partitions=6
+auto.create.topics.enable=FALSE
+log.segment.bytes=1048576
+log.message.timestamp.type=LogAppendTime
+""",
+    )
+    found = load(path)
+    assert (found.host, found.port, found.advertised_host) == ("0.0.0.0", 19092, "kafka.test")
+    assert found.settings.num_partitions == 6
+    assert found.settings.auto_create_topics_enable is False
+    assert found.settings.segment_bytes == 1_048_576
+    assert found.settings.message_timestamp_type == "LogAppendTime"
+    assert found.warnings == (
+        f"{path}: without effect, because brokers and controller share one process; brokers are "
+        "numbered from 1: process.roles, node.id, controller.quorum.voters",
+        f"{path}: without effect, because partitions are kept in memory, whole: log.dirs",
+    )
+
+
+def test_every_problem_is_told_with_file_line_and_field(tmp_path: Path) -> None:
+    yaml = """brokers: 0
+prot: 9092
+topics: {"a/b": 1}
+advertised_host: 7
+settings:
+  transaction_max_timeout_ms: 0
+  transaction.state.log.num.partitions: many
+  transaction_version: 3
+  num_partition: 4
+"""
+    assert problems(write(tmp_path, "a.yaml", yaml)) == [
+        "a.yaml:1: brokers: Input should be greater than or equal to 1, not 0",
+        "a.yaml:2: prot: Extra inputs are not permitted, not 9092",
+        "a.yaml:3: topics.a/b: String should match pattern '^[A-Za-z0-9._-]{1,249}$', not 'a/b'",
+        "a.yaml:4: advertised_host: Input should be a valid string, not 7",
+    ]
+    settings = yaml[yaml.index("settings:") :]
+    assert problems(write(tmp_path, "b.yaml", settings)) == [
+        "b.yaml:2: settings.transaction_max_timeout_ms: "
+        "Input should be greater than or equal to 1, not 0",
+        "b.yaml:3: settings.transaction.state.log.num.partitions: "
+        "Input should be a valid integer, not 'many'",
+        "b.yaml:4: settings.transaction_version: Input should be less than or equal to 2, not 3",
+        "b.yaml:5: settings.num_partition: no such setting here, nor property of a Kafka 4.3 "
+        "broker; did you mean num_partitions?",
+    ]
+
+
+def test_every_problem_of_a_properties_file_is_told_too(tmp_path: Path) -> None:
+    text = """num.partition=4
+num.partitions=four
+transaction.max.timeout.ms=0
+delete.topic.enable=yes
+listeners=SASL_SSL://:9092
+transaction_version=1
+"""
+    assert problems(write(tmp_path, "s.properties", text)) == [
+        "s.properties:1: num.partition: no such setting here, nor property of a Kafka 4.3 broker; "
+        "did you mean num.partitions?",
+        "s.properties:2: num.partitions: expected a whole number, found 'four'",
+        "s.properties:3: transaction.max.timeout.ms: "
+        "Input should be greater than or equal to 1, not 0",
+        "s.properties:4: delete.topic.enable: expected true or false, found 'yes'",
+        "s.properties:5: listeners: listener SASL_SSL is SASL_SSL, only PLAINTEXT is spoken",
+        "s.properties:6: transaction_version: no such setting here, nor property of a Kafka 4.3 "
+        "broker",
+    ]
+
+
+def test_a_setting_of_no_scalar_type_is_refused(tmp_path: Path) -> None:
+    assert problems(write(tmp_path, "n.yaml", "settings:\n  num_partitions: [1]\n")) == [
+        "n.yaml:2: settings.num_partitions: Input should be a valid integer, not [1]",
+    ]
+
+
+def test_a_setting_given_under_both_names_is_refused(tmp_path: Path) -> None:
+    text = "settings:\n  num_partitions: 1\n  num.partitions: 2\n"
+    assert problems(write(tmp_path, "twice.yaml", text)) == [
+        "twice.yaml:3: settings.num.partitions: given twice, under our name and under Kafka's"
+    ]
+
+
+def test_a_property_without_effect_is_known_in_yaml_too(tmp_path: Path) -> None:
+    found = load(write(tmp_path, "c.yaml", "settings: {log.retention.hours: 24}\n"))
+    assert len(found.warnings) == 1
+    assert "log.retention.hours" in found.warnings[0]
+
+
+def test_of_a_repeated_property_the_last_one_wins_as_in_java(tmp_path: Path) -> None:
+    path = write(tmp_path, "r.properties", "num.partitions=2\nnum.partitions=3\n")
+    found = load(path)
+    assert found.settings.num_partitions == 3
+    assert found.warnings == (f"{path}:1: num.partitions: repeated further down, which wins",)
+
+
+def test_a_listener_that_is_taken_oddly_is_warned_about(tmp_path: Path) -> None:
+    path = write(tmp_path, "l.properties", "listeners=PLAINTEXT://a:1,EXTERNAL://b:2\n")
+    assert load(path).warnings == (
+        f"{path}:1: listeners: one listener is opened, PLAINTEXT; without effect: EXTERNAL",
+    )
+
+
+def test_a_wrong_type_of_value_is_not_converted_in_silence(tmp_path: Path) -> None:
+    assert problems(write(tmp_path, "t.yaml", "port: '9092'\n")) == [
+        "t.yaml:1: port: Input should be a valid integer, not '9092'"
+    ]
+
+
+def test_other_files_are_refused(tmp_path: Path) -> None:
+    assert problems(write(tmp_path, "cluster.toml", "")) == [
+        "cluster.toml: expected .yaml, .yml or .properties, found .toml"
+    ]
+    assert problems(tmp_path / "absent.yaml") == [
+        "absent.yaml: can't be read: No such file or directory"
+    ]
+
+
+def test_pydantic_is_imported_only_when_a_file_is_read() -> None:
+    program = "import sys, sim.config; sys.exit('pydantic' in sys.modules or 'yaml' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

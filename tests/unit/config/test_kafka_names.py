@@ -1,0 +1,36 @@
+"""Which properties of a real broker change nothing here."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.config.kafka_names import (
+    _FAMILIES,
+    KNOWN,
+    LISTENER_PROPERTIES,
+    NOT_MODELLED,
+    why_without_effect,
+)
+from sim.settings import documentation
+
+
+def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
+    settings = {setting.kafka for setting in documentation().values() if setting.kafka}
+    assert settings <= KNOWN, "a setting has a Kafka name that Kafka does not know"
+    assert LISTENER_PROPERTIES <= KNOWN
+    for name in KNOWN:
+        has_effect = name in settings or name in LISTENER_PROPERTIES
+        assert (why_without_effect(name) is None) is has_effect, name
+
+
+def test_an_unknown_property_has_no_reason() -> None:
+    assert why_without_effect("num.partition") is None
+
+
+@pytest.mark.parametrize("family", [family for family, _why in _FAMILIES])
+def test_every_family_has_a_member(family: str) -> None:
+    assert any(why_without_effect(name) for name in KNOWN if name.startswith(family))
+
+
+def test_what_belongs_to_no_family_is_told_apart() -> None:
+    assert why_without_effect("fetch.purgatory.purge.interval.requests") == NOT_MODELLED
