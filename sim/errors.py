@@ -15,6 +15,10 @@ failures are exceptions, translated once at the edge::
     │   ├── PeerAnsweredError      only an error code came back: the caller treats it as the reply's top-level error
     │   ├── PeerDisconnectedError  the connection was lost; the request may or may not have taken effect
     │   └── PeerTimeoutError       no answer within the request timeout
+    ├── SimulationError            virtual time can't go on
+    │   ├── DeadlockError          somebody waits, and nothing is scheduled that could wake them
+    │   ├── LivelockError          the loop turns and turns without time going on
+    │   └── NotSimulatedError      threads, names, processes, real sockets: not in virtual time
     ├── ClientError                our own wire client could not do what it was asked
     └── MissingExtraError          an optional dependency is not installed; the message gives the pip line
 
@@ -32,15 +36,19 @@ __all__ = [
     "ConfigError",
     "CorruptBatchError",
     "CorruptLogRecordError",
+    "DeadlockError",
     "ErrorCode",
     "InvariantViolation",
+    "LivelockError",
     "MalformedFrameError",
     "MissingExtraError",
+    "NotSimulatedError",
     "PeerAnsweredError",
     "PeerDisconnectedError",
     "PeerError",
     "PeerTimeoutError",
     "Rejection",
+    "SimulationError",
     "TxnsimError",
     "UnsupportedRequestError",
 ]
@@ -106,6 +114,22 @@ class PeerDisconnectedError(PeerError):
 
 class PeerTimeoutError(PeerError):
     """No answer within the request timeout."""
+
+
+class SimulationError(TxnsimError):
+    """Virtual time can't go on."""
+
+
+class DeadlockError(SimulationError):
+    """Somebody waits, and nothing is scheduled that could wake them: an error instead of a hang."""
+
+
+class LivelockError(SimulationError):
+    """The loop turned more often than allowed without time going on."""
+
+
+class NotSimulatedError(SimulationError):
+    """Something was asked for that virtual time does not have: threads, names, processes, real sockets."""
 
 
 class ClientError(TxnsimError):

@@ -246,8 +246,7 @@ class Tracer:
                 batch = self._chunks[chunk][:-1].split(b"\n")[within:]
             else:
                 batch = self._open[within:]
-            for line in batch:
-                yield line
+            yield from batch
             index = max(index + len(batch), self._first)
 
     def events(self, from_index: int = 0) -> Iterator[Event]:
