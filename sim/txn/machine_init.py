@@ -10,8 +10,6 @@ Counterpart in Kafka: TransactionCoordinator.handleInitProducerId and prepareIni
 
 from __future__ import annotations
 
-from typing import Final
-
 from sim.errors import ErrorCode, Rejection
 from sim.settings import Settings
 from sim.txn.commands import NEEDS_PRODUCER_ID, InitProducerId, MarkersOwed, NeedsProducerId
