@@ -103,14 +103,27 @@ def _compile(rows: EntityRows) -> Writer:
         _emit_field(source, run, row, f"o.{row.name}", flexible=rows.flexible)
     if rows.tagged:
         run.flush()
+        defaults = [source.bind(row.default, "default") for row in rows.tagged]
+        source.enter(
+            "if "
+            + " and ".join(
+                f"(o.{row.name} is {default} or o.{row.name} == {default})"
+                for row, default in zip(rows.tagged, defaults, strict=True)
+            )
+            + ":"
+        )
+        source.line("put(b'\\0')")
+        source.leave()
+        source.enter("else:")
         source.line("tags = []")
-        for row in rows.tagged:
-            default = source.bind(row.default, "default")
-            source.line(f"v = o.{row.name}")
-            source.enter(f"if v is not {default} and v != {default}:")
-            source.line(f"tags.append(({row.tag}, v, {source.bind(_tag_writer(row), 'write')}))")
+        for row, default in zip(rows.tagged, defaults, strict=True):
+            source.enter(f"if o.{row.name} != {default}:")
+            source.line(
+                f"tags.append(({row.tag}, o.{row.name}, {source.bind(_tag_writer(row), 'write')}))"
+            )
             source.leave()
         source.line("put_tags(tags, put)")
+        source.leave()
     elif rows.flexible:
         run.add("x", None)
     run.flush()
