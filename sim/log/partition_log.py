@@ -1,0 +1,530 @@
+"""One partition, as a value machine: batches in, offsets out (Kafka's UnifiedLog).
+
+It appends, reads, and keeps what follows from the bytes: producer state, aborted transactions,
+leader epochs. Three bounds say who may read how far::
+
+    log start ≤ last stable offset ≤ high watermark ≤ log end
+                (read_committed)     (read_uncommitted)  (followers)
+
+Rules that everything below obeys:
+
+1. A batch is checked completely before anything changes; a refused one leaves no trace. One append
+   is one batch.
+2. The bytes of a producer are stored as they came, but for the place (offset, leader epoch) and,
+   where the topic demands it, the timestamp.
+3. All knowledge besides the bytes is made by ``_apply``, for the living leader, a follower and a
+   reload alike, so a log that is replayed has the state of the one that lived. Only verification
+   entries and expiry are memory alone.
+4. The last stable offset is derived, never stored.
+
+It knows no clock, no socket and no other replica: ``now_ms`` is an argument and whoever owns the
+log moves the high watermark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from sim.errors import CorruptBatchError, ErrorCode, InvariantViolation, Rejection
+from sim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
+from sim.log.append_info import Refusal, check_data, check_gate, check_marker
+from sim.log.batch_store import BatchStore
+from sim.log.config import LogConfig, TimestampType
+from sim.log.epoch_cache import EpochCache
+from sim.log.log_view import LogView
+from sim.log.producer_state import CompletedTxn, ProducerEntry, ProducerState
+from sim.log.txn_index import AbortedTxn, TxnIndex
+from sim.log.validation import check_envelope, check_size, examine, needs_examination
+from sim.log.verification import SENTINEL
+from sim.types import TopicPartition
+from sim.wire.batch import (
+    COMMIT,
+    BatchHeader,
+    assign,
+    control_batch,
+    read_batch_header,
+    read_control_record,
+    restamp,
+)
+
+_LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
+
+
+class PartitionLog(LogView):
+    """The log of one partition on one replica.
+
+    ``config`` may be replaced at any time.
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def replay(
+        cls,
+        batches: Iterable[bytes],
+        *,
+        topic_partition: TopicPartition,
+        config: LogConfig,
+        leader_epoch: int,
+        high_watermark: int | None = None,
+    ) -> PartitionLog:
+        """A log made from stored batches, as a restarted broker makes it; all of it is taken as
+        replicated by default.
+        """
+        log: PartitionLog | None = None
+        for batch in batches:
+            header = read_batch_header(batch, 0)
+            if log is None:
+                log = cls(
+                    topic_partition=topic_partition,
+                    config=config,
+                    leader_epoch=header.leader_epoch,
+                    start_offset=header.base_offset,
+                )
+            log._append_stored(batch, header)
+        if log is None:
+            log = cls(topic_partition=topic_partition, config=config, leader_epoch=leader_epoch)
+        log.advance_high_watermark(
+            log._log_end_offset if high_watermark is None else high_watermark
+        )
+        log.become_leader(leader_epoch)
+        return log
+
+    # Commands of the leader
+
+    def start_verification(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        supports_epoch_bump: bool,
+        now_ms: int,
+    ) -> int | Rejection:
+        """Ask for a guard before the coordinator is asked about this transaction (KIP-890).
+
+        Returns:
+            The guard to show with the append; ``SENTINEL`` when the transaction is open here
+            already and nobody need be asked; a rejection when the epoch is fenced here already.
+        """
+        entry = self._producers.find(producer_id)
+        if entry is not None:
+            if producer_epoch < entry.producer_epoch:
+                return Rejection(
+                    error=ErrorCode.invalid_producer_epoch,
+                    reason=f"epoch {producer_epoch} of producer {producer_id} is below "
+                    f"{entry.producer_epoch}, the last one seen on {self.topic_partition}",
+                )
+            if entry.has_open_transaction(producer_epoch):
+                return SENTINEL
+        return self._verification.start(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            supports_epoch_bump=supports_epoch_bump,
+            now_ms=now_ms,
+        )
+
+    def append_client(
+        self, batch: bytes, *, guard: int, now_ms: int, header: BatchHeader | None = None
+    ) -> Appended | AppendRejection:
+        """Append a producer's batch (AppendOrigin.CLIENT); the caller has checked that it is one
+        batch of magic 2.
+
+        Args:
+            batch: The batch as it came.
+            guard: What ``start_verification`` gave for it; of no meaning outside of transactions.
+            now_ms: The cluster's time.
+            header: The batch's header, if the caller has read it already.
+        """
+        if header is None:
+            try:
+                header = read_batch_header(batch, 0)
+            except CorruptBatchError as error:
+                return AppendRejection(error=ErrorCode.corrupt_message, reason=str(error))
+        if len(batch) != header.size:
+            batch = batch[: header.size]
+        config = self.config
+        rejection = check_envelope(
+            header, batch, config=config, log_start_offset=self._log_start_offset
+        )
+        if rejection is not None:
+            return rejection
+        max_timestamp = header.max_timestamp_ms
+        if needs_examination(header, config=config, now_ms=now_ms):
+            verdict = examine(
+                header,
+                batch,
+                topic_partition=self.topic_partition,
+                config=config,
+                now_ms=now_ms,
+                log_start_offset=self._log_start_offset,
+            )
+            if not isinstance(verdict, int):
+                return verdict
+            max_timestamp = verdict
+        rejection = check_size(header.size, config)
+        if rejection is not None:
+            return rejection
+        if header.producer_id >= 0:
+            entry = self._producers.find(header.producer_id)
+            if entry is not None and entry.producer_epoch == header.producer_epoch:
+                cached = entry.find_batch(header.base_sequence, header.last_sequence)
+                if cached is not None:
+                    return Appended(
+                        base_offset=cached.first_offset,
+                        last_offset=cached.last_offset,
+                        log_append_time_ms=cached.timestamp,
+                        log_start_offset=self._log_start_offset,
+                        duplicate=True,
+                    )
+            refusal = self._check_producer(entry, header, guard=guard, is_client=True)
+            if refusal is not None:
+                return self._refused(refusal)
+        return self._write(batch, header, max_timestamp=max_timestamp, now_ms=now_ms)
+
+    def append_coordinator(
+        self, batch: bytes, *, now_ms: int, guard: int = SENTINEL
+    ) -> Appended | AppendRejection:
+        """Append a batch that a coordinator of this broker has made (AppendOrigin.COORDINATOR).
+
+        It is our own, so its CRC and records are taken as right; sequences and duplicates don't
+        concern it. Transactional offset commits show a guard like a client's batch.
+        """
+        header = read_batch_header(batch, 0)
+        rejection = check_size(header.size, self.config)
+        if rejection is not None:
+            return rejection
+        if header.producer_id >= 0:
+            entry = self._producers.find(header.producer_id)
+            refusal = self._check_producer(entry, header, guard=guard, is_client=False)
+            if refusal is not None:
+                return self._refused(refusal)
+        return self._write(batch, header, max_timestamp=header.max_timestamp_ms, now_ms=now_ms)
+
+    def append_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        transaction_version: int,
+        now_ms: int,
+    ) -> Appended | AppendRejection:
+        """End the producer's transaction on this partition (WriteTxnMarkers).
+
+        The marker is written even where no transaction is open: it leaves its epochs, and recovery
+        relies on that.
+        """
+        if producer_id < 0 or producer_epoch < 0:
+            # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of
+            # any bug.
+            return AppendRejection(
+                error=ErrorCode.unknown_server_error,
+                reason=f"a marker needs a producer, found id {producer_id} epoch {producer_epoch}",
+            )
+        refusal = check_marker(
+            self._producers.find(producer_id),
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+        if refusal is not None:
+            return self._refused(refusal)
+        offset = self._log_end_offset
+        batch = control_batch(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            base_offset=offset,
+            leader_epoch=self._leader_epoch,
+            timestamp_ms=now_ms,
+        )
+        self._verification.on_marker(producer_id, producer_epoch)
+        self._store_bytes(batch, offset, offset, self._leader_epoch)
+        completed = self._producers.apply_marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            committed=committed,
+            offset=offset,
+            timestamp=now_ms,
+        )
+        if completed is not None:
+            self._index_completed(completed)
+        return Appended(
+            base_offset=offset,
+            last_offset=offset,
+            log_append_time_ms=NO_TIMESTAMP,
+            log_start_offset=self._log_start_offset,
+        )
+
+    def become_leader(self, leader_epoch: int) -> None:
+        """A leader of this epoch writes from now on; what the last one was verifying is lost
+        (Partition.makeLeader).
+        """
+        if leader_epoch < self._leader_epoch:
+            raise InvariantViolation(
+                f"{self.topic_partition}: leader epoch {leader_epoch} after {self._leader_epoch}"
+            )
+        if leader_epoch > self._leader_epoch:
+            self._leader_epoch_start_offset = self._log_end_offset
+        self._leader_epoch = leader_epoch
+        self._epochs.assign(leader_epoch, self._log_end_offset)
+        self._verification.clear()
+
+    def advance_high_watermark(self, offset: int) -> bool:
+        """All below ``offset`` is replicated; whether that is news. It never falls here, and never
+        passes the log end.
+        """
+        offset = min(offset, self._log_end_offset)
+        if offset <= self._high_watermark:
+            return False
+        self._high_watermark = offset
+        self._producers.release_below(offset)
+        return True
+
+    def delete_records_before(self, offset: int) -> int | Rejection:
+        """Raise the log start (DeleteRecords); -1 stands for the high watermark.
+
+        Producers are kept, also those whose records are all gone (KIP-360), and so are open
+        transactions that began below.
+
+        Returns:
+            The log start offset from now on.
+        """
+        if offset == -1:
+            offset = self._high_watermark
+        if not 0 <= offset <= self._high_watermark:
+            return Rejection(
+                error=ErrorCode.offset_out_of_range,
+                reason=f"{self.topic_partition}: can't delete up to {offset}, the high watermark "
+                f"is {self._high_watermark}",
+            )
+        if offset > self._log_start_offset:
+            self._log_start_offset = offset
+            self._producers.release_below(offset)
+            self._epochs.drop_before(offset)
+            self._drop_batches_below(offset)
+        return self._log_start_offset
+
+    def expire_producers(self, now_ms: int) -> tuple[int, ...]:
+        """Forget producers and verification entries that are idle for
+        ``producer.id.expiration.ms``; the producers' ids.
+
+        A producer's age is counted from the timestamp of its last batch, which its client chose.
+        """
+        expiration_ms = self.config.producer_id_expiration_ms
+        self._verification.expire(now_ms=now_ms, expiration_ms=expiration_ms)
+        return self._producers.expire(now_ms=now_ms, expiration_ms=expiration_ms)
+
+    # Commands of a follower and of loading
+
+    def append_replicated(self, batch: bytes) -> Appended:
+        """Append a batch that a leader has written (AppendOrigin.REPLICATION): it is stored and
+        believed as it is.
+
+        Raises:
+            CorruptBatchError: The batch can't be read.
+            InvariantViolation: It lies below the log end.
+        """
+        header = read_batch_header(batch, 0)
+        if header.base_offset < self._log_end_offset:
+            raise InvariantViolation(
+                f"{self.topic_partition}: a replicated batch begins at {header.base_offset}, "
+                f"below the log end {self._log_end_offset}"
+            )
+        self._append_stored(batch, header)
+        return Appended(
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            log_append_time_ms=NO_TIMESTAMP,
+            log_start_offset=self._log_start_offset,
+        )
+
+    def truncate_to(self, offset: int) -> None:
+        """Cut the log off at ``offset`` and rebuild what follows from the rest
+        (UnifiedLog.truncateTo).
+        """
+        if offset >= self._log_end_offset:
+            return
+        self._store.truncate_to(offset)
+        self._log_end_offset = offset
+        self._log_start_offset = min(self._log_start_offset, offset)
+        self._high_watermark = min(self._high_watermark, offset)
+        self._epochs.truncate_to(offset)
+        self._index.truncate_to(offset)
+        self._producers = self._base_producers.copy() if self._base_producers else ProducerState()
+        for batch in self._store.slice(0, len(self._store)):
+            _apply(self._producers, batch, read_batch_header(batch, 0))
+        self._producers.release_below(self._high_watermark)
+
+    def restart_at(self, offset: int) -> None:
+        """Drop everything; the next record will have this offset
+        (UnifiedLog.truncateFullyAndStartAt).
+        """
+        self._store = BatchStore()
+        self._producers = ProducerState()
+        self._base_producers = None
+        self._index = TxnIndex()
+        self._epochs = EpochCache()
+        self._log_start_offset = offset
+        self._high_watermark = offset
+        self._log_end_offset = offset
+
+    # Parts
+
+    def _check_producer(
+        self, entry: ProducerEntry | None, header: BatchHeader, *, guard: int, is_client: bool
+    ) -> Refusal | None:
+        """Gate and data rules for a batch of a producer; drops the verification entry once both are
+        passed.
+        """
+        producer_id = header.producer_id
+        is_transactional = header.is_transactional
+        verification = self._verification
+        if is_transactional:
+            refusal = check_gate(
+                entry,
+                producer_id=producer_id,
+                producer_epoch=header.producer_epoch,
+                is_verified=not self.config.verification_enabled
+                or verification.matches(producer_id, guard),
+            )
+            if refusal is not None:
+                return refusal
+        refusal = check_data(
+            entry,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            is_transactional=is_transactional,
+            is_client=is_client,
+            verification=verification.find(producer_id),
+        )
+        if refusal is None and is_transactional:
+            verification.on_data(producer_id)
+        return refusal
+
+    def _refused(self, refusal: Refusal) -> AppendRejection:
+        return AppendRejection(
+            error=refusal.error,
+            reason=f"{self.topic_partition}: {refusal.reason}",
+            log_start_offset=self._log_start_offset,
+        )
+
+    def _write(
+        self, batch: bytes, header: BatchHeader, *, max_timestamp: int, now_ms: int
+    ) -> Appended:
+        """Give a checked batch its place and store it."""
+        log_append_time_ms = NO_TIMESTAMP
+        if self.config.timestamp_type is _LOG_APPEND_TIME:
+            log_append_time_ms = max_timestamp = now_ms
+            batch = restamp(batch, max_timestamp_ms=now_ms, log_append_time=True)
+        elif max_timestamp != header.max_timestamp_ms:
+            batch = restamp(batch, max_timestamp_ms=max_timestamp, log_append_time=False)
+        base_offset = self._log_end_offset
+        last_offset = base_offset + header.last_offset_delta
+        leader_epoch = self._leader_epoch
+        self._store_bytes(
+            assign(batch, base_offset=base_offset, leader_epoch=leader_epoch),
+            base_offset,
+            last_offset,
+            leader_epoch,
+        )
+        if header.producer_id >= 0:
+            self._producers.apply_data(
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                last_sequence=header.last_sequence,
+                base_offset=base_offset,
+                last_offset=last_offset,
+                timestamp=max_timestamp,
+                is_transactional=header.is_transactional,
+            )
+        return Appended(
+            base_offset=base_offset,
+            last_offset=last_offset,
+            log_append_time_ms=log_append_time_ms,
+            log_start_offset=self._log_start_offset,
+        )
+
+    def _append_stored(self, batch: bytes, header: BatchHeader) -> None:
+        """Take over a batch that has its place already, with all that follows from it."""
+        self._store_bytes(batch, header.base_offset, header.last_offset, header.leader_epoch)
+        completed = _apply(self._producers, batch, header)
+        if completed is not None:
+            self._index_completed(completed)
+        if header.is_transactional:
+            if header.is_control:
+                self._verification.on_marker(header.producer_id, header.producer_epoch)
+            else:
+                self._verification.on_data(header.producer_id)
+
+    def _store_bytes(
+        self, batch: bytes, base_offset: int, last_offset: int, leader_epoch: int
+    ) -> None:
+        self._store.append(batch, base_offset)
+        self._log_end_offset = last_offset + 1
+        if leader_epoch > self._epochs.latest:
+            self._epochs.assign(leader_epoch, base_offset)
+
+    def _index_completed(self, completed: CompletedTxn) -> None:
+        if completed.committed:
+            return
+        self._index.append(
+            AbortedTxn(
+                producer_id=completed.producer_id,
+                first_offset=completed.first_offset,
+                last_offset=completed.last_offset,
+                last_stable_offset=completed.last_stable_offset,
+            )
+        )
+
+    def _drop_batches_below(self, offset: int) -> None:
+        """Free whole batches, but keep the producer state that they have led to: a rebuild begins
+        with it.
+
+        Kafka keeps a producer snapshot per segment for this.
+        """
+        dropped = self._store.drop_before(offset)
+        if not dropped:
+            return
+        if self._base_producers is None:
+            self._base_producers = ProducerState()
+        for batch in dropped:
+            _apply(self._base_producers, batch, read_batch_header(batch, 0))
+        self._base_producers.release_below(offset)
+        self._index.drop_before(
+            self._store.base_offset(0) if len(self._store) else self._log_end_offset
+        )
+
+
+def _apply(producers: ProducerState, batch: bytes, header: BatchHeader) -> CompletedTxn | None:
+    """What a stored batch means for the producers, without any check."""
+    if header.producer_id < 0:
+        return None
+    if not header.is_control:
+        producers.apply_data(
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            last_sequence=header.last_sequence,
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            timestamp=header.max_timestamp_ms,
+            is_transactional=header.is_transactional,
+        )
+        return None
+    control = read_control_record(batch)
+    if control is None or not control.is_marker:
+        return None
+    return producers.apply_marker(
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        coordinator_epoch=control.coordinator_epoch,
+        committed=control.type == COMMIT,
+        offset=header.base_offset,
+        timestamp=header.max_timestamp_ms,
+    )

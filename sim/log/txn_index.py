@@ -1,0 +1,83 @@
+"""Which transactions were aborted in this log (Kafka's TransactionIndex).
+
+A read_committed consumer gets bytes below the last stable offset together with the list of aborted
+transactions that touch them, and drops their records itself. The index answers that lookup. Entries
+are kept in the order of their markers, so ``last_offset`` rises and the first entry of interest is
+found by bisection.
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left
+
+import msgspec
+
+
+class AbortedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One aborted transaction; ``last_offset`` is the offset of its marker."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    last_stable_offset: int
+    """Where the last stable offset could go once this marker was replicated.
+
+    The first offset of the earliest transaction of another producer that was open then, else the
+    marker's offset + 1. Every later entry begins at or above it, so a search may stop here.
+    """
+
+
+class TxnIndex:
+    """Aborted transactions in the order of their markers."""
+
+    __slots__ = ("_entries", "_last_offsets")
+
+    def __init__(self) -> None:
+        self._entries: list[AbortedTxn] = []
+        self._last_offsets = array("q")
+
+    # Commands
+
+    def append(self, entry: AbortedTxn) -> None:
+        """Remember an aborted transaction whose marker was just written."""
+        assert not self._entries or entry.last_offset > self._last_offsets[-1]
+        self._entries.append(entry)
+        self._last_offsets.append(entry.last_offset)
+
+    def truncate_to(self, offset: int) -> None:
+        """Forget transactions whose marker lies at ``offset`` or above."""
+        keep = bisect_left(self._last_offsets, offset)
+        del self._entries[keep:]
+        del self._last_offsets[keep:]
+
+    def drop_before(self, offset: int) -> None:
+        """Forget transactions whose marker lies below ``offset``: no read can meet their records
+        any more.
+        """
+        gone = bisect_left(self._last_offsets, offset)
+        del self._entries[:gone]
+        del self._last_offsets[:gone]
+
+    # Queries
+
+    def lookup(self, start: int, upper: int) -> tuple[AbortedTxn, ...]:
+        """Aborted transactions that touch offsets of ``[start, upper)``, in the order of their
+        markers.
+
+        A transaction whose first offset lies below the log start is among them, as on a real
+        broker.
+        """
+        found = []
+        entries = self._entries
+        for position in range(bisect_left(self._last_offsets, start), len(entries)):
+            entry = entries[position]
+            if entry.first_offset < upper:
+                found.append(entry)
+            if entry.last_stable_offset >= upper:
+                break
+        return tuple(found)
+
+    def entries(self) -> tuple[AbortedTxn, ...]:
+        """All entries, in the order of their markers."""
+        return tuple(self._entries)

@@ -1,0 +1,223 @@
+"""Is this a batch that a leader may write? Kafka's LogValidator and
+UnifiedLog.analyzeAndValidateRecords, in their order.
+
+Kafka walks over the records of every batch. That would cost more than the whole rest of an append,
+so here the header's word is taken where nothing depends on single records. The records are read
+only if
+
+- the topic is compacted (keys are required),
+- the header's timestamps lie outside the topic's window or contradict each other,
+- the topic limits how old a record may be, or the producer claims LogAppendTime.
+
+A compressed batch is unpacked in any case, because one that can't be unpacked is refused. Where the
+codec's library is not installed, the header decides alone and keys are not checked. So these lies
+are believed: a header that understates its newest timestamp, and a count or inner offsets that the
+records don't bear out.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.errors import CorruptBatchError, ErrorCode, MissingExtraError
+from sim.log.answers import NO_TIMESTAMP, AppendRejection
+from sim.log.config import NEVER_MS, LogConfig, TimestampType
+from sim.types import TopicPartition
+from sim.wire.batch import HEADER_SIZE, NONE, ZSTD, BatchHeader, crc_is_valid, read_records
+from sim.wire.compression import decompress
+
+_CREATE_TIME: Final = TimestampType.CREATE_TIME
+_NO_KEY: Final = "Compacted topic cannot accept message without key in topic partition"
+_WRONG_TYPE: Final = (
+    "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
+)
+
+
+def check_size(size: int, config: LogConfig) -> AppendRejection | None:
+    """Limits that hold for clients and coordinators alike; these answers don't show the log start
+    offset.
+    """
+    if size > config.max_message_bytes:
+        return AppendRejection(
+            error=ErrorCode.message_too_large,
+            reason=f"a batch of {size} bytes exceeds max.message.bytes {config.max_message_bytes}",
+        )
+    if size > config.segment_bytes:
+        return AppendRejection(
+            error=ErrorCode.record_list_too_large,
+            reason=f"a batch of {size} bytes exceeds segment.bytes {config.segment_bytes}",
+        )
+    return None
+
+
+def check_envelope(
+    header: BatchHeader, batch: bytes, *, config: LogConfig, log_start_offset: int
+) -> AppendRejection | None:
+    """What the header of a client's batch must say (LogValidator.validateBatch), and whether its
+    CRC holds.
+    """
+    if header.base_offset != 0:
+        return _invalid(
+            f"a producer's batch must have base offset 0, found {header.base_offset}",
+            log_start_offset,
+        )
+    if header.size > config.max_message_bytes:
+        return check_size(header.size, config)
+    if not crc_is_valid(batch, header):
+        return AppendRejection(
+            error=ErrorCode.corrupt_message,
+            reason=f"the batch is cut off or its CRC is not {header.crc}, which its header states",
+        )
+    count = header.records_count
+    if count <= 0 or count != header.last_offset_delta + 1:
+        return _invalid(
+            f"a batch must hold at least one record and an offset for each: found {count} "
+            f"records and last offset delta {header.last_offset_delta}",
+            log_start_offset,
+        )
+    if header.is_control:
+        return _invalid("clients may not write control batches", log_start_offset)
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        return _invalid(
+            f"sequence {header.base_sequence} of producer {header.producer_id} is below 0",
+            log_start_offset,
+        )
+    if header.compression != NONE and not _can_be_unpacked(header, batch):
+        return AppendRejection(
+            error=ErrorCode.unknown_server_error,
+            reason=f"the records of the batch can't be unpacked with codec {header.compression}",
+            log_start_offset=log_start_offset,
+        )
+    return None
+
+
+def needs_examination(header: BatchHeader, *, config: LogConfig, now_ms: int) -> bool:
+    """Whether the header alone can't say that every record may be written."""
+    if config.is_compacted or header.is_log_append_time:
+        return True
+    if config.timestamp_type is not _CREATE_TIME:
+        return False
+    return (
+        config.timestamp_before_max_ms != NEVER_MS
+        or header.max_timestamp_ms > now_ms + config.timestamp_after_max_ms
+        or header.base_timestamp_ms > header.max_timestamp_ms
+    )
+
+
+def examine(
+    header: BatchHeader,
+    batch: bytes,
+    *,
+    topic_partition: TopicPartition,
+    config: LogConfig,
+    now_ms: int,
+    log_start_offset: int,
+) -> AppendRejection | int:
+    """Look at each record.
+
+    Returns:
+        The true maximum of the timestamps, which the stored batch must carry; or why the batch is
+        refused.
+    """
+    try:
+        records = read_records(batch)
+    except MissingExtraError:
+        return _judge_closed(
+            header, config=config, now_ms=now_ms, log_start_offset=log_start_offset
+        )
+    except CorruptBatchError as error:
+        return _invalid(str(error), log_start_offset)
+    errors: list[tuple[int, str]] = []
+    is_timestamp_error = False
+    timestamp_max = NO_TIMESTAMP
+    for index, record in enumerate(records):
+        if record.offset != index:
+            return _invalid(
+                f"record {index} of the batch has offset delta {record.offset}", log_start_offset
+            )
+        timestamp = NO_TIMESTAMP if record.timestamp_ms is None else record.timestamp_ms
+        timestamp_max = max(timestamp_max, timestamp)
+        if config.is_compacted and record.key is None:
+            errors.append((index, f"{_NO_KEY} {topic_partition}."))
+            continue
+        problem = _timestamp_problem(timestamp, index, header, config=config, now_ms=now_ms)
+        if problem is not None:
+            errors.append((index, problem))
+            is_timestamp_error = True
+    if errors:
+        return _records_refused(errors, log_start_offset, is_timestamp_error=is_timestamp_error)
+    return timestamp_max
+
+
+def _can_be_unpacked(header: BatchHeader, batch: bytes) -> bool:
+    """Whether the payload is what its codec calls whole; a codec that is not installed is given the
+    benefit of the doubt.
+    """
+    if header.compression > ZSTD:
+        return False
+    try:
+        decompress(header.compression, batch[HEADER_SIZE:])
+    except MissingExtraError:
+        return True
+    except CorruptBatchError:
+        return False
+    return True
+
+
+def _timestamp_problem(
+    timestamp: int, offset: int, header: BatchHeader, *, config: LogConfig, now_ms: int
+) -> str | None:
+    """What is wrong with one record's timestamp (LogValidator.validateTimestamp)."""
+    if config.timestamp_type is _CREATE_TIME and timestamp != NO_TIMESTAMP:
+        oldest = now_ms - config.timestamp_before_max_ms
+        newest = now_ms + config.timestamp_after_max_ms
+        if oldest <= timestamp <= newest:
+            return None
+        return (
+            f"Timestamp {timestamp} of message with offset {offset} is out of range. "
+            f"The timestamp should be within [{oldest}, {newest}]"
+        )
+    return _WRONG_TYPE if header.is_log_append_time else None
+
+
+def _judge_closed(
+    header: BatchHeader, *, config: LogConfig, now_ms: int, log_start_offset: int
+) -> AppendRejection | int:
+    """A batch that can't be opened: the header's two timestamps stand for all."""
+    for timestamp in (header.base_timestamp_ms, header.max_timestamp_ms):
+        problem = _timestamp_problem(timestamp, 0, header, config=config, now_ms=now_ms)
+        if problem is not None:
+            return AppendRejection(
+                error=ErrorCode.invalid_timestamp, reason=problem, log_start_offset=log_start_offset
+            )
+    return header.max_timestamp_ms
+
+
+def _records_refused(
+    errors: list[tuple[int, str]], log_start_offset: int, *, is_timestamp_error: bool
+) -> AppendRejection:
+    """Any refused record refuses the whole batch (LogValidator.processRecordErrors, KIP-467)."""
+    if is_timestamp_error:
+        error = ErrorCode.invalid_timestamp
+        reason = "One or more records have been rejected due to invalid timestamp"
+    else:
+        error = ErrorCode.invalid_record
+        shown = ", ".join(
+            f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3]
+        )
+        reason = (
+            f"One or more records have been rejected due to {len(errors)} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
+        )
+    return AppendRejection(
+        error=error,
+        reason=reason,
+        log_start_offset=log_start_offset,
+        record_errors=tuple(errors),
+    )
+
+
+def _invalid(reason: str, log_start_offset: int) -> AppendRejection:
+    return AppendRejection(
+        error=ErrorCode.invalid_record, reason=reason, log_start_offset=log_start_offset
+    )

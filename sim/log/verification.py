@@ -1,0 +1,136 @@
+"""Guards against the late append (KIP-890; Kafka's VerificationGuard and VerificationStateEntry).
+
+Before the first append of a transaction to a partition the leader asks the coordinator whether the
+transaction is really open. The answer takes a while, and this race would remain:
+
+1. a Produce asks, the coordinator says yes;
+2. the transaction is aborted and its marker written here;
+3. the Produce goes on to append, and opens a transaction that nobody will ever end.
+
+So the leader makes an entry with a *guard* before it asks. The marker of step 2 removes the entry;
+the append of step 3 shows its guard, which no longer matches, and is refused. Entries live in the
+leader's memory only.
+
+A guard is a number that this log has never used before; 0 (``SENTINEL``) never matches.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+SENTINEL: Final = 0
+"""No guard: the transaction was open on this partition already, nobody had to be asked."""
+
+
+class VerificationEntry:
+    """The question about one producer that is on its way to the coordinator."""
+
+    __slots__ = (
+        "created_ms",
+        "guard",
+        "lowest_sequence",
+        "producer_epoch",
+        "supports_epoch_bump",
+    )
+
+    def __init__(
+        self,
+        *,
+        guard: int,
+        created_ms: int,
+        producer_epoch: int,
+        lowest_sequence: int,
+        supports_epoch_bump: bool,
+    ) -> None:
+        self.guard = guard
+        self.created_ms = created_ms
+        self.producer_epoch = producer_epoch
+        self.lowest_sequence = lowest_sequence
+        self.supports_epoch_bump = supports_epoch_bump
+        """The client speaks transactions v2; fixed when the entry is made."""
+
+
+class Verification:
+    """Entries of one partition, by producer id."""
+
+    __slots__ = ("_entries", "_guard_last")
+
+    def __init__(self) -> None:
+        self._entries: dict[int, VerificationEntry] = {}
+        self._guard_last = SENTINEL
+
+    # Commands
+
+    def start(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        base_sequence: int,
+        supports_epoch_bump: bool,
+        now_ms: int,
+    ) -> int:
+        """Make the producer's entry, or join the one there is; its guard goes with the request.
+
+        The guard stays the same for as long as the entry lives. A lower sequence of the same epoch
+        lowers the entry's, so that a batch that overtook it is refused by the sequence check until
+        the lower one is written; a higher epoch starts afresh.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            self._guard_last += 1
+            self._entries[producer_id] = VerificationEntry(
+                guard=self._guard_last,
+                created_ms=now_ms,
+                producer_epoch=producer_epoch,
+                lowest_sequence=base_sequence,
+                supports_epoch_bump=supports_epoch_bump,
+            )
+            return self._guard_last
+        if producer_epoch > entry.producer_epoch:
+            entry.producer_epoch = producer_epoch
+            entry.lowest_sequence = base_sequence
+        elif producer_epoch == entry.producer_epoch and base_sequence < entry.lowest_sequence:
+            entry.lowest_sequence = base_sequence
+        return entry.guard
+
+    def on_data(self, producer_id: int) -> None:
+        """A transactional batch of the producer passed all checks: the transaction is open here,
+        the guard has served.
+        """
+        self._entries.pop(producer_id, None)
+
+    def on_marker(self, producer_id: int, producer_epoch: int) -> None:
+        """A marker of the producer is written: whatever was being verified is over.
+
+        Except when the marker carries the epoch that is being verified and the client speaks
+        transactions v2: there a marker bumps the epoch, so this one is a retry of the previous
+        transaction's, and must not drop the guard of the next (KAFKA-18575).
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            return
+        if entry.supports_epoch_bump and entry.producer_epoch == producer_epoch:
+            return
+        del self._entries[producer_id]
+
+    def expire(self, *, now_ms: int, expiration_ms: int) -> None:
+        """Remove entries that were made ``expiration_ms`` ago or earlier."""
+        for producer_id, entry in list(self._entries.items()):
+            if now_ms - entry.created_ms >= expiration_ms:
+                del self._entries[producer_id]
+
+    def clear(self) -> None:
+        """Another leader has none of these. Guards handed out before never match again."""
+        self._entries.clear()
+
+    # Queries
+
+    def find(self, producer_id: int) -> VerificationEntry | None:
+        """The producer's entry, if one is waiting."""
+        return self._entries.get(producer_id)
+
+    def matches(self, producer_id: int, guard: int) -> bool:
+        """Whether an append that shows ``guard`` belongs to the entry of now."""
+        entry = self._entries.get(producer_id)
+        return entry is not None and entry.guard == guard
