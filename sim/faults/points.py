@@ -1,7 +1,8 @@
 """Every place where a fault can strike, by name.
 
-The struck code asks "may this go on?" at its point and knows nothing of faults; plans (``faults.plan``) name points. A crossing's
-``source`` and ``target`` are always those of the request, at a response point too.
+The struck code asks "may this go on?" at its point and knows nothing of faults; plans
+(``faults.plan``) name points. A crossing's ``source`` and ``target`` are always those of the
+request, at a response point too.
 """
 
 from __future__ import annotations
@@ -10,31 +11,34 @@ from enum import StrEnum
 
 
 class FaultPoint(StrEnum):
-    """A named point that requests and responses cross; its docstring says what each action means there."""
+    """A named point that requests and responses cross; its docstring says what each action means
+    there.
+    """
 
     CLIENT_REQUEST = "client.request"
     """A client's request has been read from its connection and decoded, and is about to be handled.
 
-    Held, it belongs to the broker: closing the connection does not take it back. Dropped, it is never handled or answered. With an
-    error, it is answered with that error without being handled.
+    Held, it belongs to the broker: closing the connection does not take it back. Dropped, it is
+    never handled or answered. With an error, it is answered with that error without being handled.
     """
 
     CLIENT_RESPONSE = "client.response"
     """A client's request has been handled, its answer is about to be written to the connection.
 
-    Held, later answers of that connection wait too, as answers are in request order. Dropped, the client never hears.
-    With an error, the request took effect but the client is told the error.
+    Held, later answers of that connection wait too, as answers are in request order. Dropped, the
+    client never hears. With an error, the request took effect but the client is told the error.
     """
 
     PEER_REQUEST = "peer.request"
     """A request between brokers is about to reach its target.
 
-    Held or delayed, it alone waits, others on the link pass it. Dropped, the sender times out. With an error, the sender gets that
-    error and the target never saw the request.
+    Held or delayed, it alone waits, others on the link pass it. Dropped, the sender times out. With
+    an error, the sender gets that error and the target never saw the request.
     """
 
     PEER_RESPONSE = "peer.response"
-    """The answer to a request between brokers is about to reach the sender: the target has acted already.
+    """The answer to a request between brokers is about to reach the sender: the target has acted
+    already.
 
     Dropped, the sender times out; with an error, it is told the error instead of the true answer.
     """

@@ -1,0 +1,10 @@
+"""The one door to time, chance, tasks and the network.
+
+- ``env``: the protocols, and the environment that joins them.
+- ``clock``, ``tasks``, ``network``, ``rng``: the classes over an event loop, any event loop;
+  ``peer_subject`` says whom a request between brokers is about.
+- ``real``: put on the system's clocks, sockets and uvloop.
+- ``virtual``: put on a loop whose clock jumps (``virtual_loop``) with connections in memory
+  (``virtual_net``), while ``ambient`` makes unmodified client libraries follow.
+- ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen.
+"""

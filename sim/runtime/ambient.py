@@ -1,10 +1,12 @@
 """The ambient clocks and chance of the process, lent to a virtual run.
 
-Client libraries read ``time.monotonic``, ``time.time`` and ``random`` directly. Inside a run these answer from the run's loop and
-seed, but only in the thread of the run: a web server or a test runner beside it keeps real time. Everything is put back afterwards.
+Client libraries read ``time.monotonic``, ``time.time`` and ``random`` directly. Inside a run these
+answer from the run's loop and seed, but only in the thread of the run: a web server or a test
+runner beside it keeps real time. Everything is put back afterwards.
 
-Not covered: functions that a module took by ``from time import time`` before, C extensions that ask the system's clock themselves,
-``datetime.now``, ``os.urandom``. ``random`` is one generator for all threads; while a run lasts it is the run's.
+Not covered: functions that a module took by ``from time import time`` before, C extensions that ask
+the system's clock themselves, ``datetime.now``, ``os.urandom``. ``random`` is one generator for all
+threads; while a run lasts it is the run's.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """The two clocks over an event loop, real or virtual.
 
-The cluster clock is a source of wall time plus the sum of all advances. Its timers lie in one heap of our own, armed at the loop
-through a single handle: an advance can then fire what has become due in the order of deadlines, which a loop's timers could not.
-The monotonic clock starts at an offset, random where time is real, so that mixing the two clocks fails loudly.
+The cluster clock is a source of wall time plus the sum of all advances. Its timers lie in one heap
+of our own, armed at the loop through a single handle: an advance can then fire what has become due
+in the order of deadlines, which a loop's timers could not. The monotonic clock starts at an offset,
+random where time is real, so that mixing the two clocks fails loudly.
 """
 
 from __future__ import annotations
@@ -16,14 +17,20 @@ from typing import Final
 from sim.runtime.env import TimerHandle
 
 ARM_MS_MAX: Final = 60_000
-"""The loop is asked to wake at least this often while timers are armed: wall time may jump (a suspended laptop, NTP)."""
+"""The loop is asked to wake at least this often while timers are armed: wall time may jump (a
+suspended laptop, NTP).
+"""
 
 _COMPACT_TIMERS_MIN: Final = 64
-"""The heap is rebuilt when more than half of it is cancelled, but not for fewer timers than this."""
+"""The heap is rebuilt once more than half of it is cancelled, but not for fewer timers than this.
+"""
 
 
 class _ClusterTimer:
-    """A ``call_at`` timer. Cancelled ones stay in the heap until they surface or the heap is rebuilt."""
+    """A ``call_at`` timer.
+
+    Cancelled ones stay in the heap until they surface or the heap is rebuilt.
+    """
 
     __slots__ = ("callback", "clock", "context", "deadline_ms", "sequence")
 
@@ -85,12 +92,15 @@ class LoopClock:
     # Reading
 
     def now_ms(self) -> int:
+        """Cluster wall time, including what was advanced."""
         return self._wall_ns() // 1_000_000 + self._advanced_ms
 
     def monotonic_ms(self) -> int:
+        """Milliseconds from an arbitrary start."""
         return (self._monotonic_ns() + self._monotonic_offset_ns) // 1_000_000
 
     def monotonic_us(self) -> int:
+        """Microseconds since this clock was made."""
         return (self._monotonic_ns() - self._start_ns) // 1_000
 
     @property
@@ -101,9 +111,14 @@ class LoopClock:
     # Timers
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
+        """Call back after ``delay_ms`` of monotonic time, in the context of the caller."""
         return self._loop.call_later(delay_ms / 1_000, callback)
 
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
+        """Call back once the cluster clock has reached the deadline, in the context of the caller.
+
+        Timers with one deadline fire in the order in which they were armed.
+        """
         self._sequence += 1
         timer = _ClusterTimer(self, deadline_ms, self._sequence, callback, copy_context())
         heapq.heappush(self._timers, timer)
@@ -112,6 +127,11 @@ class LoopClock:
         return timer
 
     def advance(self, ms: int) -> None:
+        """Move the cluster clock forward, then fire what is due, earliest deadline first.
+
+        Raises:
+            ValueError: ``ms`` is negative.
+        """
         if ms < 0:
             raise ValueError(f"the cluster clock can't be set back (asked for {ms} ms)")
         self._advanced_ms += ms
@@ -133,7 +153,9 @@ class LoopClock:
             self._cancelled = 0
 
     def _fire_due(self) -> None:
-        """Fire what is due, also what the fired ones arm for a deadline that has passed; then arm the loop anew."""
+        """Fire what is due, also what the fired ones arm for a deadline that has passed; then arm
+        the loop anew.
+        """
         if self._firing:
             return  # an advance from within a timer: the outer call goes on with the new time
         self._firing = True

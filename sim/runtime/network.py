@@ -1,16 +1,18 @@
 """Sockets for clients and links between brokers, over any event loop.
 
-The same class serves real and virtual time: sockets come from the loop's ``create_server`` and ``create_connection``, deadlines and
-latencies from the clock.
+The same class serves real and virtual time: sockets come from the loop's ``create_server`` and
+``create_connection``, deadlines and latencies from the clock.
 
-**Peer links.** A request is queued and delivered in a later turn of the loop, all of a turn by one callback, in order. It fails when
-its target is not registered or the link is cut, and when its deadline passes. There is no timer per request: one timer, armed only
-while something is under way, watches the earliest deadline. A link is one direction of requests (source → target) with the answers
-that come back on it, as a TCP connection opened by the source.
+**Peer links.** A request is queued and delivered in a later turn of the loop, all of a turn by one
+callback, in order. It fails when its target is not registered or the link is cut, and when its
+deadline passes. There is no timer per request: one timer, armed only while something is under way,
+watches the earliest deadline. A link is one direction of requests (source → target) with the
+answers that come back on it, as a TCP connection opened by the source.
 
-**Fault points.** Only while the interceptor is armed is a crossing described and asked about. A held or delayed crossing waits
-alone; later ones of the same link pass it. A drop leads to ``PeerTimeoutError`` at the deadline. An injected error fails the future
-with ``PeerAnsweredError``, which the caller treats as the top-level error of the reply; so does a handler that fails by a bug
+**Fault points.** Only while the interceptor is armed is a crossing described and asked about. A
+held or delayed crossing waits alone; later ones of the same link pass it. A drop leads to
+``PeerTimeoutError`` at the deadline. An injected error fails the future with ``PeerAnsweredError``,
+which the caller treats as the top-level error of the reply; so does a handler that fails by a bug
 (UNKNOWN_SERVER_ERROR).
 """
 
@@ -19,6 +21,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
 from typing import Any, Final, Protocol, cast
 
 import structlog
@@ -39,7 +42,7 @@ from sim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
 _log: Final = structlog.get_logger("txnsim.network")
 
 LISTEN_BACKLOG: Final = 1_024
-"""Connections that the kernel may hold before we accept them; Kafka's socket.listen.backlog.size is 50."""
+"""Connections that the kernel may hold before we accept them (socket.listen.backlog.size, 50)."""
 
 Link = tuple[BrokerId, BrokerId]
 
@@ -70,7 +73,8 @@ class _SocketListener:
         self.address = address
 
     async def close(self) -> None:
-        # Not wait_closed(): from Python 3.12 on it waits for the connections too, which the server closes itself.
+        # Not wait_closed(): from Python 3.12 on it waits for the connections too, which the server
+        # closes itself.
         self._server.close()
         await asyncio.sleep(0)  # uvloop frees the port in the next turn
 
@@ -122,7 +126,8 @@ class _PeerCall:
 
     def __str__(self) -> str:
         source, target = self.link
-        return f"request {self.correlation_id} of API {self.api_key} v{self.api_version}, broker {source} -> {target}"
+        api = f"API {self.api_key} v{self.api_version}"
+        return f"request {self.correlation_id} of {api}, broker {source} -> {target}"
 
 
 class LoopNetwork:
@@ -147,7 +152,8 @@ class LoopNetwork:
             clock: Deadlines and latencies, both monotonic.
             tasks: Run the handlers of peer requests.
             tracer: Told of ``msg.*`` on peer links.
-            interceptor: Asked at the peer fault points; the idle one if None. May be replaced later.
+            interceptor: Asked at the peer fault points; the idle one if None. May be replaced
+                later.
             codec: Makes peer requests travel as bytes; as objects if None.
             latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
             describe: Whom a command is about, for fault plans.
@@ -169,12 +175,20 @@ class LoopNetwork:
             int, dict[int, _PeerCall]
         ] = {}  # by timeout_ms: each in order of deadlines
         self._deadline_timer: TimerHandle | None = None
+        self._deadline_armed_ms = 0
+        # One context for every delivery: a batch holds requests of several callers.
+        self._context = copy_context()
 
     # Clients
 
     async def listen(
         self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
     ) -> _SocketListener:
+        """Accept client connections; ``port`` 0 picks a free one.
+
+        Raises:
+            OSError: The address is busy or can't be bound.
+        """
         server = await self._loop.create_server(factory, host, port, backlog=LISTEN_BACKLOG)
         address = server.sockets[0].getsockname()
         return _SocketListener(server, (address[0], address[1]))
@@ -182,15 +196,22 @@ class LoopNetwork:
     async def connect(
         self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
     ) -> asyncio.Transport:
+        """Open a client connection.
+
+        Raises:
+            OSError: Nobody listens there.
+        """
         transport, _ = await self._loop.create_connection(factory, host, port)
         return transport
 
     # Peers
 
     def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
+        """Broker ``broker_id`` handles requests of its peers from now on."""
         self._handlers[broker_id] = handler
 
     def unregister(self, broker_id: BrokerId) -> None:
+        """Broker ``broker_id`` is gone: requests under way to it and new ones fail."""
         self._handlers.pop(broker_id, None)
         self._fail_where(lambda link: link[1] == broker_id, f"broker {broker_id} went away")
 
@@ -218,6 +239,15 @@ class LoopNetwork:
         *,
         timeout_ms: int,
     ) -> asyncio.Future[Any]:
+        """Send a typed request to a peer; the future holds its typed reply.
+
+        It is delivered in a later turn of the loop, never inside this call.
+
+        Raises (in the future):
+            PeerAnsweredError: Only an error code came back.
+            PeerDisconnectedError: The peer is not there or went away, or the link was cut.
+            PeerTimeoutError: No reply within ``timeout_ms`` (monotonic).
+        """
         future = self._loop.create_future()
         pending = self._pending.get(timeout_ms)
         if pending is None:
@@ -235,7 +265,7 @@ class LoopNetwork:
             future=future,
             pending=pending,
         )
-        if self._deadline_timer is None or len(pending) == 1:
+        if self._deadline_timer is None or call.deadline_ms < self._deadline_armed_ms:
             self._arm_deadline()
         if self._tracer.on:
             call.sent = self._trace_message("msg.send", source, target, call, response=False)
@@ -243,7 +273,7 @@ class LoopNetwork:
             self._pipe(call.link).send(self._latency_ms(source, target), lambda: self._arrive(call))
             return future
         if not self._queue:
-            self._loop.call_soon(self._drain)
+            self._loop.call_soon(self._drain, context=self._context)
         self._queue.append(call)
         return future
 
@@ -252,7 +282,11 @@ class LoopNetwork:
     def _drain(self) -> None:
         queue, self._queue = self._queue, []
         for call in queue:
-            self._arrive(call)
+            try:
+                self._arrive(call)
+            except Exception as error:  # noqa: BLE001 - one request's bug must not lose the others of its turn
+                _log.error("peer.delivery_failed", request=str(call), exc_info=error)
+                call.fail(_answered(call, ErrorCode.unknown_server_error))
 
     def _arrive(self, call: _PeerCall) -> None:
         if not self.interceptor.armed:
@@ -398,7 +432,10 @@ class LoopNetwork:
     # Deadlines, latency, trace
 
     def _arm_deadline(self) -> None:
-        """Watch the earliest deadline. Each class of timeouts is in order, so only its first one matters."""
+        """Watch the earliest deadline.
+
+        Each class of timeouts is in order, so only its first one matters.
+        """
         firsts = [
             next(iter(calls.values())).deadline_ms for calls in self._pending.values() if calls
         ]
@@ -406,7 +443,8 @@ class LoopNetwork:
             self._deadline_timer.cancel()
             self._deadline_timer = None
         if firsts:
-            delay_ms = max(0, min(firsts) - self._clock.monotonic_ms())
+            self._deadline_armed_ms = min(firsts)
+            delay_ms = max(0, self._deadline_armed_ms - self._clock.monotonic_ms())
             self._deadline_timer = self._clock.call_later(delay_ms, self._expire)
 
     def _expire(self) -> None:
@@ -437,7 +475,7 @@ class LoopNetwork:
         return self._tracer.emit(
             kind,
             f"broker/{at}",
-            parents=() if kind == "msg.send" else (call.sent,),
+            parents=() if kind == "msg.send" else (call.sent, self._tracer.cause),
             data={
                 "api": call.api_key,
                 "version": call.api_version,
@@ -462,7 +500,8 @@ class _Pipe:
         now_ms = self._clock.monotonic_us() / 1_000
         self._last_ms = max(self._last_ms, now_ms + latency_ms)
         self._waiting.append(deliver)
-        # One timer per message, but each takes the oldest: equal deadlines fire in no promised order.
+        # One timer per message, but each takes the oldest: equal deadlines fire in no promised
+        # order.
         self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting.popleft()())
 
 

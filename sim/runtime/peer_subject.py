@@ -1,7 +1,7 @@
 """Whom a command between brokers is about, so that a fault plan can match it.
 
-A batched command (several transactions, several markers) has one subject per entry: the first is the subject itself, the rest its
-``others``.
+A batched command (several transactions, several markers) has one subject per entry: the first is
+the subject itself, the rest its ``others``.
 """
 
 from __future__ import annotations

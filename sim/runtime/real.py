@@ -1,6 +1,7 @@
 """The real world: system clock, sockets, uvloop where there is one.
 
-Nothing is implemented twice for virtual time: clock, tasks and network are the classes over an event loop, put on a real one here.
+Nothing is implemented twice for virtual time: clock, tasks and network are the classes over an
+event loop, put on a real one here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from sim.types import BrokerId
 T = TypeVar("T")
 
 MONOTONIC_START_MS_MAX: Final = 1 << 40
-"""Upper end of the random start of the monotonic clock: some 35 years, never near wall time, which is 1.7e12 ms and more."""
+"""Upper end of the random start of the monotonic clock: some 35 years, never near wall time, which
+is 1.7e12 ms and more.
+"""
 
 RealTasks = LoopTasks
 RealNetwork = LoopNetwork

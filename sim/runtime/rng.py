@@ -1,8 +1,9 @@
 """Chance: one seed, many named streams.
 
-Each consumer of chance draws from a stream of its own, derived from the seed of the run and the stream's name. A new draw in one
-part therefore never shifts another part's draws, and two runs with one seed can be compared. Derivation is by BLAKE2, never by
-``hash()``, which differs from process to process (PYTHONHASHSEED).
+Each consumer of chance draws from a stream of its own, derived from the seed of the run and the
+stream's name. A new draw in one part therefore never shifts another part's draws, and two runs with
+one seed can be compared. Derivation is by BLAKE2, never by ``hash()``, which differs from process
+to process (PYTHONHASHSEED).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import secrets
 
 
 def derive(seed: int, name: str) -> int:
-    """The seed of the stream ``name``: a 128-bit number that depends on both and on nothing else."""
+    """Seed of the stream ``name``: 128 bits that depend on both and on nothing else."""
     digest = hashlib.blake2b(name.encode(), digest_size=16, key=str(seed).encode()[:64])
     return int.from_bytes(digest.digest(), "big")
 

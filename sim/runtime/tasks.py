@@ -1,10 +1,12 @@
 """Owner of every background task, and the quick way for handlers that seldom wait.
 
-A task costs a turn of the loop and several microseconds. ``drive`` therefore runs a coroutine's first step by hand; only if that
-step waits for something does the rest become a task. Each drive has a context of its own, the same for the first step and the
+A task costs a turn of the loop and several microseconds. ``drive`` therefore runs a coroutine's
+first step by hand; only if that step waits for something does the rest become a task. Each drive
+has a context of its own, the same for the first step and the
 rest: what a handler sets in a context variable never reaches its caller.
 
-A driven coroutine must not rely on ``asyncio.current_task`` (hence not on ``asyncio.timeout`` or ``TaskGroup``) in its first step.
+A driven coroutine must not rely on ``asyncio.current_task`` (hence not on ``asyncio.timeout`` or
+``TaskGroup``) in its first step.
 """
 
 from __future__ import annotations
@@ -40,12 +42,18 @@ class LoopTasks:
         return len(self._running)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run in the background; an exception is logged as a bug and kept for ``close``."""
         task = self._loop.create_task(coroutine, name=name)
         self._running[task] = None
         task.add_done_callback(self._ended)
         return task
 
     def drive(self, coroutine: Coroutine[Any, Any, Any], done: Done, *, name: str) -> None:
+        """Run the first step at once; only what has to wait becomes a task.
+
+        ``done(result, exception)`` is called exactly once, also when the task is cancelled (with
+        the CancelledError). What ``done`` itself raises reaches the caller, or fails the task.
+        """
         context = copy_context()
         try:
             awaited = context.run(coroutine.send, None)
@@ -64,7 +72,8 @@ class LoopTasks:
         """Cancel and await everything that still runs.
 
         Raises:
-            ExceptionGroup: Background tasks failed since the start: bugs, which were logged when they happened.
+            ExceptionGroup: Background tasks failed since the start: bugs, which were logged when
+                they happened.
         """
         while self._running:
             tasks = list(self._running)
@@ -97,7 +106,7 @@ class _Rest:
         self._done: Done | None = done
 
     async def run(self) -> None:
-        """Go on to the end and report. An exception of ``done`` itself is a bug and fails the task."""
+        """Go on to the end and report."""
         try:
             result = await _go_on(self._coroutine, self._awaited)
         except asyncio.CancelledError as error:
@@ -125,8 +134,9 @@ class _Rest:
 def _go_on(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
     """Continue a coroutine that has been stepped by hand and yielded ``awaited``.
 
-    The future it yielded still has ``_asyncio_future_blocking`` set, as nobody consumed it; yielding it again hands it to the task
-    just as if the task had made the first step. The coroutine's ``__await__`` is used, because ``await`` refuses one that waits.
+    The future it yielded still has ``_asyncio_future_blocking`` set, as nobody consumed it;
+    yielding it again hands it to the task just as if the task had made the first step. The
+    coroutine's ``__await__`` is used, because ``await`` refuses one that waits.
     """
     while True:
         try:

@@ -1,14 +1,17 @@
 """The ordered event trace: what happened, where, when and because of what.
 
-One JSON line per event: ``i`` position, ``t`` µs of monotonic (in virtual runs: virtual) time, ``n`` node as an index into the
-header's list, ``l`` Lamport clock, ``p`` parents with the main cause first, ``k`` kind, ``tx`` transaction, ``d`` payload. A header
-line comes before, a trailer with the hash after. The kinds stand in ``trace_kinds``; readers live in ``sim.trace``.
+One JSON line per event: ``i`` position, ``t`` µs of monotonic (in virtual runs: virtual) time,
+``n`` node as an index into the header's list, ``l`` Lamport clock, ``p`` parents with the main
+cause first, ``k`` kind, ``tx`` transaction, ``d`` payload. A header line comes before, a trailer
+with the hash after. The kinds stand in ``trace_kinds``; readers live in ``sim.trace``.
 
-The *current cause* is a context variable: who receives a message sets it, and whatever happens deeper in the same handler, or in a
-task or timer started from it, gets its parent without having it passed along.
+The *current cause* is a context variable: who receives a message sets it, and whatever happens
+deeper in the same handler, or in a task or timer started from it, gets its parent without having it
+passed along.
 
-Events are kept encoded, in chunks of 1,024: an encoded line takes a third of the memory of an object. A ring bounds how many
-chunks are kept; the hash covers the dropped ones too. Off costs one attribute test per site: ``if tracer.on: tracer.emit(…)``.
+Events are kept encoded, in chunks of 1,024: an encoded line takes a third of the memory of an
+object. A ring bounds how many chunks are kept; the hash covers the dropped ones too. Off costs one
+attribute test per site: ``if tracer.on: tracer.emit(…)``.
 """
 
 from __future__ import annotations
@@ -137,14 +140,16 @@ class Tracer:
 
         Args:
             kind: A name in ``trace_kinds.KINDS``.
-            node: The role it happened at, as ``broker/1``, ``broker/1/txn/7``, ``client/app``, ``fault``.
-            parents: Causes, the main one first; none means the current cause.
+            node: The role it happened at, as ``broker/1``, ``broker/1/txn/7``, ``client/app``,
+                ``fault``.
+            parents: Causes, the main one first, without regard to -1 and repeats; none means the
+                current cause.
             tx: ``transactionalId/producerId:epoch``.
             data: The payload.
 
         Returns:
-            Its index; where the level leaves the event out, the index of its main cause, so that a chain of causes joins through;
-            -1 while the trace is off or nothing caused it.
+            Its index; where the level leaves the event out, the index of its main cause, so that a
+            chain of causes joins through; -1 while the trace is off or nothing caused it.
 
         Raises:
             InvariantViolation: The kind, or in a strict trace a field, is unknown.
@@ -152,8 +157,8 @@ class Tracer:
         if not parents:
             cause = _cause.get()
             parents = (cause,) if 0 <= cause < self._next else ()
-        elif min(parents) < 0:
-            parents = tuple(parent for parent in parents if parent >= 0)
+        elif len(parents) > 1 or parents[0] < 0:
+            parents = tuple(dict.fromkeys(parent for parent in parents if parent >= 0))
         known = KINDS.get(kind)
         if known is None:
             raise InvariantViolation(f"trace event of unknown kind {kind!r} at {node}")
@@ -210,9 +215,11 @@ class Tracer:
         return _cause.get()
 
     def caused_by(self, index: int) -> int:
-        """Make ``index`` the current cause and return the one before, to be put back by the same call.
+        """Make ``index`` the current cause and return the one before, to be put back by the same
+        call.
 
-        No token: a handler's first step and its rest may run in different contexts (``Tasks.drive``).
+        No token: a handler's first step and its rest may run in different contexts
+        (``Tasks.drive``).
         """
         before = _cause.get()
         _cause.set(index)
@@ -226,7 +233,7 @@ class Tracer:
 
     @property
     def first(self) -> int:
-        """Index of the oldest event that is kept: a reader whose cursor is below has missed some."""
+        """Index of the oldest event kept: a reader whose cursor is below has missed some."""
         return self._first
 
     @property
@@ -235,7 +242,8 @@ class Tracer:
         return tuple(self._nodes)
 
     def lines(self, from_index: int = 0) -> Iterator[bytes]:
-        """Encoded events from a cursor on, without line ends; ends where the trace ended when it was reached.
+        """Encoded events from a cursor on, without line ends; ends where the trace ended when it
+        was reached.
 
         Events may be added between two steps; a cursor below ``first`` starts at ``first``.
         """

@@ -1,8 +1,9 @@
 """The kinds of trace events: name, importance, what happened, and the fields of the payload.
 
-The table is the documentation; the docs page is made from it, and a strict tracer (tests) refuses a kind or a field that is not
-in it. Payloads hold the *new* value of what changed, so that a reader only assigns. Errors stand by name, partitions as
-``topic-partition``, ``rule`` names the rule that decided (KIP, Kafka class).
+The table is the documentation; the docs page is made from it, and a strict tracer (tests) refuses a
+kind or a field that is not in it. Payloads hold the *new* value of what changed, so that a reader
+only assigns. Errors stand by name, partitions as ``topic-partition``, ``rule`` names the rule that
+decided (KIP, Kafka class).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """A run in virtual time: ``run_virtual(main, seed=7)``.
 
-Puts clock, tasks, network and trace, the same classes as in the real world, on a virtual loop, and makes the ambient sources that
-unmodified client libraries read (``time``, ``random``) follow the run in its thread. A run is a function of its seed: every failure
-carries the seed as a note.
+Puts clock, tasks, network and trace, the same classes as in the real world, on a virtual loop, and
+makes the ambient sources that unmodified client libraries read (``time``, ``random``) follow the
+run in its thread. A run is a function of its seed: every failure carries the seed as a note.
 """
 
 from __future__ import annotations
@@ -32,7 +32,9 @@ PEER_LATENCY_US_DEFAULT: Final = (50, 500)
 
 
 class VirtualEnvironment(Environment):
-    """A virtual run's world, with its loop and its network of connections, where faults of connections are put in."""
+    """A virtual run's world, with its loop and its network of connections, where faults of
+    connections are put in.
+    """
 
     __slots__ = ("loop", "net", "seed")
 
@@ -159,7 +161,9 @@ def _peer_latency(
 def _collector(
     failures: list[BaseException],
 ) -> Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object]:
-    """A loop's handler that keeps failed callbacks as bugs; what a client library leaves unread in a future is only reported."""
+    """A loop's handler that keeps failed callbacks as bugs; what a client library leaves unread in
+    a future is only reported.
+    """
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")

@@ -1,10 +1,12 @@
 """An event loop whose clock jumps to the next deadline.
 
-asyncio's own loop with another selector: where it would wait, its clock moves on; where it would wait for ever, it raises. What
-is not simulated raises as well: threads, name resolution, subprocesses, signals, real sockets. Connections come from a
-``virtual_net.VirtualNet``, so that unmodified asyncio clients run here.
+asyncio's own loop with another selector: where it would wait, its clock moves on; where it would
+wait for ever, it raises. What
+is not simulated raises as well: threads, name resolution, subprocesses, signals, real sockets.
+Connections come from a ``virtual_net.VirtualNet``, so that unmodified asyncio clients run here.
 
-asyncio keeps callbacks in order, hence a run is a function of its seed: other orders are explored by drawing other latencies.
+asyncio keeps callbacks in order, hence a run is a function of its seed: other orders are explored
+by drawing other latencies.
 """
 
 from __future__ import annotations
@@ -22,7 +24,9 @@ from sim.runtime.virtual_net import VirtualNet, VirtualServer, VirtualTransport
 Ts = TypeVarTuple("Ts")
 
 IDLE_TURNS_MAX: Final = 1_000_000
-"""Turns of the loop without time going on before the run is called a livelock; an honest burst takes some thousands."""
+"""Turns of the loop without time going on before the run is called a livelock; an honest burst
+takes some thousands.
+"""
 
 MONOTONIC_START_NS: Final = 1_000 * 1_000_000_000
 """Where the loop's clock starts: far from zero and from wall time, so that mixing clocks shows."""

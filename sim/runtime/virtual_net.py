@@ -1,12 +1,14 @@
 """Connections in memory, for a loop with virtual time.
 
-A connection has a transport at either end and a pipe per direction. What is written arrives after a latency that is drawn from the
-connection's own stream of chance, never earlier than what was written before it. Host names are names and nothing else; the
-aliases of loopback are one host, and a wildcard listens for all of them.
+A connection has a transport at either end and a pipe per direction. What is written arrives after a
+latency that is drawn from the connection's own stream of chance, never earlier than what was
+written before it. Host names are names and nothing else; the aliases of loopback are one host, and
+a wildcard listens for all of them.
 
-As with TCP: closing sends what was written and then the end of the stream; data that reaches a closed end is answered with a
-reset; a reader that pauses makes the writer's buffer grow until the writer's protocol is told to pause. Other than there,
-``connection_lost`` comes at once after ``close``, even where the other end is stalled and has not taken everything.
+As with TCP: closing sends what was written and then the end of the stream; data that reaches a
+closed end is answered with a reset; a reader that pauses makes the writer's buffer grow until the
+writer's protocol is told to pause. Other than there, ``connection_lost`` comes at once after
+``close``, even where the other end is stalled and has not taken everything.
 """
 
 from __future__ import annotations
@@ -233,7 +235,9 @@ class VirtualConnection:
         self.server.join(self.client, _Pipe(loop, chance, latency_us, self.client))
 
     def reset(self) -> None:
-        """Both ends lose the connection with ConnectionResetError, at once; what was under way is lost."""
+        """Both ends lose the connection with ConnectionResetError, at once; what was under way is
+        lost.
+        """
         self.client.lose(ConnectionResetError(errno.ECONNRESET, "connection reset"))
         self.server.lose(ConnectionResetError(errno.ECONNRESET, "connection reset"))
 
