@@ -1,0 +1,15 @@
+"""A small asynchronous wire client, against a txnsim cluster or a real Apache Kafka alike.
+
+Tools, scenarios and tests use it. It speaks for itself, through public requests only, and so sees
+no more than any client does.
+
+- ``connection``: one connection; requests, correlation ids, negotiated versions, timeouts.
+- ``cluster``: bootstrap, metadata, leaders, coordinators, one connection per broker.
+- ``producer``: plain, idempotent and transactional; its decisions are pure: ``session`` (identity,
+  sequences, which transaction protocol) and ``reactions`` (what an error code means to a producer).
+- ``consumer``: assigned partitions; ``isolation`` filters aborted transactions, purely.
+- ``admin`` and ``txn_admin``: what Kafka's ``Admin`` offers around transactions; ``hanging``
+  decides, purely.
+
+Kafka's counterpart is the module ``clients``.
+"""
