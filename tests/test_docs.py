@@ -1,0 +1,64 @@
+"""The documents agree with the code."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.settings import documentation
+from tests import docs
+from tests.docs import PAGES, ROOT
+
+
+@pytest.mark.parametrize("page", sorted(PAGES))
+def test_a_generated_page_is_current(page: str) -> None:
+    if page == "docs/cli.md" and sys.version_info >= (3, 13):
+        pytest.skip("argparse prints options in another form since Python 3.13")
+    assert docs.current(page) == docs.expected(page), "python -m tests.docs --write"
+
+
+def test_every_setting_says_what_it_does() -> None:
+    page = docs.settings_page()
+    for name, setting in documentation().items():
+        assert f"| `{name}` |" in page
+        assert setting.unit
+        assert len(setting.reason) > 5
+
+
+def test_every_generated_page_names_its_generator() -> None:
+    notice = docs.NOTICE.split("{")[0]
+    for path in [*ROOT.glob("docs/**/*.md"), ROOT / "DEVIATIONS.md"]:
+        generated = path.relative_to(ROOT).as_posix() in PAGES
+        assert path.read_text("utf-8").startswith(notice) is generated, path
+
+
+def test_links_between_documents_lead_somewhere() -> None:
+    broken = []
+    for path in _documents():
+        text = re.sub(r"```.*?```", "", path.read_text("utf-8"), flags=re.DOTALL)
+        for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
+            if "://" not in target and not (path.parent / target).exists():
+                broken.append(f"{path.relative_to(ROOT)}: {target}")
+    assert broken == []
+
+
+def test_every_page_is_linked_from_somewhere() -> None:
+    texts = {path: path.read_text("utf-8") for path in _documents()}
+    unlinked = [
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.glob("docs/**/*.md")
+        if not any(
+            re.search(rf"\]\([^)]*\b{re.escape(path.name)}", text)
+            for other, text in texts.items()
+            if other != path
+        )
+    ]
+    assert unlinked == [], "nobody will find them; docs/README.md lists every page"
+
+
+def _documents() -> list[Path]:
+    folders = ["*.md", "docs/**/*.md", "tests/*.md", "benchmarks/*.md"]
+    return sorted(path for pattern in folders for path in ROOT.glob(pattern))

@@ -1,0 +1,395 @@
+"""Style that no linter sees: one test per rule, each lists every offender.
+
+The rules are explained in CONTRIBUTING.md. An exception stands in a table here, with its reason.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).resolve().parent.parent
+
+FILE_LINES_MAX: Final = 600
+FUNCTION_LINES_MAX: Final = 70
+
+PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
+
+JUDGED_ELSEWHERE: Final = {
+    "sim/runtime/env.py": PROTOCOLS_ONLY,
+}
+"""Modules without a unit test of their own, and why."""
+
+# Written in halves, because this file is read by the test that looks for them.
+BANNED: Final = {
+    "TO" + "DO": "say what is missing in an issue, or do it",
+    "FIX" + "ME": "fix it",
+    "X" + "XX": "write the sentence",
+    "HA" + "CK": "say why it is right",
+    "/ro" + "ot/": "a path of one machine",
+    "/ho" + "me/": "a path of one machine",
+    "/wo" + "rk/": "a path of one machine",
+    "../" + "shared": "a folder beside the repository",
+    "style" + ".md": "a file that readers don't have",
+    "facts" + ".md": "a file that readers don't have",
+}
+
+TEXT_SUFFIXES: Final = {
+    *["", ".cfg", ".css", ".go", ".html", ".java", ".js", ".json", ".md", ".properties", ".py"],
+    *[".sh", ".toml", ".txt", ".xml", ".yaml", ".yml"],
+}
+
+NOT_OURS: Final = {"LICENSE"}
+
+
+def assert_none(offenders: Iterable[str], advice: str) -> None:
+    """Fail with one line for each offender; pytest would cut a long list."""
+    found = sorted(offenders)
+    assert not found, f"{advice}:\n" + "\n".join(f"  {offender}" for offender in found)
+
+
+# Files and lines
+
+
+@cache
+def tracked() -> list[str]:
+    """Every file that is or would be committed; without git, all but hidden folders."""
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False,
+    )  # fmt: skip
+    names = listed.stdout.splitlines() or [
+        path.relative_to(ROOT).as_posix()
+        for path in ROOT.rglob("*")
+        if not any(part.startswith(".") or part == "__pycache__" for part in path.parts)
+    ]
+    return sorted(name for name in set(names) if (ROOT / name).is_file())
+
+
+def python_files(*folders: str) -> list[str]:
+    return [
+        name
+        for name in tracked()
+        if name.endswith(".py")
+        and name.split("/")[0] in (folders or ("sim", "tests", "benchmarks"))
+    ]
+
+
+@cache
+def source(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+@cache
+def tree(name: str) -> ast.Module:
+    return ast.parse(source(name), name)
+
+
+def functions(name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(tree(name)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def module_of(name: str) -> str:
+    return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+
+
+def test_files_are_short() -> None:
+    long = (
+        f"{name}: {lines}"
+        for name in python_files()
+        if (lines := len(source(name).splitlines())) > FILE_LINES_MAX
+    )
+    assert_none(long, f"split them; one noun each, at most {FILE_LINES_MAX} lines")
+
+
+def test_functions_fit_a_screen() -> None:
+    long = (
+        f"{name}:{function.lineno} {function.name}: {lines}"
+        for name in python_files()
+        for function in functions(name)
+        if (lines := (function.end_lineno or 0) - function.lineno + 1) > FUNCTION_LINES_MAX
+    )
+    assert_none(long, f"at most {FUNCTION_LINES_MAX} lines, docstring included")
+
+
+def test_nothing_is_put_off_and_no_machine_is_named() -> None:
+    found = []
+    for name in tracked():
+        if Path(name).suffix not in TEXT_SUFFIXES or name in NOT_OURS:
+            continue
+        for number, line in enumerate(source(name).splitlines(), start=1):
+            for word, reason in BANNED.items():
+                if re.search(rf"(?<![\w.]){re.escape(word)}(?![A-Za-z])", line):
+                    found.append(f"{name}:{number}: {word}: {reason}")
+    assert_none(found, "reword")
+
+
+def test_an_exception_from_a_tool_has_its_reason() -> None:
+    marker = re.compile(
+        r"#\s*(?:noqa: [A-Z]+\d+(?:, ?[A-Z]+\d+)*|type: ignore\[[\w, -]+\]|pragma: no \w+)(.*)"
+    )
+    bare = [
+        f"{name}:{number}: {line.strip()}"
+        for name in python_files()
+        for number, line in enumerate(source(name).splitlines(), start=1)
+        if (match := marker.search(line)) and len(match[1].strip(" -#")) < 5
+    ]
+    assert_none(bare, "write the reason behind it: `# noqa: X123 - because`")
+
+
+def test_a_skipped_test_has_its_reason() -> None:
+    bare = []
+    for name in python_files("tests"):
+        for node in ast.walk(tree(name)):
+            text = ast.unparse(node) if isinstance(node, ast.Attribute) else ""
+            if re.fullmatch(r"pytest\.mark\.(skip|skipif|xfail)", text):
+                call = next(
+                    (c for c in ast.walk(tree(name)) if isinstance(c, ast.Call) and c.func is node),
+                    None,
+                )
+                assert isinstance(node, ast.Attribute)
+                if call is None or not any(k.arg == "reason" for k in call.keywords):
+                    bare.append(f"{name}:{node.lineno}: {text}")
+    assert_none(bare, "say why it is skipped: reason=")
+
+
+# Docstrings
+
+
+def test_a_module_opens_with_its_idea() -> None:
+    missing = [name for name in python_files("sim") if not ast.get_docstring(tree(name))]
+    assert_none(missing, "say what it is, what it refuses to know, and Kafka's counterpart")
+
+
+def test_a_handler_opens_with_its_name_key_and_versions() -> None:
+    """`docs/apis.md` is made of these: `Name (key N): what it does.`, then `Versions: …`."""
+    odd = []
+    for name in python_files("sim"):
+        docstring = ast.get_docstring(tree(name)) or ""
+        keys = [
+            node.value.value
+            for node in tree(name).body
+            if isinstance(node, ast.AnnAssign)
+            and ast.unparse(node.target) == "KEY"
+            and isinstance(node.value, ast.Constant)
+        ]
+        if (
+            name.startswith("sim/api/")
+            and keys
+            and not re.match(
+                rf"\w+ \(key {keys[0]!r}\): .*?\n\n.*\b[Vv]ersions?\b", docstring, re.DOTALL
+            )
+        ):
+            odd.append(name)
+    assert_none(odd, "name, key, versions")
+
+
+def test_docstrings_name_the_arguments_that_exist() -> None:
+    wrong = []
+    for name in python_files("sim"):
+        for function in functions(name):
+            arguments = {argument.arg for argument in _arguments(function)}
+            documented = _section(function, "Args")
+            wrong += [
+                f"{name}:{function.lineno} {function.name}: {argument}"
+                for argument in documented
+                if argument.lstrip("*") not in arguments
+            ]
+            if documented and len(documented) < len(arguments - {"self", "cls"}):
+                missing = sorted(arguments - {"self", "cls", *documented})
+                wrong.append(f"{name}:{function.lineno} {function.name}: without {missing}")
+    assert_none(wrong, "the Args section and the signature disagree")
+
+
+def test_public_functions_say_what_they_raise() -> None:
+    silent = []
+    for name in python_files("sim"):
+        for function in functions(name):
+            if function.name.startswith("_"):
+                continue
+            raised = _raised_for_callers(function)
+            silent += [
+                f"{name}:{function.lineno} {function.name}: {error}"
+                for error in sorted(raised - set(_section(function, "Raises")))
+            ]
+    assert_none(silent, "add a Raises section")
+
+
+def _arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    given = function.args
+    starred = [argument for argument in (given.vararg, given.kwarg) if argument is not None]
+    return [*given.posonlyargs, *given.args, *given.kwonlyargs, *starred]
+
+
+def _section(function: ast.FunctionDef | ast.AsyncFunctionDef, title: str) -> list[str]:
+    """The names that a section of a Google docstring explains."""
+    lines = (ast.get_docstring(function) or "").splitlines()
+    starts = [at for at, line in enumerate(lines) if re.fullmatch(rf"{title}( \(.*\))?:", line)]
+    if not starts:
+        return []
+    names: list[str] = []
+    for line in lines[starts[0] + 1 :]:
+        if line and not line.startswith("    "):
+            break
+        if match := re.match(r"    ([\w*., ]+?)(?: \(.*\))?:(?: |$)", line):
+            names += [part.strip() for part in match[1].split(",")]
+    return names
+
+
+def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """The errors of ours that its own body raises by name. Our own bugs are nobody's to catch."""
+    tree_names = {
+        node.name for node in tree("sim/errors.py").body if isinstance(node, ast.ClassDef)
+    }
+    ours = tree_names - {"InvariantViolation", "Rejection"}
+    found = set()
+    inner = {
+        id(node)
+        for nested in ast.walk(function)
+        if isinstance(nested, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        and nested is not function
+        for node in ast.walk(nested)
+    }
+    for node in ast.walk(function):
+        if isinstance(node, ast.Raise) and id(node) not in inner and node.exc is not None:
+            called = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            if isinstance(called, ast.Name) and called.id in ours:
+                found.add(called.id)
+    return found
+
+
+# The map
+
+
+def test_unit_tests_mirror_the_product() -> None:
+    wanted = {
+        name: _unit_test_of(name)
+        for name in python_files("sim")
+        if not name.endswith("__init__.py") and name not in JUDGED_ELSEWHERE
+    }
+    files = set(tracked())
+    untested = [f"{name} -> {test}" for name, test in wanted.items() if test not in files]
+    astray = [
+        name
+        for name in files
+        if re.fullmatch(r"tests/unit/.*test_\w+\.py", name) and name not in wanted.values()
+    ]
+    assert_none(untested, "write their tests, or say in JUDGED_ELSEWHERE who judges them")
+    assert_none(astray, "they mirror nothing")
+
+
+def _unit_test_of(name: str) -> str:
+    path = Path("tests/unit", Path(name).relative_to("sim"))
+    return path.with_name(f"test_{path.name}").as_posix()
+
+
+def test_no_exception_outlives_its_file() -> None:
+    assert_none(JUDGED_ELSEWHERE.keys() - set(tracked()), "remove them from JUDGED_ELSEWHERE")
+
+
+@cache
+def entry_points() -> set[str]:
+    """Modules that are started from outside: console scripts and plugins of the distribution."""
+    project = tomllib.loads(source("pyproject.toml"))["project"]
+    groups = [project.get("scripts", {}), *project.get("entry-points", {}).values()]
+    return {target.partition(":")[0] for group in groups for target in group.values()}
+
+
+def test_every_module_is_imported_by_the_product() -> None:
+    named: set[str] = set()
+    for name in python_files("sim"):
+        own = module_of(name)
+        named |= {module for module in _imports(name) if module != own}
+    dead = [
+        name
+        for name in python_files("sim")
+        if not name.endswith("__init__.py")
+        and module_of(name) not in named
+        and module_of(name) not in entry_points()
+    ]
+    assert_none(dead, "only tests use them, or nobody")
+
+
+def _imports(name: str) -> Iterator[str]:
+    """Modules of ours that a file names: imported anywhere in it, or as text for a lazy import."""
+    for node in ast.walk(tree(name)):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                yield module
+                yield from (f"{module}.{alias.name}" for alias in names)
+            case ast.Constant(value=str(text)) if text.startswith("sim."):
+                yield text
+            case _:
+                pass
+
+
+def test_test_support_is_used() -> None:
+    texts = [(name, source(name)) for name in python_files("tests", "benchmarks")]
+    dead = [
+        name
+        for name in python_files("tests")
+        if name.startswith("tests/support/")
+        and not name.endswith("__init__.py")
+        and not any(
+            re.search(rf"\b{Path(name).stem}\b", text) for other, text in texts if other != name
+        )
+    ]
+    assert_none(dead, "no test uses them")
+
+
+def test_no_python_file_is_empty() -> None:
+    assert_none((n for n in python_files() if not source(n).strip()), "write or remove them")
+
+
+# Layers
+
+
+@cache
+def layers() -> list[set[str]]:
+    """The rows of the layer contract, highest first, without optional marks."""
+    contracts = tomllib.loads(source("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    rows: list[str] = next(c["layers"] for c in contracts if c["type"] == "layers")
+    return [{part.strip(" ()") for part in row.split("|")} for row in rows]
+
+
+def test_every_module_of_a_mixed_package_is_in_a_layer() -> None:
+    """import-linter sees to the other packages (`exhaustive`); these four appear by module."""
+    rows = set().union(*layers())
+    astray = [
+        module_of(name)
+        for name in python_files("sim")
+        if re.match(r"sim/(cluster|faults|group|txn)/", name)
+        and not name.endswith("__init__.py")
+        and module_of(name).removeprefix("sim.") not in rows
+    ]
+    assert_none(astray, "add them to a row in pyproject.toml and in ARCHITECTURE.md")
+
+
+def test_the_architecture_shows_the_layers_that_are_enforced() -> None:
+    block = source("ARCHITECTURE.md").split("## Layers")[1].split("```")[1].strip()
+    shown = [{part.strip() for part in row.split("|")} for row in block.splitlines()]
+    assert shown == layers()
+
+
+def test_cores_are_not_async() -> None:
+    rows = layers()
+    runtime = next(at for at, row in enumerate(rows) if "runtime" in row)
+    pure = set().union(*rows[runtime + 1 :])
+    found = [
+        f"{name}:{node.lineno}"
+        for name in python_files("sim")
+        if any(f"{module_of(name)}.".startswith(f"sim.{core}.") for core in pure)
+        for node in ast.walk(tree(name))
+        if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
+    ]
+    assert_none(found, "a core decides and answers; its shell waits")
