@@ -1,0 +1,192 @@
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.Callable;
+import java.util.concurrent.TimeoutException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.NewTopic;
+import org.apache.kafka.clients.admin.ProducerState;
+import org.apache.kafka.clients.admin.TransactionDescription;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
+import org.apache.kafka.clients.consumer.KafkaConsumer;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.StringDeserializer;
+import org.apache.kafka.common.serialization.StringSerializer;
+
+/**
+ * The bench on which checks work: an address, what is expected of it, and short ways to produce, read and look.
+ *
+ * <p>Names carry the moment of the run, so that a second run against the same cluster starts clean.
+ */
+final class Lab implements AutoCloseable {
+    static final Duration PATIENCE = Duration.ofSeconds(30);
+
+    final String bootstrap;
+    final int transactionVersion;
+    /** How often the coordinator looks for timed-out transactions, at most. */
+    final Duration abortInterval;
+    final Admin admin;
+    private final String run = Long.toString(System.currentTimeMillis(), 36);
+
+    Lab(String bootstrap, int transactionVersion, Duration abortInterval) {
+        this.bootstrap = bootstrap;
+        this.transactionVersion = transactionVersion;
+        this.abortInterval = abortInterval;
+        this.admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+    }
+
+    @Override
+    public void close() {
+        admin.close();
+    }
+
+    String named(String stem) {
+        return "java-" + stem + "-" + run;
+    }
+
+    // Topics
+
+    TopicPartition newTopic(String stem) throws Exception {
+        return newTopic(stem, 1).get(0);
+    }
+
+    List<TopicPartition> newTopic(String stem, int partitions) throws Exception {
+        String topic = named(stem);
+        admin.createTopics(List.of(new NewTopic(topic, Optional.of(partitions), Optional.empty()))).all().get();
+        await(
+                "every partition of " + topic + " has a leader",
+                () ->
+                        admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().stream()
+                                .allMatch(partition -> partition.leader() != null));
+        List<TopicPartition> all = new ArrayList<>();
+        for (int partition = 0; partition < partitions; partition++) {
+            all.add(new TopicPartition(topic, partition));
+        }
+        return all;
+    }
+
+    // Producing
+
+    KafkaProducer<String, String> producer(Map<String, Object> overrides) {
+        Map<String, Object> config = new HashMap<>();
+        config.put("bootstrap.servers", bootstrap);
+        config.put("retry.backoff.ms", 10);
+        config.putAll(overrides);
+        return new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
+    }
+
+    /** A transactional producer, already initialised. */
+    KafkaProducer<String, String> transactional(String transactionalId) {
+        return transactional(transactionalId, Map.of());
+    }
+
+    KafkaProducer<String, String> transactional(String transactionalId, Map<String, Object> overrides) {
+        Map<String, Object> config = new HashMap<>(overrides);
+        config.put("transactional.id", transactionalId);
+        KafkaProducer<String, String> producer = producer(config);
+        producer.initTransactions();
+        return producer;
+    }
+
+    /** Send and wait for the acknowledgement; the offset of the record. */
+    static long send(KafkaProducer<String, String> producer, TopicPartition at, String value) throws Exception {
+        return producer.send(new ProducerRecord<>(at.topic(), at.partition(), null, value)).get().offset();
+    }
+
+    // Reading
+
+    /** Values from {@code offset} to the end that this isolation level may see, by an assigned consumer without group. */
+    List<String> read(TopicPartition at, String isolation, long offset) throws Exception {
+        Map<String, Object> config =
+                Map.of(
+                        "bootstrap.servers", bootstrap,
+                        "isolation.level", isolation,
+                        "auto.offset.reset", "none",
+                        "enable.auto.commit", false);
+        try (KafkaConsumer<String, String> consumer =
+                new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
+            consumer.assign(List.of(at));
+            consumer.seek(at, offset);
+            long end = consumer.endOffsets(List.of(at)).get(at);
+            List<String> values = new ArrayList<>();
+            await(
+                    isolation + " consumer of " + at + " reaches " + end,
+                    () -> {
+                        for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
+                            values.add(record.value());
+                        }
+                        return consumer.position(at) >= end;
+                    });
+            return values;
+        }
+    }
+
+    List<String> committed(TopicPartition at) throws Exception {
+        return read(at, "read_committed", 0);
+    }
+
+    List<String> uncommitted(TopicPartition at) throws Exception {
+        return read(at, "read_uncommitted", 0);
+    }
+
+    // Looking
+
+    TransactionDescription describe(String transactionalId) throws Exception {
+        return admin.describeTransactions(List.of(transactionalId)).description(transactionalId).get();
+    }
+
+    List<ProducerState> producersOf(TopicPartition at) throws Exception {
+        return admin.describeProducers(List.of(at)).partitionResult(at).get().activeProducers();
+    }
+
+    /** Offset of the first record of the open transaction of this producer, if it has one there. */
+    Optional<Long> openSince(TopicPartition at, long producerId) throws Exception {
+        for (ProducerState state : producersOf(at)) {
+            if (state.producerId() == producerId && state.currentTransactionStartOffset().isPresent()) {
+                return Optional.of(state.currentTransactionStartOffset().getAsLong());
+            }
+        }
+        return Optional.empty();
+    }
+
+    // Waiting and expecting
+
+    static void await(String what, Callable<Boolean> condition) throws Exception {
+        await(what, PATIENCE, condition);
+    }
+
+    static void await(String what, Duration patience, Callable<Boolean> condition) throws Exception {
+        long deadline = System.nanoTime() + patience.toNanos();
+        while (!condition.call()) {
+            if (System.nanoTime() > deadline) {
+                throw new TimeoutException("not within " + patience.toSeconds() + " s: " + what);
+            }
+            Thread.sleep(10); // pace of asking; what is waited for is the condition
+        }
+    }
+
+    static void expect(String what, Object expected, Object found) {
+        if (!expected.equals(found)) {
+            throw new AssertionError(what + ": expected " + expected + ", found " + found);
+        }
+    }
+
+    static <E extends Throwable> E expectThrown(String what, Class<E> expected, Callable<?> action) {
+        try {
+            action.call();
+        } catch (Throwable thrown) {
+            for (Throwable cause = thrown; cause != null; cause = cause.getCause()) {
+                if (expected.isInstance(cause)) {
+                    return expected.cast(cause);
+                }
+            }
+            throw new AssertionError(what + ": expected " + expected.getSimpleName() + ", found " + thrown, thrown);
+        }
+        throw new AssertionError(what + ": expected " + expected.getSimpleName() + ", found no exception");
+    }
+}
