@@ -18,8 +18,6 @@ from functools import lru_cache
 from itertools import groupby
 from typing import Final
 
-from crc32c import crc32c
-
 from sim.errors import CorruptLogRecordError, ErrorCode, Rejection
 from sim.txn.state import NO_PARTITIONS, Tombstone, TransactionState, TxnRecord, TxnTransition
 from sim.types import (
@@ -31,6 +29,7 @@ from sim.types import (
     TransactionalId,
     TransactionVersion,
 )
+from sim.wire.batch_header import HEADER_SIZE, pack_batch
 
 _TAG_PREV_PRODUCER_ID: Final = 0
 _TAG_NEXT_PRODUCER_ID: Final = 1
@@ -45,15 +44,6 @@ _INT64: Final = struct.Struct("!q")
 _TAG_INT64: Final = struct.Struct("!BBq")
 _CLIENT_VERSION_TAG: Final = struct.Struct("!BBh")
 
-_BATCH_HEAD: Final = struct.Struct("!qiibI")
-"""Base offset, length, leader epoch, magic, CRC; the log fills in the first and the third."""
-_BATCH_BODY: Final = struct.Struct("!hiqqqhii")
-"""What the CRC covers before the records: attributes, last offset delta, base and max timestamp,
-producer id, producer epoch, base sequence, count.
-"""
-_BATCH_LENGTH_REST: Final = 9
-"""Bytes that the length field counts besides body and records: leader epoch, magic, CRC."""
-_BATCH_OVERHEAD: Final = _BATCH_HEAD.size + _BATCH_BODY.size
 _RECORD_OVERHEAD_MAX: Final = 40
 """Upper bound of what surrounds key and value: varints, attributes, no headers."""
 
@@ -119,9 +109,19 @@ def encode_batch(records: Sequence[TxnRecord], *, level: TransactionVersion, now
         # attributes, timestamp delta, offset delta
         head = b"\x00\x00" + _varint(index)
         parts.append(b"".join((_varint(len(head) + len(rest)), head, rest)))
-    count = len(parts)
-    body = _BATCH_BODY.pack(0, count - 1, now_ms, now_ms, -1, -1, -1, count) + b"".join(parts)
-    return _BATCH_HEAD.pack(0, len(body) + _BATCH_LENGTH_REST, -1, 2, crc32c(body)) + body
+    return pack_batch(
+        b"".join(parts),
+        base_offset=0,  # the log fills in the offset and its leader epoch
+        leader_epoch=-1,
+        attributes=0,
+        last_offset_delta=len(parts) - 1,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=len(parts),
+    )
 
 
 def tombstone_batches(
@@ -134,7 +134,7 @@ def tombstone_batches(
         needed = len(tombstone.transactional_id.encode()) + _RECORD_OVERHEAD_MAX
         if not batches or needed > room:
             batches.append([])
-            room = batch_bytes_max - _BATCH_OVERHEAD
+            room = batch_bytes_max - HEADER_SIZE
         batches[-1].append(tombstone)
         room -= needed
     return batches
@@ -160,7 +160,7 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion) -> byt
     if transition.state is TransactionState.EMPTY:
         partitions = b"\x00" if flexible else b"\xff\xff\xff\xff"
     else:
-        partitions = _encode_partitions(transition.partitions, flexible)
+        partitions = _encode_partitions(transition.partitions, flexible=flexible)
     if not flexible:
         return b"".join((head, partitions, times))
     return b"".join((head, partitions, times, _encode_tags(transition)))
@@ -179,7 +179,7 @@ def _encode_tags(transition: TxnTransition) -> bytes:
 
 
 @lru_cache(maxsize=4_096)
-def _encode_partitions(partitions: frozenset[TopicPartition], flexible: bool) -> bytes:  # noqa: FBT001
+def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool) -> bytes:
     """Grouped by topic and sorted, so that equal runs write equal logs.
 
     Cached: the record that prepares an end repeats the set of the record before, and most

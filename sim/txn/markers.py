@@ -151,22 +151,33 @@ def judge(owed: OwedMarker, errors: Mapping[TopicPartition, int]) -> MarkerOutco
     )
 
 
+_Unrouted = tuple[Debt, frozenset[TopicPartition]]
+
+
 class MarkerQueue:
     """Everything one broker's coordinators owe."""
 
-    __slots__ = ("_in_flight", "_owing", "_queued", "_unknown")
+    __slots__ = ("_in_flight", "_owing", "_queued", "_unknown", "_waiting")
 
     def __init__(self) -> None:
         self._owing: dict[TransactionalId, Debt] = {}
         self._queued: dict[BrokerId, list[OwedMarker]] = {}
-        self._unknown: list[tuple[Debt, frozenset[TopicPartition]]] = []
+        self._waiting: list[_Unrouted] = []
+        self._unknown: list[_Unrouted] = []
         self._in_flight: dict[BrokerId, MarkerBatch] = {}
 
     # Owing
 
-    def owe(self, debt: Debt) -> None:
-        """Remember a debt; an older one of the same transactional id is replaced."""
+    def owe(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
+        """Remember a debt and its markers; an older one of the same transactional id is
+        replaced.
+        """
         self._owing[debt.transactional_id] = debt
+        self.wait(debt, partitions)
+
+    def wait(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
+        """These markers are to be routed, or routed again, in the next round."""
+        self._waiting.append((debt, partitions))
 
     def is_owed(self, debt: Debt) -> bool:
         """False once paid, given up, or replaced by a later one (KAFKA-16352)."""
@@ -192,6 +203,7 @@ class MarkerQueue:
                 self._queued[broker_id] = kept
             else:
                 del self._queued[broker_id]
+        self._waiting = [each for each in self._waiting if each[0].txn_partition != txn_partition]
         self._unknown = [each for each in self._unknown if each[0].txn_partition != txn_partition]
         return dropped
 
@@ -225,9 +237,9 @@ class MarkerQueue:
             self._queued.setdefault(leader, []).append(OwedMarker(debt=debt, marker=marker))
         return gone
 
-    def take_unknown(self) -> list[tuple[Debt, frozenset[TopicPartition]]]:
-        """Everything without a known leader, to be routed again."""
-        taken, self._unknown = self._unknown, []
+    def take_waiting(self) -> list[_Unrouted]:
+        """Everything to be routed, with what had no known leader the last time."""
+        taken, self._waiting, self._unknown = self._unknown + self._waiting, [], []
         return taken
 
     # Sending
@@ -289,9 +301,9 @@ class MarkerQueue:
         return sum(len(queue) for queue in self._queued.values())
 
     @property
-    def has_work(self) -> bool:
-        """A flush would send something, or look for a leader again."""
-        return bool(self._unknown) or any(each not in self._in_flight for each in self._queued)
+    def has_queued(self) -> bool:
+        """Some broker could be sent a request now."""
+        return any(broker_id not in self._in_flight for broker_id in self._queued)
 
     def _land(self, batch: MarkerBatch) -> None:
         if self._in_flight.pop(batch.broker_id, None) is not batch:
