@@ -63,7 +63,6 @@ from sim.types import (
 AllocateProducerIds = Callable[[], Awaitable[AllocateProducerIdsReply]]
 """Ask the controller for a block; raises PeerError where no answer came."""
 
-OutcomeT = TypeVar("OutcomeT")
 ReplyT = TypeVar("ReplyT")
 
 _NOT_RUNNING = Rejection(
@@ -371,8 +370,12 @@ class TransactionCoordinator:
     # Producer ids
 
     def _with_id(
-        self, decide: Callable[[ProducerId | None], OutcomeT | NeedsProducerId]
-    ) -> OutcomeT | Rejection:
+        self,
+        decide: Callable[
+            [ProducerId | None],
+            Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection | NeedsProducerId,
+        ],
+    ) -> Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection:
         """Decide; with a new producer id, where one is needed."""
         outcome = decide(None)
         if isinstance(outcome, NeedsProducerId):
