@@ -15,7 +15,7 @@ import secrets
 
 def derive(seed: int, name: str) -> int:
     """Seed of the stream ``name``: 128 bits that depend on both and on nothing else."""
-    digest = hashlib.blake2b(name.encode(), digest_size=16, key=str(seed).encode()[:64])
+    digest = hashlib.blake2b(f"{seed}/{name}".encode(), digest_size=16)
     return int.from_bytes(digest.digest(), "big")
 
 

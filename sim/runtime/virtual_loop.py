@@ -101,7 +101,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     # Connections
 
-    async def create_server(  # type: ignore[override]
+    async def create_server(  # type: ignore[override]  # narrower than asyncio on purpose
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: str | None = None,
@@ -115,7 +115,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
             raise NotSimulatedError("TLS is not simulated in virtual time")
         return self._net().listen(protocol_factory, host or "", port or 0)
 
-    async def create_connection(  # type: ignore[override]
+    async def create_connection(  # type: ignore[override]  # narrower than asyncio on purpose
         self,
         protocol_factory: Callable[[], asyncio.BaseProtocol],
         host: str | None = None,
@@ -136,7 +136,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     # What is not simulated
 
-    def call_soon_threadsafe(  # type: ignore[override]
+    def call_soon_threadsafe(  # type: ignore[override]  # narrower than asyncio on purpose
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         """Only from the loop's own thread: another one would come in at an unrepeatable moment."""

@@ -1,0 +1,204 @@
+"""The cluster clock and the monotonic clock, on a virtual loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+
+import pytest
+
+from sim.runtime.clock import ARM_MS_MAX, LoopClock
+from sim.runtime.virtual_loop import VirtualLoop
+
+START_MS = 1_000_000
+
+
+class World:
+    """A clock, the loop under it, and the wall time that a test may shift."""
+
+    def __init__(self) -> None:
+        self.loop = VirtualLoop()
+        self.wall_shift_ns = 0
+        self.clock = LoopClock(
+            self.loop,
+            wall_ns=self.wall_ns,
+            monotonic_ns=self.loop.time_ns,
+            monotonic_start_ms=555,
+        )
+        self.fired: list[tuple[str, int]] = []
+        self.errors: list[object] = []
+        self.loop.set_exception_handler(
+            lambda _, context: self.errors.append(context.get("exception"))
+        )
+
+    def wall_ns(self) -> int:
+        return self.loop.time_ns() - 1_000_000_000_000 + START_MS * 1_000_000 + self.wall_shift_ns
+
+    def note(self, name: str) -> Callable[[], None]:
+        return lambda: self.fired.append((name, self.clock.now_ms() - START_MS))
+
+    def run_for(self, seconds: float) -> None:
+        self.loop.run_until_complete(asyncio.sleep(seconds))
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.clock.close()
+    world.loop.close()
+    assert world.errors == []
+
+
+def test_time_passes_on_both_clocks(world: World) -> None:
+    assert (world.clock.now_ms(), world.clock.monotonic_ms()) == (START_MS, 555)
+    world.run_for(1.5)
+    assert world.clock.now_ms() == START_MS + 1_500
+    assert world.clock.monotonic_ms() == 555 + 1_500
+    assert world.clock.monotonic_us() == 1_500_000
+
+
+def test_an_advance_moves_the_cluster_clock_alone(world: World) -> None:
+    world.clock.advance(3_600_000)
+    assert world.clock.now_ms() == START_MS + 3_600_000
+    assert world.clock.advanced_ms == 3_600_000
+    assert (world.clock.monotonic_ms(), world.clock.monotonic_us()) == (555, 0)
+
+
+def test_the_cluster_clock_is_never_set_back(world: World) -> None:
+    with pytest.raises(ValueError, match="-1"):
+        world.clock.advance(-1)
+
+
+def test_timers_fire_at_their_deadlines_without_an_advance(world: World) -> None:
+    for deadline in (30, 10, 29):
+        world.clock.call_at(START_MS + deadline, world.note(str(deadline)))
+    world.run_for(1)
+    assert world.fired == [("10", 10), ("29", 29), ("30", 30)]
+
+
+def test_an_advance_fires_what_is_due_in_order_of_deadlines(world: World) -> None:
+    for deadline in (5_000, 3_000, 20_000, 4_000):
+        world.clock.call_at(START_MS + deadline, world.note(str(deadline)))
+    world.clock.advance(10_000)
+    assert world.fired == [("3000", 10_000), ("4000", 10_000), ("5000", 10_000)]
+    world.run_for(10)
+    assert world.fired[3:] == [("20000", 20_000)]
+
+
+def test_equal_deadlines_fire_in_the_order_of_arming(world: World) -> None:
+    for name in "abcde":
+        world.clock.call_at(START_MS + 10, world.note(name))
+    world.run_for(1)
+    assert [name for name, _ in world.fired] == list("abcde")
+
+
+def test_a_deadline_in_the_past_fires_in_a_later_turn(world: World) -> None:
+    world.clock.call_at(START_MS - 10, world.note("late"))
+    assert world.fired == []
+    world.run_for(0.001)
+    assert world.fired == [("late", 0)]
+
+
+def test_a_timer_armed_by_a_timer_fires_in_the_same_advance_if_due(world: World) -> None:
+    def rearm() -> None:
+        world.note("first")()
+        world.clock.call_at(START_MS + 2_000, world.note("second"))
+        world.clock.call_at(START_MS + 60_000, world.note("third"))
+
+    world.clock.call_at(START_MS + 1_000, rearm)
+    world.clock.advance(5_000)
+    assert [name for name, _ in world.fired] == ["first", "second"]
+    world.run_for(55)
+    assert world.fired[2:] == [("third", 60_000)]
+
+
+def test_an_advance_within_a_timer_moves_on_at_once_and_fires_afterwards(world: World) -> None:
+    def advance() -> None:
+        world.clock.advance(10_000)
+        world.note("advanced")()
+
+    world.clock.call_at(START_MS + 5_000, world.note("in between"))
+    world.clock.call_at(START_MS + 1_000, advance)
+    world.clock.advance(1_000)
+    assert world.fired == [("advanced", 11_000), ("in between", 11_000)]
+
+
+def test_a_cancelled_timer_never_fires(world: World) -> None:
+    timers = [world.clock.call_at(START_MS + at, world.note(str(at))) for at in (10, 20, 30)]
+    timers[1].cancel()
+    timers[1].cancel()
+    world.run_for(1)
+    timers[0].cancel()
+    assert [name for name, _ in world.fired] == ["10", "30"]
+
+
+def test_a_timer_may_cancel_one_that_is_due_with_it(world: World) -> None:
+    second = world.clock.call_at(START_MS + 20, world.note("second"))
+    world.clock.call_at(START_MS + 10, second.cancel)
+    world.clock.advance(100)
+    assert world.fired == []
+
+
+def test_cancelled_timers_do_not_pile_up(world: World) -> None:
+    world.clock.call_at(START_MS + 60_000, world.note("kept"))
+    for _ in range(10_000):
+        world.clock.call_at(START_MS + 30_000, world.note("cancelled")).cancel()
+    assert len(world.clock._timers) < 200
+    world.clock.advance(60_000)
+    assert [name for name, _ in world.fired] == ["kept"]
+
+
+def test_a_failing_timer_is_reported_and_loses_no_other(world: World) -> None:
+    def fail() -> None:
+        raise ValueError("broken")
+
+    world.clock.call_at(START_MS + 10, fail)
+    world.clock.call_at(START_MS + 10, world.note("next"))
+    world.clock.advance(10)
+    assert world.fired == [("next", 10)]
+    assert [str(error) for error in world.errors] == ["broken"]
+    world.errors.clear()
+
+
+def test_a_jump_of_wall_time_is_noticed_within_a_minute(world: World) -> None:
+    world.clock.call_at(START_MS + 3_600_000, world.note("hour"))
+    world.wall_shift_ns = 3_600_000 * 1_000_000
+    world.run_for(ARM_MS_MAX / 1_000)
+    assert [name for name, _ in world.fired] == ["hour"]
+
+
+def test_wall_time_that_is_set_back_delays_a_timer_until_its_deadline(world: World) -> None:
+    world.clock.call_at(START_MS + 1_000, world.note("second"))
+    world.wall_shift_ns = -500 * 1_000_000
+    world.run_for(2)
+    assert world.fired == [("second", 1_000)]
+
+
+def test_a_timer_runs_in_the_context_that_armed_it(world: World) -> None:
+    name: ContextVar[str] = ContextVar("name", default="none")
+    seen = []
+    name.set("armer")
+    world.clock.call_at(START_MS + 10, lambda: seen.append(name.get()))
+    name.set("advancer")
+    world.clock.advance(10)
+    assert seen == ["armer"]
+
+
+def test_call_later_counts_monotonic_time(world: World) -> None:
+    world.clock.call_later(250, world.note("later"))
+    cancelled = world.clock.call_later(250, world.note("cancelled"))
+    cancelled.cancel()
+    world.clock.advance(10_000)
+    assert world.fired == []
+    world.run_for(1)
+    assert world.fired == [("later", 10_250)]
+
+
+def test_a_closed_clock_fires_nothing_more(world: World) -> None:
+    world.clock.call_at(START_MS + 10, world.note("never"))
+    world.clock.close()
+    world.run_for(1)
+    world.clock.advance(100)
+    assert world.fired == []

@@ -1,0 +1,77 @@
+"""Whom a command between brokers is about."""
+
+from __future__ import annotations
+
+from sim.runtime.peer_subject import NOBODY, subject_of
+from sim.types import (
+    AddPartitionsToTxnCommand,
+    AllocateProducerIdsCommand,
+    BrokerId,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    Subject,
+    TopicPartition,
+    TransactionalId,
+    TxnMarker,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+)
+
+T0 = TopicPartition("t", 0)
+T1 = TopicPartition("t", 1)
+
+
+def txn(name: str, producer_id: int, *partitions: TopicPartition) -> TxnPartitions:
+    return TxnPartitions(
+        transactional_id=TransactionalId(name),
+        producer_id=ProducerId(producer_id),
+        producer_epoch=ProducerEpoch(0),
+        verify_only=True,
+        partitions=partitions,
+    )
+
+
+def marker(producer_id: int, *partitions: TopicPartition, committed: bool) -> TxnMarker:
+    return TxnMarker(
+        producer_id=ProducerId(producer_id),
+        producer_epoch=ProducerEpoch(0),
+        committed=committed,
+        coordinator_epoch=CoordinatorEpoch(0),
+        transaction_version=2,
+        partitions=partitions,
+    )
+
+
+def test_one_transaction_is_the_subject() -> None:
+    command = AddPartitionsToTxnCommand(transactions=(txn("app", 7, T0, T1),))
+    assert subject_of(command) == Subject(
+        transactional_id="app", producer_id=7, partitions=(T0, T1)
+    )
+
+
+def test_further_transactions_are_its_others() -> None:
+    command = AddPartitionsToTxnCommand(transactions=(txn("a", 7, T0), txn("b", 8, T1)))
+    assert subject_of(command) == Subject(
+        transactional_id="a",
+        producer_id=7,
+        partitions=(T0,),
+        others=(Subject(transactional_id="b", producer_id=8, partitions=(T1,)),),
+    )
+
+
+def test_markers_carry_their_result() -> None:
+    command = WriteTxnMarkersCommand(
+        markers=(marker(7, T0, committed=True), marker(8, T1, committed=False))
+    )
+    assert subject_of(command) == Subject(
+        producer_id=7,
+        partitions=(T0,),
+        committed=True,
+        others=(Subject(producer_id=8, partitions=(T1,), committed=False),),
+    )
+
+
+def test_commands_without_a_transaction_are_about_nobody() -> None:
+    assert subject_of(AllocateProducerIdsCommand(broker_id=BrokerId(1), broker_epoch=0)) == NOBODY
+    assert subject_of(WriteTxnMarkersCommand(markers=())) == NOBODY

@@ -1,0 +1,320 @@
+"""Background tasks, and coroutines that are driven by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextvars import ContextVar
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from sim.runtime.tasks import FAILURES_KEPT_MAX, LoopTasks
+
+
+class Outcomes(list[tuple[Any, BaseException | None]]):
+    """What ``done`` was told."""
+
+    def done(self, result: Any, error: BaseException | None) -> None:
+        self.append((result, error))
+
+    @property
+    def only(self) -> tuple[Any, BaseException | None]:
+        assert len(self) == 1, f"done was called {len(self)} times"
+        return self[0]
+
+
+@pytest.fixture
+async def tasks() -> AsyncIterator[LoopTasks]:
+    tasks = LoopTasks(asyncio.get_running_loop())
+    yield tasks
+    await tasks.close()
+    assert len(tasks) == 0
+
+
+async def a_few_turns() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+# Drive
+
+
+async def test_what_does_not_wait_is_done_before_drive_returns(tasks: LoopTasks) -> None:
+    async def quick() -> str:
+        return "reply"
+
+    outcomes = Outcomes()
+    tasks.drive(quick(), outcomes.done, name="quick")
+    assert outcomes.only == ("reply", None)
+    assert len(tasks) == 0
+
+
+async def test_an_exception_of_the_first_step_is_the_outcome(tasks: LoopTasks) -> None:
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    outcomes = Outcomes()
+    tasks.drive(fail(), outcomes.done, name="fail")
+    result, error = outcomes.only
+    assert result is None
+    assert isinstance(error, ValueError)
+
+
+async def test_a_cancelled_future_met_in_the_first_step_is_the_outcome(tasks: LoopTasks) -> None:
+    gone = asyncio.get_running_loop().create_future()
+    gone.cancel()
+
+    async def wait() -> None:
+        await gone
+
+    outcomes = Outcomes()
+    tasks.drive(wait(), outcomes.done, name="wait")
+    assert isinstance(outcomes.only[1], asyncio.CancelledError)
+
+
+async def test_what_waits_goes_on_as_a_task(tasks: LoopTasks) -> None:
+    first = asyncio.get_running_loop().create_future()
+    second = asyncio.get_running_loop().create_future()
+
+    async def wait() -> tuple[int, int, str]:
+        one = await first
+        two = await second
+        task = asyncio.current_task()
+        assert task is not None
+        return one, two, task.get_name()
+
+    outcomes = Outcomes()
+    tasks.drive(wait(), outcomes.done, name="waiter")
+    assert outcomes == []
+    assert len(tasks) == 1
+    first.set_result(1)
+    await a_few_turns()
+    assert outcomes == []
+    second.set_result(2)
+    await a_few_turns()
+    assert outcomes.only == ((1, 2, "waiter"), None)
+    assert len(tasks) == 0
+
+
+async def test_a_future_done_before_the_task_begins_is_not_missed(tasks: LoopTasks) -> None:
+    future = asyncio.get_running_loop().create_future()
+
+    async def wait() -> int:
+        return int(await future)
+
+    outcomes = Outcomes()
+    tasks.drive(wait(), outcomes.done, name="wait")
+    future.set_result(7)
+    await a_few_turns()
+    assert outcomes.only == (7, None)
+
+
+async def test_a_bare_yield_is_only_a_turn(tasks: LoopTasks) -> None:
+    async def pause() -> str:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        return "after"
+
+    outcomes = Outcomes()
+    tasks.drive(pause(), outcomes.done, name="pause")
+    await a_few_turns()
+    assert outcomes.only == ("after", None)
+
+
+async def test_a_failed_future_reaches_the_coroutine_which_may_go_on(tasks: LoopTasks) -> None:
+    first = asyncio.get_running_loop().create_future()
+    second = asyncio.get_running_loop().create_future()
+
+    async def wait() -> str:
+        try:
+            await first
+        except ValueError:
+            return f"recovered {await second}"
+        return "never"
+
+    outcomes = Outcomes()
+    tasks.drive(wait(), outcomes.done, name="wait")
+    first.set_exception(ValueError("broken"))
+    await a_few_turns()
+    second.set_result("here")
+    await a_few_turns()
+    assert outcomes.only == ("recovered here", None)
+
+
+async def test_an_exception_after_a_wait_is_the_outcome_and_no_bug(tasks: LoopTasks) -> None:
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise ValueError("broken")
+
+    outcomes = Outcomes()
+    with capture_logs() as logs:
+        tasks.drive(fail(), outcomes.done, name="fail")
+        await a_few_turns()
+    assert isinstance(outcomes.only[1], ValueError)
+    assert logs == []
+
+
+async def test_cancelling_reaches_a_waiting_coroutine(tasks: LoopTasks) -> None:
+    seen = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            seen.append("cleaned up")
+
+    outcomes = Outcomes()
+    tasks.drive(wait(), outcomes.done, name="wait")
+    await a_few_turns()
+    await tasks.close()
+    assert seen == ["cleaned up"]
+    assert isinstance(outcomes.only[1], asyncio.CancelledError)
+
+
+async def test_a_coroutine_that_swallows_its_cancellation_still_answers(tasks: LoopTasks) -> None:
+    async def stubborn() -> str:
+        try:
+            await asyncio.get_running_loop().create_future()
+        except asyncio.CancelledError:
+            return "last word"
+        return "never"
+
+    outcomes = Outcomes()
+    tasks.drive(stubborn(), outcomes.done, name="stubborn")
+    await a_few_turns()
+    await tasks.close()
+    assert outcomes.only == ("last word", None)
+
+
+async def test_cancelled_before_its_task_began_it_is_cleaned_up_too(tasks: LoopTasks) -> None:
+    seen = []
+
+    async def wait() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            seen.append("cleaned up")
+
+    outcomes = Outcomes()
+    tasks.drive(wait(), outcomes.done, name="wait")
+    await tasks.close()
+    assert seen == ["cleaned up"]
+    assert isinstance(outcomes.only[1], asyncio.CancelledError)
+
+
+async def test_done_that_fails_in_the_first_step_reaches_the_caller(tasks: LoopTasks) -> None:
+    async def quick() -> None:
+        return
+
+    def done(_result: object, _error: object) -> None:
+        raise RuntimeError("bug in done")
+
+    with pytest.raises(RuntimeError, match="bug in done"):
+        tasks.drive(quick(), done, name="quick")
+
+
+async def test_done_that_fails_later_is_a_bug_of_the_task() -> None:
+    tasks = LoopTasks(asyncio.get_running_loop())
+    calls = []
+
+    def done(_result: object, _error: object) -> None:
+        calls.append(1)
+        raise RuntimeError("bug in done")
+
+    with capture_logs() as logs:
+        tasks.drive(asyncio.sleep(0), done, name="pause")
+        await a_few_turns()
+    assert calls == [1]
+    assert [entry["task"] for entry in logs] == ["pause"]
+    with pytest.raises(BaseExceptionGroup):
+        await tasks.close()
+
+
+async def test_context_stays_the_same_across_the_wait_and_away_from_the_caller(
+    tasks: LoopTasks,
+) -> None:
+    name: ContextVar[str] = ContextVar("name", default="none")
+    seen = []
+
+    async def handler() -> None:
+        token = name.set("handler")
+        await asyncio.sleep(0)
+        seen.append(name.get())
+        name.reset(token)  # fails in any other context
+        seen.append(name.get())
+
+    name.set("caller")
+    outcomes = Outcomes()
+    tasks.drive(handler(), outcomes.done, name="handler")
+    assert name.get() == "caller"
+    await a_few_turns()
+    assert outcomes.only == (None, None)
+    assert seen == ["handler", "caller"]
+
+
+async def test_drives_may_be_nested(tasks: LoopTasks) -> None:
+    outcomes = Outcomes()
+
+    async def inner() -> str:
+        return "inner"
+
+    async def outer() -> str:
+        tasks.drive(inner(), outcomes.done, name="inner")
+        return "outer"
+
+    tasks.drive(outer(), outcomes.done, name="outer")
+    assert [result for result, _ in outcomes] == ["inner", "outer"]
+
+
+# Spawn
+
+
+async def test_a_spawned_task_is_owned_until_it_ends(tasks: LoopTasks) -> None:
+    task = tasks.spawn(asyncio.sleep(0, "result"), name="pause")
+    assert (len(tasks), task.get_name()) == (1, "pause")
+    assert await task == "result"
+    await asyncio.sleep(0)
+    assert len(tasks) == 0
+
+
+async def test_a_failed_task_is_logged_and_kept_for_close() -> None:
+    async def fail() -> None:
+        raise ValueError("broken")
+
+    tasks = LoopTasks(asyncio.get_running_loop())
+    with capture_logs() as logs:
+        for number in range(FAILURES_KEPT_MAX + 1):
+            tasks.spawn(fail(), name=f"fail-{number}")
+        await a_few_turns()
+    assert len(logs) == FAILURES_KEPT_MAX + 1
+    assert logs[0]["event"] == "task.failed"
+    assert logs[0]["log_level"] == "error"
+    with pytest.raises(ExceptionGroup) as caught:
+        await tasks.close()
+    assert len(caught.value.exceptions) == FAILURES_KEPT_MAX
+    await tasks.close()
+
+
+async def test_close_ends_also_what_is_spawned_while_closing(tasks: LoopTasks) -> None:
+    ended = []
+
+    async def last() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            ended.append("last")
+
+    async def first() -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            tasks.spawn(last(), name="last")
+            await asyncio.sleep(0)
+            ended.append("first")
+
+    tasks.spawn(first(), name="first")
+    await a_few_turns()
+    await tasks.close()
+    assert sorted(ended) == ["first", "last"]

@@ -1,0 +1,234 @@
+"""The ordered event trace."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from itertools import count
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.errors import InvariantViolation
+from sim.runtime.trace import CHUNK_EVENTS, NO_CAUSE, RunInfo, TraceLevel, Tracer
+
+
+def ticking() -> Callable[[], int]:
+    ticks: Iterator[int] = count()
+    return lambda: next(ticks)
+
+
+@pytest.fixture(autouse=True)
+def no_cause_left_over() -> Iterator[None]:
+    tracer = full()
+    yield
+    tracer.caused_by(NO_CAUSE)
+
+
+def full(*, ring_events: int | None = None, strict: bool = False) -> Tracer:
+    return Tracer(ticking(), level=TraceLevel.FULL, ring_events=ring_events, strict=strict)
+
+
+# Writing
+
+
+def test_off_records_nothing_and_says_so() -> None:
+    tracer = Tracer(ticking())
+    assert not tracer.on
+    assert tracer.emit("note", "a") == NO_CAUSE
+    assert len(tracer) == 0
+
+
+def test_an_event_has_the_fields_of_the_file() -> None:
+    tracer = full()
+    first = tracer.emit("note", "client/app")
+    tracer.emit(
+        "log.append", "broker/1/log/t-0", parents=(first,), tx="app/7:0", data={"tp": "t-0"}
+    )
+    lines = [json.loads(line) for line in tracer.lines()]
+    assert lines == [
+        {"i": 0, "t": 0, "n": 0, "l": 1, "p": [], "k": "note"},
+        {"i": 1, "t": 1, "n": 1, "l": 2, "p": [0], "k": "log.append", "tx": "app/7:0", "d": {"tp": "t-0"}},
+    ]  # fmt: skip
+    assert tracer.nodes == ("client/app", "broker/1/log/t-0")
+
+
+def test_an_unknown_kind_is_a_bug_even_while_off() -> None:
+    with pytest.raises(InvariantViolation, match="log.apend"):
+        Tracer(ticking()).emit("log.apend", "a")
+
+
+def test_a_strict_trace_refuses_unknown_fields() -> None:
+    tracer = full(strict=True)
+    tracer.emit("log.lso", "a", data={"tp": "t-0", "to": 1})
+    with pytest.raises(InvariantViolation, match="offset"):
+        tracer.emit("log.lso", "a", data={"tp": "t-0", "offset": 1})
+    assert len(tracer) == 1
+
+
+def test_payloads_may_be_structs() -> None:
+    class Moved(msgspec.Struct):
+        tp: str
+        to: int
+
+    tracer = full(strict=True)
+    tracer.emit("log.lso", "a", data=Moved(tp="t-0", to=3))
+    assert [event.d for event in tracer.events()] == [{"tp": "t-0", "to": 3}]
+
+
+def test_sets_in_payloads_are_written_in_order() -> None:
+    tracer = full()
+    tracer.emit("txn.decide", "a", data={"partitions": {"t-2", "t-0", "t-1"}})
+    assert [event.d for event in tracer.events()] == [{"partitions": ["t-0", "t-1", "t-2"]}]
+
+
+def test_brief_leaves_out_what_is_hidden_and_joins_the_chain_through_it() -> None:
+    tracer = Tracer(ticking(), level=TraceLevel.BRIEF)
+    cause = tracer.emit("note", "a")
+    left_out = tracer.emit("timer.arm", "a", parents=(cause,))
+    assert left_out == cause
+    effect = tracer.emit("note", "a", parents=(left_out,))
+    assert [event.p for event in tracer.events()] == [(), (0,)]
+    assert (cause, effect) == (0, 1)
+    assert Tracer(ticking(), level=TraceLevel.BRIEF).emit("timer.arm", "a") == NO_CAUSE
+
+
+def test_the_level_may_change_while_running() -> None:
+    tracer = Tracer(ticking())
+    tracer.level = TraceLevel.FULL
+    tracer.emit("timer.arm", "a")
+    tracer.level = TraceLevel.BRIEF
+    tracer.emit("timer.arm", "a")
+    tracer.level = TraceLevel.OFF
+    tracer.emit("note", "a")
+    assert [event.k for event in tracer.events()] == ["timer.arm"]
+
+
+# Causes
+
+
+def test_the_current_cause_is_the_parent_unless_parents_are_given() -> None:
+    tracer = full()
+    root = tracer.emit("note", "a")
+    other = tracer.emit("note", "a")
+    before = tracer.caused_by(root)
+    tracer.emit("note", "b")
+    tracer.emit("note", "b", parents=(other,))
+    assert tracer.cause == root
+    assert tracer.caused_by(before) == root
+    tracer.emit("note", "b")
+    assert [event.p for event in tracer.events(2)] == [(0,), (1,), ()]
+
+
+def test_missing_and_repeated_parents_are_left_out() -> None:
+    tracer = full()
+    root = tracer.emit("note", "a")
+    tracer.emit("note", "a", parents=(NO_CAUSE, root, root))
+    tracer.emit("note", "a", parents=(NO_CAUSE,))
+    assert [event.p for event in tracer.events()] == [(), (0,), ()]
+
+
+def test_a_cause_of_another_trace_is_no_parent() -> None:
+    tracer = full()
+    before = tracer.caused_by(99)
+    tracer.emit("note", "a")
+    tracer.caused_by(before)
+    assert [event.p for event in tracer.events()] == [()]
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.sets(st.integers(0, 60), max_size=3)), max_size=60))
+def test_lamport_clocks_grow_along_nodes_and_parents(steps: list[tuple[int, set[int]]]) -> None:
+    tracer = full()
+    for index, (node, wanted) in enumerate(steps):
+        tracer.emit("note", f"n{node}", parents=tuple(p for p in sorted(wanted) if p < index))
+    clocks: dict[int, int] = {}
+    events = list(tracer.events())
+    for event in events:
+        assert event.l > clocks.get(event.n, 0)
+        assert all(events[parent].l < event.l for parent in event.p)
+        clocks[event.n] = event.l
+
+
+# Keeping and reading
+
+
+def test_a_ring_keeps_the_newest_chunks_and_the_hash_covers_all() -> None:
+    kept, everything = full(ring_events=CHUNK_EVENTS), full()
+    for index in range(5 * CHUNK_EVENTS + 10):
+        for tracer in (kept, everything):
+            tracer.emit("note", "a", parents=(index - 1,), data={"text": str(index)})
+    assert len(kept) == len(everything) == 5 * CHUNK_EVENTS + 10
+    assert kept.first == 3 * CHUNK_EVENTS
+    assert list(kept.lines()) == list(everything.lines(kept.first))
+    assert kept.hash == everything.hash
+
+
+def test_a_parent_that_was_dropped_still_bounds_the_lamport_clock() -> None:
+    tracer = full(ring_events=0)
+    for _ in range(3 * CHUNK_EVENTS):
+        tracer.emit("note", "busy")
+    tracer.emit("note", "late", parents=(5,))
+    assert [event.l for event in tracer.events(3 * CHUNK_EVENTS)] == [2 * CHUNK_EVENTS + 1]
+
+
+@pytest.mark.parametrize("start", [0, 1, CHUNK_EVENTS - 1, CHUNK_EVENTS, 2 * CHUNK_EVENTS + 3])
+def test_a_cursor_reads_on_from_where_it_stands(start: int) -> None:
+    tracer = full()
+    for _ in range(2 * CHUNK_EVENTS + 3):
+        tracer.emit("note", "a")
+    assert [event.i for event in tracer.events(start)] == list(range(start, len(tracer)))
+
+
+def test_a_reader_sees_events_that_are_added_while_it_reads() -> None:
+    tracer = full()
+    tracer.emit("note", "a")
+    reader = tracer.events()
+    assert next(reader).i == 0
+    tracer.emit("note", "a")
+    assert [event.i for event in reader] == [1]
+
+
+def test_a_reader_that_is_overtaken_by_the_ring_goes_on_with_what_is_kept() -> None:
+    tracer = full(ring_events=0)
+    tracer.emit("note", "a")
+    reader = tracer.events()
+    assert next(reader).i == 0
+    for _ in range(4 * CHUNK_EVENTS):
+        tracer.emit("note", "a")
+    assert next(reader).i == tracer.first > 1
+
+
+def test_the_hash_is_that_of_the_lines_and_the_nodes() -> None:
+    tracer = full()
+    for _ in range(CHUNK_EVENTS + 2):
+        tracer.emit("note", "a")
+    text = b"".join(line + b"\n" for line in tracer.lines()) + b'["a"]'
+    assert tracer.hash == "sha256:" + hashlib.sha256(text).hexdigest()
+
+
+def test_the_hash_tells_names_of_nodes_apart() -> None:
+    first, second = full(), full()
+    first.emit("note", "a")
+    second.emit("note", "b")
+    assert first.hash != second.hash
+
+
+def test_an_export_has_header_events_and_trailer() -> None:
+    run = RunInfo(
+        sim="0.1.0", scenario="z01", seed=7, settings=(("transaction.version", 0),), clock="virtual"
+    )
+    tracer = Tracer(ticking(), level=TraceLevel.FULL, run=run)
+    tracer.emit("note", "a", data={"text": "one"})
+    written: list[bytes] = []
+    tracer.export(written.append, verdict="hanging")
+    assert all(line.endswith(b"\n") for line in written)
+    header, event, trailer = map(json.loads, written)
+    assert header == {
+        "k": "run", "schema": 1, "sim": "0.1.0", "scenario": "z01", "seed": 7,
+        "set": {"transaction.version": 0}, "clock": "virtual", "first": 0, "nodes": ["a"],
+    }  # fmt: skip
+    assert event["d"] == {"text": "one"}
+    assert trailer == {"k": "end", "events": 1, "hash": tracer.hash, "verdict": "hanging"}

@@ -1,0 +1,30 @@
+"""The table of event kinds."""
+
+from __future__ import annotations
+
+import re
+
+from sim.runtime.trace_kinds import KINDS
+
+
+def test_kinds_are_two_part_names_listed_once() -> None:
+    from sim.runtime import trace_kinds
+
+    assert len(trace_kinds._TABLE) == len(KINDS), "a kind is listed twice"
+    single = {"input", "note", "goal"}
+    assert {name for name in KINDS if not re.fullmatch(r"[a-z]+\.[a-z_]+", name)} == single
+
+
+def test_every_kind_says_what_happened_and_what_it_carries() -> None:
+    for kind in KINDS.values():
+        assert kind.importance in (0, 1, 2), kind.name
+        assert kind.meaning, kind.name
+        assert kind.fields, kind.name
+        assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in kind.fields), kind.name
+
+
+def test_timers_connections_and_passed_checks_are_hidden_at_first() -> None:
+    hidden = {name for name, kind in KINDS.items() if kind.importance == 0}
+    assert hidden == {
+        "check.pass", "conn.close", "conn.open", "log.hw", "timer.arm", "timer.cancel", "timer.fire",
+    }  # fmt: skip
