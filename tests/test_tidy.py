@@ -354,11 +354,16 @@ def test_no_python_file_is_empty() -> None:
 # Layers
 
 
+def contract(name: str) -> dict[str, list[str]]:
+    """The contract of import-linter whose name begins so."""
+    contracts = tomllib.loads(source("pyproject.toml"))["tool"]["importlinter"]["contracts"]
+    return next(dict(found) for found in contracts if found["name"].startswith(name))
+
+
 @cache
 def layers() -> list[set[str]]:
     """The rows of the layer contract, highest first, without optional marks."""
-    contracts = tomllib.loads(source("pyproject.toml"))["tool"]["importlinter"]["contracts"]
-    rows: list[str] = next(c["layers"] for c in contracts if c["type"] == "layers")
+    rows = contract("Layers")["layers"]
     return [{part.strip(" ()") for part in row.split("|")} for row in rows]
 
 
@@ -381,10 +386,23 @@ def test_the_architecture_shows_the_layers_that_are_enforced() -> None:
     assert shown == layers()
 
 
-def test_cores_are_not_async() -> None:
+def rows_below_runtime() -> list[set[str]]:
+    """The pure ones."""
     rows = layers()
-    runtime = next(at for at, row in enumerate(rows) if "runtime" in row)
-    pure = set().union(*rows[runtime + 1 :])
+    return rows[1 + next(at for at, row in enumerate(rows) if "runtime" in row) :]
+
+
+def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
+    excused = {
+        entry.removeprefix("sim.").removesuffix(" -> *").removesuffix(".**")
+        for entry in contract("Cores are pure")["ignore_imports"]
+    }
+    pure = set().union(*rows_below_runtime())
+    assert excused == set().union(*layers()) - pure
+
+
+def test_cores_are_not_async() -> None:
+    pure = set().union(*rows_below_runtime())
     found = [
         f"{name}:{node.lineno}"
         for name in python_files("sim")
