@@ -7,6 +7,7 @@ imported when it is first asked for.
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, Final, Literal
 
@@ -15,8 +16,15 @@ from kio.schema.index import schema_name_map
 from sim.errors import UnsupportedRequestError
 from sim.wire.apis import APIS
 
-OWN: Final[dict[tuple[int, int], str]] = {(65, 1): "describe_transactions_v1"}
-"""(API key, version) -> module of ``wire.messages``, for messages that kio does not have."""
+
+def _describe_transactions_v1() -> ModuleType:
+    from sim.wire.messages import describe_transactions_v1
+
+    return describe_transactions_v1
+
+
+OWN: Final[dict[tuple[int, int], Callable[[], ModuleType]]] = {(65, 1): _describe_transactions_v1}
+"""(API key, version) -> how to import it, for messages that kio does not have."""
 
 
 def load(api_key: int, api_version: int, *, part: Literal["request", "response"]) -> ModuleType:
@@ -29,7 +37,7 @@ def load(api_key: int, api_version: int, *, part: Literal["request", "response"]
         raise UnsupportedRequestError(f"API key {api_key} is unknown")
     own = OWN.get((api_key, api_version))
     if own is not None:
-        return importlib.import_module(f"sim.wire.messages.{own}")
+        return own()
     name = APIS[api_key][0]
     package = package_of(name)
     if api_version not in schema_name_map[package]:
