@@ -1,0 +1,98 @@
+"""What golden bytes can't show: broken input. The values are compared in tests/wire."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.wire.codec import build, encode_body, request_class, response_class, response_schema
+from sim.wire.decoder import DecodeFaultError, reader
+
+
+def fault_of(key: int, version: int, body: bytes) -> DecodeFaultError:
+    with pytest.raises(DecodeFaultError) as caught:
+        reader(request_class(key, version))(body, 0, len(body))
+    return caught.value
+
+
+def test_null_where_none_is_allowed() -> None:
+    fault = fault_of(26, 5, b"\0" + bytes(12))
+    assert str(fault) == "transactional_id may not be null"
+    assert fault.position == 1
+
+
+def test_string_that_ends_after_the_frame() -> None:
+    fault = fault_of(26, 5, b"\x7fabc")
+    assert str(fault) == "transactional_id of 126 bytes ends after the frame"
+    assert fault.position == 1
+
+
+def test_old_string_that_ends_after_the_frame() -> None:
+    assert fault_of(26, 0, b"\x7f\xffabc").position == 2
+
+
+def test_negative_length_is_null() -> None:
+    assert str(fault_of(26, 0, b"\x80\x00" + bytes(20))) == "transactional_id may not be null"
+
+
+def test_length_of_too_many_bytes() -> None:
+    assert "more than five bytes" in str(fault_of(26, 5, b"\xff" * 6 + bytes(20)))
+
+
+def test_fault_in_a_part_names_the_part() -> None:
+    # AddPartitionsToTxn v3: the one topic has a name and then nothing.
+    fault = fault_of(24, 3, b"\x02a" + bytes(10) + b"\x02\x02t")
+    assert str(fault) == "AddPartitionsToTxnTopic is cut off"
+    assert fault.position == 15
+
+
+def test_invalid_utf8_is_replaced_as_java_does() -> None:
+    body = b"\x03\xffa" + bytes(11) + b"\0"
+    message, _ = reader(request_class(26, 5))(body, 0, len(body))
+    assert message.transactional_id == "\ufffda"
+
+
+def test_any_byte_but_zero_is_true() -> None:
+    body = b"\x02a" + bytes(10) + b"\x05\0"
+    message, end = reader(request_class(26, 5))(body, 0, len(body))
+    assert message.committed is True
+    assert end == len(body)
+
+
+def test_unknown_tags_are_skipped() -> None:
+    body = b"\x02a" + bytes(11) + b"\x02\x05\x03abc\xac\x02\x00"
+    message, end = reader(request_class(26, 5))(body, 0, len(body))
+    assert message.transactional_id == "a"
+    assert end == len(body)
+
+
+def test_tag_that_ends_after_the_frame() -> None:
+    fault = fault_of(26, 5, b"\x02a" + bytes(11) + b"\x01\x05\x09abc")
+    assert str(fault) == "EndTxnRequest: tag 5 ends after the frame"
+
+
+def test_tags_that_are_cut_off() -> None:
+    assert "cut off" in str(fault_of(26, 5, b"\x02a" + bytes(11) + b"\x7f"))
+
+
+def test_array_may_not_claim_more_elements_than_bytes() -> None:
+    fault = fault_of(24, 0, b"\0\1a" + bytes(10) + b"\x7f\xff\xff\xff" + bytes(5))
+    assert str(fault) == "v3_and_below_topics claims 2147483647 elements in 5 bytes"
+
+
+def test_missing_tags_leave_the_defaults() -> None:
+    body = bytes.fromhex("0000 01 00000000 00".replace(" ", ""))
+    message, _ = reader(response_class(18, 4))(body, 0, len(body))
+    assert message.finalized_features_epoch == -1
+    assert message.supported_features == ()
+
+
+def test_reading_starts_where_it_is_told() -> None:
+    cls, schema = response_class(61, 0), response_schema(61, 0)
+    message = build(
+        cls, throttle_time=0, topics=(build(schema.TopicResponse, name="t", partitions=()),)
+    )
+    encoded = encode_body(message)
+    padded = b"??" + encoded
+    found, end = reader(cls)(padded, 2, len(padded))
+    assert found == reader(cls)(encoded, 0, len(encoded))[0]
+    assert end == len(padded)

@@ -1,0 +1,58 @@
+"""What golden bytes can't show. The bytes of every message are compared in tests/wire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kio.serial import entity_reader
+
+from sim.wire.codec import build, encode_body, request_class, response_class, response_schema
+from sim.wire.encoder import maker
+
+
+def nothing_dropped(cls: Any, values: dict[str, object]) -> None:
+    raise AssertionError((cls, values))
+
+
+def test_constructor_fills_in_the_defaults() -> None:
+    cls = response_class(26, 5)
+    made = maker(cls, nothing_dropped)(throttle_time=0, error_code=0)
+    assert made == cls(throttle_time=0, error_code=0)
+    assert made.producer_id == -1
+
+
+def test_constructor_of_a_message_without_fields() -> None:
+    cls = request_class(18, 0)
+    assert maker(cls, nothing_dropped)() == cls()
+    assert encode_body(cls()) == b""
+
+
+def test_constructor_reports_what_it_has_no_field_for() -> None:
+    dropped: list[dict[str, object]] = []
+    make = maker(request_class(18, 0), lambda _, values: dropped.append(values))
+    make(client_software_name="x")
+    assert dropped == [{"client_software_name": "x"}]
+
+
+def test_missing_value_is_an_error() -> None:
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'error_code'"):
+        maker(response_class(26, 5), nothing_dropped)(throttle_time=0)
+
+
+def test_tag_at_its_default_is_left_out() -> None:
+    cls, schema = response_class(18, 4), response_schema(18, 4)
+    plain = build(cls, error_code=0, api_keys=(), throttle_time=0)
+    assert encode_body(plain) == bytes.fromhex("0000010000000000")
+    feature = build(schema.FinalizedFeatureKey, name="f", max_version_level=2, min_version_level=1)
+    tagged = build(cls, error_code=0, api_keys=(), throttle_time=0, finalized_features=(feature,))
+    assert encode_body(tagged) == bytes.fromhex("0000 01 00000000 01 02 08 02 0266 0002 0001 00")
+
+
+@pytest.mark.parametrize("size", [126, 127, 128, 1022, 1023, 1024, 20000])
+def test_lengths_around_their_limits(size: int) -> None:
+    cls = request_class(26, 5)
+    message = build(
+        cls, transactional_id="x" * size, producer_id=1, producer_epoch=1, committed=False
+    )
+    assert entity_reader(cls)(encode_body(message), 0)[0] == message
