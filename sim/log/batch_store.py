@@ -97,6 +97,10 @@ class BatchStore:
         """First offset of batch ``index``."""
         return self._bases[index]
 
+    def first_offset(self, default: int) -> int:
+        """First offset of the first batch; ``default`` when there is none."""
+        return self._bases[0] if self._bases else default
+
     def last_offset(self, index: int) -> int:
         """Last offset of batch ``index``; kept by compaction even where the last record is gone."""
         (delta,) = _LAST_OFFSET_DELTA.unpack_from(self._batches[index], _LAST_OFFSET_DELTA_AT)

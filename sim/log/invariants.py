@@ -34,7 +34,7 @@ def check(state: LogState, batches: tuple[bytes, ...], *, name: str) -> None:
     _check_bytes(state, batches, name)
 
 
-def _require(holds: bool, name: str, what: str) -> None:  # noqa: FBT001  the condition itself
+def _require(holds: bool, name: str, what: str) -> None:  # noqa: FBT001 - it is the condition itself
     if not holds:
         raise InvariantViolation(f"{name}: {what}")
 

@@ -351,6 +351,10 @@ class PartitionLog(LogView):
         """
         if offset >= self._log_end_offset:
             return
+        if offset < self._store.first_offset(self._log_end_offset):
+            # Producer state before the first batch in store is not known any more.
+            self.restart_at(offset)
+            return
         self._store.truncate_to(offset)
         self._log_end_offset = offset
         self._log_start_offset = min(self._log_start_offset, offset)
@@ -497,9 +501,7 @@ class PartitionLog(LogView):
         for batch in dropped:
             _apply(self._base_producers, batch, read_batch_header(batch, 0))
         self._base_producers.release_below(offset)
-        self._index.drop_before(
-            self._store.base_offset(0) if len(self._store) else self._log_end_offset
-        )
+        self._index.drop_before(self._store.first_offset(self._log_end_offset))
 
 
 def _apply(producers: ProducerState, batch: bytes, header: BatchHeader) -> CompletedTxn | None:

@@ -23,7 +23,7 @@ from sim.errors import CorruptBatchError, ErrorCode, MissingExtraError
 from sim.log.answers import NO_TIMESTAMP, AppendRejection
 from sim.log.config import NEVER_MS, LogConfig, TimestampType
 from sim.types import TopicPartition
-from sim.wire.batch import HEADER_SIZE, NONE, ZSTD, BatchHeader, crc_is_valid, read_records
+from sim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid, read_records
 from sim.wire.compression import decompress
 
 _CREATE_TIME: Final = TimestampType.CREATE_TIME
@@ -153,8 +153,6 @@ def _can_be_unpacked(header: BatchHeader, batch: bytes) -> bool:
     """Whether the payload is what its codec calls whole; a codec that is not installed is given the
     benefit of the doubt.
     """
-    if header.compression > ZSTD:
-        return False
     try:
         decompress(header.compression, batch[HEADER_SIZE:])
     except MissingExtraError:

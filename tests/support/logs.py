@@ -1,0 +1,198 @@
+"""Builders for tests of one partition's log."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.log.answers import Appended
+from sim.log.config import LogConfig
+from sim.log.partition_log import PartitionLog
+from sim.types import IsolationLevel, TopicPartition
+from sim.wire.batch import Record, build_batch, read_batch_header, read_records
+
+NOW: Final = 1_700_000_000_000
+PARTITION: Final = TopicPartition("orders", 0)
+PID: Final = 7
+COMMITTED: Final = IsolationLevel.READ_COMMITTED
+UNCOMMITTED: Final = IsolationLevel.READ_UNCOMMITTED
+ALL: Final = 1 << 30
+
+
+def make_log(config: LogConfig | None = None, *, leader_epoch: int = 0) -> PartitionLog:
+    return PartitionLog(
+        topic_partition=PARTITION, config=config or LogConfig(), leader_epoch=leader_epoch
+    )
+
+
+def batch(
+    sequence: int = -1,
+    *,
+    count: int = 1,
+    pid: int = PID,
+    epoch: int = 0,
+    transactional: bool = False,
+    timestamp: int = NOW,
+    value: bytes = b"v",
+    key: bytes | None = b"k",
+    compression: int = 0,
+) -> bytes:
+    return build_batch(
+        [Record(key=key, value=value)] * count,
+        timestamp_ms=timestamp,
+        producer_id=pid,
+        producer_epoch=epoch if pid >= 0 else -1,
+        base_sequence=sequence,
+        transactional=transactional,
+        compression=compression,
+    )
+
+
+def plain(count: int = 1, *, timestamp: int = NOW, value: bytes = b"v") -> bytes:
+    """A batch without a producer id."""
+    return batch(pid=-1, count=count, timestamp=timestamp, value=value)
+
+
+class LogDriver:
+    """A log with short calls, invariants checked after each; the high watermark follows by default."""
+
+    def __init__(
+        self, config: LogConfig | None = None, *, follow: bool = True, leader_epoch: int = 0
+    ) -> None:
+        self.log = make_log(config, leader_epoch=leader_epoch)
+        self.follow = follow
+        self.now = NOW
+
+    def settle(self) -> None:
+        if self.follow:
+            self.log.advance_high_watermark(self.log.log_end_offset)
+        self.log.check_invariants()
+
+    def guard(self, sequence: int = 0, *, pid: int = PID, epoch: int = 0, tv2: bool = False) -> int:
+        guard = self.log.start_verification(
+            producer_id=pid,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            supports_epoch_bump=tv2,
+            now_ms=self.now,
+        )
+        assert isinstance(guard, int)
+        return guard
+
+    def append(self, data: bytes, *, guard: int = 0) -> int:
+        """Append; 0 or the error's number."""
+        before = self.log.snapshot()
+        size = self.log.size_bytes
+        answer = self.log.append_client(data, guard=guard, now_ms=self.now)
+        if not isinstance(answer, Appended):
+            assert self.log.snapshot() == before, "a refused batch leaves no trace"
+            assert self.log.size_bytes == size
+            return int(answer.error)
+        self.settle()
+        return 0
+
+    def data(
+        self,
+        sequence: int,
+        *,
+        count: int = 1,
+        pid: int = PID,
+        epoch: int = 0,
+        timestamp: int = NOW,
+        value: bytes = b"v",
+    ) -> int:
+        """A plain idempotent batch."""
+        return self.append(
+            batch(sequence, count=count, pid=pid, epoch=epoch, timestamp=timestamp, value=value)
+        )
+
+    def txn(
+        self,
+        sequence: int,
+        *,
+        count: int = 1,
+        pid: int = PID,
+        epoch: int = 0,
+        tv2: bool = False,
+        timestamp: int = NOW,
+        value: bytes = b"v",
+    ) -> int:
+        """A transactional batch that the coordinator has verified."""
+        guard = self.log.start_verification(
+            producer_id=pid,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            supports_epoch_bump=tv2,
+            now_ms=self.now,
+        )
+        if not isinstance(guard, int):
+            return int(guard.error)
+        data = batch(
+            sequence,
+            count=count,
+            pid=pid,
+            epoch=epoch,
+            transactional=True,
+            timestamp=timestamp,
+            value=value,
+        )
+        return self.append(data, guard=guard)
+
+    def end(
+        self,
+        *,
+        committed: bool,
+        pid: int = PID,
+        epoch: int = 0,
+        coordinator_epoch: int = 0,
+        tv: int = 0,
+    ) -> int:
+        """A marker; 0 or the error's number."""
+        before = self.log.snapshot()
+        answer = self.log.append_marker(
+            producer_id=pid,
+            producer_epoch=epoch,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=tv,
+            now_ms=self.now,
+        )
+        if not isinstance(answer, Appended):
+            assert self.log.snapshot() == before, "a refused marker leaves no trace"
+            return int(answer.error)
+        self.settle()
+        return 0
+
+    def offsets(self, start: int = 0) -> list[int]:
+        """Offsets of the batches that a read_committed read returns."""
+        read = self.log.read(start, max_bytes=ALL, isolation=COMMITTED)
+        assert not hasattr(read, "error"), read
+        return [read_batch_header(data).base_offset for data in read.records]
+
+    def values(self, start: int = 0) -> list[bytes]:
+        """Values that a read_committed consumer delivers (KafkaConsumer's CompletedFetch)."""
+        return consume(self.log, start)
+
+
+def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
+    """A read_committed consumer: skip batches of aborted transactions and markers."""
+    read = log.read(start, max_bytes=ALL, isolation=COMMITTED)
+    assert not hasattr(read, "error"), read
+    assert read.aborted is not None
+    waiting = sorted((entry.first_offset, entry.producer_id) for entry in read.aborted)
+    skipped: set[int] = set()
+    values = []
+    for data in read.records:
+        header = read_batch_header(data)
+        while waiting and waiting[0][0] <= header.last_offset:
+            skipped.add(waiting.pop(0)[1])
+        if header.is_control:
+            key = read_records(data)[0].key
+            if key == b"\0\0\0\0":
+                skipped.discard(header.producer_id)
+            continue
+        if header.is_transactional and header.producer_id in skipped:
+            continue
+        values.extend(
+            record.value or b"" for record in read_records(data) if record.offset >= start
+        )
+    return values

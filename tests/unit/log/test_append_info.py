@@ -1,0 +1,170 @@
+"""The rules of ProducerAppendInfo, row by row, allowed and refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.log.append_info import check_data, check_gate, check_marker
+from sim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry
+from sim.log.verification import VerificationEntry
+
+NOT_IN_ORDER = 45
+STALE = 47
+WRONG_STATE = 48
+FENCED = 52
+
+
+def entry(
+    epoch: int = 3,
+    *,
+    last: int | None = None,
+    open_since: int = -1,
+    coordinator_epoch: int = -1,
+) -> ProducerEntry:
+    known = ProducerEntry(7)
+    known.producer_epoch = epoch
+    known.coordinator_epoch = coordinator_epoch
+    known.txn_first_offset = open_since
+    if last is not None:
+        known.batches = (
+            BatchMetadata(last_sequence=last, last_offset=10, offset_delta=0, timestamp=1),
+        )
+    return known
+
+
+def waiting(lowest: int = 0, *, tv2: bool = False) -> VerificationEntry:
+    return VerificationEntry(
+        guard=1, created_ms=0, producer_epoch=3, lowest_sequence=lowest, supports_epoch_bump=tv2
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "epoch", "is_verified", "error"),
+    [
+        (None, 0, True, None),
+        (None, 0, False, WRONG_STATE),
+        (entry(3), 3, True, None),
+        (entry(3), 3, False, WRONG_STATE),
+        # The transaction is open: nobody had to be asked.
+        (entry(3, open_since=5), 3, False, None),
+        # Another epoch's transaction is open: that says nothing about this one.
+        (entry(3, open_since=5), 4, False, WRONG_STATE),
+        (entry(3, open_since=5), 4, True, None),
+        # KAFKA-19690: fenced comes before unverified, and even a valid guard does not help.
+        (entry(3), 2, False, STALE),
+        (entry(3), 2, True, STALE),
+        (entry(3, open_since=5), 2, False, STALE),
+    ],
+)
+def test_gate(
+    known: ProducerEntry | None, epoch: int, is_verified: bool, error: int | None
+) -> None:
+    refusal = check_gate(known, producer_id=7, producer_epoch=epoch, is_verified=is_verified)
+    assert (refusal.error if refusal else None) == error
+
+
+@pytest.mark.parametrize(
+    ("row", "known", "verification", "epoch", "sequence", "transactional", "client", "error"),
+    [
+        ("D1 lower epoch", entry(3, last=0), None, 2, 1, False, True, STALE),
+        ("D1 holds for coordinators", entry(3, last=0), None, 2, -1, True, False, STALE),
+        ("D2 v2, unknown, starts at 3", None, waiting(3, tv2=True), 0, 3, True, True, NOT_IN_ORDER),
+        ("D2 v2, unknown, starts at 0", None, waiting(0, tv2=True), 0, 0, True, True, None),
+        ("D2 v2, no batches", entry(3), waiting(3, tv2=True), 3, 3, True, True, NOT_IN_ORDER),
+        ("D2 v2, cached batches", entry(3, last=2), waiting(3, tv2=True), 3, 3, True, True, None),
+        ("D2 not under v1", None, waiting(3), 0, 3, True, True, None),
+        ("D3 above the lowest", entry(3, last=0), waiting(1), 3, 2, True, True, NOT_IN_ORDER),
+        ("D3 even if next", entry(3, last=1), waiting(1), 3, 2, True, True, NOT_IN_ORDER),
+        ("D3 the lowest itself", entry(3, last=0), waiting(1), 3, 1, True, True, None),
+        ("D3 not for coordinators", None, waiting(-1), 0, -1, True, False, None),
+        ("D4 new epoch at 1", entry(3, last=9), None, 4, 1, False, True, NOT_IN_ORDER),
+        ("D4 new epoch at 0", entry(3, last=9), None, 4, 0, False, True, None),
+        ("D4 not if no epoch is known", entry(-1), None, 4, 6, False, True, None),
+        ("D4 not for coordinators", entry(3, last=9), None, 4, -1, True, False, None),
+        ("D5 next", entry(3, last=9), None, 3, 10, False, True, None),
+        ("D5 gap", entry(3, last=9), None, 3, 11, False, True, NOT_IN_ORDER),
+        ("D5 again", entry(3, last=9), None, 3, 9, False, True, NOT_IN_ORDER),
+        ("D5 wraps", entry(3, last=SEQUENCE_MAX), None, 3, 0, False, True, None),
+        ("D5 no wrap early", entry(3, last=5), None, 3, 0, False, True, NOT_IN_ORDER),
+        ("D5 only markers, at 0", entry(3), None, 3, 0, False, True, None),
+        ("D5 only markers, at 1", entry(3), None, 3, 1, False, True, NOT_IN_ORDER),
+        ("D5 unknown anywhere", None, None, 0, 4711, False, True, None),
+        ("D5 no epoch", entry(-1), None, -1, 5, False, True, None),
+        ("D5 not for coordinators", entry(3, last=9), None, 3, -1, True, False, None),
+        ("D6 outside", entry(3, last=9, open_since=5), None, 3, 10, False, True, WRONG_STATE),
+        ("D6 inside", entry(3, last=9, open_since=5), None, 3, 10, True, True, None),
+        ("D5 before D6", entry(3, last=9, open_since=5), None, 3, 12, False, True, NOT_IN_ORDER),
+        ("joins the ghost", entry(3, last=9, open_since=5), waiting(0), 4, 0, True, True, None),
+    ],
+)
+def test_data(
+    row: str,
+    known: ProducerEntry | None,
+    verification: VerificationEntry | None,
+    epoch: int,
+    sequence: int,
+    transactional: bool,
+    client: bool,
+    error: int | None,
+) -> None:
+    refusal = check_data(
+        known,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=transactional,
+        is_client=client,
+        verification=verification,
+    )
+    assert (refusal.error if refusal else None) == error, row
+
+
+@pytest.mark.parametrize(
+    ("row", "known", "epoch", "coordinator_epoch", "tv", "error"),
+    [
+        ("unknown producer", None, 2, 0, 0, None),
+        ("unknown producer, v2", None, 2, 0, 2, None),
+        ("unknown producer, -1", None, 2, -1, 0, None),
+        ("M1 lower", entry(3), 2, 0, 0, STALE),
+        ("M1 lower, v1", entry(3, open_since=5), 2, 0, 1, STALE),
+        ("M1 equal", entry(3, open_since=5), 3, 0, 1, None),
+        ("M1 higher", entry(3, open_since=5), 4, 0, 0, None),
+        ("M2 lower", entry(3, open_since=5), 2, 0, 2, STALE),
+        ("M3 equal, nothing open", entry(3), 3, 0, 2, None),
+        ("M4 equal, open, exhausted", entry(32767, open_since=5), 32767, 0, 2, None),
+        ("M5 equal, open", entry(3, open_since=5), 3, 0, 2, STALE),
+        ("M5 one below exhausted", entry(32766, open_since=5), 32766, 0, 2, STALE),
+        ("v2 higher", entry(3, open_since=5), 4, 0, 2, None),
+        ("M6 lower coordinator", entry(3, coordinator_epoch=4), 3, 3, 0, FENCED),
+        ("M6 lower coordinator, v2", entry(3, coordinator_epoch=4), 4, 3, 2, FENCED),
+        ("M6 equal coordinator", entry(3, coordinator_epoch=4), 3, 4, 0, None),
+        ("M6 higher coordinator", entry(3, coordinator_epoch=4), 3, 5, 0, None),
+        ("M6 -1 once one is known", entry(3, coordinator_epoch=0), 3, -1, 0, FENCED),
+        ("M6 -1 while none is known", entry(3), 3, -1, 0, None),
+        ("M1 before M6", entry(3, coordinator_epoch=4), 2, 3, 0, STALE),
+    ],
+)
+def test_marker(
+    row: str,
+    known: ProducerEntry | None,
+    epoch: int,
+    coordinator_epoch: int,
+    tv: int,
+    error: int | None,
+) -> None:
+    refusal = check_marker(
+        known, producer_epoch=epoch, coordinator_epoch=coordinator_epoch, transaction_version=tv
+    )
+    assert (refusal.error if refusal else None) == error, row
+
+
+def test_a_refusal_names_what_was_expected_and_found() -> None:
+    refusal = check_data(
+        entry(3, last=9),
+        producer_epoch=3,
+        base_sequence=12,
+        is_transactional=False,
+        is_client=True,
+        verification=None,
+    )
+    assert refusal is not None
+    assert "expected sequence 10, found 12" in refusal.reason

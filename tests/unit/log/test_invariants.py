@@ -1,0 +1,136 @@
+"""A judge has to convict: each broken fact is found and named."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from sim.errors import InvariantViolation
+from sim.log import invariants
+from sim.log.answers import LogState
+from sim.log.producer_state import BatchMetadata
+from sim.wire.batch import assign
+from tests.support.logs import LogDriver, plain
+
+
+@pytest.fixture(scope="module")
+def driver() -> LogDriver:
+    """Aborted at 1, open since 2, ended at 4 but not replicated."""
+    made = LogDriver()
+    made.txn(0, pid=1)
+    made.end(committed=False, pid=1)
+    made.txn(0, pid=2)
+    made.txn(1, pid=1)
+    made.follow = False
+    made.end(committed=True, pid=1)
+    made.data(0, pid=3)
+    made.data(1, pid=3)
+    return made
+
+
+def judge(driver: LogDriver, **broken: Any) -> None:
+    state = msgspec.structs.replace(driver.log.snapshot(), **broken)
+    invariants.check(state, tuple(driver.log.batches()), name="orders-0")
+
+
+def test_the_log_itself_is_sound(driver: LogDriver) -> None:
+    judge(driver)
+    state = driver.log.snapshot()
+    assert state.ongoing == ((2, 2),)
+    assert state.unreplicated == ((3, 4),)
+
+
+@pytest.mark.parametrize(
+    ("broken", "found"),
+    [
+        ({"last_stable_offset": 5}, "out of order"),
+        ({"high_watermark": 8}, "out of order"),
+        ({"log_start_offset": 5}, "log start 5 above high watermark"),
+        ({"last_stable_offset": 1, "log_start_offset": 2}, "though no transaction began"),
+        ({"ongoing": ((3, 2), (2, 2))}, "open transactions are out of order"),
+        ({"ongoing": ()}, "the list says"),
+        ({"ongoing": ((1, 2),)}, "the list says"),
+        ({"unreplicated": ((4, 4),)}, "ends nothing that began before"),
+        ({"unreplicated": ((2, 3),)}, "below high watermark"),
+        ({"epochs": ((0, 0), (0, 3))}, "do not rise"),
+        ({"epochs": ((0, 3), (1, 3))}, "do not rise"),
+        ({"epochs": ((0, 0), (1, 3))}, "is of leader epoch 0, the cache says 1"),
+        ({"log_end_offset": 6}, "the last batch ends at 6"),
+    ],
+)
+def test_a_broken_state_is_found(driver: LogDriver, broken: dict[str, Any], found: str) -> None:
+    with pytest.raises(InvariantViolation, match=found) as raised:
+        judge(driver, **broken)
+    assert str(raised.value).startswith("orders-0: ")
+
+
+def test_an_offset_held_back_by_nothing_is_found() -> None:
+    made = LogDriver()
+    made.append(plain(3))
+    with pytest.raises(InvariantViolation, match="held back from 3 by nothing"):
+        judge(made, last_stable_offset=2)
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "found"),
+    [
+        ("first_offset", 1, "does not fit the log end"),
+        ("last_offset", 7, "does not fit the log end"),
+        ("last_stable_offset", 3, "behind its marker"),
+    ],
+)
+def test_a_broken_aborted_transaction_is_found(
+    driver: LogDriver, field: str, value: int, found: str
+) -> None:
+    (entry,) = driver.log.snapshot().aborted
+    with pytest.raises(InvariantViolation, match=found):
+        judge(driver, aborted=(msgspec.structs.replace(entry, **{field: value}),))
+    with pytest.raises(InvariantViolation, match="aborted transactions are out of order"):
+        judge(driver, aborted=(entry, entry))
+
+
+def with_batches(state: LogState, *batches: tuple[int, int, int]) -> tuple[Any, ...]:
+    """The producers, the last one's cache replaced by (last sequence, last offset, delta)."""
+    *others, last = state.producers
+    cached = tuple(
+        BatchMetadata(last_sequence=sequence, last_offset=offset, offset_delta=delta, timestamp=0)
+        for sequence, offset, delta in batches
+    )
+    return (*others, msgspec.structs.replace(last, batches=cached))
+
+
+@pytest.mark.parametrize(
+    ("batches", "found"),
+    [
+        (((0, 0, 0), (2, 1, 0)), "leave a gap"),
+        (((0, 1, 0), (1, 1, 0)), "overlap"),
+        (((0, 1, 0), (2, 2, 1)), "overlap"),
+        (tuple((at, at, 0) for at in range(6)), "6 batches are cached"),
+        (((-1, 0, 0), (-1, 1, 0)), None),
+        (((2**31 - 1, 0, 0), (0, 1, 0)), None),
+    ],
+)
+def test_a_broken_cache_is_found(
+    driver: LogDriver, batches: tuple[tuple[int, int, int], ...], found: str | None
+) -> None:
+    producers = with_batches(driver.log.snapshot(), *batches)
+    if found is None:
+        judge(driver, producers=producers)
+        return
+    with pytest.raises(InvariantViolation, match=found):
+        judge(driver, producers=producers)
+
+
+def test_broken_bytes_are_found() -> None:
+    driver = LogDriver()
+    driver.append(plain(2))
+    driver.append(plain(2))
+    state = driver.log.snapshot()
+    first, second = driver.log.batches()
+    with pytest.raises(InvariantViolation, match="overlap at offset 1"):
+        moved = assign(second, base_offset=1, leader_epoch=0)
+        invariants.check(state, (first, moved), name="orders-0")
+    with pytest.raises(InvariantViolation, match="bytes left over"):
+        invariants.check(state, (first, second + b"\0"), name="orders-0")

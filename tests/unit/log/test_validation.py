@@ -1,0 +1,240 @@
+"""LogValidator: what a client's batch must be, and which answers show the log start offset."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from sim.errors import MissingExtraError
+from sim.log import validation
+from sim.log.answers import Appended, AppendRejection
+from sim.log.config import LogConfig, TimestampType
+from sim.log.partition_log import PartitionLog
+from sim.wire.batch import (
+    GZIP,
+    SNAPPY,
+    Record,
+    assign,
+    build_batch,
+    control_batch,
+    crc_of,
+    read_batch_header,
+    read_records,
+)
+from tests.support.logs import NOW, batch, make_log, plain
+
+HOUR = 3_600_000
+CREATE = LogConfig()
+APPEND_TIME = LogConfig(timestamp_type=TimestampType.LOG_APPEND_TIME)
+COMPACTED = LogConfig(is_compacted=True)
+BOUNDED = LogConfig(timestamp_before_max_ms=1000)
+
+
+def patched(data: bytes, at: int, layout: str, value: int) -> bytes:
+    """The batch with one field of its header changed, its CRC right again."""
+    buffer = bytearray(data)
+    struct.pack_into(layout, buffer, at, value)
+    struct.pack_into(">I", buffer, 17, crc_of(buffer))
+    return bytes(buffer)
+
+
+def stamped(*times: int, compression: int = 0, log_append_time: bool = False) -> bytes:
+    return build_batch(
+        [Record(key=b"k", value=b"v", timestamp_ms=time) for time in times],
+        timestamp_ms=times[0],
+        compression=compression,
+        log_append_time=log_append_time,
+    )
+
+
+def log_with_start(config: LogConfig) -> PartitionLog:
+    """A log whose start is 1, to tell a real log start from none."""
+    log = make_log()
+    log.append_client(plain(2), guard=0, now_ms=NOW)
+    log.advance_high_watermark(2)
+    log.delete_records_before(1)
+    log.config = config
+    return log
+
+
+def refuse(data: bytes, config: LogConfig = CREATE) -> AppendRejection:
+    log = log_with_start(config)
+    before = log.snapshot()
+    answer = log.append_client(data, guard=0, now_ms=NOW)
+    assert isinstance(answer, AppendRejection)
+    assert log.snapshot() == before
+    return answer
+
+
+def stored(data: bytes, config: LogConfig = CREATE) -> bytes:
+    log = log_with_start(config)
+    answer = log.append_client(data, guard=0, now_ms=NOW)
+    assert isinstance(answer, Appended), answer
+    log.check_invariants()
+    return list(log.batches())[-1]
+
+
+FLIPPED = plain()[:-1] + b"\x7f"
+MARKER = control_batch(
+    producer_id=7,
+    producer_epoch=0,
+    committed=True,
+    coordinator_epoch=0,
+    base_offset=0,
+    leader_epoch=-1,
+    timestamp_ms=NOW,
+)
+
+
+@pytest.mark.parametrize(
+    ("row", "data", "config", "error", "log_start"),
+    [
+        ("4 base offset", assign(plain(), base_offset=3, leader_epoch=-1), CREATE, 87, 1),
+        ("5 too large", plain(value=b"x" * 500), LogConfig(max_message_bytes=500), 10, -1),
+        ("5 before 6", FLIPPED, LogConfig(max_message_bytes=60), 10, -1),
+        ("6 CRC", FLIPPED, CREATE, 2, -1),
+        ("6 cut off", plain()[:-1], CREATE, 2, -1),
+        ("6 no header", b"\0" * 30, CREATE, 2, -1),
+        ("8 no record", patched(plain(), 57, ">i", 0), CREATE, 87, 1),
+        ("8 more offsets than records", patched(plain(2), 57, ">i", 1), CREATE, 87, 1),
+        ("8 negative offset delta", patched(plain(), 23, ">i", -1), CREATE, 87, 1),
+        ("9 control", MARKER, CREATE, 87, 1),
+        ("10 no sequence", batch(-1, pid=7), CREATE, 87, 1),
+        ("11 codec 5", patched(plain(), 21, ">h", 5), CREATE, -1, 1),
+        ("11 not gzip", patched(plain(), 21, ">h", GZIP), CREATE, -1, 1),
+        ("11b count", patched(patched(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
+        ("14 claims append time", stamped(NOW, log_append_time=True), APPEND_TIME, 32, 1),
+        ("16 above the segment", plain(value=b"x" * 500), LogConfig(segment_bytes=500), 18, -1),
+        ("12 before 16", batch(pid=-1, key=None), LogConfig(is_compacted=True, segment_bytes=9), 87, 1),
+    ],
+)  # fmt: skip
+def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start: int) -> None:
+    answer = refuse(data, config)
+    assert (answer.error, answer.log_start_offset) == (error, log_start), row
+
+
+def test_inner_offsets_must_count_up_on_a_compacted_topic() -> None:
+    data = bytearray(plain())
+    at = data.index(b"\0\0\0\x02k")
+    data[at + 2] = 2  # offset delta 1
+    assert refuse(patched(bytes(data), 57, ">i", 1), COMPACTED).error == 87
+
+
+def test_bytes_behind_the_batch_are_cut_off() -> None:
+    assert stored(plain() + b"rest") == assign(plain(), base_offset=2, leader_epoch=0)
+
+
+def test_a_batch_keeps_all_but_its_place() -> None:
+    data = batch(5, count=3, pid=9)
+    kept = stored(data)
+    assert kept[12 + 4 :] == data[16:]
+    header = read_batch_header(kept)
+    assert (header.base_offset, header.leader_epoch) == (2, 0)
+
+
+def test_keys_are_required_on_a_compacted_topic() -> None:
+    records = [
+        Record(key=b"k", value=b"v"),
+        Record(key=None, value=b"v"),
+        Record(key=None, value=b"v"),
+    ]
+    for compression in (0, GZIP):
+        answer = refuse(build_batch(records, timestamp_ms=NOW, compression=compression), COMPACTED)
+        assert (answer.error, answer.log_start_offset) == (87, 1)
+        assert answer.record_errors == tuple(
+            (
+                index,
+                "Compacted topic cannot accept message without key in topic partition orders-0.",
+            )
+            for index in (1, 2)
+        )
+        assert "2 record errors in total" in answer.reason
+    stored(plain(), COMPACTED)
+
+
+@pytest.mark.parametrize(
+    ("row", "times", "config", "refused"),
+    [
+        ("now", (NOW,), CREATE, ()),
+        ("an hour ahead", (NOW + HOUR,), CREATE, ()),
+        ("more than an hour ahead", (NOW, NOW + HOUR + 1), CREATE, (1,)),
+        ("ancient", (5, 3), CREATE, ()),
+        ("no timestamp", (-1, -1), BOUNDED, ()),
+        ("just young enough", (NOW - 1000, NOW), BOUNDED, ()),
+        ("too old behind a young one", (NOW, NOW - 1001), BOUNDED, (1,)),
+        ("all too old", (NOW - 1001, NOW - 2000), BOUNDED, (0, 1)),
+        ("append time: whatever", (NOW + HOUR + 1,), APPEND_TIME, ()),
+    ],
+)
+def test_timestamps(
+    row: str, times: tuple[int, ...], config: LogConfig, refused: tuple[int, ...]
+) -> None:
+    for compression in (0, GZIP):
+        data = stamped(*times, compression=compression)
+        if not refused:
+            stored(data, config)
+            continue
+        answer = refuse(data, config)
+        assert (answer.error, answer.log_start_offset) == (32, 1), row
+        assert tuple(index for index, _ in answer.record_errors) == refused
+        assert "Timestamp " in answer.record_errors[0][1]
+        assert answer.reason == "One or more records have been rejected due to invalid timestamp"
+
+
+def test_a_missing_key_counts_before_a_wrong_timestamp_of_the_same_record() -> None:
+    late = NOW + HOUR + 1
+    data = build_batch(
+        [Record(key=None, timestamp_ms=late), Record(key=b"k", timestamp_ms=late)],
+        timestamp_ms=late,
+    )
+    answer = refuse(data, COMPACTED)
+    assert answer.error == 32  # one record failed for its timestamp
+    assert "without key" in answer.record_errors[0][1]
+    assert "out of range" in answer.record_errors[1][1]
+
+
+def test_a_wrong_maximum_is_put_right() -> None:
+    """LogValidator writes the true maximum; seen here because it contradicts the base timestamp."""
+    data = patched(stamped(NOW, NOW + 5), 35, ">q", NOW - 1)
+    header = read_batch_header(stored(data))
+    assert header.max_timestamp_ms == NOW + 5
+    assert [record.timestamp_ms for record in read_records(stored(data))] == [NOW, NOW + 5]
+
+
+def test_append_time_topics_stamp_every_record_anew() -> None:
+    log = make_log(APPEND_TIME)
+    answer = log.append_client(stamped(5, 6, 7), guard=0, now_ms=NOW)
+    assert isinstance(answer, Appended)
+    assert answer.log_append_time_ms == NOW
+    (data,) = log.batches()
+    assert read_batch_header(data).crc == crc_of(data)
+    assert read_batch_header(data).base_timestamp_ms == 5
+    assert [record.timestamp_ms for record in read_records(data)] == [NOW] * 3
+
+
+def test_append_time_claimed_on_a_create_time_topic() -> None:
+    """Every record then reads as the maximum; only without a timestamp is the claim an error."""
+    stored(stamped(NOW, log_append_time=True))
+    answer = refuse(stamped(-1, log_append_time=True))
+    assert answer.error == 32
+    assert "LogAppendTime" in answer.record_errors[0][1]
+
+
+@pytest.fixture
+def no_codec(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(*_: object) -> bytes:
+        raise MissingExtraError("no codec")
+
+    monkeypatch.setattr(validation, "decompress", missing)
+    monkeypatch.setattr(validation, "read_records", missing)
+
+
+@pytest.mark.usefixtures("no_codec")
+def test_without_the_codec_the_header_decides_alone() -> None:
+    closed = patched(plain(), 21, ">h", SNAPPY)
+    assert stored(closed)
+    assert stored(closed, COMPACTED)
+    late = patched(stamped(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
+    answer = refuse(late)
+    assert (answer.error, answer.log_start_offset, answer.record_errors) == (32, 1, ())
