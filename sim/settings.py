@@ -1,9 +1,11 @@
 """Every setting once: its name, Kafka's name, default, unit and reason.
 
-``Settings`` is a frozen struct; the ``Setting`` in each annotation is the documentation that ``docs/settings.md`` and the start-up
-banner are made from. Files become settings in ``sim.config``; nothing here parses or validates a file.
+``Settings`` is a frozen struct; the ``Setting`` in each annotation is the documentation that
+``docs/settings.md`` and the start-up banner are made from. Files become settings in ``sim.config``;
+nothing here parses or validates a file.
 
-Where a default differs from Apache Kafka's, ``kafka_default`` says so and ``reason`` says why; ``txnsim serve`` prints these.
+Where a default differs from Apache Kafka's, ``kafka_default`` says so and ``reason`` says why;
+``txnsim serve`` prints these.
 """
 
 from __future__ import annotations
@@ -98,7 +100,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _int(
             "transaction.partition.verification.enable",
             "boolean",
-            "KIP-890: ask the coordinator before a transaction opens on a partition; never skips the implicit add of v2",
+            "KIP-890: ask the coordinator before a transaction opens on a partition; never skips "
+            "the implicit add of v2",
             dynamic=True,
         ),
     ] = True
@@ -185,7 +188,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _int(
             None,
             "level",
-            "finalized level of the feature transaction.version at start (KIP-890); Kafka formats new clusters at 2",
+            "finalized level of the feature transaction.version at start (KIP-890); Kafka formats "
+            "new clusters at 2",
         ),
     ] = 2
     cluster_id: Annotated[
@@ -220,7 +224,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         _int(
             None,
             "bytes",
-            "unread requests buffered per connection before its socket is no longer read (backpressure)",
+            "unread requests buffered per connection before its socket is no longer read "
+            "(backpressure)",
         ),
     ] = 1_048_576
     trace_ring_events: Annotated[

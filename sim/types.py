@@ -1,8 +1,8 @@
 """The vocabulary: frozen values that every layer may speak, without behaviour.
 
-Ids and offsets are ``NewType``s so that mypy tells them apart. Values are frozen ``msgspec`` structs: hashable, comparable and
-an order of magnitude cheaper to make than frozen dataclasses. Errors appear here as Kafka's numbers (``int``); the names live in
-``sim.errors``.
+Ids and offsets are ``NewType``s so that mypy tells them apart. Values are frozen ``msgspec``
+structs: hashable, comparable and an order of magnitude cheaper to make than frozen dataclasses.
+Errors appear here as Kafka's numbers (``int``); the names live in ``sim.errors``.
 
 This module imports nothing of ``sim``.
 """
@@ -25,7 +25,9 @@ TransactionalId = NewType("TransactionalId", str)
 NO_PRODUCER_ID: Final = ProducerId(-1)
 NO_PRODUCER_EPOCH: Final = ProducerEpoch(-1)
 PRODUCER_EPOCH_MAX: Final = ProducerEpoch(32767)
-"""Highest value of an int16; an epoch at or above 32766 is called exhausted (TransactionMetadata.isEpochExhausted)."""
+"""Highest value of an int16; an epoch at or above 32766 is called exhausted
+(TransactionMetadata.isEpochExhausted).
+"""
 
 TRANSACTION_STATE_TOPIC: Final = "__transaction_state"
 CONSUMER_OFFSETS_TOPIC: Final = "__consumer_offsets"
@@ -50,7 +52,9 @@ class IsolationLevel(IntEnum):
 
 
 class TopicPartition(msgspec.Struct, frozen=True, order=True):
-    """One partition of a topic. Positional on purpose: ``TopicPartition("orders", 0)`` can't be swapped."""
+    """One partition of a topic. Positional on purpose: ``TopicPartition("orders", 0)`` can't be
+    swapped.
+    """
 
     topic: str
     partition: int
@@ -72,7 +76,8 @@ EffectT = TypeVar("EffectT")
 
 
 class Decision(msgspec.Struct, Generic[RecordT, ReplyT, EffectT], frozen=True, kw_only=True):
-    """What a core wants done: records to append first, then the reply to release, then effects to follow up.
+    """What a core wants done: records to append first, then the reply to release, then effects to
+    follow up.
 
     ``records`` are typed transitions; the service encodes them with its ``log_format``.
     """
@@ -103,14 +108,18 @@ class AddPartitionsToTxnCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddPartitionsToTxnReply(msgspec.Struct, frozen=True, kw_only=True):
-    """``error`` is the top-level code; ``results`` hold (transactional id, ((partition, error), ...)) in request order."""
+    """``error`` is the top-level code; ``results`` hold (transactional id, ((partition, error),
+    ...)) in request order.
+    """
 
     error: int = 0
     results: tuple[tuple[TransactionalId, tuple[tuple[TopicPartition, int], ...]], ...] = ()
 
 
 class TxnMarker(msgspec.Struct, frozen=True, kw_only=True):
-    """One marker of a WriteTxnMarkers request: end the transaction of this producer on these partitions."""
+    """One marker of a WriteTxnMarkers request: end the transaction of this producer on these
+    partitions.
+    """
 
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
@@ -128,7 +137,9 @@ class WriteTxnMarkersCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WriteTxnMarkersReply(msgspec.Struct, frozen=True, kw_only=True):
-    """``results`` hold (producer id, ((partition, error), ...)); markers of one producer id are merged."""
+    """``results`` hold (producer id, ((partition, error), ...)); markers of one producer id are
+    merged.
+    """
 
     results: tuple[tuple[ProducerId, tuple[tuple[TopicPartition, int], ...]], ...] = ()
 
@@ -160,11 +171,15 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool | None = None
     """Result carried by EndTxn or by the markers, where there is one."""
     others: tuple[Subject, ...] = ()
-    """Further subjects of a batched request (several transactions, several markers); a plan matches any of them."""
+    """Further subjects of a batched request (several transactions, several markers); a plan matches
+    any of them.
+    """
 
 
 class Crossing(msgspec.Struct, frozen=True, kw_only=True):
-    """A request or response passing a named fault point (``faults.points.FaultPoint`` values are such names)."""
+    """A request or response passing a named fault point (``faults.points.FaultPoint`` values are
+    such names).
+    """
 
     point: str
     source: str
@@ -184,7 +199,9 @@ class SubmitOutcome(IntEnum):
     DROP = 1
     """Request: never handled. Response: handled, the answer is lost."""
     ERROR = 2
-    """Answered with ``error`` instead of being handled (request) or instead of the true answer (response)."""
+    """Answered with ``error`` instead of being handled (request) or instead of the true answer
+    (response).
+    """
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,3 @@
+"""What listens: ``cluster`` puts a simulated cluster together, ``listener`` and ``connection``
+serve clients.
+"""

@@ -1,0 +1,85 @@
+"""DeleteRecords (key 21): raise the log start offset.
+
+Versions: 2 is flexible. Transactions stay open even if their first record is deleted. Kafka's
+counterparts: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.deleteRecords.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sim.api.request import Reply, Request
+from sim.cluster.configs import topic_value
+from sim.errors import ErrorCode, Rejection
+from sim.types import INTERNAL_TOPICS, Subject, TopicPartition
+
+KEY: Final = 21
+VERSIONS: Final = (0, 2)
+
+
+async def handle(request: Request) -> Reply:
+    """Delete what lies below each offset."""
+    return _answer(request, None)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    return _answer(request, error)
+
+
+def subject(request: Request) -> Subject:
+    """The partitions."""
+    return Subject(
+        partitions=tuple(
+            TopicPartition(topic.name, partition.partition_index)
+            for topic in request.message.topics
+            for partition in topic.partitions
+        )
+    )
+
+
+def _answer(request: Request, error: ErrorCode | None) -> Reply:
+    schema = request.schema
+    topics: list[Any] = []
+    for topic in request.message.topics:
+        partitions = []
+        for partition in topic.partitions:
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            outcome = error or _delete(request, topic_partition, partition.offset)
+            failed = isinstance(outcome, ErrorCode)
+            partitions.append(
+                schema.DeleteRecordsPartitionResult(
+                    partition_index=partition.partition_index,
+                    low_watermark=-1 if failed else outcome,
+                    error_code=outcome if failed else ErrorCode.none,
+                )
+            )
+        topics.append(
+            schema.DeleteRecordsTopicResult(name=topic.name, partitions=tuple(partitions))
+        )
+    return request.answer(topics=tuple(topics))
+
+
+def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> int | ErrorCode:
+    """The low watermark after the deletion, or why nothing was deleted."""
+    broker = request.broker
+    if broker.image.partition(topic_partition) is None:
+        return ErrorCode.unknown_topic_or_partition
+    if topic_partition.topic in INTERNAL_TOPICS:
+        return ErrorCode.invalid_topic_exception
+    log = broker.replicas.leader(topic_partition)
+    if isinstance(log, Rejection):
+        return log.error
+    policy = topic_value(
+        "cleanup.policy",
+        topic=broker.image.topics[topic_partition.topic].configs,
+        image=broker.image,
+        settings=broker.settings,
+    )
+    if "delete" not in policy.value:
+        return ErrorCode.policy_violation
+    low_watermark = log.delete_records_before(offset)
+    if isinstance(low_watermark, Rejection):
+        return low_watermark.error
+    broker.purgatory.touch(topic_partition)
+    return low_watermark

@@ -1,0 +1,86 @@
+"""DescribeTransactions (key 65): what the coordinator holds of given transactional ids (KIP-664).
+
+One version. Kafka's counterparts: KafkaApis.handleDescribeTransactionsRequest,
+TransactionCoordinator.handleDescribeTransactions.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from sim.api.request import NO_THROTTLE, Reply, Request
+from sim.api.topics import by_topic
+from sim.errors import ErrorCode, Rejection
+from sim.types import Subject, TransactionalId
+
+KEY: Final = 65
+VERSIONS: Final = (0, 0)
+
+DEVIATIONS: Final = (
+    "KIP-994's DescribeTransactions v1 with the time of the last update never shipped; only v0 is "
+    "here.",
+    "KIP-664 shows no start time once a transaction is over; Apache Kafka, and we, show -1 only "
+    "in Empty.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Describe each id by itself."""
+    return request.answer(
+        transaction_states=tuple(
+            _describe(request, transactional_id)
+            for transactional_id in request.message.transactional_ids
+        )
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every id."""
+    return request.answer(
+        transaction_states=tuple(
+            _failed(request, transactional_id, error)
+            for transactional_id in request.message.transactional_ids
+        )
+    )
+
+
+def subject(request: Request) -> Subject:
+    """The first id asked about."""
+    ids = request.message.transactional_ids
+    return Subject(transactional_id=ids[0] if ids else None)
+
+
+def _describe(request: Request, transactional_id: str) -> Any:
+    found = request.broker.coordinator.describe(TransactionalId(transactional_id))
+    if isinstance(found, Rejection):
+        return _failed(request, transactional_id, found.error)
+    schema = request.schema
+    return schema.TransactionState(
+        error_code=ErrorCode.none,
+        transactional_id=transactional_id,
+        transaction_state=found.state,
+        transaction_timeout=timedelta(milliseconds=found.timeout_ms),
+        transaction_start_time=found.start_timestamp_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=tuple(
+            schema.TopicData(topic=name, partitions=tuple(index for index, _ in partitions))
+            for name, partitions in by_topic(
+                (partition, None) for partition in found.partitions
+            ).items()
+        ),
+    )
+
+
+def _failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
+    return request.schema.TransactionState(
+        error_code=error,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout=NO_THROTTLE,
+        transaction_start_time=0,
+        producer_id=0,
+        producer_epoch=0,
+        topics=(),
+    )

@@ -1,0 +1,66 @@
+"""EndTxn (key 26): commit or abort a transaction.
+
+Versions: 2 brings the error PRODUCER_FENCED, 4 TRANSACTION_ABORTABLE. v5 is transactions v2
+(KIP-890): it speaks another protocol, whatever the finalized level, and its answer carries the
+identity for the next transaction. Kafka's counterpart: KafkaApis.handleEndTxnRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.api.request import Reply, Request
+from sim.errors import ErrorCode, Rejection
+from sim.txn.commands import EndTxn
+from sim.types import ProducerEpoch, ProducerId, Subject, TransactionalId, TransactionVersion
+
+KEY: Final = 26
+VERSIONS: Final = (0, 5)
+
+FENCED_KNOWN_FROM: Final = 2
+TRANSACTIONS_V2_FROM: Final = 5
+
+DEVIATIONS: Final = (
+    "KIP-890 has EndTxn v4 return the bumped identity; Apache Kafka shipped that as v5, and so do "
+    "we.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Decide it; answered when the decision is logged, before any marker is sent."""
+    message = request.message
+    outcome = await request.broker.coordinator.end_txn(
+        EndTxn(
+            transactional_id=TransactionalId(message.transactional_id),
+            producer_id=ProducerId(message.producer_id),
+            producer_epoch=ProducerEpoch(message.producer_epoch),
+            committed=message.committed,
+            transaction_version=TransactionVersion.TV_2
+            if request.api_version >= TRANSACTIONS_V2_FROM
+            else TransactionVersion.TV_0,
+        )
+    )
+    if isinstance(outcome, Rejection):
+        return refuse(request, outcome.error)
+    return request.answer(
+        error_code=ErrorCode.none,
+        producer_id=outcome.producer_id,
+        producer_epoch=outcome.producer_epoch,
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error in the words of this version."""
+    if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
+        error = ErrorCode.invalid_producer_epoch
+    return request.answer(error_code=error)
+
+
+def subject(request: Request) -> Subject:
+    """The transaction and its result."""
+    message = request.message
+    return Subject(
+        transactional_id=message.transactional_id,
+        producer_id=message.producer_id,
+        committed=message.committed,
+    )

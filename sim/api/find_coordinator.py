@@ -1,0 +1,110 @@
+"""FindCoordinator (key 10): which broker coordinates a transactional id.
+
+Versions: 1 brings transactions, 4 asks for several keys at once, 6 share groups. Asking for a
+transactional id creates ``__transaction_state`` where it does not exist yet. Kafka's counterpart:
+KafkaApis.handleFindCoordinatorRequest.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from sim.api.request import Reply, Request
+from sim.cluster.image import BrokerImage
+from sim.errors import ErrorCode
+from sim.types import TRANSACTION_STATE_TOPIC, Subject, TransactionalId
+
+KEY: Final = 10
+VERSIONS: Final = (0, 6)
+
+BATCHED_FROM: Final = 4
+
+DEVIATIONS: Final = (
+    "There is no group coordinator yet: FindCoordinator for a group answers "
+    "COORDINATOR_NOT_AVAILABLE, as a broker does whose "
+    "__consumer_offsets is not ready.",
+)
+
+
+class KeyType(IntEnum):
+    """What a key stands for."""
+
+    GROUP = 0
+    TRANSACTION = 1
+    SHARE = 2
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """A coordinator, or why there is none."""
+
+    error: ErrorCode
+    broker: BrokerImage | None = None
+
+
+async def handle(request: Request) -> Reply:
+    """Find the coordinator of each key."""
+    message = request.message
+    key_type = getattr(message, "key_type", KeyType.GROUP)
+    if request.api_version >= BATCHED_FROM:
+        return _answer(
+            request, [(key, _find(request, key_type, key)) for key in message.coordinator_keys]
+        )
+    return _answer(request, [(message.key, _find(request, key_type, message.key))])
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every key."""
+    message = request.message
+    keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
+    return _answer(request, [(key, Found(error=error)) for key in keys])
+
+
+def subject(request: Request) -> Subject:
+    """The first transactional id asked about."""
+    message = request.message
+    if getattr(message, "key_type", KeyType.GROUP) != KeyType.TRANSACTION:
+        return Subject()
+    keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
+    return Subject(transactional_id=keys[0] if keys else None)
+
+
+def _find(request: Request, key_type: int, key: str) -> Found:
+    if key_type == KeyType.GROUP:
+        return Found(error=ErrorCode.coordinator_not_available)
+    if key_type != KeyType.TRANSACTION:
+        return Found(error=ErrorCode.invalid_request)
+    broker = request.broker
+    if TRANSACTION_STATE_TOPIC not in broker.image.topics:
+        broker.metadata.auto_create(TRANSACTION_STATE_TOPIC)
+        return Found(error=ErrorCode.coordinator_not_available)
+    node = broker.transaction_coordinator_of(TransactionalId(key))
+    if node is None:
+        return Found(error=ErrorCode.coordinator_not_available)
+    return Found(error=ErrorCode.none, broker=broker.image.brokers[node])
+
+
+def _answer(request: Request, found: list[tuple[str, Found]]) -> Reply:
+    schema = request.schema
+    if request.api_version >= BATCHED_FROM:
+        return request.answer(
+            coordinators=tuple(
+                schema.Coordinator(key=key, error_code=one.error, error_message=None, **_node(one))
+                for key, one in found
+            )
+        )
+    one = found[0][1]
+    message = "NONE" if one.error is ErrorCode.none else None
+    return request.answer(error_code=one.error, error_message=message, **_node(one))
+
+
+def _node(found: Found) -> dict[str, object]:
+    if found.broker is None:
+        return {"node_id": -1, "host": "", "port": -1}
+    return {
+        "node_id": found.broker.broker_id,
+        "host": found.broker.host,
+        "port": found.broker.port,
+    }

@@ -1,0 +1,228 @@
+"""Produce (key 0): append a batch to each partition.
+
+Versions: 3 magic 2 and transactional ids, 5 the log start offset in the answer, 7 zstd, 8 record
+errors, 9 flexible, 10 tells the current leader (KIP-951), 11 knows TRANSACTION_ABORTABLE, 12 adds
+partitions to the transaction implicitly (KIP-890), 13 topic ids. Advertised from 0 because
+librdkafka refuses to run otherwise (KAFKA-18659); 0 to 2 close the connection. Kafka's counterpart:
+KafkaApis.handleProduceRequest.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sim.api.leaders import CurrentLeaders
+from sim.api.request import NO_THROTTLE, Answer, Reply, Request
+from sim.cluster.produce import ProduceCommand, ProduceOutcome, ProducePartition
+from sim.cluster.verification import TransactionOperation
+from sim.errors import CorruptBatchError, ErrorCode
+from sim.types import Subject, TopicPartition, TransactionalId
+from sim.wire.batch_header import MAGIC, MAGIC_POSITION, BatchHeader, read_batch_header
+from sim.wire.codec import build
+
+KEY: Final = 0
+VERSIONS: Final = (3, 13)
+ADVERTISED_FROM: Final = 0
+
+ZSTD: Final = 4
+ZSTD_FROM: Final = 7
+CURRENT_LEADER_FROM: Final = 10
+TOPIC_IDS_FROM: Final = 13
+ADMIN_CLIENT_ID: Final = "__admin_client"
+"""The one client that may write to internal topics (AdminUtils.ADMIN_CLIENT_ID)."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+
+Outcomes = list[tuple[Any, int, ProduceOutcome]]
+"""(topic name or id, partition, outcome)."""
+
+
+def operation_of(api_version: int) -> TransactionOperation:
+    """What a version of Produce supports (KIP-890)."""
+    if api_version >= 12:
+        return TransactionOperation.ADD_PARTITION
+    if api_version == 11:
+        return TransactionOperation.GENERIC_ERROR_SUPPORTED
+    return TransactionOperation.DEFAULT_ERROR
+
+
+async def handle(request: Request) -> Reply:
+    """Append; answered as ``acks`` says."""
+    message = request.message
+    results: Outcomes = []
+    parts: list[ProducePartition] = []
+    keys: dict[TopicPartition, Any] = {}
+    for topic in message.topic_data:
+        key, name = _topic(request, topic)
+        for data in topic.partition_data:
+            if data.records is None:
+                return Answer.NEVER
+            part = _part(request, name, data)
+            if isinstance(part, ErrorCode):
+                results.append((key, data.index, ProduceOutcome(error=part)))
+            else:
+                parts.append(part)
+                keys[part.topic_partition] = key
+    if message.transactional_id is None and any(part.header.is_transactional for part in parts):
+        return refuse(request, ErrorCode.transactional_id_authorization_failed)
+    if parts:
+        outcomes = await request.broker.producing.produce(
+            ProduceCommand(
+                transactional_id=None
+                if message.transactional_id is None
+                else TransactionalId(message.transactional_id),
+                acks=message.acks,
+                timeout_ms=message.timeout // _MILLISECOND,
+                operation=operation_of(request.api_version),
+                partitions=tuple(parts),
+                internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
+            )
+        )
+        results += [
+            (keys[partition], partition.partition, outcome)
+            for partition, outcome in outcomes.items()
+        ]
+    if message.acks == 0:
+        # Nobody waits for an answer; closing the connection is the only way to say that something
+        # failed.
+        failed = any(outcome.error for _, _, outcome in results)
+        return Answer.CLOSE if failed else Answer.NONE
+    return _answer(request, results)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    if request.message.acks == 0:
+        return Answer.CLOSE
+    outcome = ProduceOutcome(error=error)
+    return _answer(
+        request,
+        [
+            (_key(topic), data.index, outcome)
+            for topic in request.message.topic_data
+            for data in topic.partition_data
+        ],
+    )
+
+
+def subject(request: Request) -> Subject:
+    """The transactional id, the first batch's producer and the partitions."""
+    producer_id = None
+    partitions: list[TopicPartition] = []
+    for topic in request.message.topic_data:
+        _, name = _topic(request, topic)
+        for data in topic.partition_data:
+            partitions.append(TopicPartition(name or "", data.index))
+            if producer_id is None and data.records:
+                header = _header(data.records)
+                if isinstance(header, BatchHeader):
+                    producer_id = header.producer_id
+    return Subject(
+        transactional_id=request.message.transactional_id,
+        producer_id=producer_id,
+        partitions=tuple(partitions),
+    )
+
+
+# Reading
+
+
+def _key(topic: Any) -> Any:
+    return topic.topic_id if hasattr(topic, "topic_id") else topic.name
+
+
+def _topic(request: Request, topic: Any) -> tuple[Any, str | None]:
+    """(what the answer calls the topic, its name if it is known)."""
+    if request.api_version < TOPIC_IDS_FROM:
+        return topic.name, topic.name
+    return topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
+
+
+def _part(request: Request, name: str | None, data: Any) -> ProducePartition | ErrorCode:
+    """The partition's batch, or why it is not even offered to the log, in KafkaApis' order."""
+    if name is None:
+        return ErrorCode.unknown_topic_id
+    topic_partition = TopicPartition(name, data.index)
+    if request.broker.image.partition(topic_partition) is None:
+        return ErrorCode.unknown_topic_or_partition
+    header = _header(data.records)
+    if isinstance(header, ErrorCode):
+        return header
+    if header.compression == ZSTD and request.api_version < ZSTD_FROM:
+        return ErrorCode.unsupported_compression_type
+    return ProducePartition(topic_partition=topic_partition, batch=data.records, header=header)
+
+
+def _header(records: bytes) -> BatchHeader | ErrorCode:
+    """The header of the one whole batch in a Produce (ProduceRequest.validateRecords)."""
+    if len(records) <= MAGIC_POSITION:
+        return ErrorCode.invalid_record
+    magic = records[MAGIC_POSITION]
+    if magic != MAGIC:
+        return ErrorCode.invalid_record if magic < MAGIC else ErrorCode.corrupt_message
+    try:
+        header = read_batch_header(records, 0)
+    except CorruptBatchError:
+        # A batch cut short counts as no batch at all.
+        return ErrorCode.invalid_record
+    return header if header.size == len(records) else ErrorCode.invalid_record
+
+
+# Answering
+
+
+def _answer(request: Request, results: Outcomes) -> Reply:
+    schema = request.schema
+    by_key: dict[Any, list[Any]] = {}
+    leaders = CurrentLeaders(request)
+    for key, index, outcome in results:
+        values: dict[str, object] = {}
+        if (
+            outcome.error is ErrorCode.not_leader_or_follower
+            and request.api_version >= CURRENT_LEADER_FROM
+        ):
+            values["current_leader"] = leaders.of(_partition_of(request, key, index))
+        by_key.setdefault(key, []).append(_partition(request, index, outcome, values))
+    return request.answer(
+        responses=tuple(
+            schema.TopicProduceResponse(
+                **{"topic_id" if request.api_version >= TOPIC_IDS_FROM else "name": key},
+                partition_responses=tuple(partitions),
+            )
+            for key, partitions in by_key.items()
+        ),
+        throttle_time=NO_THROTTLE,
+        node_endpoints=leaders.endpoints(),
+    )
+
+
+def _partition(
+    request: Request, index: int, outcome: ProduceOutcome, values: dict[str, object]
+) -> Any:
+    schema = request.schema
+    errors: tuple[Any, ...] = ()
+    if outcome.record_errors:
+        errors = tuple(
+            schema.BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=why)
+            for batch_index, why in outcome.record_errors
+        )
+    time_ms = outcome.log_append_time_ms
+    return build(
+        schema.PartitionProduceResponse,
+        index=index,
+        error_code=outcome.error,
+        base_offset=outcome.base_offset,
+        log_append_time=None if time_ms < 0 else _EPOCH + timedelta(milliseconds=time_ms),
+        log_start_offset=outcome.log_start_offset,
+        record_errors=errors,
+        error_message=outcome.message,
+        **values,
+    )
+
+
+def _partition_of(request: Request, key: Any, index: int) -> TopicPartition:
+    names = request.broker.image.topic_names
+    name = names.get(key, "") if request.api_version >= TOPIC_IDS_FROM else key
+    return TopicPartition(name, index)

@@ -1,0 +1,95 @@
+"""Which handler answers which API, and what is advertised.
+
+Adding an API: write ``sim/api/<name>.py`` (see ``api.request.Handler``), list it here, add its
+test. What ApiVersions tells is
+computed: our handlers' versions within the ranges of the emulated release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from sim.api import (
+    add_partitions_to_txn,
+    api_versions,
+    create_topics,
+    delete_records,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_producers,
+    describe_topic_partitions,
+    describe_transactions,
+    end_txn,
+    fetch,
+    find_coordinator,
+    incremental_alter_configs,
+    init_producer_id,
+    list_offsets,
+    list_transactions,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+    update_features,
+    write_txn_markers,
+)
+from sim.api.request import Handler, nobody
+from sim.releases.kafka_4_3 import RELEASE_4_3
+
+_MODULES: Final = (
+    produce,
+    fetch,
+    list_offsets,
+    metadata,
+    find_coordinator,
+    api_versions,
+    create_topics,
+    delete_topics,
+    delete_records,
+    init_producer_id,
+    offset_for_leader_epoch,
+    add_partitions_to_txn,
+    end_txn,
+    write_txn_markers,
+    describe_configs,
+    incremental_alter_configs,
+    update_features,
+    describe_cluster,
+    describe_producers,
+    describe_transactions,
+    list_transactions,
+    describe_topic_partitions,
+)
+
+HANDLERS: Final[Mapping[int, Handler]] = {
+    module.KEY: Handler(
+        key=module.KEY,
+        versions=module.VERSIONS,
+        handle=module.handle,
+        refuse=module.refuse,
+        subject=getattr(module, "subject", nobody),
+    )
+    for module in _MODULES
+}
+
+
+def _accepted() -> dict[int, tuple[int, int]]:
+    ranges = {}
+    for key, handler in HANDLERS.items():
+        low, high = RELEASE_4_3.api_versions[key]
+        low = max(low, RELEASE_4_3.refused_below.get(key, low), handler.versions[0])
+        ranges[key] = (low, min(high, handler.versions[1]))
+    return ranges
+
+
+ACCEPTED: Final[Mapping[int, tuple[int, int]]] = _accepted()
+"""API key -> versions that are answered; anything else closes the connection."""
+
+ADVERTISED: Final[Mapping[int, tuple[int, int]]] = {
+    key: (RELEASE_4_3.api_versions[key][0] if key in RELEASE_4_3.refused_below else low, high)
+    for key, (low, high) in ACCEPTED.items()
+}
+"""API key -> versions as ApiVersions tells them; lower than accepted only for Produce
+(KAFKA-18659).
+"""

@@ -1,0 +1,89 @@
+"""What a handler is given and what it may answer.
+
+A handler module has a key (``KEY``), the versions it understands (``VERSIONS``), ``async def
+handle(request)`` and ``refuse(request, error)``, the answer that fails the whole request with one
+error: in each element where the schema has no top-level code, as Kafka's
+``AbstractRequest.getErrorResponse`` does. ``subject(request)`` tells a fault plan whom the request
+is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from enum import Enum
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+
+from sim.cluster.broker import Broker
+from sim.errors import ErrorCode
+from sim.types import Subject
+from sim.wire import codec
+
+NO_THROTTLE: Final = timedelta(0)
+NOBODY: Final = Subject()
+
+
+class Answer(Enum):
+    """Answers without a message."""
+
+    NONE = "nothing is sent, the connection goes on (acks=0)"
+    NEVER = "the request is never answered and blocks its connection, as measured on a real broker"
+    CLOSE = "the connection is closed"
+
+
+class Request:
+    """One request of a client: its header, its decoded message, the broker it reached."""
+
+    __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "message")
+
+    def __init__(
+        self,
+        *,
+        broker: Broker,
+        api_key: int,
+        api_version: int,
+        correlation_id: int,
+        client_id: str | None,
+        message: Any,
+    ) -> None:
+        self.broker = broker
+        self.api_key = api_key
+        self.api_version = api_version
+        self.correlation_id = correlation_id
+        self.client_id = client_id
+        self.message = message
+
+    @property
+    def schema(self) -> ModuleType:
+        """The message classes of the answer in this version."""
+        return codec.response_schema(self.api_key, self.api_version)
+
+    def answer(self, **values: object) -> Any:
+        """The answer's message with those values that this version has."""
+        values.setdefault("throttle_time", NO_THROTTLE)
+        return codec.build(codec.response_class(self.api_key, self.api_version), **values)
+
+
+Reply = object
+"""A message of the response schema, its encoded body as ``bytes``, or an ``Answer``."""
+
+
+class Handler(msgspec.Struct, frozen=True, kw_only=True):
+    """A handler module as ``api.registry`` keeps it."""
+
+    key: int
+    versions: tuple[int, int]
+    handle: Callable[[Request], Coroutine[Any, Any, Reply]]
+    """Answers the request."""
+    refuse: Callable[[Request, ErrorCode], Reply]
+    """Fails the whole request with one error."""
+    subject: Callable[[Request], Subject]
+    """Whom the request is about."""
+
+
+def nobody(_request: Request) -> Subject:
+    """The subject of requests that are about nobody in particular."""
+    return NOBODY

@@ -1,0 +1,68 @@
+"""UpdateFeatures (key 57): raise or lower finalized features, ``transaction.version`` above all.
+
+Versions: 0 may downgrade by a flag, 1 has upgrade types and dry runs, 2 answers at the top level
+only. All or nothing. Kafka's
+counterpart: FeatureControlManager.updateFeatures.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sim.api.request import Reply, Request
+from sim.cluster import controller
+from sim.cluster.controller import FeatureUpdate
+from sim.errors import ErrorCode, Rejection
+
+KEY: Final = 57
+VERSIONS: Final = (0, 2)
+
+UPGRADE_TYPES_FROM: Final = 1
+TOP_LEVEL_ONLY_FROM: Final = 2
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+
+
+async def handle(request: Request) -> Reply:
+    """Update all features or none."""
+    message = request.message
+    metadata = request.broker.metadata
+    changed = controller.update_features(
+        metadata.image, tuple(_wanted(request, update) for update in message.feature_updates)
+    )
+    if isinstance(changed, Rejection):
+        return _answer(request, changed.error, changed.reason)
+    if not getattr(message, "validate_only", False):
+        metadata.publish(changed)
+    return _answer(request, ErrorCode.none, None)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return _answer(request, error, error.name)
+
+
+def _wanted(request: Request, update: Any) -> FeatureUpdate:
+    if request.api_version >= UPGRADE_TYPES_FROM:
+        upgrade_type = update.upgrade_type
+    else:
+        upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    return FeatureUpdate(
+        name=update.feature, level=update.max_version_level, upgrade_type=upgrade_type
+    )
+
+
+def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
+    values: dict[str, object] = {}
+    if request.api_version < TOP_LEVEL_ONLY_FROM:
+        values["results"] = (
+            ()
+            if error is not ErrorCode.none
+            else tuple(
+                request.schema.UpdatableFeatureResult(
+                    feature=update.feature, error_code=ErrorCode.none, error_message=None
+                )
+                for update in request.message.feature_updates
+            )
+        )
+    return request.answer(error_code=error, error_message=message, **values)

@@ -1,0 +1,232 @@
+"""``txnsim serve``: start a cluster and keep it until a signal comes.
+
+Nothing here knows Kafka: it turns arguments into ``ClusterOptions``, starts a ``SimCluster``, says
+where it is, and stops it. The control port is imported only when asked for, and after the brokers
+listen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import errno
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from sim import settings as settings_module
+from sim.cli.output import print_line, warn
+from sim.errors import ConfigError, MissingExtraError
+from sim.runtime import real
+from sim.runtime.trace import TraceLevel
+from sim.server.cluster import ClusterOptions, SimCluster
+from sim.settings import Settings
+
+HELP: Final = "start a cluster of brokers in this process"
+HTTP_PORT_DEFAULT: Final = 9080
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``serve`` takes."""
+    parser.add_argument(
+        "--brokers", type=int, default=None, metavar="N", help="how many brokers (default 3)"
+    )
+    parser.add_argument(
+        "--port",
+        type=int,
+        default=None,
+        metavar="PORT",
+        help="first of consecutive ports (default 9092); 0 picks free ones",
+    )
+    parser.add_argument("--host", default=None, help="address to listen on (default 127.0.0.1)")
+    parser.add_argument(
+        "--advertised-host",
+        default=None,
+        help="address that clients are told, for containers and other machines (default: --host)",
+    )
+    parser.add_argument(
+        "--config",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="settings: a YAML file of ours, or a broker's server.properties",
+    )
+    parser.add_argument(
+        "--topic",
+        action="append",
+        default=[],
+        metavar="NAME:PARTITIONS",
+        help="create this topic at start; may be repeated",
+    )
+    parser.add_argument(
+        "--transaction-version",
+        type=int,
+        choices=(0, 1, 2),
+        default=None,
+        help="finalized level of the feature transaction.version (default 2: KIP-890's second "
+        "part)",
+    )
+    parser.add_argument(
+        "--http",
+        type=int,
+        nargs="?",
+        const=HTTP_PORT_DEFAULT,
+        default=None,
+        metavar="PORT",
+        help=f"open the control port on loopback (default {HTTP_PORT_DEFAULT} when given without "
+        "a number)",
+    )
+    parser.add_argument(
+        "--ready-file",
+        type=Path,
+        default=None,
+        metavar="FILE",
+        help="write bootstrap, http and pid there as JSON once every listener accepts",
+    )
+    parser.add_argument(
+        "--trace",
+        choices=("off", "brief", "full"),
+        default="off",
+        help="record events for the control port (default off)",
+    )
+    parser.add_argument("--json", action="store_true", help="say what was started as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Serve until SIGINT or SIGTERM; returns the exit status."""
+    try:
+        options = options_from(args)
+    except ConfigError as error:
+        warn(str(error))
+        return 2
+    try:
+        return real.run(_serve(options, args))
+    except ConfigError as error:
+        warn(str(error))
+        return 2
+    except MissingExtraError as error:
+        warn(str(error))
+        return 2
+    except OSError as error:
+        warn(_address_trouble(error, options))
+        return 1
+
+
+def options_from(args: argparse.Namespace) -> ClusterOptions:
+    """The options that the arguments and the configuration file ask for; arguments win.
+
+    Raises:
+        ConfigError: A value is wrong; the message names it.
+    """
+    options = ClusterOptions()
+    if args.config is not None:
+        from sim.config import load
+
+        configuration = load(args.config)
+        for warning in configuration.warnings:
+            warn(warning)
+        options = configuration.onto(options)
+    given: dict[str, Any] = {
+        "brokers": args.brokers,
+        "port": args.port,
+        "host": args.host,
+        "advertised_host": args.advertised_host,
+    }
+    changes = {name: value for name, value in given.items() if value is not None}
+    if args.topic:
+        changes["topics"] = (*options.topics, *(_topic(text) for text in args.topic))
+    if args.transaction_version is not None:
+        changes["settings"] = msgspec.structs.replace(
+            options.settings, transaction_version=args.transaction_version
+        )
+    return msgspec.structs.replace(options, **changes)
+
+
+def _topic(text: str) -> tuple[str, int]:
+    name, separator, partitions = text.rpartition(":")
+    if not separator or not name or not partitions.isdigit() or int(partitions) < 1:
+        raise ConfigError(f"--topic {text}: expected NAME:PARTITIONS, as in orders:6")
+    return name, int(partitions)
+
+
+async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    environment = real.real_environment(trace_level=TraceLevel[args.trace.upper()])
+    cluster = SimCluster(environment, options)
+    await cluster.start()
+    try:
+        async with contextlib.AsyncExitStack() as stack:
+            http = None
+            if args.http is not None:
+                # The control port is an extra and is imported after the brokers listen: clients
+                # need not wait for it.
+                from sim.http.server import ControlServer
+
+                http = await stack.enter_async_context(ControlServer(cluster, port=args.http))
+            _announce(cluster, None if http is None else http.url, args)
+            await stop.wait()
+    finally:
+        await cluster.stop()
+    return 0
+
+
+def _announce(cluster: SimCluster, http: str | None, args: argparse.Namespace) -> None:
+    facts = {"bootstrap": cluster.bootstrap, "http": http, "pid": os.getpid()}
+    encoded = msgspec.json.encode(facts)
+    if args.ready_file is not None:
+        # One move, so that whoever waits for the file never reads half of it.
+        partial = args.ready_file.with_name(args.ready_file.name + ".partial")
+        partial.write_bytes(encoded)
+        partial.replace(args.ready_file)
+    if args.json:
+        print_line(encoded.decode())
+        return
+    count = len(cluster.brokers)
+    level = cluster.options.settings.transaction_version
+    print_line(f"txnsim: {count} broker{'s' if count != 1 else ''} up, transaction.version {level}")
+    print_line(f"  bootstrap.servers={cluster.bootstrap}")
+    if http is not None:
+        print_line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
+    for line in changed_defaults(cluster.options.settings):
+        print_line(f"  {line}")
+    print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
+    sys.stdout.flush()
+
+
+def changed_defaults(settings: Settings) -> list[str]:
+    """One line for each of Kafka's defaults that this cluster changes, with the reason."""
+    lines = []
+    for name, documentation in settings_module.documentation().items():
+        value = getattr(settings, name)
+        default = getattr(settings_module.DEFAULTS, name)
+        kafka = (
+            documentation.kafka_default
+            if documentation.kafka_default is not msgspec.UNSET
+            else default
+        )
+        if documentation.kafka is not None and value != kafka:
+            lines.append(
+                f"{documentation.kafka}={value} (Apache Kafka: {kafka}; {documentation.reason})"
+            )
+    if not lines:
+        return ["every setting has Apache Kafka's default"]
+    return lines
+
+
+def _address_trouble(error: OSError, options: ClusterOptions) -> str:
+    if error.errno == errno.EADDRINUSE:
+        last = options.port + options.brokers - 1
+        return (
+            f"a port between {options.port} and {last} on {options.host} is in use "
+            f"({error.strerror}): "
+            "choose another --port, or --port 0 for free ones"
+        )
+    return f"can't listen on {options.host}: {error.strerror or error}"

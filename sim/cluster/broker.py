@@ -1,0 +1,330 @@
+"""One broker: the partitions it leads, the coordinator it hosts, what its peers may ask of it.
+
+A broker knows the others only through ``Peers`` and the image that ``Metadata`` publishes. It
+composes; the rules are in what it composes. Kafka's counterparts: BrokerServer and, for what peers
+ask, the inter-broker half of KafkaApis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from sim.cluster import configs
+from sim.cluster.fetch import Fetching
+from sim.cluster.image import TRANSACTION_VERSION, ClusterImage
+from sim.cluster.metadata import Metadata
+from sim.cluster.peers import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS, Peers
+from sim.cluster.produce import Producing
+from sim.cluster.purgatory import Purgatory
+from sim.cluster.replicas import LeadershipChanges, Replicas, SharedLogs
+from sim.cluster.verification import Verification
+from sim.errors import ErrorCode, InvariantViolation, Rejection
+from sim.log.partition_log import PartitionLog
+from sim.runtime.env import Environment, TimerHandle
+from sim.settings import Settings
+from sim.txn.commands import AddPartitions, VerifyPartitions
+from sim.txn.log_format import partition_for
+from sim.txn.markers import LeaderLookup, NoLeader
+from sim.txn.service import TransactionCoordinator
+from sim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
+    BrokerId,
+    CoordinatorEpoch,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+    TxnMarker,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+_PartitionErrors = tuple[tuple[TopicPartition, int], ...]
+
+
+class Broker:
+    """A broker of the cluster."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        environment: Environment,
+        metadata: Metadata,
+        shared_logs: SharedLogs,
+    ) -> None:
+        self.broker_id = broker_id
+        self.node: Final = f"broker/{broker_id}"
+        """The broker's name in traces and fault plans."""
+        self.environment = environment
+        self.metadata = metadata
+        self.settings = self._effective_settings(metadata.image)
+        self.replicas = Replicas(broker_id=broker_id, shared=shared_logs, image=metadata.image)
+        self.purgatory: Purgatory[TopicPartition] = Purgatory(environment.clock)
+        self.peers = Peers(
+            network=environment.network,
+            broker_id=broker_id,
+            request_timeout_ms=metadata.settings.request_timeout_ms,
+        )
+        self.verification = Verification(
+            peers=self.peers, coordinator_of=self.transaction_coordinator_of
+        )
+        self.producing = Producing(
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            verification=self.verification,
+        )
+        self.fetching = Fetching(
+            settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
+        )
+        self.coordinator = TransactionCoordinator(
+            broker_id=broker_id,
+            clock=environment.clock,
+            settings=metadata.settings,
+            tasks=environment.tasks,
+            tracer=environment.tracer,
+            append=self._append_transaction_state,
+            send_markers=self.peers.write_txn_markers,
+            leader_of=self._leader_of,
+            transaction_version=self.transaction_version,
+            allocate_producer_ids=self._allocate_producer_ids,
+        )
+        self._expiry_timer: TimerHandle | None = None
+
+    # Life
+
+    def start(self) -> None:
+        """Become reachable for peers and start the timers."""
+        self.environment.network.register(self.broker_id, self.handle_peer)
+        self.metadata.subscribe(self.apply)
+        self.apply(self.metadata.image)
+        self.coordinator.start()
+        self._arm_expiry()
+
+    def stop(self) -> None:
+        """Answer what is parked, stop the timers, become unreachable."""
+        self.environment.network.unregister(self.broker_id)
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+        self.coordinator.stop()
+        self.purgatory.release_all()
+
+    def apply(self, image: ClusterImage) -> None:
+        """Take over a new image: host, lead, load and unload what it says."""
+        self.settings = self._effective_settings(image)
+        changes = self.replicas.apply(image)
+        self.coordinator.leaders_changed()
+        if self.environment.tracer.on:
+            self._trace_leadership(changes)
+        for topic_partition, epoch in changes.lost:
+            self.purgatory.release(topic_partition)
+            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
+                self.coordinator.unload(topic_partition.partition, CoordinatorEpoch(epoch))
+        for topic_partition in changes.deleted:
+            self.purgatory.release(topic_partition)
+        for topic_partition, epoch in changes.led:
+            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
+                self._load_transactions(topic_partition, CoordinatorEpoch(epoch))
+
+    # Queries
+
+    @property
+    def image(self) -> ClusterImage:
+        """The metadata as this broker knows it."""
+        return self.replicas.image
+
+    def transaction_version(self) -> TransactionVersion:
+        """The finalized level of ``transaction.version``."""
+        return TransactionVersion(self.image.features.get(TRANSACTION_VERSION, 0))
+
+    def transaction_coordinator_of(self, transactional_id: TransactionalId) -> BrokerId | None:
+        """The live broker that coordinates this id; None where there is none at the moment."""
+        topic = self.image.topics.get(TRANSACTION_STATE_TOPIC)
+        if topic is None:
+            return None
+        partition = topic.partitions[partition_for(transactional_id, len(topic.partitions))]
+        return partition.leader if self.image.is_alive(partition.leader) else None
+
+    # What peers ask
+
+    async def handle_peer(
+        self, api_key: int, api_version: int, command: object, source: BrokerId
+    ) -> object:
+        """Answer a request of another broker (or this one: it asks itself the same way)."""
+        match command:
+            case AddPartitionsToTxnCommand() if api_key == ADD_PARTITIONS_TO_TXN:
+                return await self.add_partitions_to_txn(command)
+            case WriteTxnMarkersCommand() if api_key == WRITE_TXN_MARKERS:
+                return await self.write_txn_markers(command)
+            case _:
+                raise InvariantViolation(
+                    f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
+                    f"{type(command).__name__}"
+                )
+
+    async def add_partitions_to_txn(
+        self, command: AddPartitionsToTxnCommand
+    ) -> AddPartitionsToTxnReply:
+        """AddPartitionsToTxn v4+: verify or add, each transaction by itself
+        (KafkaApis.handleAddPartitionsToTxnRequest).
+        """
+        results = []
+        for transaction in command.transactions:
+            results.append((transaction.transactional_id, await self._add_or_verify(transaction)))
+        return AddPartitionsToTxnReply(results=tuple(results))
+
+    async def write_txn_markers(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
+        """Write the markers that this broker leads (KafkaApis.handleWriteTxnMarkersRequest)."""
+        merged: dict[int, dict[TopicPartition, int]] = {}
+        now_ms = self.environment.clock.now_ms()
+        for marker in command.markers:
+            errors = merged.setdefault(marker.producer_id, {})
+            for topic_partition in marker.partitions:
+                errors[topic_partition] = self._write_marker(marker, topic_partition, now_ms)
+        return WriteTxnMarkersReply(
+            results=tuple(
+                (producer_id, tuple(errors.items()))  # type: ignore[misc]
+                for producer_id, errors in merged.items()
+            )
+        )
+
+    # Parts: transactions
+
+    async def _add_or_verify(self, transaction: TxnPartitions) -> _PartitionErrors:
+        unknown = [
+            partition
+            for partition in transaction.partitions
+            if self.image.partition(partition) is None
+        ]
+        if unknown:
+            return tuple(
+                (
+                    partition,
+                    ErrorCode.unknown_topic_or_partition
+                    if partition in unknown
+                    else ErrorCode.operation_not_attempted,
+                )
+                for partition in transaction.partitions
+            )
+        if transaction.verify_only:
+            verified = self.coordinator.verify(
+                VerifyPartitions(
+                    transactional_id=transaction.transactional_id,
+                    producer_id=transaction.producer_id,
+                    producer_epoch=transaction.producer_epoch,
+                    partitions=transaction.partitions,
+                )
+            )
+            if isinstance(verified, Rejection):
+                return tuple((partition, verified.error) for partition in transaction.partitions)
+            return verified.results
+        added = await self.coordinator.add_partitions(
+            AddPartitions(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                partitions=frozenset(transaction.partitions),
+                transaction_version=TransactionVersion.TV_2,
+            )
+        )
+        error = added.error if isinstance(added, Rejection) else ErrorCode.none
+        return tuple((partition, error) for partition in transaction.partitions)
+
+    def _write_marker(
+        self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int
+    ) -> ErrorCode:
+        # "Not hosted online here" is answered 3 whether or not the partition exists elsewhere: the
+        # sender looks the leader up again.
+        if topic_partition not in self.replicas.hosted:
+            return ErrorCode.unknown_topic_or_partition
+        log = self.replicas.leader(topic_partition)
+        if isinstance(log, Rejection):
+            return log.error
+        too_few = self.replicas.too_few_in_sync(topic_partition)
+        if too_few is not None:
+            return too_few.error
+        written = log.append_marker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            committed=marker.committed,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            now_ms=now_ms,
+        )
+        if isinstance(written, Rejection):
+            return written.error
+        self._appended(log, topic_partition)
+        return ErrorCode.none
+
+    async def _append_transaction_state(
+        self, partition: int, batch: bytes, _coordinator_epoch: int, _timeout_ms: int
+    ) -> ErrorCode:
+        """Append a coordinator's record with acks=all; here that is at once."""
+        topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
+        log = self.replicas.leader(topic_partition)
+        if isinstance(log, Rejection):
+            return log.error
+        too_few = self.replicas.too_few_in_sync(topic_partition)
+        if too_few is not None:
+            return too_few.error
+        appended = log.append_coordinator(batch, now_ms=self.environment.clock.now_ms())
+        if isinstance(appended, Rejection):
+            return appended.error
+        self._appended(log, topic_partition)
+        return ErrorCode.none
+
+    def _appended(self, log: PartitionLog, topic_partition: TopicPartition) -> None:
+        log.advance_high_watermark(log.log_end_offset)
+        self.purgatory.touch(topic_partition)
+
+    def _load_transactions(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
+        log = self.replicas.hosted[topic_partition]
+        batches: Iterable[bytes] = log.batches()
+        self.coordinator.load(topic_partition.partition, epoch, batches)
+
+    def _leader_of(self, topic_partition: TopicPartition) -> LeaderLookup:
+        partition = self.image.partition(topic_partition)
+        if partition is None:
+            return NoLeader.NO_SUCH_PARTITION
+        return partition.leader if self.image.is_alive(partition.leader) else NoLeader.UNKNOWN
+
+    async def _allocate_producer_ids(self) -> AllocateProducerIdsReply:
+        return await self.peers.allocate_producer_ids(
+            AllocateProducerIdsCommand(
+                broker_id=self.broker_id, broker_epoch=self.image.brokers[self.broker_id].epoch
+            )
+        )
+
+    # Parts: housekeeping
+
+    def _effective_settings(self, image: ClusterImage) -> Settings:
+        return configs.effective_settings(self.metadata.settings, image, self.broker_id)
+
+    def _arm_expiry(self) -> None:
+        clock = self.environment.clock
+        interval_ms = self.settings.producer_id_expiration_check_interval_ms
+        self._expiry_timer = clock.call_at(clock.now_ms() + interval_ms, self._expire_producers)
+
+    def _expire_producers(self) -> None:
+        now_ms = self.environment.clock.now_ms()
+        for log in self.replicas.hosted.values():
+            log.expire_producers(now_ms)
+        self._arm_expiry()
+
+    def _trace_leadership(self, changes: LeadershipChanges) -> None:
+        tracer = self.environment.tracer
+        for topic_partition, epoch in changes.led:
+            if topic_partition.topic not in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
+                tracer.emit(
+                    "node.role",
+                    self.node,
+                    data={"tp": str(topic_partition), "role": "leader", "epoch": epoch},
+                )

@@ -1,0 +1,331 @@
+"""Topic and broker configs: names, types, defaults, and what a valid value is.
+
+A table and pure functions over it. A topic's value is its own, else the dynamic config of all
+brokers, else the setting of that name, else Kafka's default. Kafka's counterparts: LogConfig,
+DynamicBrokerConfig, ConfigDef.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from sim import settings as settings_module
+from sim.cluster.image import ClusterImage, TopicImage
+from sim.log.config import LogConfig, TimestampType
+from sim.settings import Settings
+from sim.types import BrokerId
+
+LONG_MAX: Final = 2**63 - 1
+
+DEVIATIONS = (
+    "Topic configs of retention, segment rolling, flushing, compression and tiered storage are "
+    "stored, validated and described, "
+    "but have no effect yet.",
+)
+
+
+class ConfigType(IntEnum):
+    """Types as DescribeConfigs v3+ numbers them."""
+
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs numbers it."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+
+
+class ConfigKey(msgspec.Struct, frozen=True):
+    """One config: its type, Kafka's default, the broker config it falls back to, its bounds."""
+
+    type: ConfigType
+    default: str
+    broker_name: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+class ConfigValue(msgspec.Struct, frozen=True, kw_only=True):
+    """An effective value and where it comes from, best source first in ``synonyms``."""
+
+    name: str
+    value: str
+    type: ConfigType
+    source: ConfigSource
+    synonyms: tuple[tuple[str, str, ConfigSource], ...]
+    read_only: bool = False
+
+
+_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
+    ConfigType.BOOLEAN,
+    ConfigType.STRING,
+    ConfigType.INT,
+    ConfigType.LONG,
+    ConfigType.DOUBLE,
+    ConfigType.LIST,
+)
+_MAX: Final = str(LONG_MAX)
+_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+TOPIC_CONFIGS: Final[Mapping[str, ConfigKey]] = {
+    "cleanup.policy": ConfigKey(
+        _LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")
+    ),
+    "compression.gzip.level": ConfigKey(_INT, "-1", "compression.gzip.level"),
+    "compression.lz4.level": ConfigKey(_INT, "9", "compression.lz4.level", 1, 17),
+    "compression.type": ConfigKey(_STRING, "producer", "compression.type", choices=_CODECS),
+    "compression.zstd.level": ConfigKey(_INT, "3", "compression.zstd.level", -131072, 22),
+    "delete.retention.ms": ConfigKey(_LONG, "86400000", "log.cleaner.delete.retention.ms", 0),
+    "file.delete.delay.ms": ConfigKey(_LONG, "60000", "log.segment.delete.delay.ms", 0),
+    "flush.messages": ConfigKey(_LONG, _MAX, "log.flush.interval.messages", 1),
+    "flush.ms": ConfigKey(_LONG, _MAX, "log.flush.interval.ms", 0),
+    "follower.replication.throttled.replicas": ConfigKey(_LIST, ""),
+    "index.interval.bytes": ConfigKey(_INT, "4096", "log.index.interval.bytes", 0),
+    "leader.replication.throttled.replicas": ConfigKey(_LIST, ""),
+    "local.retention.bytes": ConfigKey(_LONG, "-2", "log.local.retention.bytes", -2),
+    "local.retention.ms": ConfigKey(_LONG, "-2", "log.local.retention.ms", -2),
+    "max.compaction.lag.ms": ConfigKey(_LONG, _MAX, "log.cleaner.max.compaction.lag.ms", 1),
+    "max.message.bytes": ConfigKey(_INT, "1048588", "message.max.bytes", 0),
+    "message.timestamp.after.max.ms": ConfigKey(
+        _LONG, "3600000", "log.message.timestamp.after.max.ms", 0
+    ),
+    "message.timestamp.before.max.ms": ConfigKey(
+        _LONG, _MAX, "log.message.timestamp.before.max.ms", 0
+    ),
+    "message.timestamp.type": ConfigKey(
+        _STRING,
+        "CreateTime",
+        "log.message.timestamp.type",
+        choices=("CreateTime", "LogAppendTime"),
+    ),
+    "min.cleanable.dirty.ratio": ConfigKey(_DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
+    "min.compaction.lag.ms": ConfigKey(_LONG, "0", "log.cleaner.min.compaction.lag.ms", 0),
+    "min.insync.replicas": ConfigKey(_INT, "1", "min.insync.replicas", 1),
+    "preallocate": ConfigKey(_BOOLEAN, "false", "log.preallocate"),
+    "remote.log.copy.disable": ConfigKey(_BOOLEAN, "false"),
+    "remote.log.delete.on.disable": ConfigKey(_BOOLEAN, "false"),
+    "remote.storage.enable": ConfigKey(_BOOLEAN, "false"),
+    "retention.bytes": ConfigKey(_LONG, "-1", "log.retention.bytes"),
+    "retention.ms": ConfigKey(_LONG, "604800000", "log.retention.ms", -1),
+    "segment.bytes": ConfigKey(_INT, "1073741824", "log.segment.bytes", 1048576),
+    "segment.index.bytes": ConfigKey(_INT, "10485760", "log.index.size.max.bytes", 4),
+    "segment.jitter.ms": ConfigKey(_LONG, "0", "log.roll.jitter.ms", 0),
+    "segment.ms": ConfigKey(_LONG, "604800000", "log.roll.ms", 1),
+    "unclean.leader.election.enable": ConfigKey(
+        _BOOLEAN, "false", "unclean.leader.election.enable"
+    ),
+}
+
+_TIMESTAMP_TYPES: Final = {
+    "CreateTime": TimestampType.CREATE_TIME,
+    "LogAppendTime": TimestampType.LOG_APPEND_TIME,
+}
+_PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _LONG, str: _STRING}
+
+
+def _broker_configs() -> dict[str, ConfigKey]:
+    """Every setting that has a Kafka name, and the broker side of every topic config."""
+    keys: dict[str, ConfigKey] = {
+        key.broker_name: ConfigKey(
+            key.type, key.default, None, key.minimum, key.maximum, key.choices
+        )
+        for key in TOPIC_CONFIGS.values()
+        if key.broker_name is not None
+    }
+    for name, documentation in settings_module.documentation().items():
+        if documentation.kafka is None or documentation.kafka in keys:
+            continue
+        default = getattr(settings_module.DEFAULTS, name)
+        keys[documentation.kafka] = ConfigKey(_PYTHON_TYPES[type(default)], text(default))
+    return dict(sorted(keys.items()))
+
+
+def text(value: object) -> str:
+    """A setting's value in Kafka's spelling."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+BROKER_CONFIGS: Final[Mapping[str, ConfigKey]] = _broker_configs()
+_SETTING_OF: Final[Mapping[str, str]] = {
+    documentation.kafka: name
+    for name, documentation in settings_module.documentation().items()
+    if documentation.kafka is not None
+}
+DYNAMIC_BROKER_CONFIGS: Final = frozenset(
+    {key.broker_name for key in TOPIC_CONFIGS.values() if key.broker_name is not None}
+    | {
+        documentation.kafka
+        for documentation in settings_module.documentation().values()
+        if documentation.kafka is not None and documentation.dynamic
+    }
+)
+
+
+# Validation
+
+
+def complaint(keys: Mapping[str, ConfigKey], name: str, value: str) -> str | None:
+    """Why ``name=value`` is no valid config, in the words of Kafka's ConfigDef; None where it is
+    one.
+    """
+    key = keys.get(name)
+    if key is None:
+        return f"Unknown topic config name: {name}"
+    match key.type:
+        case ConfigType.BOOLEAN:
+            if value.strip().lower() not in ("true", "false"):
+                return _invalid(name, value, "Expected value to be either true or false")
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG | ConfigType.DOUBLE:
+            return _number_complaint(key, name, value)
+        case ConfigType.LIST:
+            wrong = [item for item in _items(value) if key.choices and item not in key.choices]
+            if wrong or (key.choices and not _items(value)):
+                return _invalid(
+                    name, value, f"String must be one of: {', '.join(key.choices)}", bracket=True
+                )
+        case ConfigType.STRING:
+            if key.choices and value not in key.choices:
+                return _invalid(name, value, f"String must be one of: {', '.join(key.choices)}")
+    return None
+
+
+def _number_complaint(key: ConfigKey, name: str, value: str) -> str | None:
+    kind, limit = {
+        ConfigType.INT: ("a 32-bit integer", 2**31 - 1),
+        ConfigType.SHORT: ("a 16-bit integer", 2**15 - 1),
+        ConfigType.LONG: ("a 64-bit integer", LONG_MAX),
+        ConfigType.DOUBLE: ("a double", None),
+    }[key.type]
+    try:
+        number = float(value) if key.type is ConfigType.DOUBLE else int(value.strip())
+    except ValueError:
+        return _invalid(name, value, f"Not a number of type {key.type.name}")
+    if limit is not None and not -limit - 1 <= number <= limit:
+        return _invalid(name, value, f"Not a number of type {key.type.name}, {kind}")
+    if key.minimum is not None and number < key.minimum:
+        return _invalid(name, value, f"Value must be at least {key.minimum:g}")
+    if key.maximum is not None and number > key.maximum:
+        return _invalid(name, value, f"Value must be no more than {key.maximum:g}")
+    return None
+
+
+def _invalid(name: str, value: str, why: str, *, bracket: bool = False) -> str:
+    shown = f"[{value}]" if bracket else value
+    return f"Invalid value {shown} for configuration {name}: {why}"
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+# Effective values
+
+
+def effective_settings(settings: Settings, image: ClusterImage, broker_id: BrokerId) -> Settings:
+    """The settings of one broker with its dynamic configs laid over them."""
+    changes: dict[str, object] = {}
+    for scope in ("", str(broker_id)):
+        for name, value in image.broker_configs.get(scope, {}).items():
+            field = _SETTING_OF.get(name)
+            if field is not None:
+                changes[field] = _parsed(value, getattr(settings, field))
+    return msgspec.structs.replace(settings, **changes) if changes else settings
+
+
+def _parsed(value: str, like: object) -> object:
+    if isinstance(like, bool):
+        return value.strip().lower() == "true"
+    return int(value) if isinstance(like, int) else value
+
+
+def topic_value(
+    name: str, *, topic: Mapping[str, str], image: ClusterImage, settings: Settings
+) -> ConfigValue:
+    """The effective value of a topic config and its synonyms, nearest first."""
+    key = TOPIC_CONFIGS[name]
+    found: list[tuple[str, str, ConfigSource]] = []
+    if name in topic:
+        found.append((name, topic[name], ConfigSource.TOPIC))
+    if key.broker_name is not None:
+        found += _broker_synonyms(
+            key.broker_name, key, scopes=("",), image=image, settings=settings
+        )
+    else:
+        found.append((name, key.default, ConfigSource.DEFAULT))
+    return ConfigValue(
+        name=name, value=found[0][1], type=key.type, source=found[0][2], synonyms=tuple(found)
+    )
+
+
+def broker_value(name: str, *, broker: str, image: ClusterImage, settings: Settings) -> ConfigValue:
+    """The effective value of a broker config; ``broker`` is its id as text."""
+    key = BROKER_CONFIGS[name]
+    found = _broker_synonyms(name, key, scopes=(broker, ""), image=image, settings=settings)
+    return ConfigValue(
+        name=name,
+        value=found[0][1],
+        type=key.type,
+        source=found[0][2],
+        synonyms=tuple(found),
+        read_only=name not in DYNAMIC_BROKER_CONFIGS,
+    )
+
+
+def _broker_synonyms(
+    name: str,
+    key: ConfigKey,
+    *,
+    scopes: tuple[str, ...],
+    image: ClusterImage,
+    settings: Settings,
+) -> list[tuple[str, str, ConfigSource]]:
+    found: list[tuple[str, str, ConfigSource]] = []
+    for scope in scopes:
+        value = image.broker_configs.get(scope, {}).get(name)
+        if value is not None:
+            source = ConfigSource.DYNAMIC_BROKER if scope else ConfigSource.DYNAMIC_DEFAULT_BROKER
+            found.append((name, value, source))
+    field = _SETTING_OF.get(name)
+    if field is not None:
+        value = text(getattr(settings, field))
+        if value != key.default:
+            found.append((name, value, ConfigSource.STATIC_BROKER))
+    found.append((name, key.default, ConfigSource.DEFAULT))
+    return found
+
+
+def log_config(image: ClusterImage, topic: TopicImage, settings: Settings) -> LogConfig:
+    """What a partition's log needs to know, resolved."""
+
+    def value(name: str) -> str:
+        return topic_value(name, topic=topic.configs, image=image, settings=settings).value
+
+    # Configs of the log that have no topic form are cluster-wide: the dynamic default of all
+    # brokers.
+    cluster = effective_settings(settings, image, BrokerId(-1))
+    return LogConfig(
+        max_message_bytes=int(value("max.message.bytes")),
+        timestamp_type=_TIMESTAMP_TYPES[value("message.timestamp.type")],
+        timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=int(value("message.timestamp.after.max.ms")),
+        is_compacted="compact" in _items(value("cleanup.policy")),
+        segment_bytes=int(value("segment.bytes")),
+        producer_id_expiration_ms=cluster.producer_id_expiration_ms,
+        verification_enabled=cluster.transaction_partition_verification_enable,
+    )

@@ -1,0 +1,429 @@
+"""The controller's decisions: topics, partitions, configs, features, leaders. Pure.
+
+Each function takes the image and a wish and answers with the new image and what each item is told;
+nothing is changed where an item is refused. The shell that publishes images is
+``cluster.metadata``. Kafka's counterparts: ReplicationControlManager, ConfigurationControlManager,
+FeatureControlManager.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from sim.cluster import configs
+from sim.cluster.image import (
+    NO_LEADER,
+    TRANSACTION_VERSION,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from sim.errors import ErrorCode, Rejection
+from sim.settings import Settings
+from sim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+    TransactionVersion,
+)
+
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {
+    "group.version": (0, 1),
+    "metadata.version": (7, 30),
+    TRANSACTION_VERSION: (int(TransactionVersion.TV_0), int(TransactionVersion.TV_2)),
+}
+"""Features by name with the range of levels that every broker supports."""
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as CreateTopics asks for it; -1 stands for the default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: Mapping[int, tuple[BrokerId, ...]] = {}
+    configs: Mapping[str, str | None] = {}
+
+
+class ConfigOperation(IntEnum):
+    """Operations of IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation on one config."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None
+
+
+class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """One feature of UpdateFeatures; ``upgrade_type`` 1 upgrade, 2 safe, 3 unsafe downgrade."""
+
+    name: str
+    level: int
+    upgrade_type: int
+
+
+def initial_image(
+    *, cluster_id: str, brokers: tuple[BrokerImage, ...], transaction_version: int
+) -> ClusterImage:
+    """The metadata of a freshly formatted cluster."""
+    image = ClusterImage(cluster_id=cluster_id)
+    for broker in brokers:
+        image = image.with_broker(broker)
+    for name, (_, level) in SUPPORTED_FEATURES.items():
+        image = image.with_feature(
+            name, transaction_version if name == TRANSACTION_VERSION else level
+        )
+    return image
+
+
+# Topics
+
+
+def name_complaint(name: str) -> str | None:
+    """Why a topic can't have that name (Kafka's Topic.validate); None where it can."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > 249:
+        return f"the length of '{name}' is longer than the max allowed length 249"
+    if _TOPIC_NAME.fullmatch(name) is None:
+        return (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    return None
+
+
+def create_topic(
+    image: ClusterImage,
+    wanted: NewTopic,
+    *,
+    settings: Settings,
+    new_topic_id: Callable[[], uuid.UUID],
+) -> TopicImage | Rejection:
+    """The topic as it would be created, or why not (ReplicationControlManager.createTopic)."""
+    refusal = _name_refusal(image, wanted.name)
+    if refusal is not None:
+        return refusal
+    for name, value in wanted.configs.items():
+        why = (
+            f"Null value not supported for topic configs: {name}"
+            if value is None
+            else configs.complaint(configs.TOPIC_CONFIGS, name, value)
+        )
+        if why is not None:
+            return Rejection(error=ErrorCode.invalid_config, reason=why)
+    alive = [broker.broker_id for broker in image.brokers.values() if broker.alive]
+    replicas = (
+        _manual_replicas(wanted, set(alive))
+        if wanted.assignments
+        else _placed_replicas(image, wanted, sorted(alive), settings)
+    )
+    if isinstance(replicas, Rejection):
+        return replicas
+    return TopicImage(
+        name=wanted.name,
+        topic_id=new_topic_id(),
+        partitions=tuple(new_partition(brokers, alive) for brokers in replicas),
+        configs={name: value for name, value in wanted.configs.items() if value is not None},
+        is_internal=wanted.name in INTERNAL_TOPICS,
+    )
+
+
+def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> NewTopic:
+    """What an auto-created topic looks like; internal topics have settings of their own
+    (AutoTopicCreationManager).
+    """
+    brokers = len(image.alive_brokers())
+    if name == TRANSACTION_STATE_TOPIC:
+        return NewTopic(
+            name=name,
+            partitions=settings.transaction_state_log_num_partitions,
+            # Kafka waits for enough brokers; a cluster of one is a normal thing to simulate.
+            replication_factor=min(settings.transaction_state_log_replication_factor, brokers),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "unclean.leader.election.enable": "false",
+                "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, brokers)),
+                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+            },
+        )
+    assert name != CONSUMER_OFFSETS_TOPIC, "groups have no coordinator yet"
+    return NewTopic(name=name)
+
+
+def new_partition(replicas: tuple[BrokerId, ...], alive: list[BrokerId]) -> PartitionImage:
+    """A fresh partition led by its first live replica."""
+    isr = tuple(broker for broker in replicas if broker in alive)
+    return PartitionImage(
+        leader=isr[0] if isr else NO_LEADER,
+        leader_epoch=LeaderEpoch(0),
+        partition_epoch=0,
+        replicas=replicas,
+        isr=isr,
+    )
+
+
+def _name_refusal(image: ClusterImage, name: str) -> Rejection | None:
+    why = name_complaint(name)
+    if why is not None:
+        return Rejection(
+            error=ErrorCode.invalid_topic_exception, reason=f"Topic name is invalid: {why}"
+        )
+    if name == "__cluster_metadata":
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason=f"Creation of internal topic {name} is prohibited.",
+        )
+    if name in image.topics:
+        return Rejection(
+            error=ErrorCode.topic_already_exists, reason=f"Topic '{name}' already exists."
+        )
+    # Metric names fold '.' into '_', so two such topics would collide there (Topic.hasCollision).
+    folded = name.replace(".", "_")
+    for other in image.topics:
+        if folded == other.replace(".", "_"):
+            return Rejection(
+                error=ErrorCode.invalid_topic_exception,
+                reason=f"Topic '{name}' collides with existing topic: {other}",
+            )
+    return None
+
+
+def _manual_replicas(
+    wanted: NewTopic, alive: set[BrokerId]
+) -> list[tuple[BrokerId, ...]] | Rejection:
+    if wanted.replication_factor != -1:
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="A manual partition assignment was specified, but replication factor was not "
+            "set to -1.",
+        )
+    if wanted.partitions != -1:
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="A manual partition assignment was specified, but numPartitions was not set to "
+            "-1.",
+        )
+    replicas: list[tuple[BrokerId, ...]] = []
+    for index in range(len(wanted.assignments)):
+        brokers = wanted.assignments.get(index)
+        if brokers is None:
+            return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        if not brokers:
+            return _bad_assignment(
+                "The manual partition assignment includes an empty replica list."
+            )
+        if len(set(brokers)) != len(brokers):
+            return _bad_assignment(
+                f"The manual partition assignment includes the broker {brokers[0]} more than once."
+            )
+        if replicas and len(brokers) != len(replicas[0]):
+            return _bad_assignment(
+                f"The manual partition assignment includes a partition with {len(brokers)} "
+                f"replica(s), but this is not consistent with previous partitions, which have "
+                f"{len(replicas[0])} replica(s)."
+            )
+        for broker in brokers:
+            if broker not in alive:
+                return _bad_assignment(
+                    f"The manual partition assignment includes broker {broker}, "
+                    "but no such broker is registered."
+                )
+        replicas.append(tuple(brokers))
+    return replicas
+
+
+def _bad_assignment(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)
+
+
+def _placed_replicas(
+    image: ClusterImage, wanted: NewTopic, alive: list[BrokerId], settings: Settings
+) -> list[tuple[BrokerId, ...]] | Rejection:
+    if wanted.partitions != -1 and wanted.partitions <= 0:
+        return Rejection(
+            error=ErrorCode.invalid_partitions,
+            reason="Number of partitions was set to an invalid non-positive value.",
+        )
+    if wanted.replication_factor != -1 and wanted.replication_factor <= 0:
+        return Rejection(
+            error=ErrorCode.invalid_replication_factor,
+            reason="Replication factor was set to an invalid non-positive value.",
+        )
+    count = settings.num_partitions if wanted.partitions == -1 else wanted.partitions
+    factor = (
+        settings.default_replication_factor
+        if wanted.replication_factor == -1
+        else wanted.replication_factor
+    )
+    if factor > len(alive):
+        return Rejection(
+            error=ErrorCode.invalid_replication_factor,
+            reason=(
+                f"Unable to replicate the partition {factor} time(s): The target replication "
+                f"factor of {factor} cannot be reached because only {len(alive)} broker(s) "
+                "are registered."
+            ),
+        )
+    # Leaders go round the brokers; each topic starts one further, so that single-partition topics
+    # spread too.
+    start = len(image.topics)
+    return [place(alive, start + index, factor) for index in range(count)]
+
+
+def place(alive: list[BrokerId], start: int, factor: int) -> tuple[BrokerId, ...]:
+    """``factor`` brokers in a row from ``start``; the first one leads."""
+    return tuple(alive[(start + step) % len(alive)] for step in range(factor))
+
+
+# Leaders
+
+
+def move_leader(
+    image: ClusterImage, topic_partition: TopicPartition, leader: BrokerId
+) -> ClusterImage | Rejection:
+    """Make an in-sync replica the leader under the next leader epoch."""
+    partition = image.partition(topic_partition)
+    if partition is None:
+        return Rejection(
+            error=ErrorCode.unknown_topic_or_partition, reason=f"{topic_partition} does not exist"
+        )
+    if leader not in partition.isr or not image.is_alive(leader):
+        return Rejection(
+            error=ErrorCode.eligible_leaders_not_available,
+            reason=f"broker {leader} is no live in-sync replica of {topic_partition}",
+        )
+    return image.with_partition(
+        topic_partition,
+        msgspec.structs.replace(
+            partition,
+            leader=leader,
+            leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
+            partition_epoch=partition.partition_epoch + 1,
+        ),
+    )
+
+
+# Configs
+
+
+def altered_configs(
+    current: Mapping[str, str],
+    changes: tuple[ConfigChange, ...],
+    keys: Mapping[str, configs.ConfigKey],
+) -> dict[str, str] | Rejection:
+    """The configs after IncrementalAlterConfigs' operations, or why not
+    (ConfigurationControlManager).
+    """
+    result = dict(current)
+    if len({change.name for change in changes}) != len(changes):
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="Error due to duplicate config keys",
+        )
+    for change in changes:
+        value = _changed_value(result, change, keys)
+        if isinstance(value, Rejection):
+            return value
+        if value is None:
+            result.pop(change.name, None)
+            continue
+        why = configs.complaint(keys, change.name, value)
+        if why is not None:
+            return Rejection(error=ErrorCode.invalid_config, reason=why)
+        result[change.name] = value
+    return result
+
+
+def _changed_value(
+    current: Mapping[str, str], change: ConfigChange, keys: Mapping[str, configs.ConfigKey]
+) -> str | Rejection | None:
+    if change.operation is ConfigOperation.DELETE:
+        return None
+    if change.value is None:
+        return Rejection(
+            error=ErrorCode.invalid_config,
+            reason=f"Null value not supported for : {change.operation.name}:{change.name}",
+        )
+    if change.operation is ConfigOperation.SET:
+        return change.value
+    key = keys.get(change.name)
+    if key is None or key.type is not configs.ConfigType.LIST:
+        return Rejection(
+            error=ErrorCode.invalid_config,
+            reason=(
+                f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
+            ),
+        )
+    items = [item for item in current.get(change.name, key.default).split(",") if item]
+    wanted = [item for item in change.value.split(",") if item]
+    if change.operation is ConfigOperation.APPEND:
+        items += [item for item in wanted if item not in items]
+    else:
+        items = [item for item in items if item not in wanted]
+    return ",".join(items)
+
+
+# Features
+
+
+def update_features(
+    image: ClusterImage, updates: tuple[FeatureUpdate, ...]
+) -> ClusterImage | Rejection:
+    """All updates or none (FeatureControlManager.updateFeatures)."""
+    for update in updates:
+        why = _feature_complaint(image, update)
+        if why is not None:
+            return Rejection(error=ErrorCode.invalid_update_version, reason=why)
+    changed = image
+    for update in updates:
+        if changed.features.get(update.name) != update.level:
+            changed = changed.with_feature(update.name, update.level)
+    return changed
+
+
+def _feature_complaint(image: ClusterImage, update: FeatureUpdate) -> str | None:
+    lead = f"Invalid update version {update.level} for feature {update.name}."
+    supported = SUPPORTED_FEATURES.get(update.name)
+    if supported is None:
+        return f"{lead} Local controller {BrokerId(3000)} does not support this feature."
+    if update.upgrade_type not in (1, 2, 3):
+        return f"{lead} The controller does not support the given upgrade type."
+    if update.level < 0:
+        return f"{lead} A feature version cannot be less than 0."
+    current = image.features.get(update.name, 0)
+    if not supported[0] <= update.level <= supported[1]:
+        return (
+            f"{lead} Local controller {BrokerId(3000)} only supports versions "
+            f"{supported[0]}-{supported[1]}"
+        )
+    if update.level < current and update.upgrade_type == 1:
+        return (
+            f"{lead} Can't downgrade the version of this feature without setting the upgrade "
+            "type to either safe or unsafe downgrade."
+        )
+    if update.level > current and update.upgrade_type != 1:
+        return f"{lead} Can't downgrade to a newer version."
+    return None

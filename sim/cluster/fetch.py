@@ -1,0 +1,188 @@
+"""A Fetch request at a replica: read, and wait where there is too little to read.
+
+Kafka's counterparts: ReplicaManager.fetchMessages, readFromLog and DelayedFetch. Versions, topic
+ids and sessions are the handler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from sim.cluster.purgatory import Purgatory
+from sim.cluster.replicas import Replicas
+from sim.errors import ErrorCode, Rejection
+from sim.log.answers import LogRead
+from sim.log.partition_log import PartitionLog
+from sim.log.txn_index import AbortedTxn
+from sim.settings import Settings
+from sim.types import IsolationLevel, TopicPartition
+
+CONSUMER_REPLICA_ID: Final = -1
+
+
+class FetchPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """From where one partition is read, and how much at most."""
+
+    topic_partition: TopicPartition
+    offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+
+
+class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A Fetch request without its version."""
+
+    max_wait_ms: int
+    min_bytes: int
+    max_bytes: int
+    isolation: IsolationLevel
+    partitions: tuple[FetchPartition, ...]
+    leader_only: bool
+    """Consumers before Fetch v11 may read from the leader only (KIP-392)."""
+
+
+class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one partition is answered."""
+
+    error: ErrorCode = ErrorCode.none
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: tuple[AbortedTxn, ...] | None = None
+    """Aborted transactions in what was read; None unless read_committed."""
+    records: tuple[bytes, ...] = ()
+    size: int = 0
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset) where the reader's log has diverged (KIP-595)."""
+
+
+Outcomes = dict[TopicPartition, FetchOutcome]
+
+
+class Fetching:
+    """The fetch path of one broker."""
+
+    __slots__ = ("_purgatory", "_replicas", "_settings")
+
+    def __init__(
+        self,
+        *,
+        settings: Callable[[], Settings],
+        replicas: Replicas,
+        purgatory: Purgatory[TopicPartition],
+    ) -> None:
+        self._settings = settings
+        self._replicas = replicas
+        self._purgatory = purgatory
+
+    async def fetch(self, command: FetchCommand) -> Outcomes:
+        """Read; wait up to ``max_wait_ms`` for ``min_bytes``, then read again."""
+        outcomes = self._read(command)
+        if self._is_answered(command, outcomes):
+            return outcomes
+        await self._purgatory.wait(
+            [wanted.topic_partition for wanted in command.partitions],
+            timeout_ms=command.max_wait_ms,
+            check=lambda: self._has_enough(command),
+        )
+        return self._read(command)
+
+    # Parts
+
+    def _is_answered(self, command: FetchCommand, outcomes: Outcomes) -> bool:
+        if command.max_wait_ms <= 0 or not command.partitions:
+            return True
+        if any(outcome.error or outcome.diverging for outcome in outcomes.values()):
+            return True
+        return sum(outcome.size for outcome in outcomes.values()) >= command.min_bytes
+
+    def _has_enough(self, command: FetchCommand) -> bool:
+        """Whether a parked fetch is to be answered: enough bytes, or something went wrong."""
+        available = 0
+        for wanted in command.partitions:
+            log = self._log(command, wanted)
+            if isinstance(log, Rejection):
+                return True
+            if not log.log_start_offset <= wanted.offset <= log.log_end_offset:
+                return True
+            readable = log.readable_bytes(wanted.offset, command.isolation)
+            available += min(readable, wanted.max_bytes)
+        return available >= command.min_bytes
+
+    def _read(self, command: FetchCommand) -> Outcomes:
+        outcomes: Outcomes = {}
+        remaining = min(command.max_bytes, self._settings().fetch_max_bytes)
+        must_progress = True
+        for wanted in command.partitions:
+            outcome = self._read_partition(
+                command, wanted, max_bytes=remaining, must_progress=must_progress
+            )
+            remaining = max(0, remaining - outcome.size)
+            # Only the first partition with data may exceed the limits, so that a huge batch never
+            # blocks a reader.
+            must_progress = must_progress and outcome.size == 0
+            outcomes[wanted.topic_partition] = outcome
+        return outcomes
+
+    def _read_partition(
+        self,
+        command: FetchCommand,
+        wanted: FetchPartition,
+        *,
+        max_bytes: int,
+        must_progress: bool,
+    ) -> FetchOutcome:
+        log = self._log(command, wanted)
+        if isinstance(log, Rejection):
+            return FetchOutcome(error=log.error)
+        if wanted.last_fetched_epoch >= 0:
+            diverged = _divergence(log, wanted)
+            if diverged is not None:
+                return diverged
+        read = log.read(
+            wanted.offset,
+            max_bytes=min(max_bytes, wanted.max_bytes),
+            isolation=command.isolation,
+            min_one_batch=must_progress,
+        )
+        match read:
+            case LogRead():
+                return FetchOutcome(
+                    high_watermark=read.high_watermark,
+                    last_stable_offset=read.last_stable_offset,
+                    log_start_offset=read.log_start_offset,
+                    aborted=read.aborted,
+                    records=read.records,
+                    size=read.size,
+                )
+            case _:
+                return FetchOutcome(error=read.error)
+
+    def _log(self, command: FetchCommand, wanted: FetchPartition) -> PartitionLog | Rejection:
+        if command.leader_only:
+            return self._replicas.leader(
+                wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
+            )
+        return self._replicas.replica(
+            wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
+        )
+
+
+def _divergence(log: PartitionLog, wanted: FetchPartition) -> FetchOutcome | None:
+    """Whether the reader's last epoch ended elsewhere in this log (Partition.readRecords)."""
+    found = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+    epoch, end_offset = found.leader_epoch, found.end_offset
+    if epoch < 0 or end_offset < 0:
+        return FetchOutcome(error=ErrorCode.offset_out_of_range)
+    if epoch < wanted.last_fetched_epoch or end_offset < wanted.offset:
+        return FetchOutcome(
+            high_watermark=log.high_watermark,
+            last_stable_offset=log.last_stable_offset,
+            log_start_offset=log.log_start_offset,
+            diverging=(epoch, end_offset),
+        )
+    return None

@@ -1,0 +1,156 @@
+"""Immutable cluster metadata: brokers, topics, leaders, epochs, features, dynamic configs.
+
+Every change makes a new ``ClusterImage``; brokers compare the old with the new to find out what
+they lead now. It refuses to decide anything: that is ``cluster.controller``. Kafka's counterpart:
+MetadataImage and KRaftMetadataCache.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sim.types import BrokerId, LeaderEpoch, TopicPartition
+
+NO_LEADER: Final = BrokerId(-1)
+TRANSACTION_VERSION: Final = "transaction.version"
+
+
+class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered broker as clients are told of it."""
+
+    broker_id: BrokerId
+    epoch: int
+    host: str
+    port: int
+    rack: str | None = None
+    alive: bool = True
+
+
+class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads a partition, under which epoch, and who follows."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+
+
+class TopicImage(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic: its id, its partitions by index, its own configs (only what was set)."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: tuple[PartitionImage, ...]
+    configs: Mapping[str, str] = {}
+    is_internal: bool = False
+
+
+class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata at one point of the metadata log. The mappings are never changed in place."""
+
+    cluster_id: str
+    offset: int = 0
+    """Position in the metadata log: grows with every change; FinalizedFeaturesEpoch is taken from
+    it.
+    """
+    brokers: Mapping[BrokerId, BrokerImage] = {}
+    topics: Mapping[str, TopicImage] = {}
+    topic_names: Mapping[uuid.UUID, str] = {}
+    features: Mapping[str, int] = {}
+    """Finalized levels, level 0 included."""
+    features_epoch: int = 0
+    broker_configs: Mapping[str, Mapping[str, str]] = {}
+    """Dynamic configs by broker name; ``""`` holds the cluster-wide defaults."""
+
+    # Queries
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
+        """The partition's image, or None where topic or index do not exist."""
+        topic = self.topics.get(topic_partition.topic)
+        if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[topic_partition.partition]
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> TopicImage | None:
+        """The topic of that id."""
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def alive_brokers(self) -> tuple[BrokerImage, ...]:
+        """Brokers that clients are told of, by id."""
+        return tuple(
+            broker
+            for _, broker in sorted(self.brokers.items())
+            if broker.alive and broker.port >= 0
+        )
+
+    def is_alive(self, broker_id: BrokerId) -> bool:
+        """Whether that broker is registered and unfenced."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.alive
+
+    # Changes
+
+    def with_topic(self, topic: TopicImage) -> ClusterImage:
+        """The image with that topic added or replaced."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            topics={**self.topics, topic.name: topic},
+            topic_names={**self.topic_names, topic.topic_id: topic.name},
+        )
+
+    def without_topic(self, name: str) -> ClusterImage:
+        """The image without that topic."""
+        topic = self.topics[name]
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            topics={key: value for key, value in self.topics.items() if key != name},
+            topic_names={
+                key: value for key, value in self.topic_names.items() if key != topic.topic_id
+            },
+        )
+
+    def with_partition(
+        self, topic_partition: TopicPartition, partition: PartitionImage
+    ) -> ClusterImage:
+        """The image with one partition replaced."""
+        topic = self.topics[topic_partition.topic]
+        partitions = list(topic.partitions)
+        partitions[topic_partition.partition] = partition
+        return self.with_topic(msgspec.structs.replace(topic, partitions=tuple(partitions)))
+
+    def with_topic_configs(self, name: str, topic_configs: Mapping[str, str]) -> ClusterImage:
+        """The image with a topic's own configs replaced."""
+        return self.with_topic(
+            msgspec.structs.replace(self.topics[name], configs=dict(topic_configs))
+        )
+
+    def with_broker(self, broker: BrokerImage) -> ClusterImage:
+        """The image with that broker added or replaced."""
+        return msgspec.structs.replace(
+            self, offset=self.offset + 1, brokers={**self.brokers, broker.broker_id: broker}
+        )
+
+    def with_feature(self, name: str, level: int) -> ClusterImage:
+        """The image with a finalized feature level; the features' epoch grows with it."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            features={**self.features, name: level},
+            features_epoch=self.offset + 1,
+        )
+
+    def with_broker_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+        """The image with the dynamic configs of one broker (``""``: cluster-wide) replaced."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            broker_configs={**self.broker_configs, name: dict(configs)},
+        )

@@ -1,0 +1,90 @@
+"""Requests between brokers, typed: which API, which version, which command, which answer.
+
+The front of ``Network.request`` that the shells of a broker use. It knows the versions that a peer
+of this release speaks; what travels is a command of ``sim.types``. Kafka's counterparts:
+InterBrokerSendThread and NodeToControllerChannelManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from sim.runtime.env import Network
+from sim.types import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
+    BrokerId,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+ADD_PARTITIONS_TO_TXN: Final = 24
+WRITE_TXN_MARKERS: Final = 27
+ALLOCATE_PRODUCER_IDS: Final = 67
+
+ADD_PARTITIONS_TO_TXN_VERSION: Final = 5
+"""Brokers of 4.x send v5; v4 is the first that knows verification (KIP-890)."""
+WRITE_TXN_MARKERS_VERSION: Final = 2
+"""v2 carries the transaction version (KIP-1228)."""
+
+CONTROLLER_ID: Final = BrokerId(3000)
+"""The controller's address among the peers. Clients are never told of it (KRaft shows them a random
+broker instead).
+"""
+
+
+class Peers:
+    """What one broker can ask of the others and of the controller.
+
+    Each method answers with a future, so that a caller may await it or be called back without a
+    task of its own. The futures raise ``PeerError`` where no answer came.
+    """
+
+    __slots__ = ("_broker_id", "_network", "_timeout_ms")
+
+    def __init__(self, *, network: Network, broker_id: BrokerId, request_timeout_ms: int) -> None:
+        self._network = network
+        self._broker_id = broker_id
+        self._timeout_ms = request_timeout_ms
+
+    def add_partitions_to_txn(
+        self, target: BrokerId, command: AddPartitionsToTxnCommand
+    ) -> asyncio.Future[AddPartitionsToTxnReply]:
+        """Verify or add partitions at the coordinator on ``target``."""
+        return self._network.request(
+            self._broker_id,
+            target,
+            ADD_PARTITIONS_TO_TXN,
+            ADD_PARTITIONS_TO_TXN_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def write_txn_markers(
+        self, target: BrokerId, command: WriteTxnMarkersCommand
+    ) -> asyncio.Future[WriteTxnMarkersReply]:
+        """Have ``target`` write markers on partitions that it leads."""
+        return self._network.request(
+            self._broker_id,
+            target,
+            WRITE_TXN_MARKERS,
+            WRITE_TXN_MARKERS_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def allocate_producer_ids(
+        self, command: AllocateProducerIdsCommand
+    ) -> asyncio.Future[AllocateProducerIdsReply]:
+        """Ask the controller for a block of producer ids."""
+        return self._network.request(
+            self._broker_id,
+            CONTROLLER_ID,
+            ALLOCATE_PRODUCER_IDS,
+            0,
+            command,
+            timeout_ms=self._timeout_ms,
+        )

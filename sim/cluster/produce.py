@@ -1,0 +1,294 @@
+"""A Produce request at a partition leader: verify, append, wait for replication.
+
+The order of checks is ReplicaManager.handleProduceAppend's: one producer per request, verification
+(KIP-890), acks, internal topics, leadership, in-sync replicas, then the log's own rules. Shapes of
+the request and authorization are the handler's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from sim.cluster.purgatory import Purgatory
+from sim.cluster.replicas import Replicas
+from sim.cluster.verification import TransactionOperation, Verification, produce_error
+from sim.errors import ErrorCode, Rejection
+from sim.log.answers import Appended
+from sim.log.partition_log import PartitionLog
+from sim.log.verification import SENTINEL
+from sim.runtime.env import Clock
+from sim.settings import Settings
+from sim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
+from sim.wire.batch_header import BatchHeader
+
+ACKS_ALL: Final = -1
+
+
+class ProducePartition(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition's batch, whole and well-formed, as the producer's bytes."""
+
+    topic_partition: TopicPartition
+    batch: bytes
+    header: BatchHeader
+
+
+class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """A Produce request without its version: ``operation`` is what the version stood for."""
+
+    transactional_id: TransactionalId | None
+    acks: int
+    timeout_ms: int
+    operation: TransactionOperation
+    partitions: tuple[ProducePartition, ...]
+    internal_topics_allowed: bool = False
+
+
+class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one partition is answered; offsets are -1 where the answer has none."""
+
+    error: ErrorCode = ErrorCode.none
+    base_offset: int = -1
+    log_append_time_ms: int = -1
+    log_start_offset: int = -1
+    record_errors: tuple[tuple[int, str], ...] = ()
+    """(index in the batch, message) of each refused record (KIP-467)."""
+    message: str | None = None
+
+
+Outcomes = dict[TopicPartition, ProduceOutcome]
+
+
+class Producing:
+    """The produce path of one broker."""
+
+    __slots__ = ("_clock", "_purgatory", "_replicas", "_settings", "_verification")
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        settings: Callable[[], Settings],
+        replicas: Replicas,
+        purgatory: Purgatory[TopicPartition],
+        verification: Verification,
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._replicas = replicas
+        self._purgatory = purgatory
+        self._verification = verification
+
+    async def produce(self, command: ProduceCommand) -> Outcomes:
+        """Append the batches; waits as long as verification and ``acks`` demand."""
+        outcomes: Outcomes = {}
+        guards: dict[TopicPartition, int] = {}
+        transactional = [part for part in command.partitions if part.header.is_transactional]
+        if transactional:
+            mixed = _mixed_producers(transactional)
+            if mixed is not None:
+                return {part.topic_partition: mixed for part in command.partitions}
+            if self._is_verified(command.operation):
+                guards = self._take_guards(command, transactional, outcomes)
+                asked = tuple(partition for partition, guard in guards.items() if guard != SENTINEL)
+                if asked:
+                    await self._verify(command, transactional[0].header, asked, outcomes)
+        appended = self._append(command, guards, outcomes)
+        if command.acks == ACKS_ALL and appended:
+            await self._await_replication(command, appended, outcomes)
+        return outcomes
+
+    # Verification
+
+    def _is_verified(self, operation: TransactionOperation) -> bool:
+        return (
+            operation is TransactionOperation.ADD_PARTITION
+            or self._settings().transaction_partition_verification_enable
+        )
+
+    def _take_guards(
+        self, command: ProduceCommand, parts: list[ProducePartition], outcomes: Outcomes
+    ) -> dict[TopicPartition, int]:
+        guards: dict[TopicPartition, int] = {}
+        now_ms = self._clock.now_ms()
+        adds = command.operation is TransactionOperation.ADD_PARTITION
+        for part in parts:
+            header = part.header
+            log = self._replicas.leader(part.topic_partition)
+            guard = (
+                log
+                if isinstance(log, Rejection)
+                else log.start_verification(
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                    base_sequence=header.base_sequence,
+                    supports_epoch_bump=adds,
+                    now_ms=now_ms,
+                )
+            )
+            if isinstance(guard, Rejection):
+                outcomes[part.topic_partition] = ProduceOutcome(error=guard.error)
+            else:
+                guards[part.topic_partition] = guard
+        return guards
+
+    async def _verify(
+        self,
+        command: ProduceCommand,
+        header: BatchHeader,
+        partitions: tuple[TopicPartition, ...],
+        outcomes: Outcomes,
+    ) -> None:
+        """Ask the coordinator; an implicit add is repeated while the last transaction is still
+        ending (KAFKA-18654).
+        """
+        assert command.transactional_id is not None
+        settings = self._settings()
+        started_ms = self._clock.monotonic_ms()
+        patience_ms = min(
+            settings.add_partitions_to_txn_retry_backoff_max_ms, settings.request_timeout_ms
+        )
+        while True:
+            errors = await self._verification.ask(
+                transactional_id=command.transactional_id,
+                producer_id=ProducerId(header.producer_id),
+                producer_epoch=ProducerEpoch(header.producer_epoch),
+                partitions=partitions,
+                operation=command.operation,
+            )
+            if (
+                command.operation is not TransactionOperation.ADD_PARTITION
+                or ErrorCode.concurrent_transactions not in errors.values()
+                or self._clock.monotonic_ms() - started_ms >= patience_ms
+            ):
+                break
+            await self._pause(settings.add_partitions_to_txn_retry_backoff_ms)
+        for partition, error in errors.items():
+            outcomes[partition] = _unverified(error, command.operation)
+
+    async def _pause(self, pause_ms: int) -> None:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self._clock.call_later(pause_ms, lambda: over.set_result(None))
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+    # Append
+
+    def _append(
+        self, command: ProduceCommand, guards: dict[TopicPartition, int], outcomes: Outcomes
+    ) -> list[tuple[PartitionLog, int, TopicPartition]]:
+        """Append what is left; returns (log, last offset, partition) of each success."""
+        if command.acks not in (-1, 0, 1):
+            for part in command.partitions:
+                outcomes.setdefault(
+                    part.topic_partition, ProduceOutcome(error=ErrorCode.invalid_required_acks)
+                )
+            return []
+        now_ms = self._clock.now_ms()
+        appended: list[tuple[PartitionLog, int, TopicPartition]] = []
+        for part in command.partitions:
+            partition = part.topic_partition
+            if partition in outcomes:
+                continue
+            log = self._log_for_append(command, partition)
+            if isinstance(log, Rejection):
+                outcomes[partition] = ProduceOutcome(error=log.error)
+                continue
+            result = log.append_client(
+                part.batch,
+                guard=guards.get(partition, SENTINEL),
+                now_ms=now_ms,
+                header=part.header,
+            )
+            if isinstance(result, Appended):
+                log.advance_high_watermark(log.log_end_offset)
+                self._purgatory.touch(partition)
+                appended.append((log, result.last_offset, partition))
+                outcomes[partition] = ProduceOutcome(
+                    base_offset=result.base_offset,
+                    log_append_time_ms=result.log_append_time_ms,
+                    log_start_offset=result.log_start_offset,
+                )
+            else:
+                outcomes[partition] = ProduceOutcome(
+                    error=result.error,
+                    log_start_offset=result.log_start_offset,
+                    record_errors=result.record_errors,
+                    message=result.reason if result.record_errors else None,
+                )
+        return appended
+
+    def _log_for_append(
+        self, command: ProduceCommand, partition: TopicPartition
+    ) -> PartitionLog | Rejection:
+        if partition.topic in INTERNAL_TOPICS and not command.internal_topics_allowed:
+            return Rejection(
+                error=ErrorCode.invalid_topic_exception,
+                reason=f"{partition.topic} is internal: clients may not write it",
+            )
+        log = self._replicas.leader(partition)
+        if command.acks == ACKS_ALL and not isinstance(log, Rejection):
+            return self._replicas.too_few_in_sync(partition) or log
+        return log
+
+    # Replication
+
+    async def _await_replication(
+        self,
+        command: ProduceCommand,
+        appended: list[tuple[PartitionLog, int, TopicPartition]],
+        outcomes: Outcomes,
+    ) -> None:
+        """acks=-1: answer once every batch lies below the high watermark (DelayedProduce)."""
+        late = [entry for entry in appended if entry[0].high_watermark <= entry[1]]
+        if not late:
+            return
+
+        def is_replicated() -> bool:
+            return all(log.high_watermark > last for log, last, _ in late)
+
+        await self._purgatory.wait(
+            [partition for _, _, partition in late],
+            timeout_ms=command.timeout_ms,
+            check=is_replicated,
+        )
+        for log, last, partition in late:
+            if self._replicas.led.get(partition) is not log:
+                outcomes[partition] = ProduceOutcome(error=ErrorCode.not_leader_or_follower)
+            elif log.high_watermark <= last:
+                outcomes[partition] = ProduceOutcome(error=ErrorCode.request_timed_out)
+
+
+def _mixed_producers(parts: list[ProducePartition]) -> ProduceOutcome | None:
+    """All transactional batches of one request belong to one (producer id, epoch)."""
+    first = parts[0].header
+    for part in parts:
+        header = part.header
+        if (header.producer_id, header.producer_epoch) != (
+            first.producer_id,
+            first.producer_epoch,
+        ):
+            return ProduceOutcome(error=ErrorCode.invalid_producer_id_mapping)
+    return None
+
+
+def _unverified(error: ErrorCode, operation: TransactionOperation) -> ProduceOutcome:
+    """The partition's answer where the coordinator did not agree; the message names its error, as
+    Kafka's does.
+    """
+    answered = produce_error(error, operation)
+    if error is ErrorCode.invalid_txn_state:
+        message: str | None = "Partition was not added to the transaction"
+    elif answered is not error:
+        message = (
+            "Unable to verify the partition has been added to the transaction. "
+            f"Underlying error: {error.name.upper()}"
+        )
+    else:
+        message = None
+    return ProduceOutcome(error=answered, message=message)

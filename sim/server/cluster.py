@@ -1,0 +1,155 @@
+"""A whole simulated cluster: brokers, links, controller, listeners, clock.
+
+What ``txnsim serve``, the scenarios, the control port and tests start. It only puts together; see
+``cluster.broker`` for one broker.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sim.cluster import controller
+from sim.cluster.broker import Broker
+from sim.cluster.controller import NewTopic
+from sim.cluster.image import BrokerImage, TopicImage
+from sim.cluster.metadata import Metadata
+from sim.cluster.peers import CONTROLLER_ID
+from sim.cluster.replicas import SharedLogs
+from sim.errors import ConfigError, Rejection
+from sim.faults.injector import Injector
+from sim.runtime.env import Environment
+from sim.server.listener import BrokerListener
+from sim.settings import DEFAULTS, Settings
+from sim.types import BrokerId, TopicPartition
+
+
+class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start."""
+
+    brokers: int = 3
+    host: str = "127.0.0.1"
+    port: int = 9092
+    """First of consecutive ports; 0 picks free ones."""
+    advertised_host: str | None = None
+    """What clients are told to connect to; the listening host unless given."""
+    topics: tuple[tuple[str, int], ...] = ()
+    """(name, partitions) of topics to create at start, replicated to up to three brokers."""
+    settings: Settings = DEFAULTS
+
+
+class SimCluster:
+    """A running cluster in this process."""
+
+    def __init__(self, environment: Environment, options: ClusterOptions) -> None:
+        if options.brokers < 1:
+            raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
+        self.environment = environment
+        self.options = options
+        self.brokers: dict[BrokerId, Broker] = {}
+        self.listeners: list[BrokerListener] = []
+        self.injector = Injector(clock=environment.clock, tracer=environment.tracer)
+        """Where faults are armed: every crossing of this cluster's network passes it."""
+        environment.network.interceptor = self.injector
+        self._metadata: Metadata | None = None
+
+    @property
+    def metadata(self) -> Metadata:
+        """The cluster's metadata; there from ``start`` on."""
+        assert self._metadata is not None
+        return self._metadata
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of every broker, as clients take it."""
+        return ",".join(
+            f"{broker.host}:{broker.port}" for broker in self.metadata.image.alive_brokers()
+        )
+
+    async def start(self) -> None:
+        """Bind every port, then let the brokers live, then handle requests.
+
+        Raises:
+            OSError: A port is busy; nothing stays bound.
+            ConfigError: A topic of the options can't be created.
+        """
+        try:
+            ports = await self._bind()
+            self._make_brokers(ports)
+            self._create_topics()
+        except BaseException:
+            await self.stop()
+            raise
+        for listener, broker in zip(self.listeners, self.brokers.values(), strict=True):
+            listener.open(broker)
+
+    async def stop(self) -> None:
+        """Close the listeners, stop the brokers, end every task."""
+        for listener in self.listeners:
+            await listener.close()
+        for broker in self.brokers.values():
+            broker.stop()
+        self.environment.network.unregister(CONTROLLER_ID)
+        await self.environment.tasks.close()
+
+    def move_leader(self, topic_partition: TopicPartition, leader: BrokerId) -> None:
+        """Hand the leadership of a partition to another in-sync replica.
+
+        Raises:
+            ConfigError: There is no such partition, or that broker can't lead it.
+        """
+        moved = controller.move_leader(self.metadata.image, topic_partition, leader)
+        if isinstance(moved, Rejection):
+            raise ConfigError(moved.reason)
+        self.metadata.publish(moved)
+
+    # Parts
+
+    async def _bind(self) -> list[int]:
+        options = self.options
+        ports = []
+        for index in range(options.brokers):
+            listener = BrokerListener(environment=self.environment, settings=options.settings)
+            ports.append(await listener.bind(options.host, options.port and options.port + index))
+            self.listeners.append(listener)
+        return ports
+
+    def _make_brokers(self, ports: list[int]) -> None:
+        options = self.options
+        image = controller.initial_image(
+            cluster_id=options.settings.cluster_id,
+            brokers=tuple(
+                BrokerImage(
+                    broker_id=BrokerId(index + 1),
+                    epoch=index + 1,
+                    host=options.advertised_host or options.host,
+                    port=port,
+                )
+                for index, port in enumerate(ports)
+            ),
+            transaction_version=options.settings.transaction_version,
+        )
+        self._metadata = Metadata(
+            image=image,
+            settings=options.settings,
+            random_bits=self.environment.rng.stream("topic-ids").getrandbits,
+        )
+        self.environment.network.register(CONTROLLER_ID, self._metadata.handle_peer)
+        shared_logs = SharedLogs(options.settings)
+        for broker_id in image.brokers:
+            broker = Broker(
+                broker_id=broker_id,
+                environment=self.environment,
+                metadata=self._metadata,
+                shared_logs=shared_logs,
+            )
+            self.brokers[broker_id] = broker
+            broker.start()
+
+    def _create_topics(self) -> None:
+        factor = min(3, self.options.brokers)
+        for name, partitions in self.options.topics:
+            created = self.metadata.create_topic(
+                NewTopic(name=name, partitions=partitions, replication_factor=factor)
+            )
+            if not isinstance(created, TopicImage):
+                raise ConfigError(f"topic {name}: {created.reason}")

@@ -1,0 +1,319 @@
+"""One client connection: frames in, requests handled one at a time, answers out in order.
+
+As in Kafka's socket server a connection is muted while one of its requests is handled: what the
+client pipelines waits in our buffer, and once that is full the socket is no longer read. A frame
+that has been taken up belongs to the broker: when its connection goes away, it is handled all the
+same and its answer is thrown away. Kafka's counterparts: SocketServer.Processor, RequestChannel.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+
+from sim.api.registry import ACCEPTED, HANDLERS
+from sim.api.request import Answer, Handler, Request
+from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
+from sim.faults.points import FaultPoint
+from sim.types import Crossing, SubmitOutcome, Verdict
+from sim.wire import codec
+from sim.wire.apis import API_VERSIONS, api_name
+from sim.wire.framing import FrameReader
+
+if TYPE_CHECKING:
+    from sim.server.listener import BrokerListener
+
+_log: Final = structlog.get_logger("txnsim.server")
+
+
+class Connection(asyncio.Protocol):
+    """A client's connection to one broker."""
+
+    __slots__ = (
+        "_bytes_waiting",
+        "_frames",
+        "_is_busy",
+        "_is_paused",
+        "_is_pumping",
+        "_listener",
+        "_output",
+        "_peer",
+        "_reader",
+        "_transport",
+        "_write_paused",
+    )
+
+    def __init__(self, listener: BrokerListener) -> None:
+        self._listener = listener
+        self._reader = FrameReader(listener.settings.socket_request_max_bytes)
+        self._frames: deque[bytes] = deque()
+        self._bytes_waiting = 0
+        self._is_busy = False
+        self._is_paused = False
+        self._is_pumping = False
+        self._write_paused = False
+        self._output: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self._peer = "?"
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        assert isinstance(transport, asyncio.Transport) or hasattr(transport, "writelines")
+        self._transport = transport  # type: ignore[assignment]
+        self._peer = str(transport.get_extra_info("peername"))
+        self._listener.connections[self] = None
+        tracer = self._listener.tracer
+        if tracer.on:
+            tracer.emit("conn.open", self._listener.node, data={"peer": self._peer})
+
+    def connection_lost(self, _exc: Exception | None) -> None:
+        """The connection is gone: what was taken up goes on, what only waited is forgotten."""
+        self._transport = None
+        self._frames.clear()
+        self._output.clear()
+        self._listener.connections.pop(self, None)
+        tracer = self._listener.tracer
+        if tracer.on:
+            tracer.emit("conn.close", self._listener.node, data={"peer": self._peer})
+
+    def data_received(self, data: bytes) -> None:
+        """Cut frames and handle them."""
+        try:
+            frames = self._reader.receive_data(data)
+        except BadInputError as error:
+            self._abandon(error)
+            return
+        if frames:
+            for frame in frames:
+                self._bytes_waiting += len(frame)
+            self._frames.extend(frames)
+            self.pump()
+
+    def pause_writing(self) -> None:
+        """The client does not read: stop taking up its requests."""
+        self._write_paused = True
+
+    def resume_writing(self) -> None:
+        """It reads again."""
+        self._write_paused = False
+        self.pump()
+
+    # Requests
+
+    def pump(self) -> None:
+        """Take up what waits, as long as nothing is being handled."""
+        if self._is_pumping:
+            return
+        self._is_pumping = True
+        try:
+            while self._frames and not self._is_busy and not self._write_paused:
+                if not self._listener.is_open:
+                    break
+                frame = self._frames.popleft()
+                self._bytes_waiting -= len(frame)
+                self._take_up(frame)
+        finally:
+            self._is_pumping = False
+        self._flush()
+        self._apply_backpressure()
+
+    def close(self) -> None:
+        """Close the connection; what was written is still sent."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def _take_up(self, frame: bytes) -> None:
+        try:
+            request, handler, refused = self._parse(frame)
+        except BadInputError as error:
+            self._abandon(error)
+            return
+        self._is_busy = True
+        if refused is not None:
+            self._send(request, handler.refuse(request, refused))
+            self._is_busy = False
+            return
+        listener = self._listener
+        if listener.network.interceptor.armed or listener.tracer.on:
+            coroutine = self._handle_watched(request, handler)
+        else:
+            coroutine = handler.handle(request)
+        listener.tasks.drive(
+            coroutine,
+            lambda reply, error: self._handled(request, handler, reply, error),
+            name=f"{listener.node} {api_name(request.api_key)}",
+        )
+
+    def _parse(self, frame: bytes) -> tuple[Request, Handler, ErrorCode | None]:
+        """The request, its handler, and the error that answers it at once (ApiVersions of a future
+        version only).
+        """
+        header = codec.read_request_header(frame)
+        key, version = header.api_key, header.api_version
+        handler = HANDLERS.get(key)
+        if handler is None:
+            raise UnsupportedRequestError(f"API key {key} is not supported")
+        low, high = ACCEPTED[key]
+        refused: ErrorCode | None = None
+        message: Any = None
+        if low <= version <= high:
+            message = codec.decode_request(header, frame)
+        elif key == API_VERSIONS:
+            # Whatever the body says, a newer client is told in v0 which versions it may use.
+            version, refused = 0, ErrorCode.unsupported_version
+        else:
+            raise UnsupportedRequestError(
+                f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
+            )
+        request = Request(
+            broker=self._listener.broker,
+            api_key=key,
+            api_version=version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            message=message,
+        )
+        return request, handler, refused
+
+    def _handled(
+        self, request: Request, handler: Handler, reply: Any, error: BaseException | None
+    ) -> None:
+        """The handler is through: answer, and go on with what waits."""
+        if error is not None:
+            if isinstance(error, asyncio.CancelledError):
+                return
+            _log.error(
+                "request failed by a bug",
+                api=api_name(request.api_key),
+                version=request.api_version,
+                client_id=request.client_id,
+                exc_info=error,
+            )
+            reply = handler.refuse(request, ErrorCode.unknown_server_error)
+        if reply is Answer.NEVER:
+            return
+        self._send(request, reply)
+        self._is_busy = False
+        if not self._is_pumping:
+            self.pump()
+
+    def _send(self, request: Request, reply: Any) -> None:
+        if self._transport is None or reply is Answer.NONE:
+            return
+        if reply is Answer.CLOSE:
+            self._flush()
+            self.close()
+            return
+        body = reply if type(reply) is bytes else codec.encode_body(reply)
+        self._output.append(
+            codec.frame_response(request.api_key, request.api_version, request.correlation_id, body)
+        )
+
+    def _flush(self) -> None:
+        output = self._output
+        if output and self._transport is not None:
+            self._output = []
+            if len(output) == 1:
+                self._transport.write(output[0])
+            else:
+                self._transport.writelines(output)
+
+    def _apply_backpressure(self) -> None:
+        waiting = self._bytes_waiting + self._reader.buffered_bytes if self._frames else 0
+        limit = self._listener.settings.connection_queue_bytes
+        if self._transport is None or self._transport.is_closing():
+            return
+        if not self._is_paused and waiting > limit:
+            self._is_paused = True
+            self._transport.pause_reading()
+        elif self._is_paused and waiting <= limit // 2:
+            self._is_paused = False
+            self._transport.resume_reading()
+
+    def _abandon(self, error: BadInputError) -> None:
+        """Close the connection as a real broker does, and say why in the log."""
+        _log.warning(
+            "connection closed: bad request",
+            broker=self._listener.broker.broker_id,
+            peer=self._peer,
+            reason=str(error),
+        )
+        self._frames.clear()
+        self._flush()
+        self.close()
+
+    # Requests that somebody watches: armed faults, the trace
+
+    async def _handle_watched(self, request: Request, handler: Handler) -> Any:
+        listener = self._listener
+        tracer = listener.tracer
+        source = f"client/{request.client_id or ''}"
+        if tracer.on:
+            received = tracer.emit(
+                "msg.recv",
+                listener.node,
+                data={
+                    "api": api_name(request.api_key),
+                    "version": request.api_version,
+                    "correlation": request.correlation_id,
+                    "peer": source,
+                },
+            )
+            # A driven handler has a context of its own: nothing needs to be put back.
+            tracer.caused_by(received)
+        return await self._handle_crossing(request, handler, source)
+
+    async def _handle_crossing(self, request: Request, handler: Handler, source: str) -> Any:
+        crossing = Crossing(
+            point=FaultPoint.CLIENT_REQUEST,
+            source=source,
+            target=self._listener.node,
+            api_key=request.api_key,
+            api_version=request.api_version,
+            correlation_id=request.correlation_id,
+            subject=handler.subject(request),
+        )
+        verdict = await self._cross(crossing)
+        if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
+            # Lost on its way: the client hears nothing on this connection any more.
+            return Answer.NEVER
+        if verdict is not None and verdict.outcome is SubmitOutcome.ERROR:
+            reply: Any = handler.refuse(request, ErrorCode(verdict.error))
+        else:
+            reply = await handler.handle(request)
+        return await self._leave(crossing, request, handler, reply)
+
+    async def _leave(
+        self, crossing: Crossing, request: Request, handler: Handler, reply: Any
+    ) -> Any:
+        """The response point: the request has taken effect, its answer may still be lost."""
+        verdict = await self._cross(
+            Crossing(
+                point=FaultPoint.CLIENT_RESPONSE,
+                source=crossing.source,
+                target=crossing.target,
+                api_key=crossing.api_key,
+                api_version=crossing.api_version,
+                correlation_id=crossing.correlation_id,
+                subject=crossing.subject,
+            )
+        )
+        if verdict is None or verdict.outcome is SubmitOutcome.PASS:
+            return reply
+        if verdict.outcome is SubmitOutcome.DROP:
+            return Answer.NEVER
+        return handler.refuse(request, ErrorCode(verdict.error))
+
+    async def _cross(self, crossing: Crossing) -> Verdict | None:
+        interceptor = self._listener.network.interceptor
+        if not interceptor.armed:
+            return None
+        verdict = interceptor.cross(crossing)
+        if verdict is None or isinstance(verdict, Verdict):
+            return verdict
+        return await verdict

@@ -1,0 +1,69 @@
+"""A broker's client listener: the socket, its connections, and the moment from which requests are
+handled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+from sim.cluster.broker import Broker
+from sim.runtime.env import Environment, Listener
+from sim.server.connection import Connection
+from sim.settings import Settings
+
+
+class BrokerListener:
+    """The listening socket of one broker.
+
+    It is bound before its broker exists, because the cluster's metadata need every port; what
+    clients send meanwhile waits until ``open``.
+    """
+
+    def __init__(self, *, environment: Environment, settings: Settings) -> None:
+        self._environment = environment
+        self._socket: Listener | None = None
+        self._broker: Broker | None = None
+        self.settings: Final = settings
+        self.network: Final = environment.network
+        self.tasks: Final = environment.tasks
+        self.tracer: Final = environment.tracer
+        self.connections: dict[Connection, None] = {}
+        self.node = ""
+        self.is_open = False
+
+    @property
+    def broker(self) -> Broker:
+        """The broker that answers here."""
+        assert self._broker is not None
+        return self._broker
+
+    async def bind(self, host: str, port: int) -> int:
+        """Listen; returns the port really bound.
+
+        Raises:
+            OSError: The port is busy, or the host is none of ours.
+        """
+        self._socket = await self.network.listen(host, port, lambda: Connection(self))
+        return self._socket.address[1]
+
+    def open(self, broker: Broker) -> None:
+        """From now on requests are handled."""
+        self._broker = broker
+        self.node = broker.node
+        self.is_open = True
+        for connection in list(self.connections):
+            connection.pump()
+
+    async def close(self) -> None:
+        """Stop listening and close every connection."""
+        self.is_open = False
+        if self._socket is not None:
+            await self._socket.close()
+        for connection in list(self.connections):
+            connection.close()
+        # Connections are closed in the loop's next turns; wait until the last one has said so.
+        for _ in range(100):
+            if not self.connections:
+                break
+            await asyncio.sleep(0)
