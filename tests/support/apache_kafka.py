@@ -1,14 +1,17 @@
 """A real Apache Kafka on this machine, from Maven's jars, without Docker.
 
-The judge of every check that also runs against the simulator: what was only tried on ourselves may be wrong on both sides.
-Node 1 is KRaft controller and broker, further nodes are brokers. Storage is fresh in every run and formatted at the wanted level
-of ``transaction.version`` (KIP-890). The jars are copied once into the ignored ``.cache/`` of the repository.
+The judge of every check that also runs against the simulator: what was only tried on ourselves may
+be wrong on both sides. Node 1 is KRaft controller and broker, further nodes are brokers. Storage is
+fresh in every run and formatted at the wanted level of ``transaction.version`` (KIP-890). The jars
+are copied once into the ignored ``.cache/`` of the repository.
 
 Only the standard library, so that it runs before any environment is built. As a command::
 
-    python -m tests.support.apache_kafka start --transaction-version 2 --property k=v   # until stdin closes, SIGINT or SIGTERM
-    python -m tests.support.apache_kafka tool org.apache.kafka.tools.TransactionsCommand --bootstrap-server … list
-    python -m tests.support.apache_kafka libs                                           # the class path
+    python -m tests.support.apache_kafka start --transaction-version 2 --property k=v
+    python -m tests.support.apache_kafka tool org.apache.kafka.tools.TransactionsCommand ARGS
+    python -m tests.support.apache_kafka libs
+
+``start`` runs until stdin closes, SIGINT or SIGTERM; ``libs`` prints the class path.
 """
 
 from __future__ import annotations
@@ -21,12 +24,12 @@ import json
 import os
 import shutil
 import signal
-import socket
+import socket  # noqa: TID251 - a process on the real machine
 import struct
 import subprocess
 import sys
 import tempfile
-import time
+import time  # noqa: TID251 - the same
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -39,7 +42,7 @@ POM: Final = Path(__file__).with_name("java") / "pom.xml"
 
 _CLUSTER_ID: Final = "dHhuc2ltLXJlYWwta2Fma2E"
 _START_ATTEMPTS: Final = 3
-"""A free port may be taken by somebody else before the broker binds it; then other ports are tried."""
+"""Somebody else may take a free port before the broker binds it; then others are tried."""
 _START_TIMEOUT_S: Final = 90.0
 _STOP_TIMEOUT_S: Final = 20.0
 _POLL_S: Final = 0.05
@@ -133,7 +136,9 @@ def run_kafka_tool(main_class: str, *args: str, timeout_s: float = 120.0) -> Too
             check=False,
         )
     except subprocess.TimeoutExpired as expired:
-        raise ApacheKafkaError(f"{main_class} {' '.join(args)}: no end in {timeout_s} s") from expired
+        raise ApacheKafkaError(
+            f"{main_class} {' '.join(args)}: no end in {timeout_s} s"
+        ) from expired
     return ToolResult(done.returncode, done.stdout, done.stderr)
 
 
@@ -151,7 +156,7 @@ class ApacheKafka:
         transaction_version: Finalized level of ``transaction.version``.
         brokers: How many; the first one is the controller, too.
         properties: Entries of ``server.properties`` that are added to ours or replace them.
-        directory: Where storage and logs go; a temporary directory that ``stop`` removes, unless given.
+        directory: Where storage and logs go; unless given, a temporary one that ``stop`` removes.
         jvm_options: Of each broker.
     """
 
@@ -190,7 +195,7 @@ class ApacheKafka:
         """Format, start, and wait until every broker lists every broker.
 
         Raises:
-            ApacheKafkaError: A broker exited or was not ready in time; the message has the end of its log.
+            ApacheKafkaError: A broker exited or was not ready in time; with the end of its log.
         """
         self.directory = self._given_directory or Path(tempfile.mkdtemp(prefix="txnsim-kafka-"))
         for attempt in range(1, _START_ATTEMPTS + 1):
@@ -273,7 +278,9 @@ class ApacheKafka:
             home = directory / f"node-{node_id}"
             home.mkdir(parents=True)
             config = home / "server.properties"
-            config.write_text(_as_text(self._server_properties(node_id, port, controller_port, home)))
+            config.write_text(
+                _as_text(self._server_properties(node_id, port, controller_port, home))
+            )
             self._format(config)
             self._nodes.append(_Node(node_id, port, home, self._spawn(config, home)))
         deadline_s = time.monotonic() + _START_TIMEOUT_S
@@ -293,7 +300,8 @@ class ApacheKafka:
             "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-            "listeners": listeners + (f",CONTROLLER://127.0.0.1:{controller_port}" if first else ""),
+            "listeners": listeners
+            + (f",CONTROLLER://127.0.0.1:{controller_port}" if first else ""),
             "log.dirs": str(home / "data"),
             "offsets.topic.num.partitions": "4",
             "offsets.topic.replication.factor": replicas,
@@ -360,7 +368,7 @@ def free_ports(count: int) -> list[int]:
 def _brokers_listed(port: int) -> int:
     """How many live brokers the broker at ``port`` lists; 0 while it does not answer.
 
-    Metadata v1 for no topics, written by hand: a client library would retry and wait where we want to see.
+    Metadata v1 for no topics, written by hand: a client library would retry and wait.
     """
     request = struct.pack(">hhih", 3, 1, 1, -1) + struct.pack(">i", 0)
     try:

@@ -1,0 +1,170 @@
+"""The parts of CI: each one a question to the product as users meet it, each one a ``Verdict``.
+
+Every check of a client runs against the simulator and against a real Apache Kafka, so that a check
+that is wrong about Kafka fails as well.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.ci.process import (
+    REPOSITORY,
+    Deadline,
+    Verdict,
+    judge_checks,
+    judge_pytest,
+    judge_step,
+    run,
+)
+from tests.support.apache_kafka import ApacheKafka, kafka_libs
+from tests.support.foreign_clients import go_program, java_program
+from tests.support.txnsim_server import TxnsimServer
+
+LEVELS: Final = (0, 1, 2)
+"""Of ``transaction.version``."""
+
+_PYTHON: Final = REPOSITORY / ".venv" / "bin" / "python"
+
+
+class Part(NamedTuple):
+    """One question."""
+
+    name: str
+    ask: Callable[[Deadline], Verdict]
+
+
+def make_test(deadline: Deadline) -> Verdict:
+    """The repository's own check, with the clients written in Python; it makes ``.venv``."""
+    return judge_pytest("make test", run(["make", "test"], deadline=deadline))
+
+
+def toolchains(deadline: Deadline) -> Verdict:
+    """Kafka's jars, the Java programs and the Go program, once for all other parts."""
+    kafka_libs()
+    java_program("ClientCheck")
+    go_program()
+    return Verdict(1, 0)
+
+
+def wheel(deadline: Deadline) -> Verdict:
+    """The wheel, built, installed without a compiler, and run from an empty directory."""
+    with tempfile.TemporaryDirectory(prefix="txnsim-wheel-") as name:
+        root = Path(name)
+        empty = root / "empty"
+        empty.mkdir()
+        build = [str(_PYTHON), "-m", "build", "--wheel", "--outdir", str(root / "dist")]
+        built = judge_step("build the wheel", run(build, deadline=deadline))
+        if built.failed:
+            return built
+        (file,) = (root / "dist").glob("*.whl")
+        environment = root / "venv"
+        make = [sys.executable, "-m", "venv", str(environment)]
+        pip = [str(environment / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+        # Only wheels: a user without a compiler must get a running program.
+        install = [*pip, "install", "--quiet", "--only-binary", ":all:", str(file)]
+        for step in (make, install):
+            done = judge_step(" ".join(step[-2:]), run(step, deadline=deadline))
+            if done.failed:
+                return done
+        return built + _run_installed(environment / "bin" / "txnsim", empty, deadline)
+
+
+def _run_installed(command: Path, empty: Path, deadline: Deadline) -> Verdict:
+    verdict = Verdict(0, 0)
+    story = "late-produce-after-abort"
+    for arguments in (
+        ("scenario", "list"),
+        ("scenario", "show", story),
+        ("scenario", "run", story),
+    ):
+        finished = run([str(command), *arguments], deadline=deadline, directory=empty)
+        verdict += judge_step(f"wheel: txnsim {' '.join(arguments)}", finished)
+    with TxnsimServer(executable=command, working_directory=empty) as server:
+        listing = [str(command), "txns", "--bootstrap-server", server.bootstrap, "list"]
+        finished = run(listing, deadline=deadline, directory=empty)
+        verdict += judge_step("wheel: txnsim txns list", finished)
+    return verdict
+
+
+def txnsim_at(level: int) -> Part:
+    """Foreign clients and Kafka's tool against the simulator."""
+
+    def ask(deadline: Deadline) -> Verdict:
+        with TxnsimServer(transaction_version=level) as server:
+            where = f"txnsim, transaction.version {level}"
+            verdict = _java(where, server.bootstrap, level, deadline)
+            verdict += _go(where, server.bootstrap, level, deadline)
+            return verdict + _transactions_command(where, server.bootstrap, deadline)
+
+    return Part(f"clients and tools, txnsim at transaction.version {level}", ask)
+
+
+def kafka_at(level: int) -> Part:
+    """The same against a real Apache Kafka, and what our own client and ``txns`` do there."""
+
+    def ask(deadline: Deadline) -> Verdict:
+        with ApacheKafka(transaction_version=level) as kafka:
+            where = f"Kafka, transaction.version {level}"
+            verdict = _java(where, kafka.bootstrap, level, deadline)
+            verdict += _go(where, kafka.bootstrap, level, deadline)
+            verdict += _tests_real(where, kafka.bootstrap, level, deadline)
+            # Last, as it leaves verification switched off.
+            return verdict + _transactions_command(where, kafka.bootstrap, deadline)
+
+    return Part(f"clients, tools and tests/real, Kafka at transaction.version {level}", ask)
+
+
+def late_produce(deadline: Deadline) -> Verdict:
+    """Stock clients whose Produce arrives after their abort, with Kafka's defences and without."""
+    command = [sys.executable, "-m", "tests.clients.late_produce"]
+    finished = run(command, deadline=deadline)
+    return judge_checks("late Produce, Kafka", finished.code, finished.output)
+
+
+PARTS_FIRST: Final = (Part("make test", make_test), Part("Java and Go toolchains", toolchains))
+"""One after the other: the rest stands on them, and the first one uses every core."""
+
+PARTS_TOGETHER: Final = (
+    *(kafka_at(level) for level in LEVELS),
+    Part("wheel in an empty directory", wheel),
+    *(txnsim_at(level) for level in LEVELS),
+    Part("late Produce of stock clients, Kafka", late_produce),
+)
+"""Side by side, the longest first."""
+
+
+def _java(where: str, bootstrap: str, level: int, deadline: Deadline) -> Verdict:
+    command = [*java_program("ClientCheck"), bootstrap, str(level)]
+    return _client(f"Java, {where}", command, deadline)
+
+
+def _go(where: str, bootstrap: str, level: int, deadline: Deadline) -> Verdict:
+    command = [str(go_program()), "check", bootstrap, str(level)]
+    return _client(f"Go, {where}", command, deadline)
+
+
+def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> Verdict:
+    module = "tests.clients.kafka_tools.transactions_command"
+    partitions = ("haunted-house:0", "haunted-tower:0")
+    command = [sys.executable, "-m", module, bootstrap, *partitions, "--make-hang"]
+    return _client(f"TransactionsCommand, {where}", command, deadline)
+
+
+def _tests_real(where: str, bootstrap: str, level: int, deadline: Deadline) -> Verdict:
+    environment: Mapping[str, str] = {
+        "TXNSIM_REAL_KAFKA": bootstrap,
+        "TXNSIM_REAL_KAFKA_TRANSACTION_VERSION": str(level),
+    }
+    command = [str(_PYTHON), "-m", "pytest", "tests/real", "-q", "-m", "real"]
+    finished = run(command, deadline=deadline, environment=environment)
+    return judge_pytest(f"tests/real, {where}", finished)
+
+
+def _client(name: str, command: list[str], deadline: Deadline) -> Verdict:
+    finished = run(command, deadline=deadline)
+    return judge_checks(name, finished.code, finished.output)

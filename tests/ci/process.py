@@ -1,0 +1,123 @@
+"""Running a program for CI: bounded in time, with its whole output, judged by what it counted."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import time  # noqa: TID251 - a process on the real machine
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+REPOSITORY: Final = Path(__file__).resolve().parents[2]
+
+_CHECKS_RE: Final = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
+_PYTEST_PASSED_RE: Final = re.compile(r"\b(\d+) passed\b")
+_PYTEST_FAILED_RE: Final = re.compile(r"\b(\d+) (?:failed|errors?)\b")
+_TAIL_LINES: Final = 60
+
+
+class Deadline:
+    """The moment by which all of CI must be over."""
+
+    def __init__(self, minutes: float) -> None:
+        self._end_s = time.monotonic() + minutes * 60
+
+    def remaining_s(self) -> float:
+        """Seconds left, at least one so that a program can still say why it fails."""
+        return max(1.0, self._end_s - time.monotonic())
+
+
+class Verdict(NamedTuple):
+    """What one part found."""
+
+    passed: int
+    failed: int
+    report: str = ""
+    """What a person needs to see when something failed."""
+
+    def __add__(self, other: object) -> Verdict:
+        """Both together."""
+        assert isinstance(other, Verdict)
+        report = "\n".join(filter(None, (self.report, other.report)))
+        return Verdict(self.passed + other.passed, self.failed + other.failed, report)
+
+
+class Finished(NamedTuple):
+    """A program that ended, or was ended because its time was over."""
+
+    code: int
+    output: str
+
+
+def run(
+    command: Sequence[str],
+    *,
+    deadline: Deadline,
+    environment: Mapping[str, str] | None = None,
+    directory: Path = REPOSITORY,
+) -> Finished:
+    """Run to the end, both streams into one, without stdin.
+
+    A program that overruns the deadline is stopped together with everything it started: it runs
+    in a session of its own.
+    """
+    process = subprocess.Popen(
+        command,
+        cwd=directory,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        output, _ = process.communicate(timeout=deadline.remaining_s())
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        return Finished(-signal.SIGKILL, f"{output}\nstopped: CI's time is over")
+    return Finished(process.returncode, output)
+
+
+def judge_step(name: str, finished: Finished) -> Verdict:
+    """A program that only answers yes or no."""
+    if finished.code == 0:
+        return Verdict(1, 0)
+    return Verdict(0, 1, f"{name}: exit status {finished.code}\n{tail(finished.output)}")
+
+
+def judge_checks(name: str, code: int, output: str) -> Verdict:
+    """A program with lines ``PASS …``, ``FAIL …`` and a last line ``N passed, M failed``."""
+    counts = _CHECKS_RE.findall(output)
+    if not counts:
+        return Verdict(0, 1, f"{name}: exit status {code} and no count\n{tail(output)}")
+    passed, failed = map(int, counts[-1])
+    if failed == 0 and (code != 0 or passed == 0):
+        return Verdict(
+            passed, 1, f"{name}: {passed} passed, yet exit status {code}\n{tail(output)}"
+        )
+    failures = [f"{name}: {line}" for line in output.splitlines() if line.startswith("FAIL ")]
+    return Verdict(passed, failed, "\n".join(failures))
+
+
+def judge_pytest(name: str, finished: Finished) -> Verdict:
+    """A program whose output has the closing lines of one or more runs of pytest.
+
+    Nothing collected (exit status 5) is a failure: a judge who saw nothing acquits nobody.
+    """
+    passed = sum(int(count) for count in _PYTEST_PASSED_RE.findall(finished.output))
+    failed = sum(int(count) for count in _PYTEST_FAILED_RE.findall(finished.output))
+    if finished.code == 0:
+        return Verdict(max(passed, 1), 0)
+    report = f"{name}: exit status {finished.code}\n{tail(finished.output)}"
+    return Verdict(passed, max(failed, 1), report)
+
+
+def tail(output: str) -> str:
+    """The last lines, where the reason stands."""
+    return "\n".join(output.splitlines()[-_TAIL_LINES:])

@@ -1,0 +1,68 @@
+"""All of CI, for a clean machine with Python, Java 17, Maven and Go: ``python3 -m tests.ci.run``.
+
+First the repository's own check, then everything else side by side. One line per part with its
+minutes, the reasons of every failure, and one closing line with the count. Exit status 1 if
+anything failed. Standard library only, as it runs before any environment is made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time  # noqa: TID251 - minutes on the real machine
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from typing import Final
+
+from tests.ci.parts import PARTS_FIRST, PARTS_TOGETHER, Part
+from tests.ci.process import Deadline, Verdict
+from tests.support.apache_kafka import ApacheKafkaError
+from tests.support.foreign_clients import ForeignClientError
+from tests.support.txnsim_server import TxnsimServerError
+
+MINUTES: Final = 20.0
+LANES: Final = 2
+"""Parts side by side; a part keeps about one core busy, and waits a good part of its time."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Ask every part and tell the verdict."""
+    parser = argparse.ArgumentParser(prog="python3 -m tests.ci.run")
+    parser.add_argument("--only", metavar="WORD", help="only parts whose name contains WORD")
+    options = parser.parse_args(argv)
+    wanted = options.only or ""
+    first = [part for part in PARTS_FIRST if wanted in part.name]
+    together = [part for part in PARTS_TOGETHER if wanted in part.name]
+    deadline = Deadline(MINUTES)
+    verdicts = [_ask(part, deadline) for part in first]
+    with ThreadPoolExecutor(LANES) as lanes:
+        waiting = [lanes.submit(_ask, part, deadline) for part in together]
+        verdicts += [each.result() for each in as_completed(waiting)]
+    total = sum(verdicts, start=Verdict(0, 0))
+    if total.report:
+        _say(f"\n{total.report}\n")
+    _say(f"txnsim: {total.passed} passed, {total.failed} failed")
+    return 0 if total.passed and not total.failed else 1
+
+
+def _ask(part: Part, deadline: Deadline) -> Verdict:
+    start_s = time.monotonic()
+    try:
+        verdict = part.ask(deadline)
+    except (ApacheKafkaError, ForeignClientError, TxnsimServerError, OSError) as failure:
+        # A missing toolchain or a server that does not start is a failure of its part alone.
+        verdict = Verdict(0, 1, f"{part.name}: {failure}")
+    minutes = (time.monotonic() - start_s) / 60
+    word = "FAIL" if verdict.failed else "ok"
+    counts = f"{verdict.passed} passed, {verdict.failed} failed"
+    _say(f"{word:4} {minutes:5.1f} min  {part.name}: {counts}")
+    return verdict
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

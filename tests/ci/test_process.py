@@ -1,0 +1,58 @@
+"""CI must not acquit by mistake: what counts as a failure, and what happens when time is over."""
+
+from __future__ import annotations
+
+import sys
+
+from tests.ci.process import (
+    Deadline,
+    Finished,
+    Verdict,
+    judge_checks,
+    judge_pytest,
+    judge_step,
+    run,
+)
+
+
+def test_a_program_with_checks_is_judged_by_its_count() -> None:
+    output = "PASS a\nFAIL b: reason\n1 passed, 1 failed\n"
+    assert judge_checks("java", 1, output) == Verdict(1, 1, "java: FAIL b: reason")
+
+
+def test_a_program_that_dies_before_its_count_fails() -> None:
+    assert judge_checks("java", 0, "PASS a\n").failed == 1
+
+
+def test_a_program_that_counts_no_failure_but_exits_with_one_fails() -> None:
+    assert judge_checks("java", 1, "2 passed, 0 failed\n").failed == 1
+
+
+def test_a_program_that_checked_nothing_fails() -> None:
+    assert judge_checks("java", 0, "0 passed, 0 failed\n").failed == 1
+
+
+def test_pytest_that_collected_nothing_fails() -> None:
+    assert judge_pytest("real", Finished(5, "no tests ran in 0.01s")).failed == 1
+
+
+def test_pytest_failures_and_errors_are_counted() -> None:
+    verdict = judge_pytest("real", Finished(1, "2 failed, 7 passed, 1 error in 3.10s"))
+    assert (verdict.passed, verdict.failed) == (7, 3)
+
+
+def test_a_step_is_judged_by_its_exit_status() -> None:
+    assert judge_step("build", Finished(0, "")) == Verdict(1, 0)
+    assert judge_step("build", Finished(2, "reason")).report == "build: exit status 2\nreason"
+
+
+def test_verdicts_add_up_with_their_reports() -> None:
+    assert Verdict(1, 1, "a") + Verdict(2, 0) + Verdict(0, 1, "b") == Verdict(3, 2, "a\nb")
+
+
+def test_a_program_that_overruns_the_deadline_is_stopped_and_fails() -> None:
+    endless = "import signal, sys; print('here', flush=True); signal.pause()"
+    finished = run([sys.executable, "-c", endless], deadline=Deadline(0))
+    assert finished.code != 0
+    assert "here" in finished.output
+    assert "CI's time is over" in finished.output

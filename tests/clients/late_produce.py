@@ -1,0 +1,133 @@
+"""Stock clients whose Produce arrives after their abort, against a real Apache Kafka.
+
+The story that the scenario of the simulator tells, here on the judge itself: every attempt of one
+Produce is held on the way, the client gives up and aborts, then the attempts are delivered. Without
+verification (KIP-890) a transaction opens that nobody owns; with it, and with transactions v2, none
+does. As a command: ``python -m tests.clients.late_produce``.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tests.clients.kafka_tools.transactions_command import (
+    DESCRIBE_COLUMNS,
+    FIND_HANGING_COLUMNS,
+    HOUR_MS,
+    CheckFailure,
+    Partition,
+    open_producers,
+    read_table,
+)
+from tests.support.apache_kafka import ApacheKafka, ApacheKafkaError, ToolResult
+from tests.support.foreign_clients import ForeignClientError, run_go, run_java
+from tests.support.holding_proxy import HoldingProxy
+
+_PATIENCE_S: Final = 30.0
+
+
+class Mode(NamedTuple):
+    """How a cluster defends itself, and whether the late record leaves a hanging transaction."""
+
+    name: str
+    transaction_version: int
+    verification: bool
+    hangs: bool
+
+
+MODES: Final = (
+    Mode("without verification", transaction_version=1, verification=False, hangs=True),
+    Mode("with verification", transaction_version=1, verification=True, hangs=False),
+    Mode("with transactions v2", transaction_version=2, verification=True, hangs=False),
+)
+PLAYERS: Final = ("java", "go")
+
+
+def main() -> int:
+    """Tell the story once per mode and player."""
+    failed = 0
+    for mode in MODES:
+        with HoldingProxy() as proxy:
+            properties = {
+                "advertised.listeners": f"PLAINTEXT://127.0.0.1:{proxy.port}",
+                "transaction.partition.verification.enable": str(mode.verification).lower(),
+            }
+            level = mode.transaction_version
+            with ApacheKafka(transaction_version=level, properties=properties) as kafka:
+                proxy.forward_to(int(kafka.bootstrap.rpartition(":")[2]))
+                failed += sum(not _passes(mode, player, kafka, proxy) for player in PLAYERS)
+    checks = len(MODES) * len(PLAYERS)
+    sys.stdout.write(f"{checks - failed} passed, {failed} failed\n")
+    return 1 if failed else 0
+
+
+def _passes(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> bool:
+    name = f"late-produce-of-{player}-{mode.name.replace(' ', '-')}"
+    try:
+        seen = _tell(mode, player, kafka, proxy)
+    except (CheckFailure, ApacheKafkaError, ForeignClientError, TimeoutError) as failure:
+        sys.stdout.write(f"FAIL {name}: {str(failure).replace(chr(10), ' ')}\n")
+        return False
+    sys.stdout.write(f"{seen}\nPASS {name}\n")
+    sys.stdout.flush()
+    return True
+
+
+def _tell(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> str:
+    late = Partition(f"late-{player}", 0)
+    transactional_id = f"late-producer-{player}"
+    created = kafka.run_tool(
+        "org.apache.kafka.tools.TopicCommand", "--create", "--topic", late.topic
+    )
+    if created.code != 0:
+        raise CheckFailure(f"no topic: {created.stdout}{created.stderr}")
+    timestamp_ms = time.time_ns() // 1_000_000 - HOUR_MS
+    proxy.hold()
+    arguments = (kafka.bootstrap, transactional_id, *late, timestamp_ms)
+    seen = _play(player, [str(argument) for argument in arguments])
+    _expect_gave_up(seen, held=proxy.held)
+    _await_ended(kafka.bootstrap, transactional_id)
+    proxy.release()
+    opened = bool(open_producers(kafka.bootstrap, late))
+    options = ("find-hanging", *late.options)
+    found = bool(read_table(kafka.bootstrap, FIND_HANGING_COLUMNS, *options))
+    if (opened, found) != (mode.hangs, mode.hangs):
+        raise CheckFailure(
+            f"expected a hanging transaction: {mode.hangs}; "
+            f"describe-producers shows one: {opened}; find-hanging finds it: {found}"
+        )
+    return seen.stdout.strip()
+
+
+def _play(player: str, arguments: Sequence[str]) -> ToolResult:
+    if player == "java":
+        return run_java("LateProduce", *arguments)
+    return run_go("late-produce", *arguments)
+
+
+def _expect_gave_up(seen: ToolResult, *, held: int) -> None:
+    events = [json.loads(line)["event"] for line in seen.stdout.splitlines()]
+    if seen.code != 0 or events != ["initialized", "produce-failed", "aborted"]:
+        raise CheckFailure(f"exit status {seen.code}: {seen.stdout}{seen.stderr}")
+    if held == 0:
+        raise CheckFailure(f"gave up before any Produce was on its way: {seen.stdout}")
+
+
+def _await_ended(bootstrap: str, transactional_id: str) -> None:
+    """The abort is complete; Empty where the client asked for a new epoch behind it."""
+    deadline_s = time.monotonic() + _PATIENCE_S
+    arguments = ("describe", "--transactional-id", transactional_id)
+    while True:
+        (row,) = read_table(bootstrap, DESCRIBE_COLUMNS, *arguments)
+        if row["TransactionState"] in {"CompleteAbort", "Empty"}:
+            return
+        if time.monotonic() > deadline_s:
+            raise CheckFailure(f"the abort is not complete: {row}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

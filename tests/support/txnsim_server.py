@@ -1,0 +1,164 @@
+"""``txnsim serve`` as a process of its own: what users start, reached over the wire only.
+
+Standard library only, so that the wheel can be tried from a bare environment.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time  # noqa: TID251 - a process on the real machine
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+_REPOSITORY: Final = Path(__file__).resolve().parents[2]
+_START_TIMEOUT_S: Final = 30.0
+_STOP_TIMEOUT_S: Final = 10.0
+_POLL_S: Final = 0.02
+_LOG_TAIL_LINES: Final = 40
+
+
+class TxnsimServerError(Exception):
+    """The server did not start or did not stop cleanly; the message carries what it printed."""
+
+
+def installed_txnsim() -> Path:
+    """The command beside this interpreter, else the one of the repository's environment."""
+    beside = Path(sys.executable).with_name("txnsim")
+    return beside if beside.exists() else _REPOSITORY / ".venv" / "bin" / "txnsim"
+
+
+class TxnsimServer:
+    """A cluster of simulated brokers, as a context manager.
+
+    Args:
+        transaction_version: Level of ``transaction.version`` at start.
+        brokers: How many.
+        executable: The command to try; the installed one unless given.
+        arguments: Further arguments of ``txnsim serve``.
+        working_directory: Where it is started.
+    """
+
+    def __init__(
+        self,
+        *,
+        transaction_version: int = 2,
+        brokers: int = 3,
+        executable: Path | None = None,
+        arguments: Sequence[str] = (),
+        working_directory: Path | None = None,
+    ) -> None:
+        self._executable = executable or installed_txnsim()
+        self._arguments = (
+            *("--port", "0", "--brokers", str(brokers)),
+            *("--transaction-version", str(transaction_version)),
+            *arguments,
+        )
+        self._working_directory = working_directory
+        self._ready: dict[str, Any] = {}
+
+    # Life
+
+    def __enter__(self) -> TxnsimServer:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop(expect_clean=exc is None)
+
+    def start(self) -> None:
+        """Start and wait for the ready file, which appears in one move once every listener accepts.
+
+        Raises:
+            TxnsimServerError: It could not be started, exited, or was not ready in time.
+        """
+        self._directory = Path(tempfile.mkdtemp(prefix="txnsim-server-"))
+        self._log = self._directory / "output.log"
+        ready_file = self._directory / "ready.json"
+        command = [
+            str(self._executable),
+            "serve",
+            *self._arguments,
+            "--ready-file",
+            str(ready_file),
+        ]
+        try:
+            with self._log.open("wb") as log:
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                    cwd=self._working_directory,
+                )
+        except OSError as failure:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            raise TxnsimServerError(f"{self._executable}: {failure}") from failure
+        self._await(ready_file)
+        self._ready = json.loads(ready_file.read_text())
+
+    def stop(self, *, expect_clean: bool = True) -> None:
+        """Stop by SIGTERM.
+
+        Raises:
+            TxnsimServerError: It did not end in time, or not with status 0, and ``expect_clean``.
+        """
+        self._process.terminate()
+        try:
+            code: int | None = self._process.wait(timeout=_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            code = None
+            self._process.kill()
+            self._process.wait()
+        output = self.log_tail()
+        shutil.rmtree(self._directory, ignore_errors=True)
+        if code != 0 and expect_clean:
+            ended = "did not end after SIGTERM" if code is None else f"ended with {code}"
+            raise TxnsimServerError(f"txnsim serve {ended}:\n{output}")
+
+    # Queries
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of the brokers, as clients want them."""
+        return str(self._ready["bootstrap"])
+
+    @property
+    def http(self) -> str | None:
+        """Address of the control port, if it was asked for."""
+        address = self._ready.get("http")
+        return None if address is None else str(address)
+
+    @property
+    def pid(self) -> int:
+        """Process id."""
+        return self._process.pid
+
+    def log_tail(self) -> str:
+        """The last lines that the server printed."""
+        return "\n".join(self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+
+    def _await(self, ready_file: Path) -> None:
+        deadline_s = time.monotonic() + _START_TIMEOUT_S
+        while not ready_file.exists():
+            try:
+                code = self._process.wait(timeout=_POLL_S)
+            except subprocess.TimeoutExpired:
+                if time.monotonic() < deadline_s:
+                    continue
+                problem = f"not ready in {_START_TIMEOUT_S:.0f} s"
+            else:
+                problem = f"exited with {code}"
+            output = self.log_tail()
+            self.stop(expect_clean=False)
+            raise TxnsimServerError(f"txnsim serve {problem}:\n{output}")
