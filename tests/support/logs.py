@@ -53,7 +53,7 @@ def plain(count: int = 1, *, timestamp: int = NOW, value: bytes = b"v") -> bytes
 
 
 class LogDriver:
-    """A log with short calls, invariants checked after each; the high watermark follows by default."""
+    """A log with short calls and invariants checked after each; the high watermark follows."""
 
     def __init__(
         self, config: LogConfig | None = None, *, follow: bool = True, leader_epoch: int = 0
@@ -180,7 +180,7 @@ def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
     assert read.aborted is not None
     waiting = sorted((entry.first_offset, entry.producer_id) for entry in read.aborted)
     skipped: set[int] = set()
-    values = []
+    values: list[bytes] = []
     for data in read.records:
         header = read_batch_header(data)
         while waiting and waiting[0][0] <= header.last_offset:

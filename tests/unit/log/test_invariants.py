@@ -129,8 +129,8 @@ def test_broken_bytes_are_found() -> None:
     driver.append(plain(2))
     state = driver.log.snapshot()
     first, second = driver.log.batches()
+    moved = assign(second, base_offset=1, leader_epoch=0)
     with pytest.raises(InvariantViolation, match="overlap at offset 1"):
-        moved = assign(second, base_offset=1, leader_epoch=0)
         invariants.check(state, (first, moved), name="orders-0")
     with pytest.raises(InvariantViolation, match="bytes left over"):
         invariants.check(state, (first, second + b"\0"), name="orders-0")

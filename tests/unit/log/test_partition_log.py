@@ -1,4 +1,4 @@
-"""One partition's log: duplicates, sequences, guards, markers, bounds; as Kafka's UnifiedLog has them."""
+"""One partition's log as UnifiedLog has it: duplicates, guards, markers, bounds."""
 
 from __future__ import annotations
 

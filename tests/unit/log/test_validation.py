@@ -28,6 +28,7 @@ HOUR = 3_600_000
 CREATE = LogConfig()
 APPEND_TIME = LogConfig(timestamp_type=TimestampType.LOG_APPEND_TIME)
 COMPACTED = LogConfig(is_compacted=True)
+TINY_COMPACTED = LogConfig(is_compacted=True, segment_bytes=9)
 BOUNDED = LogConfig(timestamp_before_max_ms=1000)
 
 
@@ -106,7 +107,7 @@ MARKER = control_batch(
         ("11b count", patched(patched(plain(2), 57, ">i", 1), 23, ">i", 0), COMPACTED, 87, 1),
         ("14 claims append time", stamped(NOW, log_append_time=True), APPEND_TIME, 32, 1),
         ("16 above the segment", plain(value=b"x" * 500), LogConfig(segment_bytes=500), 18, -1),
-        ("12 before 16", batch(pid=-1, key=None), LogConfig(is_compacted=True, segment_bytes=9), 87, 1),
+        ("12 before 16", batch(pid=-1, key=None), TINY_COMPACTED, 87, 1),
     ],
 )  # fmt: skip
 def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start: int) -> None:

@@ -1,0 +1,379 @@
+"""One log against a plain list of what was appended.
+
+The model keeps a list of events and derives everything from it by walking over it: no caches, no
+indexes, no shared code. After each step it is compared with the log, and the log with one that is
+replayed from the bytes."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+)
+
+from sim.log.answers import Appended, LogRead
+from sim.log.config import LogConfig
+from sim.log.partition_log import PartitionLog
+from sim.wire.batch import Record, build_batch, read_batch_header, read_records
+from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, UNCOMMITTED, consume, make_log
+
+PIDS = st.sampled_from([1, 2, 3])
+
+
+class Event(NamedTuple):
+    """One batch or marker as the model remembers it."""
+
+    base: int
+    last: int
+    values: tuple[bytes, ...]
+    pid: int
+    epoch: int
+    sequence: int
+    transactional: bool
+    outcome: bool | None
+    """Of a marker: committed or not."""
+    sent: bytes
+    stored: bytes
+
+
+class Known(NamedTuple):
+    """What the list says of one producer."""
+
+    epoch: int
+    sequence_next: int
+    open_since: int
+
+
+class LogAgainstList(RuleBasedStateMachine):
+    @initialize()
+    def start(self) -> None:
+        self.log = make_log()
+        self.events: list[Event] = []
+        self.high_watermark = 0
+        self.log_start = 0
+        self.leader_epoch = 0
+        self.values = 0
+
+    # The model
+
+    def known(self, pid: int) -> Known:
+        epoch, sequence_next, open_since = -1, 0, -1
+        for event in self.events:
+            if event.pid != pid:
+                continue
+            if event.outcome is not None:
+                sequence_next = sequence_next if event.epoch == epoch else 0
+                open_since = -1
+            else:
+                sequence_next = event.sequence + len(event.values)
+                if event.transactional and open_since < 0:
+                    open_since = event.base
+            epoch = event.epoch
+        return Known(epoch, sequence_next, open_since)
+
+    def outcome_of(self, event: Event) -> tuple[bool, int] | None:
+        """(committed, offset of the marker) of the transaction that a batch belongs to."""
+        for later in self.events:
+            if later.outcome is not None and later.pid == event.pid and later.base > event.base:
+                return later.outcome, later.base
+        return None
+
+    @property
+    def log_end(self) -> int:
+        return self.events[-1].last + 1 if self.events else 0
+
+    def stable(self) -> int:
+        first = self.high_watermark
+        for event in self.events:
+            if event.transactional and event.outcome is None:
+                outcome = self.outcome_of(event)
+                if outcome is None or outcome[1] >= self.high_watermark:
+                    first = min(first, event.base)
+                    break
+        if first < self.log_start:
+            return next(
+                (event.base for event in self.events if event.last >= self.log_start),
+                self.log_start,
+            )
+        return first
+
+    def expected(self, start: int, upper: int, *, committed: bool) -> list[bytes]:
+        found = []
+        for event in self.events:
+            if event.outcome is not None:
+                continue
+            if committed and event.transactional:
+                outcome = self.outcome_of(event)
+                if outcome is None or not outcome[0]:
+                    continue
+            for offset, value in enumerate(event.values, start=event.base):
+                if start <= offset < upper:
+                    found.append(value)
+        return found
+
+    # Appending
+
+    def make(
+        self, pid: int, *, count: int, epoch: int, sequence: int, transactional: bool
+    ) -> tuple[bytes, tuple[bytes, ...]]:
+        values = tuple(b"%d" % (self.values + number) for number in range(count))
+        self.values += count
+        data = build_batch(
+            [Record(key=b"k", value=value) for value in values],
+            timestamp_ms=NOW,
+            producer_id=pid,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        return data, values
+
+    def send(self, data: bytes, *, guard: int = 0) -> Any:
+        return self.log.append_client(data, guard=guard, now_ms=NOW)
+
+    def accept(
+        self, answer: Any, data: bytes, values: tuple[bytes, ...], *, outcome: bool | None = None
+    ) -> None:
+        assert isinstance(answer, Appended), answer
+        assert answer.base_offset == self.log_end
+        assert answer.last_offset == self.log_end + max(len(values), 1) - 1
+        *_, stored = self.log.batches()
+        header = read_batch_header(stored)
+        self.events.append(
+            Event(
+                base=answer.base_offset,
+                last=answer.last_offset,
+                values=values,
+                pid=header.producer_id,
+                epoch=header.producer_epoch,
+                sequence=header.base_sequence,
+                transactional=header.is_transactional,
+                outcome=outcome,
+                sent=data,
+                stored=stored,
+            )
+        )
+
+    def refused(self, answer: Any, error: int) -> None:
+        assert not isinstance(answer, Appended), answer
+        assert answer.error == error, answer
+
+    def guard(self, pid: int, known: Known, *, tv2: bool = False) -> int:
+        guard = self.log.start_verification(
+            producer_id=pid,
+            producer_epoch=max(known.epoch, 0),
+            base_sequence=known.sequence_next,
+            supports_epoch_bump=tv2,
+            now_ms=NOW,
+        )
+        assert isinstance(guard, int)
+        assert (guard == 0) == (known.open_since >= 0)
+        return guard
+
+    @rule(count=st.integers(1, 3))
+    def append_without_producer(self, count: int) -> None:
+        data, values = self.make(-1, count=count, epoch=-1, sequence=-1, transactional=False)
+        self.accept(self.send(data), data, values)
+
+    @rule(pid=PIDS, count=st.integers(1, 3), bump=st.booleans())
+    def append_idempotent(self, pid: int, count: int, bump: bool) -> None:
+        known = self.known(pid)
+        epoch, sequence = max(known.epoch, 0), known.sequence_next
+        if bump and known.epoch >= 0:
+            epoch, sequence = epoch + 1, 0
+        data, values = self.make(
+            pid, count=count, epoch=epoch, sequence=sequence, transactional=False
+        )
+        if known.open_since >= 0:
+            self.refused(self.send(data), 48)
+        else:
+            self.accept(self.send(data), data, values)
+
+    @rule(pid=PIDS, count=st.integers(1, 3))
+    def append_in_transaction(self, pid: int, count: int) -> None:
+        known = self.known(pid)
+        guard = self.guard(pid, known)
+        data, values = self.make(
+            pid,
+            count=count,
+            epoch=max(known.epoch, 0),
+            sequence=known.sequence_next,
+            transactional=True,
+        )
+        self.accept(self.send(data, guard=guard), data, values)
+
+    @rule(pid=PIDS, committed=st.booleans(), bump=st.booleans(), tv=st.sampled_from([0, 1, 2]))
+    def end(self, pid: int, committed: bool, bump: bool, tv: int) -> None:
+        known = self.known(pid)
+        answer = self.log.append_marker(
+            producer_id=pid,
+            producer_epoch=max(known.epoch, 0) + bump,
+            committed=committed,
+            coordinator_epoch=0,
+            transaction_version=tv,
+            now_ms=NOW,
+        )
+        if tv == 2 and not bump and known.open_since >= 0:
+            self.refused(answer, 47)
+        else:
+            self.accept(answer, b"", (), outcome=committed)
+
+    # What must be refused
+
+    @rule(pid=PIDS, transactional=st.booleans(), gap=st.integers(1, 9))
+    def leave_a_gap(self, pid: int, transactional: bool, gap: int) -> None:
+        known = self.known(pid)
+        if known.epoch < 0:
+            return
+        guard = self.guard(pid, known) if transactional else 0
+        data, _ = self.make(
+            pid,
+            count=1,
+            epoch=known.epoch,
+            sequence=known.sequence_next + gap,
+            transactional=transactional,
+        )
+        self.refused(self.send(data, guard=guard), 45)
+
+    @rule(pid=PIDS, transactional=st.booleans())
+    def come_as_a_zombie(self, pid: int, transactional: bool) -> None:
+        known = self.known(pid)
+        if known.epoch < 1:
+            return
+        data, _ = self.make(
+            pid, count=1, epoch=known.epoch - 1, sequence=0, transactional=transactional
+        )
+        self.refused(self.send(data, guard=99), 47)
+
+    @rule(pid=PIDS, bump=st.booleans())
+    def come_late(self, pid: int, bump: bool) -> None:
+        """Verified, then the marker, then the append: the guard is gone."""
+        known = self.known(pid)
+        if known.open_since >= 0:
+            return
+        guard = self.guard(pid, known)
+        data, _ = self.make(
+            pid,
+            count=1,
+            epoch=max(known.epoch, 0),
+            sequence=known.sequence_next,
+            transactional=True,
+        )
+        self.end(pid=pid, committed=False, bump=bump, tv=0)
+        self.refused(self.send(data, guard=guard), 47 if bump else 48)
+
+    @rule(pid=PIDS)
+    def send_again(self, pid: int) -> None:
+        mine = [event for event in self.events if event.pid == pid and event.outcome is None]
+        if not mine or mine[-1].epoch != self.known(pid).epoch:
+            return
+        answer = self.send(mine[-1].sent)
+        assert isinstance(answer, Appended)
+        assert answer.duplicate
+        assert (answer.base_offset, answer.last_offset) == (mine[-1].base, mine[-1].last)
+
+    # Bounds and leaders
+
+    @rule(step=st.integers(0, 4))
+    def replicate(self, step: int) -> None:
+        """The high watermark goes on by some batches."""
+        ends = [event.last + 1 for event in self.events if event.last >= self.high_watermark]
+        if ends[:step]:
+            self.high_watermark = ends[:step][-1]
+            assert self.log.advance_high_watermark(self.high_watermark)
+
+    @rule(keep=st.integers(0, 3))
+    def fail_over(self, keep: int) -> None:
+        """Another leader; what was not replicated may be lost."""
+        below = [event for event in self.events if event.last < self.high_watermark]
+        self.events = self.events[: len(below) + keep]
+        self.log.truncate_to(self.log_end)
+        self.leader_epoch += 1
+        self.log.become_leader(self.leader_epoch)
+
+    @precondition(lambda self: self.high_watermark > 6)
+    @rule(back=st.integers(0, 6))
+    def delete_records(self, back: int) -> None:
+        offset = self.high_watermark - back
+        self.log_start = max(self.log_start, offset)
+        assert self.log.delete_records_before(offset) == self.log_start
+
+    # Comparing
+
+    @invariant()
+    def bounds_agree(self) -> None:
+        log = self.log
+        log.check_invariants()
+        assert log.log_end_offset == self.log_end
+        assert log.log_start_offset == self.log_start
+        assert log.high_watermark == self.high_watermark
+        assert log.last_stable_offset == self.stable()
+        undecided = [
+            event.base
+            for event in self.events
+            if event.transactional and event.outcome is None and self.outcome_of(event) is None
+        ]
+        assert log.first_undecided_offset == (undecided[0] if undecided else None)
+
+    @invariant()
+    def producers_agree(self) -> None:
+        shown = {producer.producer_id: producer for producer in self.log.producers()}
+        assert set(shown) == {event.pid for event in self.events if event.pid >= 0}
+        for pid, producer in shown.items():
+            known = self.known(pid)
+            assert producer.producer_epoch == known.epoch
+            assert producer.current_txn_start_offset == known.open_since
+            assert producer.last_sequence == known.sequence_next - 1
+
+    @invariant()
+    def readers_see_exactly_what_is_decided(self) -> None:
+        stable = self.log.last_stable_offset
+        for start in {self.log_start, (self.log_start + self.log_end) // 2, self.log_end}:
+            assert consume(self.log, start) == self.expected(start, stable, committed=True)
+        read = self.log.read(self.log_start, max_bytes=ALL, isolation=UNCOMMITTED)
+        assert isinstance(read, LogRead)
+        seen = [
+            record.value
+            for data in read.records
+            if not read_batch_header(data).is_control
+            for record in read_records(data)
+            if record.offset >= self.log_start
+        ]
+        assert seen == self.expected(self.log_start, self.high_watermark, committed=False)
+        assert self.log.readable_bytes(self.log_start, UNCOMMITTED) == read.size
+        assert self.log.latest(COMMITTED) == stable
+
+    @invariant()
+    def the_replayed_log_is_the_living_one(self) -> None:
+        replayed = PartitionLog.replay(
+            [event.stored for event in self.events],
+            topic_partition=PARTITION,
+            config=LogConfig(),
+            leader_epoch=self.leader_epoch,
+            high_watermark=self.high_watermark,
+        )
+        replayed.check_invariants()
+        live, again = self.log.snapshot(), replayed.snapshot()
+        if self.log_start == 0:
+            assert live == again
+            return
+        assert live.producers == again.producers
+        assert live.ongoing == again.ongoing
+        assert live.unreplicated == again.unreplicated
+        first_kept = next(
+            (read_batch_header(data).base_offset for data in self.log.batches()), self.log_end
+        )
+        assert live.aborted == tuple(
+            entry for entry in again.aborted if entry.last_offset >= first_kept
+        )
+
+
+TestLogAgainstList = LogAgainstList.TestCase
+TestLogAgainstList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
