@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import cache
 from types import ModuleType
 from typing import Any, Final, Literal
 
@@ -27,6 +28,7 @@ OWN: Final[dict[tuple[int, int], Callable[[], ModuleType]]] = {(65, 1): _describ
 """(API key, version) -> how to import it, for messages that kio does not have."""
 
 
+@cache  # asked for with every answer; what is not there raises and is not remembered
 def load(api_key: int, api_version: int, *, part: Literal["request", "response"]) -> ModuleType:
     """Import the module that holds the classes of one request or response.
 
