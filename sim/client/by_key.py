@@ -162,7 +162,7 @@ def _lookup_failure(partition: TopicPartition, number: int) -> str:
         case ErrorCode.invalid_topic_exception:
             return f"{start} invalid topic `{partition.topic}`"
         case _:
-            return f"{start} unexpected error {code_name(number)} for topic `{partition.topic}`"
+            return f"{start} unexpected error for topic `{partition.topic}`"
 
 
 async def look_up_coordinators(
@@ -187,8 +187,7 @@ async def look_up_coordinators(
                 )
             case _:
                 failed[key] = ClientError(
-                    f"FindCoordinator request for key `{key}` failed due to an unexpected error"
-                    f" {code_name(number)}",
+                    f"FindCoordinator request for key `{key}` failed due to an unexpected error",
                     error=ErrorCode(number),
                 )
     if any(cluster.view.broker(broker_id) is None for broker_id in mapped.values()):
@@ -199,7 +198,7 @@ async def look_up_coordinators(
 def fixed_broker(broker_id: int) -> Callable[[Sequence[K], Deadline], Awaitable[Lookup[K]]]:
     """Every key belongs to one broker (StaticBrokerStrategy)."""
 
-    async def look_up(keys: Sequence[K], deadline: Deadline) -> Lookup[K]:  # noqa: ARG001
+    async def look_up(keys: Sequence[K], _: Deadline) -> Lookup[K]:
         return Lookup(mapped=dict.fromkeys(keys, broker_id))
 
     return look_up

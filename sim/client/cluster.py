@@ -199,7 +199,7 @@ class Cluster:
         raise ConnectionLostError(
             "; ".join(dict.fromkeys(str(failure) for failure in failures)),
             error=ErrorCode.network_exception,
-        )
+        ) from failures[0].__cause__
 
     def _candidates(self) -> Iterator[tuple[int, str, int]]:
         for broker in self.view.brokers:

@@ -11,6 +11,7 @@ Kafka's counterparts are ``NetworkClient``, ``InFlightRequests`` and ``NodeApiVe
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from struct import Struct
 from types import ModuleType
@@ -145,8 +146,10 @@ class Connection(asyncio.Protocol):
                 error=ErrorCode.request_timed_out,
             ) from error
         except OSError as error:
-            # strerror is empty for failed name look-ups and for several addresses tried in vain.
-            reason = error.strerror or str(error)
+            # asyncio puts words of its own into strerror; a failed name lookup has a negative
+            # number.
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
             raise ConnectionLostError(f"can't connect to {address}: {reason}") from error
         try:
             await connection.negotiate()

@@ -48,6 +48,12 @@ class TopicView(msgspec.Struct, frozen=True, kw_only=True):
     error: int = 0
     partitions: tuple[PartitionView, ...] = ()
 
+    @property
+    def led(self) -> bool:
+        """Whether the topic is there and every partition has a leader."""
+        leaders = [partition.leader_id for partition in self.partitions]
+        return not self.error and bool(leaders) and min(leaders) >= 0
+
     def partition(self, index: int) -> PartitionView | None:
         """The partition of that number."""
         for partition in self.partitions:

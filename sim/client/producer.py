@@ -325,7 +325,7 @@ class Producer:
                             )
         finally:
             lane.task = None
-            # Anything here means that the task was cancelled, or failed by a bug that its owner logs.
+            # Left over only where the task was cancelled, or failed by a bug that its owner logs.
             for outgoing in (*batch, *lane.queue):
                 _fail(outgoing, IllegalUseError("the producer was closed"))
 

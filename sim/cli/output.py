@@ -1,0 +1,65 @@
+"""What commands print: tables in the manner of Kafka's tools, JSON, lines for people, and
+complaints.
+
+Results go to standard output, everything else to standard error, so that a result can be piped.
+Kafka's counterpart is ``ToolsUtils.prettyPrintTable``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+
+def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as Kafka's tools print it: every column padded to its widest cell and followed by one
+    TAB, the last one too.
+
+    Args:
+        headers: The first line.
+        rows: The others, each with as many cells.
+    """
+    lines = [headers, *rows]
+    widths = [max(_java_length(line[column]) for line in lines) for column in range(len(headers))]
+    return "".join(
+        "".join(
+            cell + " " * (width - _java_length(cell)) + "\t"
+            for cell, width in zip(line, widths, strict=True)
+        )
+        + "\n"
+        for line in lines
+    )
+
+
+def _java_length(text: str) -> int:
+    """Java counts UTF-16 units: a character outside the Basic Multilingual Plane is two."""
+    return len(text) + sum(1 for character in text if character > "\uffff")
+
+
+def format_json(value: object) -> str:
+    """Any of our values as indented JSON with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table to standard output."""
+    sys.stdout.write(format_table(headers, rows))
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON to standard output."""
+    sys.stdout.write(format_json(value))
+
+
+def print_line(text: str = "") -> None:
+    """Print a line to standard output, at once: whoever waits for it at the other end of a pipe
+    sees it.
+    """
+    print(text, flush=True)
+
+
+def warn(text: str) -> None:
+    """Print a complaint to standard error."""
+    print(text, file=sys.stderr, flush=True)

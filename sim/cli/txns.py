@@ -1,0 +1,233 @@
+"""``txnsim txns``: Kafka's ``kafka-transactions.sh``, for any cluster, with the same options,
+columns and messages.
+
+Beyond Kafka's tool: ``--json`` on every subcommand, global options also behind the subcommand, an
+error at once where nobody listens or a topic does not exist (Kafka's waits a minute), and a second
+line that says what to do. What is sent is exactly what Kafka's tool sends. Kafka's counterpart is
+``TransactionsCommand``; ``txns_commands`` holds what each subcommand does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import errno
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from sim.cli import txns_commands
+from sim.cli.client_properties import read_client_properties
+from sim.cli.output import warn
+from sim.cli.parsing import CommandParser, VersionAction
+from sim.cli.txns_commands import Command, CommandFailure
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.connection import ClientSettings
+from sim.client.errors import (
+    ClientError,
+    ConnectionLostError,
+    NotSupportedError,
+    RequestTimeoutError,
+)
+from sim.errors import ConfigError
+
+FAILED: Final = 1
+"""Exit status of every failure, a misuse included: that of Kafka's tool."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare subcommands and options, those of Kafka 4.3's tool."""
+    _fail_like_kafka(parser)
+    _add_globals(parser, default=None)
+    parser.add_argument("-v", "--version", action=VersionAction, help="print the version")
+    commands = parser.add_subparsers(
+        dest="txns_command", metavar="COMMAND", title="commands", required=True
+    )
+
+    def branch(name: str, line: str) -> argparse.ArgumentParser:
+        child = commands.add_parser(name, help=line, description=line[0].upper() + line[1:] + ".")
+        _fail_like_kafka(child)
+        # Given behind the subcommand they replace those before it; not given they change nothing.
+        _add_globals(child, default=argparse.SUPPRESS)
+        child.add_argument("--json", action="store_true", help="print JSON instead of a table")
+        return child
+
+    _add_list(branch("list", "list transactions"))
+    describe = branch("describe", "describe the state of an active transactional-id")
+    describe.add_argument("--transactional-id", required=True, help="transactional id")
+    _add_describe_producers(
+        branch(
+            "describe-producers", "describe the states of active producers for a topic partition"
+        )
+    )
+    _add_abort(branch("abort", "abort a hanging transaction (requires administrative privileges)"))
+    _add_find_hanging(branch("find-hanging", "find hanging transactions"))
+    force = branch(
+        "forceTerminateTransaction",
+        "force abort an ongoing transaction on transactionalId (requires administrative"
+        " privileges)",
+    )
+    force.add_argument(
+        "--transactionalId", required=True, dest="transactional_id", help="transactional id"
+    )
+
+
+def _fail_like_kafka(parser: argparse.ArgumentParser) -> None:
+    if isinstance(parser, CommandParser):
+        parser.misuse_status = FAILED
+
+
+def _add_globals(parser: argparse.ArgumentParser, *, default: Any) -> None:
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="host:port",
+        default=default,
+        help="broker to connect to; several separated by commas",
+    )
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        type=Path,
+        default=default,
+        help="property file with client configuration",
+    )
+
+
+def _add_list(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--duration-filter",
+        type=_long,
+        metavar="MS",
+        help="only transactions running longer than this; below 0: all",
+    )
+    parser.add_argument(
+        "--transactional-id-pattern",
+        metavar="REGEX",
+        help="only transactional ids that match this RE2 expression as a whole",
+    )
+
+
+def _add_describe_producers(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--broker-id", type=_integer, help="describe the state on this replica, not the leader's"
+    )
+    parser.add_argument("--topic", required=True, help="topic name")
+    parser.add_argument("--partition", type=_integer, required=True, help="partition number")
+
+
+def _add_abort(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--topic", required=True, help="topic name")
+    parser.add_argument("--partition", type=_integer, required=True, help="partition number")
+    newer = parser.add_argument_group("by start offset")
+    newer.add_argument(
+        "--start-offset", type=_long, help="start offset of the transaction to abort"
+    )
+    older = parser.add_argument_group("by identity, all three of them")
+    older.add_argument("--producer-id", type=_long, help="producer id")
+    older.add_argument("--producer-epoch", type=_short, help="producer epoch")
+    older.add_argument("--coordinator-epoch", type=_integer, help="coordinator epoch")
+
+
+def _add_find_hanging(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--broker-id", type=_integer, help="only partitions with a replica there")
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=_integer,
+        default=15,
+        metavar="MIN",
+        help="only transactions without a write for longer than this (default 15 minutes)",
+    )
+    parser.add_argument("--topic", help="only this topic (required with --partition)")
+    parser.add_argument("--partition", type=_integer, help="only this partition")
+
+
+def _number(bits: int) -> Callable[[str], int]:
+    limit = 1 << (bits - 1)
+
+    def parse(text: str) -> int:
+        number = int(text)
+        if not -limit <= number < limit:
+            raise argparse.ArgumentTypeError(f"{text} does not fit in {bits} bits")
+        return number
+
+    parse.__name__ = "number"  # argparse says "invalid number value"
+    return parse
+
+
+_short = _number(16)
+_integer = _number(32)
+_long = _number(64)
+
+
+# Run
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run one subcommand; every failure is a message and exit status 1."""
+    try:
+        settings, bootstrap = _settings(args)
+        command = txns_commands.command_from(args)
+        asyncio.run(_run(bootstrap, settings, command, as_json=args.json))
+    except ConfigError as error:
+        warn(f"txnsim txns: {error}")
+        return FAILED
+    except CommandFailure as failure:
+        warn(failure.text)
+        if failure.cause is not None:
+            _advise(failure.cause)
+        return FAILED
+    except ClientError as error:
+        warn(f"txnsim txns: {error}")
+        _advise(error)
+        return FAILED
+    return 0
+
+
+def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
+    settings, bootstrap = ClientSettings(), None
+    if args.command_config is not None:
+        settings, bootstrap, ignored = read_client_properties(args.command_config)
+        if ignored:
+            warn(f"{args.command_config}: without effect here: {', '.join(ignored)}")
+    bootstrap = args.bootstrap_server or bootstrap
+    if bootstrap is None:
+        raise ConfigError(
+            "argument --bootstrap-server is required: host:port of a broker, such as localhost:9092"
+        )
+    return settings, bootstrap
+
+
+async def _run(
+    bootstrap: str, settings: ClientSettings, command: Command, *, as_json: bool
+) -> None:
+    async with Cluster(bootstrap, settings=settings) as cluster:
+        output = await command.execute(Admin(cluster), now_ms=cluster.clock.now_ms())
+    output.print(as_json=as_json)
+
+
+def _advise(error: ClientError) -> None:
+    """A second line: what may be done about it."""
+    cause = error.__cause__
+    match error:
+        case ConnectionLostError() if isinstance(cause, OSError):
+            if cause.errno == errno.ECONNREFUSED:
+                warn(
+                    "Nobody listens there. Check --bootstrap-server; `txnsim serve` prints the"
+                    " address of its brokers when it starts."
+                )
+            else:
+                warn("Check host and port of --bootstrap-server.")
+        case ConnectionLostError():
+            warn(
+                "If the listener asks for TLS or SASL: this client speaks PLAINTEXT only; use"
+                " Kafka's kafka-transactions.sh with --command-config there."
+            )
+        case RequestTimeoutError():
+            warn("Is the address that of a Kafka broker, and is the broker alive?")
+        case NotSupportedError():
+            warn("The broker's release is too old for this, or it is no Kafka broker.")
+        case _ if error.error is not None:
+            warn(f"The broker answered {error.error.name.upper()} ({int(error.error)}).")
+        case _:
+            pass

@@ -1,0 +1,449 @@
+"""What an operator asks about transactions and does to them: list, describe, find those that hang,
+abort, fence.
+
+Every method sends ordinary requests; the coordinator is never told of an abort by marker, exactly
+as with Kafka's own tools. The wording of refusals is that of the Java ``Admin``, because ``txnsim
+txns`` prints it as Kafka's tool does. Kafka's counterparts are ``ListTransactionsHandler``,
+``DescribeTransactionsHandler``, ``DescribeProducersHandler``, ``AbortTransactionHandler`` and
+``FenceProducersHandler``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any, Final, TypeVar
+
+from sim.client import requests
+from sim.client.by_key import (
+    Answer,
+    Lookup,
+    fixed_broker,
+    look_up_coordinators,
+    look_up_leaders,
+    run_by_key,
+)
+from sim.client.cluster import Cluster
+from sim.client.errors import ClientError, ConnectionLostError, ErrorCode
+from sim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction, candidates, hanging
+from sim.client.requests import Marker
+from sim.client.txn_views import (
+    AbortSpec,
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+    parse_description,
+    parse_listing,
+    parse_producer,
+)
+from sim.client.txn_wording import (
+    describe_failure,
+    fence_failure,
+    marker_failure,
+    message_of,
+    producers_failure,
+)
+from sim.client.waiting import Deadline
+from sim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
+
+BATCH_MAX: Final = 500
+"""Topics or partitions asked about in one request of a search (TransactionsCommand.MAX_BATCH_SIZE).
+"""
+
+_E = ErrorCode
+_RELOCATE: Final = frozenset(
+    {
+        _E.not_leader_or_follower,
+        _E.replica_not_available,
+        _E.broker_not_available,
+        _E.unknown_topic_or_partition,
+    }
+)
+_COORDINATOR_MOVED: Final = frozenset({_E.not_coordinator, _E.coordinator_not_available})
+
+K = TypeVar("K")
+T = TypeVar("T")
+Producers = tuple[ProducerState, ...]
+
+
+class TransactionAdmin:
+    """Transactions of a cluster, from outside."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+
+    # Ask
+
+    async def list_transactions(
+        self,
+        *,
+        states: Sequence[str] = (),
+        producer_ids: Sequence[int] = (),
+        duration_ms: int = -1,
+        pattern: str | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[int, tuple[TransactionListing, ...] | ClientError]:
+        """Ask every broker for the transactions it coordinates.
+
+        Args:
+            states: Only these; empty: all.
+            producer_ids: Only these; empty: all.
+            duration_ms: Only older ones; below 0: all (KIP-994).
+            pattern: RE2 expression that the whole transactional id must match (KIP-1152).
+            timeout_ms: ``api_timeout_ms`` unless given.
+
+        Returns:
+            Broker id -> listings, or why that broker could not answer.
+        """
+        seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+        request = requests.list_transactions(
+            states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
+        )
+
+        async def ask(
+            broker_id: int, keys: Sequence[int]
+        ) -> Answer[int, tuple[TransactionListing, ...]]:
+            message = await self.cluster.ask(broker_id, request)
+            error = _E(message.error_code)
+            sent = f"ListTransactions request sent to broker {broker_id} failed"
+            match error:
+                case _E.none:
+                    rows = tuple(parse_listing(broker_id, r) for r in message.transaction_states)
+                    return Answer(completed=dict.fromkeys(keys, rows))
+                case _E.coordinator_load_in_progress:
+                    return Answer(waiting=dict.fromkeys(keys, error))
+                case _E.coordinator_not_available:
+                    failure = f"{sent} because the coordinator is shutting down"
+                case _:
+                    failure = f"{sent} with an unexpected exception"
+            return Answer(failed=dict.fromkeys(keys, ClientError(failure, error=error)))
+
+        async def look_up(keys: Sequence[int], _: Deadline) -> Lookup[int]:
+            return Lookup(mapped={key: key for key in keys})  # AllBrokersStrategy
+
+        return await run_by_key(
+            self.cluster,
+            tuple(broker.broker_id for broker in seen.brokers),
+            name="ListTransactions",
+            look_up=look_up,
+            ask=ask,
+            timeout_ms=timeout_ms,
+        )
+
+    async def describe_transactions(
+        self, transactional_ids: Collection[str], *, timeout_ms: float | None = None
+    ) -> dict[str, TransactionDescription | ClientError]:
+        """Ask coordinators for the state of transactions; unknown ids have
+        TRANSACTIONAL_ID_NOT_FOUND.
+        """
+
+        async def ask(broker_id: int, keys: Sequence[str]) -> Answer[str, TransactionDescription]:
+            message = await self.cluster.ask(broker_id, requests.describe_transactions(keys))
+            completed: dict[str, TransactionDescription] = {}
+            failed: dict[str, ClientError] = {}
+            unmapped: dict[str, ErrorCode] = {}
+            waiting: dict[str, ErrorCode] = {}
+            for row in message.transaction_states:
+                key, error = row.transactional_id, _E(row.error_code)
+                if error == _E.none:
+                    completed[key] = parse_description(broker_id, row)
+                elif error == _E.coordinator_load_in_progress:
+                    waiting[key] = error
+                elif error in _COORDINATOR_MOVED:
+                    unmapped[key] = error
+                else:
+                    failed[key] = ClientError(describe_failure(key, error), error=error)
+            return Answer(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+
+        return await run_by_key(
+            self.cluster,
+            tuple(dict.fromkeys(transactional_ids)),
+            name="DescribeTransactions",
+            look_up=lambda keys, deadline: look_up_coordinators(self.cluster, keys, deadline),
+            ask=ask,
+            timeout_ms=timeout_ms,
+        )
+
+    async def describe_producers(
+        self,
+        partitions: Collection[TopicPartition],
+        *,
+        broker_id: int | None = None,
+        timeout_ms: float | None = None,
+    ) -> dict[TopicPartition, Producers | ClientError]:
+        """Ask leaders, or the replicas on one broker, who has written to partitions lately.
+
+        Args:
+            partitions: Which.
+            broker_id: A replica to ask instead of the leaders; then NOT_LEADER_OR_FOLLOWER is
+                final.
+            timeout_ms: ``api_timeout_ms`` unless given.
+        """
+        if broker_id is not None and self.cluster.view.broker(broker_id) is None:
+            seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+            if seen.broker(broker_id) is None:
+                known = ", ".join(str(broker.broker_id) for broker in seen.brokers)
+                nobody = ConnectionLostError(
+                    f"broker {broker_id} is not in the cluster, whose brokers are {known}",
+                    error=_E.broker_not_available,
+                )
+                return dict.fromkeys(partitions, nobody)
+
+        async def ask(
+            asked_id: int, keys: Sequence[TopicPartition]
+        ) -> Answer[TopicPartition, Producers]:
+            message = await self.cluster.ask(asked_id, requests.describe_producers(keys))
+            return _parse_producers(message, fixed_id=broker_id)
+
+        return await run_by_key(
+            self.cluster,
+            tuple(dict.fromkeys(partitions)),
+            name="DescribeProducers",
+            look_up=fixed_broker(broker_id)
+            if broker_id is not None
+            else lambda keys, deadline: look_up_leaders(self.cluster, keys, deadline),
+            ask=ask,
+            timeout_ms=timeout_ms,
+        )
+
+    # Search
+
+    async def find_hanging(
+        self,
+        *,
+        now_ms: int,
+        topic: str | None = None,
+        partition: int | None = None,
+        broker_id: int | None = None,
+        max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+    ) -> tuple[OpenTransaction, ...]:
+        """Search for transactions that no coordinator will end.
+
+        Args:
+            now_ms: The wall clock to measure ages by.
+            topic: Only this one; all, internal ones included, unless given.
+            partition: Only this one of ``topic``.
+            broker_id: Only partitions with a replica there, which is then asked.
+            max_transaction_timeout_ms: Younger ones are not looked at.
+
+        Raises:
+            ClientError: A step failed; the message says which.
+        """
+        searched = await self._partitions_to_search(topic, partition, broker_id)
+        found: list[OpenTransaction] = []
+        for batch in _batches(searched):
+            outcomes = await self.describe_producers(batch, broker_id=broker_id)
+            replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
+            what = f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
+            found += candidates(
+                dict(_all_or_raise(outcomes.items(), what)),
+                now_ms=now_ms,
+                max_transaction_timeout_ms=max_transaction_timeout_ms,
+            )
+        if not found:
+            return ()
+        ids = await self._transactional_ids({one.producer.producer_id for one in found})
+        described = await self.describe_transactions(tuple(ids.values()))
+        descriptions: dict[str, TransactionDescription | None] = {}
+        for key, outcome in described.items():
+            if isinstance(outcome, ClientError):
+                if outcome.error != _E.transactional_id_not_found:
+                    raise ClientError(
+                        f"Failed to describe {len(ids)} transactions: {outcome}",
+                        error=outcome.error,
+                    )
+                descriptions[key] = None
+            else:
+                descriptions[key] = outcome
+        return hanging(found, ids, descriptions)
+
+    async def _partitions_to_search(
+        self, topic: str | None, partition: int | None, broker_id: int | None
+    ) -> list[TopicPartition]:
+        if topic is not None and partition is not None:
+            return [TopicPartition(topic, partition)]
+        if topic is not None:
+            names = [topic]
+        else:
+            names = [t.name for t in (await self.cluster.refresh(None)).topics if not t.error]
+        searched: list[TopicPartition] = []
+        for batch in _batches(names):
+            seen = await self.cluster.refresh(batch)
+            for view in seen.topics:
+                if view.error:
+                    raise ClientError(
+                        f"Failed to describe {len(batch)} topics: {message_of(view.error)}",
+                        error=_E(view.error),
+                    )
+                searched += [
+                    TopicPartition(view.name, row.partition)
+                    for row in view.partitions
+                    if broker_id is None or broker_id in row.replicas
+                ]
+        return searched
+
+    async def _transactional_ids(self, producer_ids: set[int]) -> dict[int, str]:
+        """Producer id -> transactional id; the last answer wins, as in Kafka's tool."""
+        outcomes = await self.list_transactions(producer_ids=sorted(producer_ids))
+        what = f"Failed to list transactions for {len(producer_ids)} producers"
+        return {
+            listing.producer_id: listing.transactional_id
+            for _, listings in _all_or_raise(outcomes.items(), what)
+            for listing in listings
+            if listing.producer_id in producer_ids
+        }
+
+    # Repair
+
+    async def abort_transaction(self, spec: AbortSpec, *, timeout_ms: float | None = None) -> None:
+        """Write an abort marker to the partition's leader. The coordinator is neither asked nor
+        told.
+
+        Raises:
+            ClientError: Refused: not allowed, fenced, or an epoch that the partition has left
+                behind.
+            RetriableError: No leader took it in time.
+        """
+        marker = Marker(
+            producer_id=spec.producer_id,
+            producer_epoch=spec.producer_epoch,
+            committed=False,
+            coordinator_epoch=spec.coordinator_epoch,
+            partitions=(spec.partition,),
+        )
+        outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms, what=str(spec))
+        for outcome in outcomes.values():
+            if outcome is not None:
+                raise outcome
+
+    async def write_txn_marker(
+        self, marker: Marker, *, timeout_ms: float | None = None, what: str = ""
+    ) -> dict[TopicPartition, ClientError | None]:
+        """Send a marker to the leaders of its partitions; None is success."""
+
+        async def ask(
+            broker_id: int, keys: Sequence[TopicPartition]
+        ) -> Answer[TopicPartition, None]:
+            part = Marker(
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                committed=marker.committed,
+                coordinator_epoch=marker.coordinator_epoch,
+                transaction_version=marker.transaction_version,
+                partitions=tuple(keys),
+            )
+            message = await self.cluster.ask(broker_id, requests.write_txn_markers((part,)))
+            return _parse_markers(message, what or str(marker), marker.coordinator_epoch)
+
+        return await run_by_key(
+            self.cluster,
+            marker.partitions,
+            name="WriteTxnMarkers",
+            look_up=lambda keys, deadline: look_up_leaders(self.cluster, keys, deadline),
+            ask=ask,
+            timeout_ms=timeout_ms,
+        )
+
+    async def fence_producers(
+        self, transactional_ids: Collection[str], *, timeout_ms: float | None = None
+    ) -> dict[str, ProducerIdAndEpoch | ClientError]:
+        """Fence whoever uses these ids, and abort what they have open, by InitProducerId without an
+        expected identity.
+        """
+        txn_timeout_ms = self.cluster.settings.request_timeout_ms
+
+        async def ask(broker_id: int, keys: Sequence[str]) -> Answer[str, ProducerIdAndEpoch]:
+            completed: dict[str, ProducerIdAndEpoch] = {}
+            failed: dict[str, ClientError] = {}
+            unmapped: dict[str, ErrorCode] = {}
+            waiting: dict[str, ErrorCode] = {}
+            for key in keys:
+                request = requests.init_producer_id(key, timeout_ms=txn_timeout_ms)
+                message = await self.cluster.ask(broker_id, request)
+                match _E(message.error_code):
+                    case _E.none:
+                        completed[key] = ProducerIdAndEpoch(
+                            producer_id=ProducerId(message.producer_id),
+                            producer_epoch=ProducerEpoch(message.producer_epoch),
+                        )
+                    case _E.coordinator_load_in_progress | _E.concurrent_transactions as error:
+                        waiting[key] = error
+                    case _E.not_coordinator | _E.coordinator_not_available as error:
+                        unmapped[key] = error
+                    case error:
+                        failed[key] = ClientError(fence_failure(key, error), error=error)
+            return Answer(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+
+        return await run_by_key(
+            self.cluster,
+            tuple(dict.fromkeys(transactional_ids)),
+            name="InitProducerId",
+            look_up=lambda keys, deadline: look_up_coordinators(self.cluster, keys, deadline),
+            ask=ask,
+            timeout_ms=timeout_ms,
+        )
+
+    async def force_terminate_transaction(self, transactional_id: str) -> None:
+        """Abort whatever the transactional id has open, and fence its producer (KIP-939).
+
+        Raises:
+            ClientError: Refused, or not achieved in time.
+        """
+        outcome = (await self.fence_producers((transactional_id,)))[transactional_id]
+        if isinstance(outcome, ClientError):
+            raise outcome
+
+
+# Answers
+
+
+def _parse_producers(message: Any, *, fixed_id: int | None) -> Answer[TopicPartition, Producers]:
+    completed: dict[TopicPartition, Producers] = {}
+    failed: dict[TopicPartition, ClientError] = {}
+    unmapped: dict[TopicPartition, ErrorCode] = {}
+    waiting: dict[TopicPartition, ErrorCode] = {}
+    for topic in message.topics:
+        for row in topic.partitions:
+            key, error = TopicPartition(topic.name, row.partition_index), _E(row.error_code)
+            match error:
+                case _E.none:
+                    completed[key] = tuple(parse_producer(one) for one in row.active_producers)
+                case _E.not_leader_or_follower if fixed_id is None:
+                    unmapped[key] = error
+                case _E.unknown_topic_or_partition:
+                    waiting[key] = error
+                case _:
+                    text = producers_failure(key, error, row.error_message, fixed_id)
+                    failed[key] = ClientError(text, error=error)
+    return Answer(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+
+
+def _parse_markers(message: Any, what: str, coordinator_epoch: int) -> Answer[TopicPartition, None]:
+    completed: dict[TopicPartition, None] = {}
+    failed: dict[TopicPartition, ClientError] = {}
+    unmapped: dict[TopicPartition, ErrorCode] = {}
+    for marker in message.markers:
+        for topic in marker.topics:
+            for row in topic.partitions:
+                key, error = TopicPartition(topic.name, row.partition_index), _E(row.error_code)
+                if error == _E.none:
+                    completed[key] = None
+                elif error in _RELOCATE:
+                    unmapped[key] = error
+                else:
+                    text = marker_failure(what, error, coordinator_epoch)
+                    failed[key] = ClientError(text, error=error)
+    return Answer(completed=completed, failed=failed, unmapped=unmapped)
+
+
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), BATCH_MAX):
+        yield items[start : start + BATCH_MAX]
+
+
+def _all_or_raise(
+    outcomes: Iterable[tuple[K, T | ClientError]], what: str
+) -> Iterator[tuple[K, T]]:
+    for key, outcome in outcomes:
+        if isinstance(outcome, ClientError):
+            raise ClientError(f"{what}: {outcome}", error=outcome.error)
+        yield key, outcome
