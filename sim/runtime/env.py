@@ -1,11 +1,13 @@
 """The door to the world: what time, chance, tasks and the network look like from inside.
 
-Everything above gets these protocols handed in and never reaches past them. Two implementations: ``real`` (asyncio, sockets,
-system clock) and ``virtual_loop`` with ``virtual_net`` (a clock that jumps, links in memory).
+Everything above gets these protocols handed in and never reaches past them. Two implementations:
+``real`` (asyncio, sockets, system clock) and ``virtual_loop`` with ``virtual_net`` (a clock that
+jumps, links in memory).
 
-Two clocks on purpose. The *cluster clock* (``now_ms``) is wall time plus an offset that can be advanced: transaction timeouts,
-expiry, append timestamps and the late-transaction gauge read it. The *monotonic clock* never jumps: request timeouts, long polls
-and deadlines between brokers read it, so that advancing the cluster by an hour does not time out a request on its way.
+Two clocks on purpose. The *cluster clock* (``now_ms``) is wall time plus an offset that can be
+advanced: transaction timeouts, expiry, append timestamps and the late-transaction gauge read it.
+The *monotonic clock* never jumps: request timeouts, long polls and deadlines between brokers read
+it, so that advancing the cluster by an hour does not time out a request on its way.
 """
 
 from __future__ import annotations
@@ -39,13 +41,17 @@ class Clock(Protocol):
         """Microseconds since the start of the run."""
 
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
-        """Call back once ``now_ms() >= deadline_ms``. An advance fires these in the order of their deadlines."""
+        """Call back once ``now_ms() >= deadline_ms``. An advance fires these in the order of their
+        deadlines.
+        """
 
     def call_later(self, delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
         """Call back after ``delay_ms`` of monotonic time, whatever the cluster clock does."""
 
     def advance(self, ms: int) -> None:
-        """Move the cluster clock ``ms`` forward and fire every ``call_at`` timer that is then due, earliest first."""
+        """Move the cluster clock ``ms`` forward and fire every ``call_at`` timer that is then due,
+        earliest first.
+        """
 
 
 class Rng(Protocol):
@@ -70,7 +76,8 @@ class Tasks(Protocol):
     ) -> None:
         """Run the first step at once, without a task; only what has to wait becomes one.
 
-        ``done(result, exception)`` is called exactly once: before ``drive`` returns where nothing had to wait.
+        ``done(result, exception)`` is called exactly once: before ``drive`` returns where nothing
+        had to wait.
         """
 
     async def close(self) -> None:
@@ -129,7 +136,8 @@ class Network(Protocol):
     ) -> asyncio.Future[Any]:
         """Send a typed request to a peer; the future holds its typed reply.
 
-        Order is kept per (source, target). Crosses ``peer.request`` and ``peer.response`` (fault points).
+        Order is kept per (source, target). Crosses ``peer.request`` and ``peer.response`` (fault
+        points).
 
         Raises (in the future):
             PeerDisconnectedError: The peer is not there, or the link was cut.
@@ -138,7 +146,9 @@ class Network(Protocol):
 
 
 class Interceptor(Protocol):
-    """Stands at every named fault point; ``faults.injector`` is the real one, ``PassAll`` the idle one."""
+    """Stands at every named fault point; ``faults.injector`` is the real one, ``PassAll`` the idle
+    one.
+    """
 
     @property
     def armed(self) -> bool:

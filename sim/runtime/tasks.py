@@ -62,6 +62,10 @@ class LoopTasks:
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             done(None, error)
         else:
+            if hasattr(awaited, "_asyncio_future_blocking"):
+                # A task takes this mark off at once, and so must we: until then nobody else may
+                # await the same future ("await wasn't used with future").
+                awaited._asyncio_future_blocking = False
             rest = _Rest(coroutine, awaited, done)
             task = self._loop.create_task(rest.run(), name=name, context=context)
             self._running[task] = None
@@ -134,11 +138,13 @@ class _Rest:
 def _go_on(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
     """Continue a coroutine that has been stepped by hand and yielded ``awaited``.
 
-    The future it yielded still has ``_asyncio_future_blocking`` set, as nobody consumed it;
-    yielding it again hands it to the task just as if the task had made the first step. The
+    Yielding the future once more hands it to the task as if the task had made the first step. The
     coroutine's ``__await__`` is used, because ``await`` refuses one that waits.
     """
     while True:
+        if hasattr(awaited, "_asyncio_future_blocking"):
+            # The mark by which a task knows that it was awaited; drive took it away.
+            awaited._asyncio_future_blocking = True
         try:
             yield awaited
         except GeneratorExit:

@@ -167,7 +167,7 @@ def _collector(
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if error is not None and "future" not in context and "task" not in context:
+        if isinstance(error, Exception) and "future" not in context and "task" not in context:
             failures.append(error)
         else:
             loop.default_exception_handler(context)

@@ -111,6 +111,23 @@ async def test_a_future_done_before_the_task_begins_is_not_missed(tasks: LoopTas
     assert outcomes.only == (7, None)
 
 
+async def test_several_may_wait_for_one_future(tasks: LoopTasks) -> None:
+    future = asyncio.get_running_loop().create_future()
+
+    async def wait() -> int:
+        return int(await future)
+
+    outcomes = Outcomes()
+    for _ in range(3):
+        tasks.drive(wait(), outcomes.done, name="wait")
+    waiting = asyncio.gather(wait(), wait())
+    await a_few_turns()
+    future.set_result(7)
+    assert await waiting == [7, 7]
+    await a_few_turns()
+    assert outcomes == [(7, None)] * 3
+
+
 async def test_a_bare_yield_is_only_a_turn(tasks: LoopTasks) -> None:
     async def pause() -> str:
         await asyncio.sleep(0)
