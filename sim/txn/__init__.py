@@ -11,5 +11,14 @@ markers.py        which markers are owed to whom
 producer_ids.py   producer ids in blocks, on the broker and on the controller
 list_filter.py    filters of ListTransactions
 log_format.py     records of ``__transaction_state``
-service.py        the shell: append, apply, release replies; load and unload; timers
+log_reader.py     from the log to entries
+tracing.py        its trace events
+ownership.py      which partitions a broker coordinates, under which epoch
+
+Shells:
+writer.py         begin, append, apply
+marker_sender.py  markers on their way, completions
+scans.py          timeouts and expiry
+id_source.py      blocks of producer ids from the controller
+service.py        the coordinator of one broker: commands, queries, load and unload
 """

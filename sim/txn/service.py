@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import msgspec
 
-from sim.errors import ErrorCode, PeerError, Rejection
+from sim.errors import ErrorCode, Rejection
 from sim.runtime.env import Clock, Tasks
 from sim.runtime.trace import Tracer
 from sim.settings import Settings
@@ -35,6 +35,7 @@ from sim.txn.commands import (
     TransactionDescription,
     VerifyPartitions,
 )
+from sim.txn.id_source import AllocateProducerIds, ProducerIdSource
 from sim.txn.list_filter import ListedTransactions, ListTransactions, list_transactions
 from sim.txn.log_reader import read_log
 from sim.txn.machine import decide_add_partitions, decide_verify, describe
@@ -43,13 +44,11 @@ from sim.txn.machine_init import check_init_producer_id, decide_init_producer_id
 from sim.txn.marker_sender import MarkerSender, SendMarkers
 from sim.txn.markers import LeaderOf
 from sim.txn.ownership import OwnedPartition, Ownership
-from sim.txn.producer_ids import ProducerIdPool
 from sim.txn.refusals import EMPTY_ID, NO_ID_BLOCK
 from sim.txn.scans import Scans
 from sim.txn.state import PREPARED_STATES, TxnMetadata, TxnTransition
 from sim.txn.writer import Append, TransactionLogWriter
 from sim.types import (
-    AllocateProducerIdsReply,
     BrokerId,
     CoordinatorEpoch,
     Decision,
@@ -59,9 +58,6 @@ from sim.types import (
     TransactionalId,
     TransactionVersion,
 )
-
-AllocateProducerIds = Callable[[], Awaitable[AllocateProducerIdsReply]]
-"""Ask the controller for a block; raises PeerError where no answer came."""
 
 ReplyT = TypeVar("ReplyT")
 
@@ -111,8 +107,7 @@ class TransactionCoordinator:
         self._tasks = tasks
         self._tracer = tracer
         self._level = transaction_version
-        self._allocate = allocate_producer_ids
-        self._ids = ProducerIdPool()
+        self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
         self.timeouts_total = 0
         self._ownership = Ownership(
@@ -161,7 +156,7 @@ class TransactionCoordinator:
         """An identity for a producer; the record is committed when this returns."""
         transactional_id = command.transactional_id
         if transactional_id is None:
-            fresh = self._take_id()
+            fresh = self._ids.take()
             if fresh is None:
                 return NO_ID_BLOCK
             return ProducerIdAndEpoch(producer_id=fresh, producer_epoch=ProducerEpoch(0))
@@ -379,25 +374,12 @@ class TransactionCoordinator:
         """Decide; with a new producer id, where one is needed."""
         outcome = decide(None)
         if isinstance(outcome, NeedsProducerId):
-            fresh = self._take_id()
+            fresh = self._ids.take()
             if fresh is None:
                 return NO_ID_BLOCK
             outcome = decide(fresh)
             assert not isinstance(outcome, NeedsProducerId)
         return outcome
-
-    def _take_id(self) -> ProducerId | None:
-        taken = self._ids.take()
-        if self._ids.start_request(now_ms=self._clock.monotonic_ms()):
-            self._tasks.drive(_await(self._allocate()), self._on_block, name="producer ids")
-        return taken
-
-    def _on_block(
-        self, reply: AllocateProducerIdsReply | None, error: BaseException | None
-    ) -> None:
-        if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
-            raise error
-        self._ids.on_reply(reply, now_ms=self._clock.monotonic_ms())
 
     # Trace
 
@@ -416,10 +398,6 @@ class TransactionCoordinator:
             command,
             outcome if isinstance(outcome, Rejection) else None,
         )
-
-
-async def _await(answer: Awaitable[AllocateProducerIdsReply]) -> AllocateProducerIdsReply:
-    return await answer
 
 
 def _settled(_result: Any, error: BaseException | None) -> None:

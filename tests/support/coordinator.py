@@ -1,0 +1,308 @@
+"""A coordinator in a world of lists: its log, its leaders and its controller are plain Python."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterable
+from itertools import count
+from typing import Final
+
+from sim.errors import ErrorCode, Rejection
+from sim.runtime.tasks import LoopTasks
+from sim.runtime.trace import TraceLevel, Tracer
+from sim.settings import Settings
+from sim.txn.commands import AddPartitions, EndTxn, InitProducerId, PartitionsAdded
+from sim.txn.log_format import partition_for
+from sim.txn.markers import LeaderLookup, NoLeader
+from sim.txn.service import TransactionCoordinator
+from sim.txn.state import TxnMetadata
+from sim.types import (
+    AllocateProducerIdsReply,
+    BrokerId,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+START_MS: Final = 1_700_000_000_000
+TID: Final = TransactionalId("txn-1")
+FOO_0: Final = TopicPartition("foo", 0)
+FOO_1: Final = TopicPartition("foo", 1)
+PARTITIONS: Final = 50
+HOME: Final = partition_for(TID, PARTITIONS)
+BROKER: Final = BrokerId(1)
+
+
+class ManualTimer:
+    """A timer of ``ManualClock``."""
+
+    def __init__(self, callback: Callable[[], object]) -> None:
+        self.callback: Callable[[], object] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+
+class ManualClock:
+    """Two clocks that move only when told to."""
+
+    def __init__(self) -> None:
+        self._now_ms = START_MS
+        self._monotonic_ms = 5_000
+        self._order = count()
+        self._at: list[tuple[int, int, ManualTimer]] = []
+        self._later: list[tuple[float, int, ManualTimer]] = []
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> int:
+        return self._monotonic_ms
+
+    def monotonic_us(self) -> int:
+        return self._monotonic_ms * 1_000
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> ManualTimer:
+        timer = ManualTimer(callback)
+        heapq.heappush(self._at, (deadline_ms, next(self._order), timer))
+        return timer
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> ManualTimer:
+        timer = ManualTimer(callback)
+        heapq.heappush(self._later, (self._monotonic_ms + delay_ms, next(self._order), timer))
+        return timer
+
+    def advance(self, ms: int) -> None:
+        """Move the cluster clock; timers see the time they were set for."""
+        until_ms = self._now_ms + ms
+        while self._at and self._at[0][0] <= until_ms:
+            deadline_ms, _, timer = heapq.heappop(self._at)
+            self._now_ms = max(self._now_ms, deadline_ms)
+            if timer.callback is not None:
+                timer.callback()
+        self._now_ms = until_ms
+
+    def pass_ms(self, ms: int) -> None:
+        """Move the monotonic clock."""
+        self._monotonic_ms += ms
+        while self._later and self._later[0][0] <= self._monotonic_ms:
+            timer = heapq.heappop(self._later)[2]
+            if timer.callback is not None:
+                timer.callback()
+
+    @property
+    def armed(self) -> int:
+        """Timers that would still fire."""
+        return sum(each[2].callback is not None for each in (*self._at, *self._later))
+
+
+class SentMarkers:
+    """A WriteTxnMarkers request that has left the coordinator."""
+
+    def __init__(self, broker_id: BrokerId, command: WriteTxnMarkersCommand) -> None:
+        self.broker_id = broker_id
+        self.command = command
+        self.answer: asyncio.Future[WriteTxnMarkersReply] = (
+            asyncio.get_running_loop().create_future()
+        )
+
+    def reply(self, *errors: ErrorCode) -> None:
+        """Answer with these errors for the partitions in order; none given: all written."""
+        self.answer.set_result(marker_reply(self.command, *errors))
+
+
+def marker_reply(command: WriteTxnMarkersCommand, *errors: ErrorCode) -> WriteTxnMarkersReply:
+    """An answer to ``command``, partition by partition."""
+    each = iter(errors)
+    return WriteTxnMarkersReply(
+        results=tuple(
+            (
+                marker.producer_id,
+                tuple((part, next(each, ErrorCode.none)) for part in marker.partitions),
+            )
+            for marker in command.markers
+        )
+    )
+
+
+class World:
+    """A running coordinator that owns every partition, unless told otherwise."""
+
+    def __init__(
+        self,
+        *,
+        settings: Settings | None = None,
+        level: TransactionVersion = TransactionVersion.TV_2,
+        loaded: bool = True,
+        trace: bool = False,
+    ) -> None:
+        self.clock = ManualClock()
+        self.tasks = LoopTasks(asyncio.get_running_loop())
+        self.tracer = Tracer(self.clock.monotonic_us, strict=True)
+        if trace:
+            self.tracer.level = TraceLevel.FULL
+        self.level = level
+        self.log: dict[int, list[bytes]] = {}
+        self.append_timeouts_ms: list[int] = []
+        self.append_errors: deque[ErrorCode] = deque()
+        self.lost_appends = False
+        """Errors of the log leave no record; else the record is there all the same."""
+        self.held_appends: list[asyncio.Future[ErrorCode]] | None = None
+        self.leaders: dict[TopicPartition, LeaderLookup] = {}
+        self.sent: list[SentMarkers] = []
+        self.answers_markers = True
+        self.markers_as_coroutine = False
+        self.id_replies: deque[AllocateProducerIdsReply | Exception] = deque()
+        self.id_requests = 0
+        self._next_block = 0
+        self.service = TransactionCoordinator(
+            broker_id=BROKER,
+            clock=self.clock,
+            settings=settings or Settings(),
+            tasks=self.tasks,
+            tracer=self.tracer,
+            append=self._append,
+            send_markers=self._send_markers,
+            leader_of=self._leader_of,
+            transaction_version=lambda: self.level,
+            allocate_producer_ids=self._allocate,
+        )
+        self.service.start()
+        if loaded:
+            for partition in range(PARTITIONS):
+                self.service.load(partition, CoordinatorEpoch(0), ())
+
+    # What the coordinator is given
+
+    async def _append(
+        self, partition: int, batch: bytes, _epoch: CoordinatorEpoch, timeout_ms: int
+    ) -> ErrorCode:
+        self.append_timeouts_ms.append(timeout_ms)
+        error = self.append_errors.popleft() if self.append_errors else ErrorCode.none
+        if error is ErrorCode.none:
+            self.log.setdefault(partition, []).append(batch)
+        if self.held_appends is not None:
+            held: asyncio.Future[ErrorCode] = asyncio.get_running_loop().create_future()
+            self.held_appends.append(held)
+            return await held
+        return error
+
+    def _send_markers(
+        self, broker_id: BrokerId, command: WriteTxnMarkersCommand
+    ) -> asyncio.Future[WriteTxnMarkersReply]:
+        sent = SentMarkers(broker_id, command)
+        self.sent.append(sent)
+        if self.answers_markers:
+            sent.reply()
+        if self.markers_as_coroutine:
+            return _waiting(sent.answer)  # type: ignore[return-value]
+        return sent.answer
+
+    def _leader_of(self, partition: TopicPartition) -> LeaderLookup:
+        return self.leaders.get(partition, BROKER)
+
+    async def _allocate(self) -> AllocateProducerIdsReply:
+        self.id_requests += 1
+        if self.id_replies:
+            reply = self.id_replies.popleft()
+            if isinstance(reply, Exception):
+                raise reply
+            return reply
+        first = self._next_block
+        self._next_block += 1_000
+        return AllocateProducerIdsReply(first=first, length=1_000)
+
+    # What tests ask
+
+    def entry(self, transactional_id: TransactionalId = TID) -> TxnMetadata:
+        """The entry with what is pending."""
+        return next(
+            each for each in self.service.entries() if each.transactional_id == transactional_id
+        )
+
+    def entry_or_none(self, transactional_id: TransactionalId = TID) -> TxnMetadata | None:
+        found = (e for e in self.service.entries() if e.transactional_id == transactional_id)
+        return next(found, None)
+
+    async def settle(self) -> None:
+        """Let everything run that needs no time."""
+        for _ in range(12):
+            await asyncio.sleep(0)
+
+    async def init(
+        self, *, timeout_ms: int = 60_000, expected: ProducerIdAndEpoch | None = None
+    ) -> ProducerIdAndEpoch | Rejection:
+        return await self.service.init_producer_id(
+            InitProducerId(transactional_id=TID, timeout_ms=timeout_ms, expected=expected)
+        )
+
+    async def ready(self) -> ProducerIdAndEpoch:
+        """An identity for ``TID``; asks twice, because the first block of ids is missing."""
+        first = await self.init()
+        assert isinstance(first, Rejection)
+        assert first.error is ErrorCode.coordinator_load_in_progress
+        identity = await self.init()
+        assert isinstance(identity, ProducerIdAndEpoch)
+        return identity
+
+    async def add(
+        self,
+        identity: ProducerIdAndEpoch,
+        *partitions: TopicPartition,
+        version: TransactionVersion = TransactionVersion.TV_2,
+    ) -> PartitionsAdded | Rejection:
+        return await self.service.add_partitions(
+            AddPartitions(
+                transactional_id=TID,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                partitions=frozenset(partitions),
+                transaction_version=version,
+            )
+        )
+
+    async def end(
+        self,
+        identity: ProducerIdAndEpoch,
+        *,
+        committed: bool = True,
+        version: TransactionVersion = TransactionVersion.TV_2,
+    ) -> ProducerIdAndEpoch | Rejection:
+        return await self.service.end_txn(
+            EndTxn(
+                transactional_id=TID,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                committed=committed,
+                transaction_version=version,
+            )
+        )
+
+
+async def _waiting(answer: asyncio.Future[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
+    return await answer
+
+
+def identity(producer_id: int, producer_epoch: int) -> ProducerIdAndEpoch:
+    """A producer id with its epoch."""
+    return ProducerIdAndEpoch(
+        producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(producer_epoch)
+    )
+
+
+def unknown_leaders(partitions: Iterable[TopicPartition]) -> dict[TopicPartition, LeaderLookup]:
+    """Partitions whose leader is not known."""
+    return dict.fromkeys(partitions, NoLeader.UNKNOWN)
+
+
+def error_of(reply: object) -> ErrorCode:
+    """The error of a reply, NONE for success."""
+    return reply.error if isinstance(reply, Rejection) else ErrorCode.none

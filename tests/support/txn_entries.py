@@ -1,0 +1,73 @@
+"""Entries of a transaction coordinator, and tables of them as text."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.txn.state import TransactionState, TxnMetadata
+from sim.types import (
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+
+TID: Final = TransactionalId("txn-1")
+NOW_MS: Final = 1_700_000_000_000
+FOO_0: Final = TopicPartition("foo", 0)
+FOO_1: Final = TopicPartition("foo", 1)
+FRESH: Final = ProducerId(1000)
+
+STATES: Final = {state.wire_name: state for state in TransactionState}
+VERSIONS: Final = {f"TV{version:d}": version for version in TransactionVersion}
+
+NEVER_STARTED: Final = frozenset({TransactionState.EMPTY})
+WITHOUT_PARTITIONS: Final = frozenset(
+    {TransactionState.EMPTY, TransactionState.COMPLETE_COMMIT, TransactionState.COMPLETE_ABORT}
+)
+
+
+def entry(
+    state: TransactionState = TransactionState.EMPTY,
+    *,
+    pid: int = 7,
+    epoch: int = 5,
+    last_epoch: int = -1,
+    prev_pid: int | None = None,
+    next_pid: int = -1,
+    pending: TransactionState | None = None,
+    partitions: frozenset[TopicPartition] | None = None,
+    start_ms: int | None = None,
+    update_ms: int = NOW_MS - 500,
+    timeout_ms: int = 60_000,
+    client_version: TransactionVersion = TransactionVersion.TV_2,
+    failed_fence: bool = False,
+) -> TxnMetadata:
+    """An entry as it would be in ``state``; what is named differs."""
+    if partitions is None:
+        partitions = frozenset() if state in WITHOUT_PARTITIONS else frozenset({FOO_0})
+    if start_ms is None:
+        start_ms = -1 if state in NEVER_STARTED else NOW_MS - 1_000
+    return TxnMetadata(
+        transactional_id=TID,
+        producer_id=ProducerId(pid),
+        prev_producer_id=ProducerId(pid if prev_pid is None else prev_pid),
+        next_producer_id=ProducerId(next_pid),
+        producer_epoch=ProducerEpoch(epoch),
+        last_producer_epoch=ProducerEpoch(last_epoch),
+        txn_timeout_ms=timeout_ms,
+        state=state,
+        partitions=partitions,
+        start_timestamp_ms=start_ms,
+        last_update_timestamp_ms=update_ms,
+        client_version=client_version,
+        pending_state=pending,
+        has_failed_epoch_fence=failed_fence,
+    )
+
+
+def rows(table: str) -> list[list[str]]:
+    """The rows of a text table: cells between bars, blank lines and the heading left out."""
+    lines = [line for line in table.strip().splitlines() if line.strip()]
+    return [[cell.strip() for cell in line.split("|")] for line in lines[1:]]

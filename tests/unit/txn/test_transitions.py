@@ -1,0 +1,268 @@
+"""Begin, apply, withdraw, acknowledge; and the targets of moves."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.errors import InvariantViolation
+from sim.txn.state import Tombstone, TransactionState, TxnRecord
+from sim.txn.transitions import (
+    acknowledge,
+    apply,
+    begin,
+    fence_epoch_of,
+    to_complete,
+    to_empty,
+    to_first,
+    to_ongoing,
+    to_prepared_v1,
+    to_prepared_v2,
+    withdraw,
+)
+from sim.types import ProducerEpoch, ProducerId, TransactionVersion
+from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
+
+BURIED = Tombstone(transactional_id=TID)
+FIRST = to_first(TID, producer_id=ProducerId(7), timeout_ms=60_000, now_ms=NOW_MS)
+OPEN = entry(TransactionState.ONGOING)
+
+
+# Begin and withdraw
+
+
+def test_beginning_the_first_session_inserts_an_entry_without_an_epoch() -> None:
+    pending = begin(None, FIRST, now_ms=NOW_MS)
+    assert pending == entry(
+        epoch=-1,
+        prev_pid=-1,
+        update_ms=NOW_MS,
+        pending=TransactionState.EMPTY,
+        client_version=TransactionVersion.TV_0,
+    )
+
+
+def test_beginning_changes_nothing_but_what_is_pending() -> None:
+    move = to_prepared_v2(OPEN, committed=True, fresh=None, now_ms=NOW_MS)
+    expected = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_COMMIT)
+    assert begin(OPEN, move, now_ms=NOW_MS) == expected
+    assert withdraw(expected, move) == OPEN
+
+
+def test_a_fence_of_version_1_takes_hold_before_it_is_logged_and_is_remembered() -> None:
+    fence = to_prepared_v1(OPEN, committed=False, now_ms=NOW_MS, fence_epoch=ProducerEpoch(6))
+    pending = begin(OPEN, fence, now_ms=NOW_MS)
+    assert (pending.producer_epoch, pending.last_producer_epoch) == (6, -1)
+    failed = withdraw(pending, fence)
+    assert failed == entry(TransactionState.ONGOING, epoch=6, failed_fence=True)
+    # KAFKA-9666: not raised again
+    assert fence_epoch_of(failed) == 6
+
+
+def test_a_withdrawn_move_keeps_the_memory_of_a_failed_fence() -> None:
+    failed = entry(TransactionState.ONGOING, failed_fence=True)
+    move = to_prepared_v2(failed, committed=False, fresh=None, now_ms=NOW_MS)
+    assert withdraw(begin(failed, move, now_ms=NOW_MS), move) == failed
+
+
+@pytest.mark.parametrize(("epoch", "fence"), [(0, 1), (32_766, 32_767), (32_767, 32_767)])
+def test_a_fence_raises_the_epoch_by_one_up_to_the_last(epoch: int, fence: int) -> None:
+    assert fence_epoch_of(entry(TransactionState.ONGOING, epoch=epoch)) == fence
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        TransactionState.EMPTY,
+        TransactionState.COMPLETE_COMMIT,
+        TransactionState.COMPLETE_ABORT,
+    ],
+)
+def test_idle_ids_can_expire(state: TransactionState) -> None:
+    pending = begin(entry(state), BURIED, now_ms=NOW_MS)
+    assert pending == entry(state, pending=TransactionState.DEAD)
+    assert withdraw(pending, BURIED) == entry(state)
+    assert apply(pending, BURIED) is None
+
+
+@pytest.mark.parametrize(
+    "txn", [None, OPEN, entry(pending=TransactionState.EMPTY)], ids=["absent", "open", "pending"]
+)
+def test_what_is_not_idle_cannot_expire(txn: object) -> None:
+    with pytest.raises(InvariantViolation, match="cannot expire"):
+        begin(txn, BURIED, now_ms=NOW_MS)  # type: ignore[arg-type]
+
+
+# Apply
+
+
+def test_live_and_loaded_entries_differ_only_in_what_is_not_logged() -> None:
+    move = to_prepared_v2(OPEN, committed=False, fresh=None, now_ms=NOW_MS)
+    live = apply(begin(OPEN, move, now_ms=NOW_MS), move)
+    assert live == apply(None, move)
+    assert live is not None
+    assert (live.state, live.producer_epoch, live.last_producer_epoch) == (
+        TransactionState.PREPARE_ABORT,
+        6,
+        5,
+    )
+
+
+def test_applying_without_a_beginning_is_a_breach() -> None:
+    with pytest.raises(InvariantViolation, match="but pending is None"):
+        apply(OPEN, to_prepared_v2(OPEN, committed=True, fresh=None, now_ms=NOW_MS))
+
+
+@pytest.mark.parametrize("completes", [False, True])
+def test_only_a_completion_forgets_a_failed_fence(*, completes: bool) -> None:
+    if completes:
+        txn = entry(TransactionState.PREPARE_ABORT, failed_fence=True)
+        move = to_complete(txn, now_ms=NOW_MS)
+    else:
+        txn = entry(TransactionState.ONGOING, failed_fence=True)
+        move = to_prepared_v2(txn, committed=False, fresh=None, now_ms=NOW_MS)
+    applied = apply(begin(txn, move, now_ms=NOW_MS), move)
+    assert applied is not None
+    assert applied.has_failed_epoch_fence is not completes
+
+
+def test_a_commit_too_forgets_a_failed_fence() -> None:
+    txn = entry(TransactionState.PREPARE_COMMIT, failed_fence=True)
+    move = to_complete(txn, now_ms=NOW_MS)
+    applied = apply(begin(txn, move, now_ms=NOW_MS), move)
+    assert applied is not None
+    assert not applied.has_failed_epoch_fence
+
+
+@pytest.mark.parametrize(
+    ("txn", "record"),
+    [
+        (OPEN, FIRST),
+        (entry(TransactionState.PREPARE_COMMIT), FIRST),
+        (
+            entry(),
+            to_prepared_v1(OPEN, committed=False, now_ms=NOW_MS),
+        ),
+    ],
+    ids=["open", "prepared", "abort from Empty under version 1"],
+)
+def test_an_illegal_move_leaves_no_trace(txn: object, record: TxnRecord) -> None:
+    before = repr(txn)
+    with pytest.raises(InvariantViolation, match="no move from"):
+        begin(txn, record, now_ms=NOW_MS)  # type: ignore[arg-type]
+    assert repr(txn) == before
+
+
+# Acknowledgements
+
+
+@pytest.mark.parametrize(
+    ("state", "pending"),
+    [
+        (TransactionState.PREPARE_COMMIT, TransactionState.COMPLETE_COMMIT),
+        (TransactionState.PREPARE_ABORT, TransactionState.COMPLETE_ABORT),
+    ],
+)
+def test_acknowledged_partitions_are_taken_off(
+    state: TransactionState, pending: TransactionState
+) -> None:
+    both = frozenset({FOO_0, FOO_1})
+    waiting = acknowledge(entry(state, partitions=both, pending=pending), frozenset({FOO_0}))
+    assert waiting == entry(state, partitions=frozenset({FOO_1}), pending=pending)
+
+
+def test_an_acknowledgement_that_nobody_waits_for_is_a_breach() -> None:
+    with pytest.raises(InvariantViolation, match="marker acknowledged, none owed"):
+        acknowledge(entry(TransactionState.PREPARE_COMMIT), frozenset({FOO_0}))
+
+
+# Targets
+
+
+def test_a_new_session_has_neither_partitions_nor_a_start() -> None:
+    target = to_empty(
+        entry(TransactionState.COMPLETE_COMMIT),
+        producer_id=FRESH,
+        producer_epoch=ProducerEpoch(0),
+        last_producer_epoch=ProducerEpoch(5),
+        timeout_ms=1,
+        now_ms=NOW_MS,
+    )
+    assert apply(None, target) == entry(
+        pid=1000, prev_pid=7, epoch=0, last_epoch=5, timeout_ms=1, update_ms=NOW_MS
+    )
+
+
+@pytest.mark.parametrize(
+    ("state", "start_ms", "partitions"),
+    [
+        (TransactionState.EMPTY, NOW_MS, {FOO_1}),
+        (TransactionState.COMPLETE_COMMIT, NOW_MS, {FOO_1}),
+        (TransactionState.COMPLETE_ABORT, NOW_MS, {FOO_1}),
+        (TransactionState.ONGOING, NOW_MS - 1_000, {FOO_0, FOO_1}),
+    ],
+)
+def test_the_first_partition_starts_the_transaction(
+    state: TransactionState, start_ms: int, partitions: set[object]
+) -> None:
+    target = to_ongoing(
+        entry(state),
+        partitions=frozenset({FOO_1}),
+        client_version=TransactionVersion.TV_0,
+        now_ms=NOW_MS,
+    )
+    assert (target.start_timestamp_ms, target.partitions) == (start_ms, partitions)
+    assert target.client_version is TransactionVersion.TV_0
+
+
+@pytest.mark.parametrize(
+    ("epoch", "committed", "fresh", "to_epoch", "next_pid"),
+    [
+        (5, True, None, 6, -1),
+        (5, False, None, 6, -1),
+        (32_766, True, FRESH, 32_767, 1000),
+        (32_766, False, FRESH, 32_767, 1000),
+        (32_767, False, FRESH, 32_767, 1000),
+    ],
+)
+def test_an_end_under_version_2_bumps_the_epoch(
+    epoch: int, committed: bool, fresh: ProducerId | None, to_epoch: int, next_pid: int
+) -> None:
+    target = to_prepared_v2(
+        entry(TransactionState.ONGOING, epoch=epoch),
+        committed=committed,
+        fresh=fresh,
+        now_ms=NOW_MS,
+    )
+    assert target.producer_epoch == to_epoch
+    assert target.last_producer_epoch == epoch
+    assert target.next_producer_id == next_pid
+
+
+def test_an_empty_abort_starts_when_it_ends() -> None:
+    target = to_prepared_v2(entry(), committed=False, fresh=None, now_ms=NOW_MS)
+    assert target.start_timestamp_ms == NOW_MS
+
+
+def test_completion_keeps_the_start_and_hands_over_on_overflow() -> None:
+    prepared = entry(TransactionState.PREPARE_ABORT, epoch=32_767, last_epoch=32_766, next_pid=1000)
+    done = apply(None, to_complete(prepared, now_ms=NOW_MS))
+    assert done == entry(
+        TransactionState.COMPLETE_ABORT,
+        pid=1000,
+        prev_pid=7,
+        epoch=0,
+        last_epoch=32_766,
+        update_ms=NOW_MS,
+    )
+
+
+def test_a_next_producer_id_means_nothing_under_version_1() -> None:
+    prepared = entry(
+        TransactionState.PREPARE_COMMIT, next_pid=1000, client_version=TransactionVersion.TV_0
+    )
+    assert to_complete(prepared, now_ms=NOW_MS).producer_id == 7
+
+
+def test_only_a_prepared_transaction_is_completed() -> None:
+    with pytest.raises(InvariantViolation, match="cannot complete Ongoing"):
+        to_complete(OPEN, now_ms=NOW_MS)
