@@ -51,8 +51,36 @@ func (c *cluster) createTopic(partitions int32) error {
 		if len(response.Topics) != 1 {
 			return 0, fmt.Errorf("%d topics in the answer", len(response.Topics))
 		}
-		return response.Topics[0].ErrorCode, nil
+		code := response.Topics[0].ErrorCode
+		if code == codeNotController {
+			return code, c.moveToController()
+		}
+		return code, nil
 	})
+}
+
+// moveToController is for peers whose brokers do not pass requests on to the controller, as Kafka's do.
+func (c *cluster) moveToController() error {
+	request := kmsg.NewPtrMetadataRequest()
+	request.SetVersion(12)
+	request.Topics = []kmsg.MetadataRequestTopic{} // none; nil would mean all
+	response := kmsg.NewPtrMetadataResponse()
+	response.SetVersion(request.Version)
+	if err := c.control.call(request, response); err != nil {
+		return err
+	}
+	for _, broker := range response.Brokers {
+		if broker.NodeID == response.ControllerID {
+			connection, err := dial(net.JoinHostPort(broker.Host, strconv.Itoa(int(broker.Port))))
+			if err != nil {
+				return err
+			}
+			c.control.close()
+			c.control = connection
+			return nil
+		}
+	}
+	return fmt.Errorf("controller %d is no broker that Metadata lists", response.ControllerID)
 }
 
 func (c *cluster) findLeaders(partitions int32) error {

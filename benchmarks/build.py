@@ -1,0 +1,93 @@
+"""What is measured, made: the Go programs, the wheel, and an environment with nothing but its
+runtime dependencies.
+
+The environment matters: kio imports hypothesis and structlog imports rich where they are
+installed, so that the start-up of a development environment says nothing about that of a user's.
+Everything lands in the ignored ``.cache/`` of the repository.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+REPOSITORY: Final = Path(__file__).resolve().parents[1]
+CACHE: Final = REPOSITORY / ".cache" / "benchmarks"
+
+
+class BuildError(Exception):
+    """A program or environment could not be made; the message carries the tool's output."""
+
+
+def go_program(name: str) -> Path:
+    """Compile ``benchmarks/<name>``; Go's own cache makes a second time cheap.
+
+    Raises:
+        BuildError: Go is missing or the program does not compile.
+    """
+    if shutil.which("go") is None:
+        raise BuildError("go not found: the load generator is a Go program (Go 1.26 or newer)")
+    binary = CACHE / name
+    _run(["go", "build", "-o", str(binary), "."], REPOSITORY / "benchmarks" / name)
+    return binary
+
+
+def wheel() -> Path:
+    """Build the wheel of this tree.
+
+    Raises:
+        BuildError: It can't be built.
+    """
+    target = CACHE / "wheel"
+    shutil.rmtree(target, ignore_errors=True)
+    _run([sys.executable, "-m", "build", "--wheel", "--outdir", str(target), "."], REPOSITORY)
+    (built,) = target.glob("*.whl")
+    return built
+
+
+def txnsim_environment(built: Path) -> Path:
+    """An environment with a wheel and its runtime dependencies; gives the path of its ``txnsim``.
+
+    Dependencies are installed again only when ``pyproject.toml`` has changed.
+
+    Raises:
+        BuildError: pip failed.
+    """
+    home = CACHE / "venv"
+    stamp = home / "pyproject.sha256"
+    wanted = hashlib.sha256((REPOSITORY / "pyproject.toml").read_bytes()).hexdigest()
+    pip = [
+        str(home / "bin" / "python"),
+        "-m",
+        "pip",
+        "--disable-pip-version-check",
+        "install",
+        "-q",
+    ]
+    if not stamp.is_file() or stamp.read_text() != wanted:
+        shutil.rmtree(home, ignore_errors=True)
+        venv.create(home, with_pip=True)
+        _run([*pip, str(built)], REPOSITORY)
+        stamp.write_text(wanted)
+    _run([*pip, "--no-deps", "--force-reinstall", str(built)], REPOSITORY)
+    return home / "bin" / "txnsim"
+
+
+def _run(command: Sequence[str], directory: Path) -> None:
+    CACHE.mkdir(parents=True, exist_ok=True)
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise BuildError(f"{' '.join(command)}:\n{done.stdout}{done.stderr}")

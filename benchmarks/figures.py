@@ -1,0 +1,144 @@
+"""Every figure once: its key, what it means, which way is better, and its target.
+
+A ratio always says how many times better than Apache Kafka a server is, so 2.0 is good news for
+transactions per second and for memory alike. Absolute figures belong to the machine they were
+taken on and are shown for orientation only.
+"""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import msgspec
+
+PRODUCERS: Final = (1, 8, 32)
+FLOWS: Final = ("old", "v2")
+
+
+class Better(enum.Enum):
+    """Which way a figure improves."""
+
+    MORE = "more"
+    LESS = "less"
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """What the simulator is held to."""
+
+    ratio_min: float
+    """How many times better than Apache Kafka, at least."""
+    value_below: float | None = None
+    """A bound on the figure itself, in its unit."""
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One row of the table."""
+
+    key: str
+    title: str
+    unit: str
+    better: Better
+    target: Target | None = None
+
+
+def per_second(flow: str, producers: int) -> str:
+    """Key of the transactions per second of so many producers."""
+    return f"txn.{flow}.{producers}.per_second"
+
+
+def p50(flow: str, producers: int) -> str:
+    """Key of the median latency of a transaction."""
+    return f"txn.{flow}.{producers}.p50"
+
+
+def cpu(flow: str, producers: int) -> str:
+    """Key of the server's CPU time per transaction."""
+    return f"txn.{flow}.{producers}.cpu"
+
+
+def _cell(flow: str, producers: int) -> str:
+    return f"{flow} flow, {producers} producer{'s' if producers > 1 else ''}"
+
+
+def _transactions() -> list[Figure]:
+    cells = [(flow, count) for flow in FLOWS for count in PRODUCERS]
+    at_1_and_32 = {1: Target(ratio_min=2.0), 32: Target(ratio_min=2.0)}
+    rates = [
+        Figure(
+            key=per_second(flow, count),
+            title=f"transactions, {_cell(flow, count)}",
+            unit="1/s",
+            better=Better.MORE,
+            target=at_1_and_32.get(count),
+        )
+        for flow, count in cells
+    ]
+    latencies = [
+        Figure(
+            key=p50(flow, count),
+            title=f"latency p50, {_cell(flow, count)}",
+            unit="ms",
+            better=Better.LESS,
+        )
+        for flow, count in cells
+    ]
+    costs = [
+        Figure(
+            key=cpu(flow, count),
+            title=f"server CPU per transaction, {_cell(flow, count)}",
+            unit="ms",
+            better=Better.LESS,
+            target=Target(ratio_min=1.0),
+        )
+        for flow, count in cells
+    ]
+    return [*rates, *latencies, *costs]
+
+
+START: Final = "start.first_commit"
+IDLE_MEMORY: Final = "memory.idle"
+LIBRDKAFKA: Final = "librdkafka.per_second"
+OPEN: Final = "open.open"
+COMMIT: Final = "open.commit"
+OPEN_CPU: Final = "open.cpu"
+PRODUCE: Final = "bulk.produce"
+PRODUCE_CPU: Final = "bulk.produce.cpu"
+FETCH: Final = "bulk.fetch"
+FETCH_CPU: Final = "bulk.fetch.cpu"
+
+FIGURES: Final = (
+    Figure(
+        key=START,
+        title="process start to first committed transaction",
+        unit="ms",
+        better=Better.LESS,
+        target=Target(ratio_min=8.0, value_below=300.0),
+    ),
+    Figure(
+        key=IDLE_MEMORY,
+        title="idle memory (RSS after the first commit)",
+        unit="MB",
+        better=Better.LESS,
+        target=Target(ratio_min=6.0),
+    ),
+    *_transactions(),
+    Figure(
+        key=LIBRDKAFKA,
+        title="transactions through librdkafka, one after the other",
+        unit="1/s",
+        better=Better.MORE,
+    ),
+    Figure(key=OPEN, title="5,000 transactions: open them all", unit="s", better=Better.LESS),
+    Figure(key=COMMIT, title="5,000 transactions: commit them all", unit="s", better=Better.LESS),
+    Figure(
+        key=OPEN_CPU,
+        title="5,000 transactions: server CPU per transaction",
+        unit="ms",
+        better=Better.LESS,
+    ),
+    Figure(key=PRODUCE, title="produce, 1 kB records", unit="MB/s", better=Better.MORE),
+    Figure(key=PRODUCE_CPU, title="produce, server CPU", unit="s/GB", better=Better.LESS),
+    Figure(key=FETCH, title="fetch, 1 kB records", unit="MB/s", better=Better.MORE),
+    Figure(key=FETCH_CPU, title="fetch, server CPU", unit="s/GB", better=Better.LESS),
+)

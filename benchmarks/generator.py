@@ -1,0 +1,135 @@
+"""Runs the load generator, a compiled program in a process of its own, and reads its figures."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class LoadError(Exception):
+    """The load generator met an error code or a failure that it does not expect."""
+
+
+class FirstCommit(msgspec.Struct, frozen=True, kw_only=True):
+    """Milliseconds from the start of the server's process until each step was done."""
+
+    connected_ms: float
+    topic_ms: float
+    producer_ms: float
+    committed_ms: float
+    retries: dict[str, int]
+
+
+class Transactions(msgspec.Struct, frozen=True, kw_only=True):
+    """Producers that commit one transaction after the other."""
+
+    transactions: int
+    per_second: float
+    p50_ms: float
+    p99_ms: float
+    retries: dict[str, int]
+    server_cpu_seconds: float
+
+
+class OpenTransactions(msgspec.Struct, frozen=True, kw_only=True):
+    """Many transactions that are open at the same time."""
+
+    transactions: int
+    open_seconds: float
+    commit_seconds: float
+    server_cpu_seconds: float
+
+
+class Bulk(msgspec.Struct, frozen=True, kw_only=True):
+    """Megabytes in or out."""
+
+    topic: str
+    megabytes: float
+    megabytes_per_second: float
+    server_cpu_seconds: float
+
+
+class Generator:
+    """The load generator, pointed at one server.
+
+    Args:
+        binary: The compiled ``benchmarks/load``.
+        bootstrap: Address of the server.
+        server_pid: Whose CPU time is measured over the same window.
+    """
+
+    def __init__(self, *, binary: Path, bootstrap: str, server_pid: int) -> None:
+        self._binary = binary
+        self._target = ["--bootstrap", bootstrap, "--server-pid", str(server_pid)]
+
+    def transactions(
+        self, *, flow: str, producers: int, warm_up_s: float, measured_s: float
+    ) -> Transactions:
+        """Transactions per second of so many producers in one flow."""
+        options = ["--flow", flow, "--producers", str(producers)]
+        timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
+        return self._run("txn", Transactions, options + timing, timeout_s=warm_up_s + measured_s)
+
+    def open_transactions(self, *, flow: str, transactions: int) -> OpenTransactions:
+        """Open so many transactions, then commit them all."""
+        options = ["--flow", flow, "--transactions", str(transactions)]
+        return self._run("open", OpenTransactions, options)
+
+    def produce(self, *, warm_up_mb: int, measured_mb: int) -> Bulk:
+        """Write megabytes into a new topic, which ``fetch`` can read."""
+        return self._run(
+            "produce", Bulk, ["--warm-up-mb", str(warm_up_mb), "--mb", str(measured_mb)]
+        )
+
+    def fetch(self, *, topic: str, warm_up_s: float, measured_s: float) -> Bulk:
+        """Read a topic from its start again and again."""
+        timing = ["--warm-up", str(warm_up_s), "--seconds", str(measured_s)]
+        return self._run("fetch", Bulk, ["--topic", topic, *timing])
+
+    def _run(self, mode: str, result: type[T], options: list[str], *, timeout_s: float = 0.0) -> T:
+        return run_load(self._binary, [mode, *self._target, *options], result, timeout_s=timeout_s)
+
+
+def first_commit(
+    binary: Path, *, address: tuple[str, str], started_ns: int, limit_s: float
+) -> FirstCommit:
+    """Wait for a server that is starting and commit its first transaction.
+
+    Args:
+        binary: The compiled ``benchmarks/load``.
+        address: ``--bootstrap`` or ``--ready-file``, and its value.
+        started_ns: When the process was started, on the clock of ``time.time_ns``.
+        limit_s: How long the server may take.
+    """
+    options = [*address, "--since-ns", str(started_ns), "--limit", str(limit_s)]
+    return run_load(binary, ["first-commit", *options], FirstCommit, timeout_s=limit_s)
+
+
+_TIMEOUT_S = 120.0
+"""On top of the time a mode takes by its options; the program ends waits of its own after 60 s."""
+
+
+def run_load(binary: Path, arguments: list[str], result: type[T], *, timeout_s: float) -> T:
+    """Run one mode to its end.
+
+    Raises:
+        LoadError: It failed, or did not end.
+    """
+    try:
+        done = subprocess.run(
+            [str(binary), *arguments],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            timeout=timeout_s + _TIMEOUT_S,
+        )
+    except subprocess.TimeoutExpired as expired:
+        raise LoadError(f"load {arguments[0]}: no end in {expired.timeout:.0f} s") from expired
+    if done.returncode != 0:
+        raise LoadError(done.stderr.decode(errors="replace").strip())
+    return msgspec.json.decode(done.stdout, type=result)

@@ -1,0 +1,201 @@
+"""What happens to a server in one round, and which samples come out.
+
+A round is one process: started, left idle, warmed up, then loaded with small transactions first
+and with megabytes last, so that no figure is taken on top of another's 400 MB. A JVM needs the
+warm-up (CPU per transaction falls to a third within 20 s of load); every server gets the same
+one.
+"""
+
+from __future__ import annotations
+
+import enum
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import msgspec
+
+from benchmarks import figures
+from benchmarks.generator import Generator, LoadError
+from benchmarks.librdkafka import sequential_transactions
+from benchmarks.process import Running, resident_mb, started
+from benchmarks.servers import Server
+
+Sample = tuple[str, float]
+"""Key of a figure, and one value of it."""
+
+_OPEN_TRANSACTIONS = 5_000
+_OPEN_FLOW = "old"
+
+
+class Part(enum.Enum):
+    """What can be asked for alone."""
+
+    START = "start"
+    MEMORY = "memory"
+    TXN = "txn"
+    LIBRDKAFKA = "librdkafka"
+    OPEN = "open"
+    BULK = "bulk"
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """How long and how often everything is done."""
+
+    rounds: int
+    starts: int
+    """Process starts per round, the measured server's own included."""
+    settle_s: float
+    """Between the first commit and the reading of idle memory."""
+    warm_up_s: float
+    """Once per process, half of it in each flow, 32 producers."""
+    step_warm_up_s: float
+    step_s: float
+    """Each measured window."""
+    warm_up_mb: int
+    measured_mb: int
+    parts: frozenset[Part]
+
+
+FULL = Plan(
+    rounds=3,
+    starts=3,
+    settle_s=3.0,
+    warm_up_s=20.0,
+    step_warm_up_s=1.0,
+    step_s=5.0,
+    warm_up_mb=100,
+    measured_mb=300,
+    parts=frozenset(Part),
+)
+QUICK = msgspec.structs.replace(
+    FULL, rounds=1, warm_up_s=6.0, step_warm_up_s=0.5, step_s=2.0, settle_s=2.0
+)
+
+
+class Round:
+    """One server in one round.
+
+    Args:
+        server: A prepared server.
+        load: The compiled load generator.
+        plan: What is measured, and for how long.
+        report: Hears of each sample, and of each failure, in words.
+    """
+
+    def __init__(
+        self, *, server: Server, load: Path, plan: Plan, report: Callable[[str], None]
+    ) -> None:
+        self._server = server
+        self._load = load
+        self._plan = plan
+        self._report = report
+        self._warm = False
+        self.samples: list[Sample] = []
+        self.failures: list[str] = []
+
+    def run(self) -> None:
+        """Measure all parts of the plan; a part that fails leaves the others their chance.
+
+        Raises:
+            ServerError: The server did not start.
+        """
+        if Part.START in self._plan.parts:
+            for _ in range(self._plan.starts - 1):
+                with started(self._server, self._load) as running:
+                    self._take((figures.START, running.first_commit.committed_ms))
+        with started(self._server, self._load) as running:
+            if Part.START in self._plan.parts:
+                self._take((figures.START, running.first_commit.committed_ms))
+            for part, measure in (
+                (Part.MEMORY, self._memory),
+                (Part.LIBRDKAFKA, self._librdkafka),
+                (Part.TXN, self._transactions),
+                (Part.OPEN, self._open),
+                (Part.BULK, self._bulk),
+            ):
+                if part in self._plan.parts:
+                    self._attempt(part, measure, running)
+
+    def _attempt(
+        self, part: Part, measure: Callable[[Running], Iterator[Sample]], running: Running
+    ) -> None:
+        try:
+            if part is not Part.MEMORY:
+                self._warm_up(running)
+            for sample in measure(running):
+                self._take(sample)
+        except LoadError as failure:
+            self.failures.append(f"{self._server.name}, {part.value}: {failure}")
+            self._report(f"FAILED {part.value}: {failure}")
+
+    def _take(self, sample: Sample) -> None:
+        self.samples.append(sample)
+        self._report(f"{sample[0]} = {sample[1]:.4g}")
+
+    # Parts
+
+    def _warm_up(self, running: Running) -> None:
+        if self._warm or self._plan.warm_up_s <= 0:
+            return
+        self._warm = True
+        self._report(f"warming up for {self._plan.warm_up_s:g} s")
+        for flow in figures.FLOWS:
+            self._generator(running).transactions(
+                flow=flow,
+                producers=32,
+                warm_up_s=self._plan.warm_up_s / 2,
+                measured_s=0.1,
+            )
+
+    def _memory(self, running: Running) -> Iterator[Sample]:
+        time.sleep(self._plan.settle_s)
+        yield figures.IDLE_MEMORY, resident_mb(running.pid)
+
+    def _transactions(self, running: Running) -> Iterator[Sample]:
+        for flow in figures.FLOWS:
+            for producers in figures.PRODUCERS:
+                done = self._generator(running).transactions(
+                    flow=flow,
+                    producers=producers,
+                    warm_up_s=self._plan.step_warm_up_s,
+                    measured_s=self._plan.step_s,
+                )
+                yield figures.per_second(flow, producers), done.per_second
+                yield figures.p50(flow, producers), done.p50_ms
+                cpu_ms = 1000 * done.server_cpu_seconds / done.transactions
+                yield figures.cpu(flow, producers), cpu_ms
+
+    def _librdkafka(self, running: Running) -> Iterator[Sample]:
+        per_second = sequential_transactions(
+            running.bootstrap,
+            warm_up_s=self._plan.step_warm_up_s,
+            measured_s=self._plan.step_s,
+        )
+        yield figures.LIBRDKAFKA, per_second
+
+    def _open(self, running: Running) -> Iterator[Sample]:
+        done = self._generator(running).open_transactions(
+            flow=_OPEN_FLOW, transactions=_OPEN_TRANSACTIONS
+        )
+        yield figures.OPEN, done.open_seconds
+        yield figures.COMMIT, done.commit_seconds
+        yield figures.OPEN_CPU, 1000 * done.server_cpu_seconds / done.transactions
+
+    def _bulk(self, running: Running) -> Iterator[Sample]:
+        generator = self._generator(running)
+        written = generator.produce(
+            warm_up_mb=self._plan.warm_up_mb, measured_mb=self._plan.measured_mb
+        )
+        yield figures.PRODUCE, written.megabytes_per_second
+        yield figures.PRODUCE_CPU, 1000 * written.server_cpu_seconds / written.megabytes
+        read = generator.fetch(
+            topic=written.topic,
+            warm_up_s=self._plan.step_warm_up_s,
+            measured_s=self._plan.step_s,
+        )
+        yield figures.FETCH, read.megabytes_per_second
+        yield figures.FETCH_CPU, 1000 * read.server_cpu_seconds / read.megabytes
+
+    def _generator(self, running: Running) -> Generator:
+        return Generator(binary=self._load, bootstrap=running.bootstrap, server_pid=running.pid)

@@ -1,0 +1,97 @@
+"""One life of a server: started, timed to its first committed transaction, stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks.generator import FirstCommit, LoadError, first_commit
+from benchmarks.servers import READY_FILE, Launch, Server
+
+_START_LIMIT_S: Final = 60.0
+_STOP_TIMEOUT_S: Final = 20.0
+_LOG_TAIL_LINES: Final = 30
+
+
+class ServerError(Exception):
+    """A server did not start or does not run any more; the message carries the end of its log."""
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True):
+    """A server that has committed its first transaction."""
+
+    pid: int
+    bootstrap: str
+    first_commit: FirstCommit
+
+
+@contextlib.contextmanager
+def started(server: Server, load: Path) -> Iterator[Running]:
+    """Start a server, commit a first transaction, and stop it at the end of the block.
+
+    Raises:
+        ServerError: It exited, or no transaction could be committed.
+    """
+    home = Path(tempfile.mkdtemp(prefix=f"txnsim-bench-{server.name}-"))
+    log = home / "server.log"
+    try:
+        launch = server.launch(home)
+        with log.open("wb") as output:
+            started_ns = time.time_ns()
+            process = subprocess.Popen(
+                launch.command,
+                cwd=home,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            yield _first_commit(launch, load, home, process.pid, started_ns)
+        except (LoadError, ServerError) as failure:
+            code = process.poll()
+            state = "still runs" if code is None else f"exited with {code}"
+            raise ServerError(f"{failure}\n{server.label} {state}:\n{_tail(log)}") from failure
+        finally:
+            _stop(process)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _first_commit(launch: Launch, load: Path, home: Path, pid: int, started_ns: int) -> Running:
+    ready = home / READY_FILE
+    address = ("--ready-file", str(ready))
+    if launch.bootstrap is not None:
+        address = ("--bootstrap", launch.bootstrap)
+    committed = first_commit(load, address=address, started_ns=started_ns, limit_s=_START_LIMIT_S)
+    bootstrap = launch.bootstrap or str(json.loads(ready.read_text())["bootstrap"])
+    return Running(pid=pid, bootstrap=bootstrap, first_commit=committed)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(timeout=_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def _tail(log: Path) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+
+
+def resident_mb(pid: int) -> float:
+    """Resident set of a process, in megabytes of 10^6 bytes."""
+    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) * 1024 / 1e6
+    raise ServerError(f"process {pid} has no memory any more")

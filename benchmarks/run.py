@@ -1,0 +1,185 @@
+"""``python -m benchmarks.run``: measures the servers in turn, prints medians and ratios."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks import build, report
+from benchmarks.measure import FULL, QUICK, Part, Plan, Round
+from benchmarks.process import ServerError
+from benchmarks.servers import ApacheKafka, Kfake, Server, Txnsim
+from tests.support.apache_kafka import ApacheKafkaError
+
+_SERVERS: Final = ("apache", "txnsim", "kfake")
+_DEFAULT_SERVERS: Final = ("apache", "txnsim")
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``--json`` prints."""
+
+    machine: dict[str, str | int | float]
+    servers: dict[str, str]
+    plan: Plan
+    rows: list[report.Row]
+    failures: list[str]
+    seconds: float
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark.
+
+    Returns:
+        0 when everything was measured, met or missed; 1 when a server or a part failed.
+    """
+    options = _parser().parse_args(arguments)
+    plan = _plan(options)
+    servers = [_server(name, options.wheel) for name in options.server or _DEFAULT_SERVERS]
+    began_s = time.monotonic()
+    say = _progress(began_s)
+    machine = _machine()
+    try:
+        say("compiling the load generator")
+        load = build.go_program("load")
+        for server in servers:
+            say(f"preparing {server.label}")
+            server.prepare()
+    except (build.BuildError, ApacheKafkaError) as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    samples, failures = _measure(servers, load, plan, say)
+    result = Result(
+        machine=machine,
+        servers={server.name: server.label for server in servers},
+        plan=plan,
+        rows=report.rows(samples),
+        failures=failures,
+        seconds=round(time.monotonic() - began_s, 1),
+    )
+    print(_json(result) if options.json else _text(result))
+    return 1 if failures else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.run",
+        description="Measure Apache Kafka and this simulator in turn (see benchmarks/README.md).",
+    )
+    parser.add_argument("--quick", action="store_true", help="one round of short windows")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument(
+        "--only",
+        metavar="PART,…",
+        help="of " + ", ".join(part.value for part in Part),
+    )
+    parser.add_argument(
+        "--server",
+        action="append",
+        choices=_SERVERS,
+        help=f"may be repeated; default: {' and '.join(_DEFAULT_SERVERS)}",
+    )
+    parser.add_argument("--rounds", type=int, metavar="N", help="repetitions of everything")
+    parser.add_argument("--wheel", type=Path, help="a wheel of txnsim that is built already")
+    return parser
+
+
+def _plan(options: argparse.Namespace) -> Plan:
+    plan = QUICK if options.quick else FULL
+    if options.rounds is not None:
+        plan = msgspec.structs.replace(plan, rounds=max(1, options.rounds))
+    if options.only is not None:
+        try:
+            parts = frozenset(Part(name.strip()) for name in options.only.split(","))
+        except ValueError as unknown:
+            raise SystemExit(f"--only: {unknown}") from unknown
+        plan = msgspec.structs.replace(plan, parts=parts)
+    return plan
+
+
+def _server(name: str, wheel: Path | None) -> Server:
+    match name:
+        case "apache":
+            return ApacheKafka()
+        case "txnsim":
+            return Txnsim(wheel)
+        case _:
+            return Kfake()
+
+
+def _measure(
+    servers: Sequence[Server], load: Path, plan: Plan, say: Callable[[str], None]
+) -> tuple[dict[str, dict[str, list[float]]], list[str]]:
+    samples: dict[str, dict[str, list[float]]] = {server.name: {} for server in servers}
+    failures: list[str] = []
+    for number in range(plan.rounds):
+        # Each round starts with another server: none always meets a machine that has just worked.
+        shift = number % len(servers)
+        for server in [*servers[shift:], *servers[:shift]]:
+            prefix = f"round {number + 1}/{plan.rounds} {server.name}: "
+            one = Round(
+                server=server,
+                load=load,
+                plan=plan,
+                report=_prefixed(say, prefix),
+            )
+            try:
+                one.run()
+            except ServerError as failure:
+                failures.append(f"{server.name}: {failure}")
+                say(prefix + f"FAILED {failure}")
+            failures.extend(one.failures)
+            for key, value in one.samples:
+                samples[server.name].setdefault(key, []).append(value)
+    return samples, failures
+
+
+def _progress(began_s: float) -> Callable[[str], None]:
+    def say(line: str) -> None:
+        print(f"[{time.monotonic() - began_s:6.1f} s] {line}", file=sys.stderr, flush=True)
+
+    return say
+
+
+def _prefixed(say: Callable[[str], None], prefix: str) -> Callable[[str], None]:
+    return lambda line: say(prefix + line)
+
+
+def _machine() -> dict[str, str | int | float]:
+    pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return {
+        "cpus": os.cpu_count() or 0,
+        "memory_mb": pages // 1_000_000,
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": platform.python_version(),
+        "load_average": round(os.getloadavg()[0], 1),
+    }
+
+
+def _json(result: Result) -> str:
+    return msgspec.json.format(msgspec.json.encode(result), indent=2).decode()
+
+
+def _text(result: Result) -> str:
+    machine = result.machine
+    lines = [
+        f"{' and '.join(result.servers.values())} on {machine['cpus']} CPUs, {machine['system']}, "
+        f"Python {machine['python']}: {result.plan.rounds} round(s) in {result.seconds:.0f} s, "
+        f"load average {machine['load_average']} before",
+        "Medians (least–most). × says how many times better than Apache Kafka.",
+        "",
+        report.table(result.rows, list(result.servers)),
+    ]
+    lines += [f"FAILED {failure}" for failure in result.failures]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

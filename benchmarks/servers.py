@@ -1,0 +1,164 @@
+"""The servers that are measured, and how each is made ready to start.
+
+``prepare`` does everything that users have behind them when they start a server: jars fetched,
+storage formatted, wheel installed. ``launch`` gives each start a fresh home. What is timed comes
+after both (``benchmarks.process``).
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+import socket
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+
+from benchmarks import build
+from tests.support.apache_kafka import (
+    KAFKA_VERSION,
+    ApacheKafkaError,
+    java_command,
+    kafka_libs,
+    run_kafka_tool,
+)
+
+BROKERS: Final = 3
+READY_FILE: Final = "ready.json"
+_PORTS: Final = range(20_000, 32_000)
+"""Below the ephemeral range: who polls a port of that range may be given it by the kernel, be
+connected to itself, and so keep the server from binding it."""
+
+
+class Launch(msgspec.Struct, frozen=True, kw_only=True):
+    """How to start one process, in an empty directory of its own."""
+
+    command: tuple[str, ...]
+    bootstrap: str | None
+    """Its address; None where the process chooses it and writes it to the ready file."""
+
+
+class Server(Protocol):
+    """One of the peers."""
+
+    name: str
+    label: str
+
+    def prepare(self) -> None:
+        """Make everything that need not be made again for each start."""
+
+    def launch(self, home: Path) -> Launch:
+        """Make a fresh ``home`` ready for one start; not timed."""
+
+
+class ApacheKafka:
+    """One node, controller and broker in one process, at ``transaction.version`` 2."""
+
+    name = "apache"
+    label = f"Apache Kafka {KAFKA_VERSION}"
+    jvm_options: Final = ("-Xmx1g", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn")
+    properties: Final[Mapping[str, str]] = {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "offsets.topic.replication.factor": "1",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        # 4 instead of 50: a single node starts faster, which is in Kafka's favour.
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
+    }
+
+    def prepare(self) -> None:
+        """Fetch the jars and format storage once; each start gets a copy of it."""
+        self._libs = kafka_libs()
+        self._formatted = build.CACHE / "kafka-formatted"
+        shutil.rmtree(self._formatted, ignore_errors=True)
+        self._formatted.mkdir(parents=True)
+        config = self._formatted / "server.properties"
+        self._write(config, ports=(20_000, 20_001), data=self._formatted / "data")
+        done = run_kafka_tool(
+            "kafka.tools.StorageTool",
+            *("format", "-t", "dHhuc2ltLWJlbmNobWFyaw", "-c", str(config)),
+            *("--feature", "transaction.version=2"),
+        )
+        if done.code != 0:
+            raise ApacheKafkaError(f"formatting failed:\n{done.stdout}{done.stderr}")
+
+    def launch(self, home: Path) -> Launch:
+        """Copy the formatted storage."""
+        data = home / "data"
+        shutil.copytree(self._formatted / "data", data)
+        port, controller_port = _free_ports(2)
+        config = home / "server.properties"
+        self._write(config, ports=(port, controller_port), data=data)
+        java = java_command(self._libs, options=self.jvm_options)
+        return Launch(command=(*java, "kafka.Kafka", str(config)), bootstrap=f"127.0.0.1:{port}")
+
+    def _write(self, config: Path, *, ports: tuple[int, int], data: Path) -> None:
+        port, controller_port = ports
+        listeners = f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}"
+        entries = {
+            **self.properties,
+            "listeners": listeners,
+            "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+            "log.dirs": str(data),
+        }
+        config.write_text("".join(f"{name}={value}\n" for name, value in entries.items()))
+
+
+class Txnsim:
+    """The simulator as users install and start it: from its wheel, with its default settings.
+
+    Args:
+        wheel: A wheel that is built already; this tree's is built otherwise.
+    """
+
+    name = "txnsim"
+    label = "txnsim"
+
+    def __init__(self, wheel: Path | None = None) -> None:
+        self._wheel = wheel
+
+    def prepare(self) -> None:
+        """Build the wheel and install it with nothing but its runtime dependencies."""
+        self._binary = build.txnsim_environment(self._wheel or build.wheel())
+
+    def launch(self, home: Path) -> Launch:
+        """Three brokers on free ports."""
+        options = ("--port", "0", "--brokers", str(BROKERS), "--ready-file", str(home / READY_FILE))
+        return Launch(command=(str(self._binary), "serve", *options), bootstrap=None)
+
+
+class Kfake:
+    """franz-go's in-memory Kafka, compiled into a program of its own."""
+
+    name = "kfake"
+    label = "kfake"
+
+    def prepare(self) -> None:
+        """Compile it."""
+        self._binary = build.go_program("kfake")
+
+    def launch(self, home: Path) -> Launch:
+        """Three brokers on free ports."""
+        options = ("--brokers", str(BROKERS), "--ready-file", str(home / READY_FILE))
+        return Launch(command=(str(self._binary), *options), bootstrap=None)
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on, outside the range that the kernel gives to clients."""
+    found: list[int] = []
+    for port in random.sample(_PORTS, k=len(_PORTS)):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+        found.append(port)
+        if len(found) == count:
+            break
+    return found

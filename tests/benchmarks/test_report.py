@@ -1,0 +1,114 @@
+"""The arithmetic and the table of the benchmark; the measuring itself is for `make bench`."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import figures, report
+from benchmarks.figures import FIGURES, Better, Figure, Target
+
+MORE = Figure(
+    key="speed", title="speed", unit="1/s", better=Better.MORE, target=Target(ratio_min=2.0)
+)
+LESS = Figure(
+    key="start",
+    title="start",
+    unit="ms",
+    better=Better.LESS,
+    target=Target(ratio_min=8.0, value_below=300.0),
+)
+
+
+def test_a_figure_has_one_key() -> None:
+    keys = [figure.key for figure in FIGURES]
+    assert len(set(keys)) == len(keys)
+
+
+def test_every_cell_of_the_transaction_grid_is_a_figure() -> None:
+    keys = {figure.key for figure in FIGURES}
+    for flow in figures.FLOWS:
+        for count in figures.PRODUCERS:
+            cell = {make(flow, count) for make in (figures.per_second, figures.p50, figures.cpu)}
+            assert cell <= keys
+
+
+def test_a_spread_has_the_median_and_both_ends() -> None:
+    made = report.spread([3.0, 1.0, 2.0, 10.0])
+    assert (made.median, made.least, made.most) == (2.5, 1.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "baseline", "expected"),
+    [(MORE, 200.0, 100.0, 2.0), (MORE, 50.0, 100.0, 0.5), (LESS, 200.0, 1600.0, 8.0)],
+)
+def test_a_ratio_says_how_many_times_better(
+    figure: Figure, value: float, baseline: float, expected: float
+) -> None:
+    assert report.ratio(figure, value=value, baseline=baseline) == expected
+
+
+@pytest.mark.parametrize("figure", [MORE, LESS])
+@pytest.mark.parametrize(("value", "baseline"), [(0.0, 1.0), (1.0, 0.0)])
+def test_nothing_is_compared_with_zero(figure: Figure, value: float, baseline: float) -> None:
+    assert report.ratio(figure, value=value, baseline=baseline) is None
+
+
+@pytest.mark.parametrize(
+    ("figure", "value", "ratio", "expected"),
+    [
+        (MORE, 1.0, 2.0, True),
+        (MORE, 1.0, 1.99, False),
+        (MORE, 1.0, None, None),
+        (LESS, 299.0, 8.0, True),
+        (LESS, 300.0, 8.0, False),
+        (LESS, 299.0, 7.9, False),
+        (FIGURES[-1], 1.0, 1.0, None),
+    ],
+)
+def test_a_target_is_met_by_ratio_and_by_value(
+    figure: Figure, value: float, ratio: float | None, expected: bool | None
+) -> None:
+    assert report.verdict(figure, value=value, ratio=ratio) is expected
+
+
+def test_rows_compare_each_server_with_apache_kafka() -> None:
+    samples = {
+        "apache": {figures.START: [2000.0, 2200.0, 1800.0]},
+        "txnsim": {figures.START: [100.0, 125.0]},
+        "kfake": {figures.START: [10.0], figures.FETCH: [5.0]},
+    }
+    start, fetch = report.rows(samples)
+    assert start.figure.key == figures.START
+    assert start.ratios == {"txnsim": pytest.approx(2000 / 112.5), "kfake": 200.0}
+    assert start.met is True
+    assert fetch.ratios == {}
+    assert fetch.met is None
+
+
+def test_without_apache_kafka_there_are_figures_but_no_verdicts() -> None:
+    (row,) = report.rows({"txnsim": {figures.START: [100.0]}})
+    assert row.ratios == {}
+    assert row.met is None
+    assert row.spreads["txnsim"].median == 100.0
+
+
+def test_the_table_shows_median_range_ratio_target_and_verdict() -> None:
+    samples = {
+        "apache": {figures.START: [2000.0], figures.FETCH: [1234.5]},
+        "txnsim": {figures.START: [400.0, 500.0, 410.0]},
+    }
+    head, _, start, fetch = report.table(report.rows(samples), list(samples)).splitlines()
+    assert head.split() == ["figure", "unit", "apache", "txnsim", "txnsim", "×", "target"]
+    assert "2,000" in start
+    assert "410 (400–500)" in start
+    assert "4.88" in start
+    assert start.endswith("≥ 8×, < 300 ms  MISSED")
+    assert "1,234" in fetch
+    assert fetch.count("–") == 2
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(12345.6, "12,346"), (99.94, "99.9"), (1.234, "1.23"), (0.0567, "0.057")]
+)
+def test_numbers_keep_three_digits(value: float, text: str) -> None:
+    assert report.number(value) == text
