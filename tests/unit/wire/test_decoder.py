@@ -96,3 +96,20 @@ def test_reading_starts_where_it_is_told() -> None:
     found, end = reader(cls)(padded, 2, len(padded))
     assert found == reader(cls)(encoded, 0, len(encoded))[0]
     assert end == len(padded)
+
+
+def test_known_tag_is_read() -> None:
+    body = bytes.fromhex("0000 01 00000000 02 03 01 01 01 08 0000000000000009")
+    message, end = reader(response_class(18, 4))(body, 0, len(body))
+    assert message.zk_migration_ready is True
+    assert message.finalized_features_epoch == 9
+    assert end == len(body)
+
+
+@pytest.mark.parametrize("present", [False, True])
+def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
+    struct = "01 0274 00000001 00" if present else "ff"
+    body = bytes.fromhex(f"01 00000009 {struct} 00")
+    message, end = reader(request_class(75, 0))(body, 0, len(body))
+    assert (message.cursor is not None) == present
+    assert end == len(body)

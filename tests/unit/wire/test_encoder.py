@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from typing import Any
+from uuid import UUID
 
 import pytest
 from kio.serial import entity_reader
 
-from sim.wire.codec import build, encode_body, request_class, response_class, response_schema
+from sim.wire.codec import (
+    build,
+    encode_body,
+    request_class,
+    request_schema,
+    response_class,
+    response_schema,
+)
 from sim.wire.encoder import maker
 
 
@@ -56,3 +64,42 @@ def test_lengths_around_their_limits(size: int) -> None:
         cls, transactional_id="x" * size, producer_id=1, producer_epoch=1, committed=False
     )
     assert entity_reader(cls)(encode_body(message), 0)[0] == message
+
+
+@pytest.mark.parametrize("present", [False, True])
+def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
+    cls, schema = request_class(75, 0), request_schema(75, 0)
+    cursor = build(schema.Cursor, topic_name="t", partition_index=1) if present else None
+    message = build(cls, topics=(), response_partition_limit=9, cursor=cursor)
+    struct = "01 0274 00000001 00" if present else "ff"
+    assert encode_body(message) == bytes.fromhex(f"01 00000009 {struct} 00")
+
+
+def test_ids_in_an_array_are_written_one_by_one() -> None:
+    message = build(
+        request_class(63, 1),
+        broker_id=1,
+        broker_epoch=2,
+        current_metadata_offset=3,
+        want_fence=False,
+        want_shut_down=False,
+        offline_log_dirs=(UUID(int=7), None),
+    )
+    tag = "01 00 21 03" + "00" * 15 + "07" + "00" * 16
+    assert encode_body(message).endswith(bytes.fromhex(tag))
+
+
+def test_tags_are_written_in_ascending_order() -> None:
+    cls = request_class(1, 17)
+    message = build(
+        cls,
+        cluster_id="c",
+        max_wait=0,
+        min_bytes=0,
+        isolation_level=0,
+        topics=(),
+        forgotten_topics_data=(),
+        replica_state=build(request_schema(1, 17).ReplicaState, replica_id=1, replica_epoch=2),
+    )
+    tags = bytes.fromhex("02 00 02 0263 01 0d 00000001 0000000000000002 00")
+    assert encode_body(message).endswith(tags)

@@ -1,0 +1,39 @@
+from __future__ import annotations
+
+from sim.wire import batch, batch_header, compression, control, records
+
+
+def test_everything_named_can_be_had_from_one_place() -> None:
+    origins = (batch_header, compression, control, records)
+    for name in batch.__all__:
+        assert any(getattr(origin, name, None) is getattr(batch, name) for origin in origins), name
+
+
+def test_a_produced_batch_becomes_one_of_the_log_and_is_read_back() -> None:
+    produced = batch.build_batch(
+        [batch.Record(key=b"k", value=b"v")],
+        timestamp_ms=1700000000123,
+        producer_id=1000,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+    )
+    stored = batch.assign(produced, base_offset=42, leader_epoch=3)
+    marker = batch.control_batch(
+        producer_id=1000,
+        producer_epoch=0,
+        committed=True,
+        coordinator_epoch=5,
+        base_offset=43,
+        leader_epoch=3,
+        timestamp_ms=1700000000200,
+    )
+    log = stored + marker
+    [(_, data), (at, end)] = batch.iter_batches(log)
+    assert (data.base_offset, end.base_offset) == (42, 43)
+    assert batch.crc_is_valid(log, data)
+    assert batch.crc_is_valid(log, end, at)
+    assert batch.read_records(log)[0].offset == 42
+    assert batch.read_control_record(log, at) == batch.ControlRecord(
+        type=batch.COMMIT, version=0, coordinator_epoch=5
+    )

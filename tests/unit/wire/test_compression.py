@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import tracemalloc
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.errors import CorruptBatchError, MissingExtraError
+from sim.wire import compression
+from sim.wire.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
+
+needs_cramjam = pytest.mark.skipif(
+    importlib.util.find_spec("cramjam") is None, reason="cramjam has snappy, lz4 and zstd"
+)
+CODECS = [
+    NONE,
+    GZIP,
+    *(pytest.param(codec, marks=needs_cramjam) for codec in (SNAPPY, LZ4, ZSTD)),
+]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@given(data=st.one_of(st.binary(max_size=100), st.binary(max_size=20).map(lambda b: b * 5000)))
+def test_data_comes_back(codec: int, data: bytes) -> None:
+    assert decompress(codec, compress(codec, data)) == data
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_equal_data_gives_equal_bytes(codec: int) -> None:
+    assert compress(codec, b"abc" * 100) == compress(codec, b"abc" * 100)
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+@given(data=st.binary(max_size=60))
+def test_arbitrary_bytes_are_decompressed_or_refused(codec: int, data: bytes) -> None:
+    try:
+        decompress(codec, data)
+    except CorruptBatchError as error:
+        assert NAMES[codec] in str(error)  # noqa: PT017 - not raising is right, too
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_cut_off_data_is_refused(codec: int) -> None:
+    whole = compress(codec, bytes(range(256)) * 10)
+    with pytest.raises(CorruptBatchError, match=NAMES[codec]):
+        decompress(codec, whole[:-1])
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_bomb_is_refused_before_it_fills_the_memory(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bomb = compress(codec, bytes(8 << 20))
+    monkeypatch.setattr(compression, "DECOMPRESSED_MAX", 1 << 20)
+    tracemalloc.start()
+    try:
+        with pytest.raises(CorruptBatchError, match="1048576 bytes"):
+            decompress(codec, bomb)
+        assert tracemalloc.get_traced_memory()[1] < 4 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", [5, 6, 7])
+def test_unknown_codec_is_refused(codec: int) -> None:
+    with pytest.raises(CorruptBatchError, match=f"compression {codec} is unknown"):
+        decompress(codec, b"")
+    with pytest.raises(ValueError, match=f"compression {codec} is unknown"):
+        compress(codec, b"")
+
+
+def test_gzip_members_may_follow_each_other() -> None:
+    assert decompress(GZIP, compress(GZIP, b"one") + compress(GZIP, b"two")) == b"onetwo"
+
+
+# snappy-java's framing
+
+
+@needs_cramjam
+def test_bare_snappy_block_is_understood() -> None:
+    snappy: Any = importlib.import_module("cramjam").snappy
+    assert decompress(SNAPPY, bytes(snappy.compress_raw(b"librdkafka" * 9))) == b"librdkafka" * 9
+
+
+@needs_cramjam
+def test_snappy_is_written_in_blocks_of_snappy_java() -> None:
+    written = compress(SNAPPY, bytes(70_000))
+    assert written.startswith(b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01")
+    sizes = []
+    position = 16
+    while position < len(written):
+        sizes.append(int.from_bytes(written[position : position + 4], "big"))
+        position += 4 + sizes[-1]
+    assert len(sizes) == 3
+    assert position == len(written)
+
+
+@pytest.mark.parametrize(
+    ("tail", "reason"),
+    [
+        (b"\0\0", "length of a block is cut off"),
+        (b"\0\0\0\x09abc", "a block of 9 bytes, 3 are left"),
+        (b"\xff\xff\xff\xff", "a block of -1 bytes"),
+    ],
+)
+def test_broken_blocks_of_snappy_java_are_refused(tail: bytes, reason: str) -> None:
+    with pytest.raises(CorruptBatchError, match=reason):
+        decompress(SNAPPY, b"\x82SNAPPY\0\0\0\0\x01\0\0\0\x01" + tail)
+
+
+@pytest.mark.parametrize("codec", [SNAPPY, LZ4, ZSTD])
+def test_missing_library_is_told_with_its_pip_line(
+    codec: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "cramjam", None)
+    for convert in (compress, decompress):
+        with pytest.raises(MissingExtraError, match=f"{NAMES[codec]}.*pip install cramjam"):
+            convert(codec, b"x")

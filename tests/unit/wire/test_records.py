@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from kio.records.readers import read_batch
+
+from sim.errors import CorruptBatchError
+from sim.wire.batch_header import (
+    HEADER_SIZE,
+    crc_is_valid,
+    iter_batches,
+    pack_batch,
+    read_batch_header,
+)
+from sim.wire.compression import GZIP, NONE
+from sim.wire.records import Record, build_batch, largest_timestamp_ms, read_records
+
+BYTES = st.one_of(st.none(), st.binary(max_size=40))
+
+
+def record_lists(*, time_min_ms: int, time_max_ms: int) -> st.SearchStrategy[list[Record]]:
+    record = st.builds(
+        Record,
+        key=BYTES,
+        value=st.one_of(BYTES, st.binary(min_size=100, max_size=200)),
+        timestamp_ms=st.integers(time_min_ms, time_max_ms),
+        headers=st.lists(st.tuples(st.text(max_size=10), BYTES), max_size=3).map(tuple),
+    )
+    return st.lists(record, min_size=1, max_size=8)
+
+
+RECORDS = record_lists(time_min_ms=-1, time_max_ms=2**62)
+
+
+def packed(payload: bytes, count: int = 1, **changes: int) -> bytes:
+    """A batch around records made by hand."""
+    values = {
+        "base_offset": 10,
+        "leader_epoch": 0,
+        "attributes": 0,
+        "last_offset_delta": 0,
+        "base_timestamp_ms": 1000,
+        "max_timestamp_ms": 1000,
+        "producer_id": -1,
+        "producer_epoch": -1,
+        "base_sequence": -1,
+    }
+    return pack_batch(payload, records_count=count, **{**values, **changes})
+
+
+def corrupt(payload: bytes, count: int = 1) -> str:
+    with pytest.raises(CorruptBatchError) as caught:
+        read_records(packed(payload, count))
+    return str(caught.value)
+
+
+# Building and reading
+
+
+@given(
+    records=RECORDS, compression=st.sampled_from([NONE, GZIP]), base_offset=st.integers(0, 2**62)
+)
+def test_records_come_back_as_they_were_built(
+    records: list[Record], compression: int, base_offset: int
+) -> None:
+    built = build_batch(records, timestamp_ms=5, compression=compression, base_offset=base_offset)
+    read = read_records(built)
+    assert [record.offset for record in read] == [base_offset + i for i in range(len(records))]
+    for before, after in zip(records, read, strict=True):
+        assert (after.key, after.value, after.timestamp_ms, after.headers) == (
+            before.key,
+            before.value,
+            before.timestamp_ms,
+            before.headers,
+        )
+    header = read_batch_header(built)
+    assert crc_is_valid(built, header)
+    assert header.max_timestamp_ms == largest_timestamp_ms(built)
+
+
+@given(records=record_lists(time_min_ms=0, time_max_ms=2**40))
+def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
+    """kio's reader, but for the timestamps, which it cuts to seconds."""
+    built = build_batch(records, timestamp_ms=5, producer_id=9, producer_epoch=2, base_sequence=4)
+    theirs, size = read_batch(built, 0)
+    assert size == len(built)
+    assert (theirs.producer_id, theirs.producer_epoch, theirs.base_sequence) == (9, 2, 4)
+    assert [
+        (record.key, record.value, [(header.key, header.value) for header in record.headers])
+        for record in theirs.records
+    ] == [
+        (record.key, record.value, [(key.encode(), value) for key, value in record.headers])
+        for record in records
+    ]
+
+
+def test_times_default_to_that_of_the_batch() -> None:
+    built = build_batch([Record(), Record(timestamp_ms=7)], timestamp_ms=1700000000123)
+    assert [record.timestamp_ms for record in read_records(built)] == [1700000000123, 7]
+    assert read_batch_header(built).max_timestamp_ms == 1700000000123
+
+
+def test_log_append_time_is_the_time_of_every_record() -> None:
+    built = build_batch(
+        [Record(timestamp_ms=1), Record(timestamp_ms=99)], timestamp_ms=50, log_append_time=True
+    )
+    assert read_batch_header(built).max_timestamp_ms == 50
+    assert [record.timestamp_ms for record in read_records(built)] == [50, 50]
+    assert largest_timestamp_ms(built) == 50
+
+
+def test_attributes_say_what_was_asked_for() -> None:
+    header = read_batch_header(
+        build_batch([Record()], timestamp_ms=0, transactional=True, compression=GZIP)
+    )
+    assert header.is_transactional
+    assert header.compression == GZIP
+    assert not header.is_log_append_time
+
+
+def test_batch_without_records_can_not_be_built() -> None:
+    with pytest.raises(ValueError, match="at least one record"):
+        build_batch([], timestamp_ms=0)
+
+
+def test_offsets_may_have_gaps_after_compaction() -> None:
+    built = packed(bytes([12, 0, 0, 10, 1, 1, 0]), last_offset_delta=9)
+    assert read_records(built)[0].offset == 15
+
+
+def test_batch_emptied_by_compaction_has_no_records() -> None:
+    assert read_records(packed(b"", 0)) == []
+    assert largest_timestamp_ms(packed(b"", 0)) == -1
+
+
+# What can't be read
+
+
+def test_batch_that_is_cut_off() -> None:
+    built = build_batch([Record(value=b"v")], timestamp_ms=0)
+    with pytest.raises(CorruptBatchError, match="only 68 there"):
+        read_records(built[:-1])
+
+
+@pytest.mark.parametrize(
+    ("payload", "count", "reason"),
+    [
+        (bytes([12, 0, 0, 0, 1, 1, 0]), 2, "2 records do not fit in 7 bytes"),
+        (bytes([12, 0, 0, 0, 1, 1, 0]), -1, "-1 records do not fit"),
+        (bytes([12, 0, 0, 0, 1, 1, 0]), 2**31 - 1, "do not fit"),
+        (bytes([12, 0, 0, 0, 1, 1, 0, 9]), 1, "1 bytes after the last record"),
+        (bytes([14, 0, 0, 0, 1, 1, 0]), 1, "7 bytes, 6 are left"),
+        (bytes([1, 0, 0, 0, 1, 1, 0]), 1, "-1 bytes"),
+        (bytes([14, 0, 0, 0, 1, 1, 0, 9]), 1, "its size says 8"),
+        (bytes([12, 0, 0, 0, 1, 1, 2]), 1, "1 headers in 0 bytes"),
+        (bytes([12, 0, 0, 0, 1, 1, 1]), 1, "-1 headers"),
+        (bytes([16, 0, 0, 0, 1, 1, 2, 1, 1]), 1, "a header without key"),
+        (bytes([12, 0, 0, 0, 20, 1, 0]), 1, "10 bytes at byte 5"),
+        (bytes([12, 0, 0, 0, 1, 1, 128]), 1, "record 0 is cut off"),
+        (bytes([255] * 6 + [1]), 1, "more than 5 bytes"),
+        (bytes([24, 0] + [255] * 10 + [1]), 1, "more than 10 bytes"),
+    ],
+)
+def test_broken_records_are_refused(payload: bytes, count: int, reason: str) -> None:
+    assert reason in corrupt(payload, count)
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [(bytes([10] + [0] * 6), "too short"), (bytes([12, 0, 0, 0, 1, 1, 0]), "cut off")],
+)
+def test_largest_timestamp_of_broken_records_is_refused(payload: bytes, reason: str) -> None:
+    with pytest.raises(CorruptBatchError, match=reason):
+        largest_timestamp_ms(packed(payload, 2))
+
+
+def test_header_key_of_invalid_utf8_is_mended() -> None:
+    payload = bytes([18, 0, 0, 0, 1, 1, 2, 2, 0xFF, 1])
+    assert read_records(packed(payload))[0].headers == (("\ufffd", None),)
+
+
+@settings(max_examples=300)
+@given(
+    payload=st.lists(st.sampled_from([0, 1, 2, 4, 12, 14, 128, 255]), max_size=60).map(bytes),
+    count=st.integers(min_value=0, max_value=9),
+)
+def test_arbitrary_records_are_read_or_refused(payload: bytes, count: int) -> None:
+    for read in (read_records, largest_timestamp_ms):
+        with contextlib.suppress(CorruptBatchError):
+            read(packed(payload, count))
+
+
+@given(records=RECORDS, position=st.integers(min_value=0), value=st.integers(0, 255))
+def test_changed_byte_is_noticed_or_harmless(
+    records: list[Record], position: int, value: int
+) -> None:
+    built = bytearray(build_batch(records, timestamp_ms=0))
+    built[HEADER_SIZE + position % (len(built) - HEADER_SIZE)] = value
+    changed: Any = bytes(built)
+    with contextlib.suppress(CorruptBatchError):
+        assert len(read_records(changed)) == len(records)
+        assert len(list(iter_batches(changed))) == 1
