@@ -204,7 +204,7 @@ class Injector:
     # Crossings
 
     def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
-        """See ``env.Interceptor``."""
+        """See ``env.Interceptor``; after a strike its ``fault.hit`` is the trace's current cause."""
         decided: ArmedRule | None = None
         for state in self._rules.values():
             if matches(state.rule, crossing):
@@ -268,7 +268,7 @@ class Injector:
     def _trace_hit(self, state: ArmedRule, crossing: Crossing) -> int:
         if not self._tracer.on:
             return -1
-        return self._tracer.emit(
+        hit = self._tracer.emit(
             "fault.hit",
             FAULT_NODE,
             parents=(self._tracer.cause, state.trace_index),
@@ -281,6 +281,8 @@ class Injector:
                 "target": crossing.target,
             },
         )
+        self._tracer.caused_by(hit)
+        return hit
 
 
 def _facts(state: ArmedRule) -> dict[str, object]:

@@ -370,9 +370,17 @@ class LoopNetwork:
     # Fault points
 
     def _cross(self, point: FaultPoint, call: _PeerCall, go_on: Callable[[], object]) -> None:
-        verdict = None
-        if self.interceptor.armed:
-            verdict = self.interceptor.cross(self._crossing(point, call))
+        if not self.interceptor.armed:
+            go_on()
+        elif not self._tracer.on:
+            self._ask(point, call, go_on)
+        else:
+            before = self._tracer.caused_by(call.sent)
+            self._ask(point, call, go_on)
+            self._tracer.caused_by(before)
+
+    def _ask(self, point: FaultPoint, call: _PeerCall, go_on: Callable[[], object]) -> None:
+        verdict = self.interceptor.cross(self._crossing(point, call))
         if verdict is None:
             go_on()
         elif isinstance(verdict, Verdict):

@@ -348,7 +348,7 @@ def test_answered_requests_leave_one_timer_at_most() -> None:
 
 def test_latency_keeps_the_order_of_a_link() -> None:
     async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
-        seen: list[object] = []
+        seen: list[tuple[object, int]] = []
 
         async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
             seen.append((command, env.clock.monotonic_us()))
@@ -384,7 +384,7 @@ async def test_request_and_response_cross_their_points() -> None:
     world = World(interceptor=script)
     world.network.register(B, echo)
     assert await world.ask(COMMAND) == COMMAND
-    expected = {
+    expected: dict[str, Any] = {
         "source": "broker/1",
         "target": "broker/2",
         "api_key": 27,

@@ -123,7 +123,7 @@ async def test_several_may_wait_for_one_future(tasks: LoopTasks) -> None:
     waiting = asyncio.gather(wait(), wait())
     await a_few_turns()
     future.set_result(7)
-    assert await waiting == [7, 7]
+    assert list(await waiting) == [7, 7]
     await a_few_turns()
     assert outcomes == [(7, None)] * 3
 

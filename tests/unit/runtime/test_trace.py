@@ -51,13 +51,16 @@ def test_an_event_has_the_fields_of_the_file() -> None:
     lines = [json.loads(line) for line in tracer.lines()]
     assert lines == [
         {"i": 0, "t": 0, "n": 0, "l": 1, "p": [], "k": "note"},
-        {"i": 1, "t": 1, "n": 1, "l": 2, "p": [0], "k": "log.append", "tx": "app/7:0", "d": {"tp": "t-0"}},
+        {
+            "i": 1, "t": 1, "n": 1, "l": 2, "p": [0], "k": "log.append", "tx": "app/7:0",
+            "d": {"tp": "t-0"},
+        },
     ]  # fmt: skip
     assert tracer.nodes == ("client/app", "broker/1/log/t-0")
 
 
 def test_an_unknown_kind_is_a_bug_even_while_off() -> None:
-    with pytest.raises(InvariantViolation, match="log.apend"):
+    with pytest.raises(InvariantViolation, match="unknown kind"):
         Tracer(ticking()).emit("log.apend", "a")
 
 

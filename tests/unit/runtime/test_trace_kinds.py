@@ -26,5 +26,6 @@ def test_every_kind_says_what_happened_and_what_it_carries() -> None:
 def test_timers_connections_and_passed_checks_are_hidden_at_first() -> None:
     hidden = {name for name, kind in KINDS.items() if kind.importance == 0}
     assert hidden == {
-        "check.pass", "conn.close", "conn.open", "log.hw", "timer.arm", "timer.cancel", "timer.fire",
+        "check.pass", "conn.close", "conn.open", "log.hw",
+        "timer.arm", "timer.cancel", "timer.fire",
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 import random
 import subprocess
@@ -208,7 +209,7 @@ def test_background_tasks_are_ended_with_the_run() -> None:
 
     async def for_ever() -> None:
         try:
-            while True:
+            for _ in itertools.count():
                 await asyncio.sleep(1)
         finally:
             ended.append(True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import socket
 import threading
 from collections.abc import Awaitable, Callable, Iterator
@@ -73,7 +74,7 @@ def test_waiting_with_nothing_scheduled_names_who_waits(loop: VirtualLoop) -> No
 
 def test_turning_without_time_going_on_is_a_livelock(loop: VirtualLoop) -> None:
     async def spin() -> None:
-        while True:
+        for _ in itertools.count():
             await asyncio.sleep(0)
 
     task = loop.create_task(spin(), name="the-spinner")
@@ -118,7 +119,7 @@ def test_what_is_not_simulated_raises(
 
 def test_real_sockets_are_refused(loop: VirtualLoop) -> None:
     with socket.socket() as real, pytest.raises(NotSimulatedError):
-        loop.sock_connect(real, ("127.0.0.1", 1))
+        loop.run_until_complete(loop.sock_connect(real, ("127.0.0.1", 1)))
 
 
 @pytest.mark.parametrize("kind", ["create_server", "create_connection"])

@@ -1,0 +1,199 @@
+"""Fault rules as values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from sim.errors import ErrorCode
+from sim.faults.plan import (
+    Action,
+    Delay,
+    Drop,
+    Fail,
+    FaultRule,
+    Hold,
+    describe,
+    matches,
+    spent,
+    strikes,
+)
+from sim.faults.points import FaultPoint
+from sim.types import Crossing, Subject, TopicPartition
+
+T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
+END_TXN = 26
+
+
+def rule(**criteria: Any) -> FaultRule:
+    return FaultRule(id="f", point=FaultPoint.CLIENT_REQUEST, action=Hold(), **criteria)
+
+
+def crossing(*, subject: Subject | None = None, **fields: Any) -> Crossing:
+    values: dict[str, Any] = {
+        "point": "client.request",
+        "source": "client/app",
+        "target": "broker/2",
+        "api_key": END_TXN,
+        "api_version": 4,
+        "correlation_id": 1,
+    }
+    about = Subject(transactional_id="tx", producer_id=7, partitions=(T0, U0), committed=False)
+    return Crossing(**values | fields, subject=subject or about)
+
+
+@pytest.mark.parametrize(
+    ("criteria", "expected"),
+    [
+        ({}, True),
+        ({"api": "EndTxn"}, True),
+        ({"api": END_TXN}, True),
+        ({"api": "Produce"}, False),
+        ({"api": 0}, False),
+        ({"broker": 2}, True),
+        ({"broker": 1}, False),
+        ({"source": "client/app"}, True),
+        ({"source": "broker/1"}, False),
+        ({"client_id": "app"}, True),
+        ({"client_id": "other"}, False),
+        ({"transactional_id": "tx"}, True),
+        ({"transactional_id": "ty"}, False),
+        ({"producer_id": 7}, True),
+        ({"producer_id": 8}, False),
+        ({"committed": False}, True),
+        ({"committed": True}, False),
+        ({"topic": "t"}, True),
+        ({"topic": "v"}, False),
+        ({"topic": "t", "partition": 0}, True),
+        ({"topic": "t", "partition": 1}, False),
+        ({"topic": "u", "partition": 0}, True),
+        ({"api": "EndTxn", "transactional_id": "tx", "committed": False, "broker": 2}, True),
+        ({"api": "EndTxn", "transactional_id": "tx", "committed": True, "broker": 2}, False),
+    ],
+)
+def test_every_criterion_must_hold(criteria: dict[str, Any], *, expected: bool) -> None:
+    assert matches(rule(**criteria), crossing()) is expected
+
+
+def test_another_point_is_another_place() -> None:
+    assert not matches(rule(), crossing(point="client.response"))
+
+
+def test_what_a_request_does_not_say_is_not_matched() -> None:
+    nothing = Subject()
+    for criteria in ({"transactional_id": "tx"}, {"producer_id": 7}, {"topic": "t"}):
+        assert not matches(rule(**criteria), crossing(subject=nothing))
+    assert not matches(rule(committed=False), crossing(subject=nothing))
+
+
+def test_an_unknown_api_key_matches_by_number_only() -> None:
+    assert matches(rule(api=30_000), crossing(api_key=30_000))
+    assert not matches(rule(api="Produce"), crossing(api_key=30_000))
+
+
+def test_one_entry_of_a_batched_request_must_meet_all_criteria() -> None:
+    batched = Subject(
+        producer_id=7,
+        partitions=(T0,),
+        committed=True,
+        others=(Subject(producer_id=8, partitions=(T1,), committed=False),),
+    )
+    assert matches(rule(producer_id=8, committed=False), crossing(subject=batched))
+    assert matches(rule(topic="t", partition=1), crossing(subject=batched))
+    assert not matches(rule(producer_id=8, committed=True), crossing(subject=batched))
+    assert not matches(rule(producer_id=7, partition=1, topic="t"), crossing(subject=batched))
+
+
+@pytest.mark.parametrize(
+    ("counts", "struck", "spent_after"),
+    [
+        ({}, [1, 2, 3, 4, 5, 6], None),
+        ({"limit": 1}, [1], 1),
+        ({"nth": 3}, [3, 4, 5, 6], None),
+        ({"nth": 2, "limit": 2}, [2, 3], 3),
+        ({"occurrences": (5, 2)}, [2, 5], 5),
+    ],
+)
+def test_counting_chooses_among_the_crossings_that_match(
+    counts: dict[str, Any], struck: list[int], spent_after: int | None
+) -> None:
+    counted = rule(**counts)
+    assert [n for n in range(1, 7) if strikes(counted, n)] == struck
+    assert [n for n in range(7) if spent(counted, n)] == (
+        [] if spent_after is None else list(range(spent_after, 7))
+    )
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": ""}, "id is empty"),
+        ({"api": "Prodcue"}, "Prodcue"),
+        ({"partition": 0}, "needs a topic"),
+        ({"nth": 0}, "count from 1"),
+        ({"limit": 0}, "count from 1"),
+        ({"occurrences": (0,)}, "count from 1"),
+        ({"occurrences": (1,), "nth": 2}, "excludes"),
+        ({"occurrences": (1,), "limit": 2}, "excludes"),
+    ],
+)
+def test_a_rule_that_could_never_strike_is_refused(fields: dict[str, Any], message: str) -> None:
+    values: dict[str, Any] = {"id": "f", "point": FaultPoint.CLIENT_REQUEST, "action": Hold()}
+    with pytest.raises(ValueError, match=message):
+        FaultRule(**values | fields)
+
+
+def test_actions_are_checked_and_described() -> None:
+    with pytest.raises(ValueError, match="-1"):
+        Delay(delay_ms=-1)
+    with pytest.raises(ValueError, match="NO_SUCH"):
+        Fail(error="NO_SUCH")
+    assert Fail(error="NOT_COORDINATOR").code is ErrorCode.not_coordinator
+    actions: list[Action] = [Hold(), Delay(delay_ms=5), Drop(), Fail(error="not_coordinator")]
+    assert [describe(action) for action in actions] == [
+        "hold", "delay 5 ms", "drop", "error NOT_COORDINATOR",
+    ]  # fmt: skip
+
+
+YAML = """
+- {id: late, point: client.request, api: Produce, transactional_id: app, action: {do: hold}}
+- {id: slow, point: peer.request, api: 27, broker: 2, action: {do: delay, delay_ms: 500}}
+- {id: lost, point: peer.response, topic: t, partition: 1, limit: 1, action: {do: drop}}
+- id: refused
+  point: client.response
+  occurrences: [2, 4]
+  committed: false
+  action: {do: error, error: NOT_COORDINATOR}
+"""
+
+
+def test_rules_are_read_from_yaml_and_written_back() -> None:
+    rules = msgspec.convert(yaml.safe_load(YAML), list[FaultRule])
+    assert [one.action for one in rules] == [
+        Hold(),
+        Delay(delay_ms=500),
+        Drop(),
+        Fail(error="NOT_COORDINATOR"),
+    ]
+    assert rules[1].point is FaultPoint.PEER_REQUEST
+    assert rules[3].occurrences == (2, 4)
+    assert yaml.safe_load(yaml.safe_dump(msgspec.to_builtins(rules))) == yaml.safe_load(YAML)
+    assert msgspec.json.decode(msgspec.json.encode(rules), type=list[FaultRule]) == rules
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{id: f, point: client.request, action: {do: hold}, apy: Produce}", "apy"),
+        ("{id: f, point: client.reqest, action: {do: hold}}", "client.reqest"),
+        ("{id: f, point: client.request, action: {do: hodl}}", "hodl"),
+        ("{id: f, point: client.request, action: {do: hold, delay_ms: 1}}", "delay_ms"),
+        ("{id: f, point: client.request, action: {do: drop}, nth: 0}", "count from 1"),
+    ],
+)
+def test_mistakes_in_a_file_are_named(text: str, message: str) -> None:
+    with pytest.raises(msgspec.ValidationError, match=message):
+        msgspec.convert(yaml.safe_load(text), FaultRule)

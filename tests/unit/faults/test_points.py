@@ -1,0 +1,27 @@
+"""Names of the fault points."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+
+from sim.faults import points
+from sim.faults.points import FaultPoint
+
+
+def test_points_have_dotted_names() -> None:
+    assert {str(point) for point in FaultPoint} == {
+        "client.request", "client.response", "peer.request", "peer.response",
+    }  # fmt: skip
+
+
+def test_every_point_says_what_a_fault_does_there() -> None:
+    body = next(
+        node for node in ast.parse(inspect.getsource(points)).body if isinstance(node, ast.ClassDef)
+    ).body
+    undocumented = [
+        ast.unparse(node)
+        for node, after in zip(body, [*body[1:], None], strict=True)
+        if isinstance(node, ast.Assign) and not isinstance(after, ast.Expr)
+    ]
+    assert undocumented == []
