@@ -64,8 +64,8 @@ FULL = Plan(
     warm_up_s=20.0,
     step_warm_up_s=1.0,
     step_s=5.0,
-    warm_up_mb=100,
-    measured_mb=300,
+    warm_up_mb=150,
+    measured_mb=250,
     parts=frozenset(Part),
 )
 QUICK = msgspec.structs.replace(

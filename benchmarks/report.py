@@ -103,7 +103,8 @@ def table(made: Sequence[Row], servers: Sequence[str]) -> str:
     body = [_cells(row, servers, others) for row in made]
     widths = [max(len(line[at]) for line in [head, *body]) for at in range(len(head))]
     left = {0, 1, len(head) - 2, len(head) - 1}
-    lines = [_line(head, widths, left), "  ".join("-" * width for width in widths)]
+    rule = "  ".join("-" * width for width in widths).rstrip()
+    lines = [_line(head, widths, left), rule]
     return "\n".join([*lines, *(_line(cells, widths, left) for cells in body)]) + "\n"
 
 
