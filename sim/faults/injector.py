@@ -204,7 +204,7 @@ class Injector:
     # Crossings
 
     def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
-        """See ``env.Interceptor``; after a strike its ``fault.hit`` is the trace's current cause."""
+        """See ``env.Interceptor``; a strike makes its ``fault.hit`` the current cause."""
         decided: ArmedRule | None = None
         for state in self._rules.values():
             if matches(state.rule, crossing):
@@ -217,7 +217,8 @@ class Injector:
         decided.count_strike()
         if decided.spent:
             self._update_armed()
-        match decided.rule.action:
+        action = decided.rule.action
+        match action:
             case Hold():
                 return self._hold(decided, crossing, hit)
             case Delay(delay_ms=delay_ms):
@@ -226,8 +227,7 @@ class Injector:
                 return DROP
             case Fail() as fail:
                 return Verdict(outcome=SubmitOutcome.ERROR, error=int(fail.code))
-            case action:
-                assert_never(action)
+        assert_never(action)
 
     def _hold(self, state: ArmedRule, crossing: Crossing, hit: int) -> Awaitable[Verdict]:
         future: asyncio.Future[int] = asyncio.get_running_loop().create_future()

@@ -173,8 +173,7 @@ def describe(action: Action) -> str:
             return "drop"
         case Fail(error=error):
             return f"error {error.upper()}"
-        case _:
-            assert_never(action)
+    assert_never(action)
 
 
 def _concerns(rule: FaultRule, subject: Subject) -> bool:

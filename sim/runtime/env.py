@@ -155,7 +155,7 @@ class Interceptor(Protocol):
         """False: nobody watches, a crossing need not even be described."""
 
     def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
-        """None: go on at once. A verdict: obey it. An awaitable: held or delayed until it has one."""
+        """None: go on at once. A verdict: obey it. An awaitable: held until it has one."""
 
 
 class PassAll:
@@ -163,7 +163,7 @@ class PassAll:
 
     armed = False
 
-    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:  # noqa: ARG002 - idle
         """Let everything pass."""
         return None
 
