@@ -57,6 +57,11 @@ def cpu(flow: str, producers: int) -> str:
     return f"txn.{flow}.{producers}.cpu"
 
 
+def retries(flow: str, producers: int) -> str:
+    """Key of the answers per transaction that the load generator had to retry."""
+    return f"txn.{flow}.{producers}.retries"
+
+
 def _cell(flow: str, producers: int) -> str:
     return f"{flow} flow, {producers} producer{'s' if producers > 1 else ''}"
 
@@ -93,7 +98,16 @@ def _transactions() -> list[Figure]:
         )
         for flow, count in cells
     ]
-    return [*rates, *latencies, *costs]
+    repeated = [
+        Figure(
+            key=retries(flow, count),
+            title=f"retries per transaction, {_cell(flow, count)}",
+            unit="",
+            better=Better.LESS,
+        )
+        for flow, count in cells
+    ]
+    return [*rates, *latencies, *costs, *repeated]
 
 
 START: Final = "start.first_commit"

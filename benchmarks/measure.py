@@ -165,6 +165,8 @@ class Round:
                 yield figures.p50(flow, producers), done.p50_ms
                 cpu_ms = 1000 * done.server_cpu_seconds / done.transactions
                 yield figures.cpu(flow, producers), cpu_ms
+                repeated = sum(done.retries.values()) / done.transactions
+                yield figures.retries(flow, producers), repeated
 
     def _librdkafka(self, running: Running) -> Iterator[Sample]:
         per_second = sequential_transactions(

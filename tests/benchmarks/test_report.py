@@ -28,7 +28,10 @@ def test_every_cell_of_the_transaction_grid_is_a_figure() -> None:
     keys = {figure.key for figure in FIGURES}
     for flow in figures.FLOWS:
         for count in figures.PRODUCERS:
-            cell = {make(flow, count) for make in (figures.per_second, figures.p50, figures.cpu)}
+            cell = {
+                make(flow, count)
+                for make in (figures.per_second, figures.p50, figures.cpu, figures.retries)
+            }
             assert cell <= keys
 
 
