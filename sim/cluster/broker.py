@@ -13,6 +13,7 @@ from typing import Final
 from sim.cluster import configs
 from sim.cluster.fetch import Fetching
 from sim.cluster.image import TRANSACTION_VERSION, ClusterImage
+from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS, Peers
 from sim.cluster.produce import Producing
@@ -20,7 +21,6 @@ from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import LeadershipChanges, Replicas, SharedLogs
 from sim.cluster.verification import Verification
 from sim.errors import ErrorCode, InvariantViolation, Rejection
-from sim.log.partition_log import PartitionLog
 from sim.runtime.env import Environment, TimerHandle
 from sim.settings import Settings
 from sim.txn.commands import AddPartitions, VerifyPartitions
@@ -72,8 +72,12 @@ class Broker:
             broker_id=broker_id,
             request_timeout_ms=metadata.settings.request_timeout_ms,
         )
+        self.log_trace = LogTrace(environment.tracer, self.node)
         self.verification = Verification(
-            peers=self.peers, coordinator_of=self.transaction_coordinator_of
+            peers=self.peers,
+            coordinator_of=self.transaction_coordinator_of,
+            tracer=environment.tracer,
+            node=self.node,
         )
         self.producing = Producing(
             clock=environment.clock,
@@ -81,6 +85,7 @@ class Broker:
             replicas=self.replicas,
             purgatory=self.purgatory,
             verification=self.verification,
+            log_trace=self.log_trace,
         )
         self.fetching = Fetching(
             settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
@@ -251,6 +256,7 @@ class Broker:
         too_few = self.replicas.too_few_in_sync(topic_partition)
         if too_few is not None:
             return too_few.error
+        before = bounds(log, marker.producer_id) if self.log_trace.on else None
         written = log.append_marker(
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
@@ -260,8 +266,13 @@ class Broker:
             now_ms=now_ms,
         )
         if isinstance(written, Rejection):
+            if before is not None:
+                self.log_trace.marker_refused(topic_partition, marker, written)
             return written.error
-        self._appended(log, topic_partition)
+        log.advance_high_watermark(log.log_end_offset)
+        if before is not None:
+            self.log_trace.marked(log, marker, written.base_offset, before)
+        self.purgatory.touch(topic_partition)
         return ErrorCode.none
 
     async def _append_transaction_state(
@@ -278,12 +289,9 @@ class Broker:
         appended = log.append_coordinator(batch, now_ms=self.environment.clock.now_ms())
         if isinstance(appended, Rejection):
             return appended.error
-        self._appended(log, topic_partition)
-        return ErrorCode.none
-
-    def _appended(self, log: PartitionLog, topic_partition: TopicPartition) -> None:
         log.advance_high_watermark(log.log_end_offset)
         self.purgatory.touch(topic_partition)
+        return ErrorCode.none
 
     def _load_transactions(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
         log = self.replicas.hosted[topic_partition]

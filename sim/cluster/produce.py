@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import Replicas
 from sim.cluster.verification import TransactionOperation, Verification, produce_error
@@ -65,7 +66,7 @@ Outcomes = dict[TopicPartition, ProduceOutcome]
 class Producing:
     """The produce path of one broker."""
 
-    __slots__ = ("_clock", "_purgatory", "_replicas", "_settings", "_verification")
+    __slots__ = ("_clock", "_log_trace", "_purgatory", "_replicas", "_settings", "_verification")
 
     def __init__(
         self,
@@ -75,7 +76,9 @@ class Producing:
         replicas: Replicas,
         purgatory: Purgatory[TopicPartition],
         verification: Verification,
+        log_trace: LogTrace,
     ) -> None:
+        self._log_trace = log_trace
         self._clock = clock
         self._settings = settings
         self._replicas = replicas
@@ -131,6 +134,8 @@ class Producing:
             )
             if isinstance(guard, Rejection):
                 outcomes[part.topic_partition] = ProduceOutcome(error=guard.error)
+                if self._log_trace.on:
+                    self._log_trace.refused(part.topic_partition, header, guard)
             else:
                 guards[part.topic_partition] = guard
         return guards
@@ -199,6 +204,7 @@ class Producing:
             if isinstance(log, Rejection):
                 outcomes[partition] = ProduceOutcome(error=log.error)
                 continue
+            before = bounds(log, part.header.producer_id) if self._log_trace.on else None
             result = log.append_client(
                 part.batch,
                 guard=guards.get(partition, SENTINEL),
@@ -207,6 +213,8 @@ class Producing:
             )
             if isinstance(result, Appended):
                 log.advance_high_watermark(log.log_end_offset)
+                if before is not None:
+                    self._log_trace.appended(log, part.header, result, before)
                 self._purgatory.touch(partition)
                 appended.append((log, result.last_offset, partition))
                 outcomes[partition] = ProduceOutcome(
@@ -215,6 +223,8 @@ class Producing:
                     log_start_offset=result.log_start_offset,
                 )
             else:
+                if before is not None:
+                    self._log_trace.refused(partition, part.header, result)
                 outcomes[partition] = ProduceOutcome(
                     error=result.error,
                     log_start_offset=result.log_start_offset,

@@ -16,6 +16,7 @@ import msgspec
 
 from sim.cluster.peers import Peers
 from sim.errors import ErrorCode, PeerAnsweredError, PeerError
+from sim.runtime.trace import Tracer
 from sim.types import (
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,
@@ -72,11 +73,26 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
 class Verification:
     """The queues of one broker, by coordinator node."""
 
-    __slots__ = ("_coordinator_of", "_peers", "_queues", "failed", "verified")
+    __slots__ = (
+        "_coordinator_of",
+        "_node",
+        "_peers",
+        "_queues",
+        "_tracer",
+        "failed",
+        "verified",
+    )
 
     def __init__(
-        self, *, peers: Peers, coordinator_of: Callable[[TransactionalId], BrokerId | None]
+        self,
+        *,
+        peers: Peers,
+        coordinator_of: Callable[[TransactionalId], BrokerId | None],
+        tracer: Tracer,
+        node: str,
     ) -> None:
+        self._tracer = tracer
+        self._node = node
         self._peers = peers
         self._coordinator_of = coordinator_of
         self._queues: dict[BrokerId, _Queue] = {}
@@ -111,6 +127,8 @@ class Verification:
             ),
             answer,
         )
+        if self._tracer.on:
+            self._trace("verify.ask", asked.transaction, add=not asked.transaction.verify_only)
         queue = self._queues.get(node)
         if queue is None:
             queue = self._queues[node] = _Queue()
@@ -205,10 +223,27 @@ class Verification:
                 for partition, error in results
                 if error
             }
+            if self._tracer.on:
+                names = sorted({error.name.upper() for error in errors.values()}) or ["NONE"]
+                self._trace("verify.answer", asked.transaction, error=",".join(names))
             self.verified += len(results) - len(errors)
             self.failed += len(errors)
             if not asked.answer.done():
                 asked.answer.set_result(errors)
+
+    def _trace(self, kind: str, transaction: TxnPartitions, **more: object) -> None:
+        self._tracer.emit(
+            kind,
+            self._node,
+            tx=f"{transaction.transactional_id}/{transaction.producer_id}:"
+            f"{transaction.producer_epoch}",
+            data={
+                "tp": ",".join(map(str, transaction.partitions)),
+                "pid": transaction.producer_id,
+                "epoch": transaction.producer_epoch,
+                **more,
+            },
+        )
 
     def _fail(self, asked: _Asked, error: ErrorCode) -> None:
         self.failed += len(asked.transaction.partitions)

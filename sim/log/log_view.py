@@ -22,7 +22,7 @@ from sim.log.answers import (
 from sim.log.batch_store import BatchStore
 from sim.log.config import LogConfig
 from sim.log.epoch_cache import EpochCache
-from sim.log.producer_state import ProducerState
+from sim.log.producer_state import NO_OFFSET, ProducerState
 from sim.log.txn_index import AbortedTxn, TxnIndex
 from sim.log.verification import Verification
 from sim.types import IsolationLevel, TopicPartition
@@ -267,6 +267,11 @@ class LogView:
             )
             for entry in self._producers.entries()
         )
+
+    def open_transaction_of(self, producer_id: int) -> int:
+        """First offset of the producer's open transaction, -1 without one."""
+        entry = self._producers.find(producer_id)
+        return NO_OFFSET if entry is None else entry.txn_first_offset
 
     def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
         """Whether a transaction is open for longer than any timeout could explain (KIP-664)."""
