@@ -104,10 +104,18 @@ APIS: Final[dict[int, tuple[str, int | None]]] = {
 }
 """API key -> (Kafka's name, first flexible version or None)."""
 
-_NEVER: Final = 1 << 15
-_FLEXIBLE_FROM: Final = {
-    key: _NEVER if first is None else first for key, (_, first) in APIS.items()
-}
+NEVER: Final = 1 << 15
+"""Above every version."""
+
+FLEXIBLE_FROM: Final = {key: NEVER if first is None else first for key, (_, first) in APIS.items()}
+"""API key -> first flexible version: request header v2 from there on."""
+
+RESPONSE_HEADER_V1_FROM: Final = {**FLEXIBLE_FROM, API_VERSIONS: NEVER}
+"""API key -> first version with response header v1, which ApiVersions never has.
+
+A client that asks for a version the broker does not know must be able to read the answer
+(``ApiMessageType.responseHeaderVersion``).
+"""
 
 
 def api_name(api_key: int) -> str:
@@ -118,4 +126,4 @@ def api_name(api_key: int) -> str:
 
 def is_flexible(api_key: int, api_version: int) -> bool:
     """Whether that version has compact encodings and tagged fields. Unknown keys have not."""
-    return api_version >= _FLEXIBLE_FROM.get(api_key, _NEVER)
+    return api_version >= FLEXIBLE_FROM.get(api_key, NEVER)

@@ -19,7 +19,14 @@ import msgspec
 
 from sim.errors import MalformedFrameError, UnsupportedRequestError
 from sim.wire import registry
-from sim.wire.apis import API_VERSIONS, api_name, is_flexible
+from sim.wire.apis import (
+    API_VERSIONS,
+    FLEXIBLE_FROM,
+    NEVER,
+    RESPONSE_HEADER_V1_FROM,
+    api_name,
+    is_flexible,
+)
 from sim.wire.decoder import DecodeFaultError, Reader, reader
 from sim.wire.encoder import maker, writer
 from sim.wire.varint import read_uvarint
@@ -28,6 +35,7 @@ __all__ = [
     "RequestHeader",
     "api_name",
     "build",
+    "builder",
     "decode_request",
     "encode_body",
     "encode_request",
@@ -42,9 +50,9 @@ __all__ = [
     "response_schema",
 ]
 
-_HEADER: Final = Struct(">hhih")
-_RESPONSE_V0: Final = Struct(">ii")
-_RESPONSE_V1: Final = Struct(">iix")
+_HEADER: Final = Struct(">hhih").unpack_from
+_RESPONSE_V0: Final = Struct(">ii").pack
+_RESPONSE_V1: Final = Struct(">iix").pack
 _REQUEST: Final = Struct(">ihhih")
 _CORRELATION: Final = Struct(">i")
 
@@ -72,7 +80,7 @@ def read_request_header(frame: bytes) -> RequestHeader:
         MalformedFrameError: The frame is too short, or its tagged fields are broken.
     """
     try:
-        api_key, api_version, correlation_id, length = _HEADER.unpack_from(frame)
+        api_key, api_version, correlation_id, length = _HEADER(frame)
     except StructError:
         raise MalformedFrameError(
             f"request header: {len(frame)} bytes are fewer than the smallest header of 10"
@@ -87,7 +95,7 @@ def read_request_header(frame: bytes) -> RequestHeader:
                 f" at byte 10 ends after the frame of {len(frame)} bytes"
             )
         client_id = frame[10:position].decode("utf-8", "replace")
-    if is_flexible(api_key, api_version):
+    if api_version >= FLEXIBLE_FROM.get(api_key, NEVER):
         if position < len(frame) and frame[position] == 0:
             position += 1
         else:
@@ -213,8 +221,16 @@ def build(cls: Any, **values: object) -> Any:
     """
     make = _makers.get(cls)
     if make is None:
-        make = _makers[cls] = maker(cls, registry.check_known)
+        make = builder(cls)
     return make(**values)
+
+
+def builder(cls: Any) -> Callable[..., Any]:
+    """The function behind ``build`` for one class; callers on hot paths keep it."""
+    make = _makers.get(cls)
+    if make is None:
+        make = _makers[cls] = maker(cls, registry.check_known)
+    return make
 
 
 def encode_body(message: Any) -> bytes:
@@ -232,14 +248,17 @@ def response_head(api_key: int, api_version: int, correlation_id: int, body_size
 
     For large bodies: head and body can be handed to ``writelines`` without joining them.
     """
-    if api_key != API_VERSIONS and is_flexible(api_key, api_version):
-        return _RESPONSE_V1.pack(body_size + 5, correlation_id)
-    return _RESPONSE_V0.pack(body_size + 4, correlation_id)
+    if api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER):
+        return _RESPONSE_V1(body_size + 5, correlation_id)
+    return _RESPONSE_V0(body_size + 4, correlation_id)
 
 
 def frame_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
     """A whole response: size field, header, body."""
-    return response_head(api_key, api_version, correlation_id, len(body)) + body
+    # The hot path: response_head, written out.
+    if api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER):
+        return _RESPONSE_V1(len(body) + 5, correlation_id) + body
+    return _RESPONSE_V0(len(body) + 4, correlation_id) + body
 
 
 def encode_request(
@@ -272,7 +291,7 @@ def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, An
     if len(frame) < 4:
         raise MalformedFrameError(f"response of {len(frame)} bytes has no correlation id")
     position = 4
-    if api_key != API_VERSIONS and is_flexible(api_key, api_version):
+    if api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER):
         position = _skip_tags(frame, position)
     read = reader(response_class(api_key, api_version))
     try:

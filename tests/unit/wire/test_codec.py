@@ -15,6 +15,7 @@ from sim.wire.apis import API_VERSIONS, APIS
 from sim.wire.codec import (
     RequestHeader,
     build,
+    builder,
     decode_request,
     encode_body,
     encode_request,
@@ -137,6 +138,12 @@ def test_values_for_other_versions_are_left_out() -> None:
     new = build(response_class(END_TXN, 5), **values)
     assert not hasattr(old, "producer_id")
     assert (new.producer_id, new.producer_epoch) == (5, 1)
+
+
+def test_builder_of_a_class_is_always_the_same() -> None:
+    cls = response_class(END_TXN, 5)
+    assert builder(cls) is builder(cls)
+    assert builder(cls)(throttle_time=0, error_code=0) == build(cls, throttle_time=0, error_code=0)
 
 
 def test_unknown_name_is_a_mistake() -> None:
