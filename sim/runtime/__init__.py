@@ -2,9 +2,10 @@
 
 - ``env``: the protocols, and the environment that joins them.
 - ``clock``, ``tasks``, ``network``, ``rng``: the classes over an event loop, any event loop;
-  ``peer_subject`` says whom a request between brokers is about.
+  ``peer_links`` carries requests between brokers, ``peer_subject`` says whom one is about.
 - ``real``: put on the system's clocks, sockets and uvloop.
 - ``virtual``: put on a loop whose clock jumps (``virtual_loop``) with connections in memory
-  (``virtual_net``), while ``ambient`` makes unmodified client libraries follow.
+  (``virtual_net``, ``virtual_connection``), while ``ambient`` makes unmodified client libraries
+  follow.
 - ``trace``: the ordered event trace; ``trace_kinds`` lists what can happen.
 """

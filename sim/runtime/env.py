@@ -163,7 +163,7 @@ class PassAll:
 
     armed = False
 
-    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:  # noqa: ARG002 - idle
+    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:  # noqa: ARG002 - asks nothing
         """Let everything pass."""
         return None
 

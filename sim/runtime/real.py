@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 
 from sim.runtime.clock import LoopClock
 from sim.runtime.env import Environment, Interceptor
-from sim.runtime.network import LoopNetwork, PeerCodec
+from sim.runtime.network import LoopNetwork
+from sim.runtime.peer_links import PeerCodec
 from sim.runtime.rng import SeededRng, random_seed
 from sim.runtime.tasks import LoopTasks
 from sim.runtime.trace import RunInfo, TraceLevel, Tracer

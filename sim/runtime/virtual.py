@@ -14,7 +14,8 @@ from typing import Any, Final, TypeVar
 from sim.runtime.ambient import ambient_virtual
 from sim.runtime.clock import LoopClock
 from sim.runtime.env import Environment
-from sim.runtime.network import LoopNetwork, PeerCodec
+from sim.runtime.network import LoopNetwork
+from sim.runtime.peer_links import PeerCodec
 from sim.runtime.rng import SeededRng, derive
 from sim.runtime.tasks import LoopTasks
 from sim.runtime.trace import RunInfo, TraceLevel, Tracer
@@ -167,7 +168,9 @@ def _collector(
 
     def handle(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         error = context.get("exception")
-        if isinstance(error, Exception) and "future" not in context and "task" not in context:
+        if isinstance(error, asyncio.CancelledError):
+            return  # asyncio's streams of Python 3.11 let it out of a callback when the run ends
+        if error is not None and "future" not in context and "task" not in context:
             failures.append(error)
         else:
             loop.default_exception_handler(context)

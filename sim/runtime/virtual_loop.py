@@ -19,7 +19,8 @@ from contextvars import Context
 from typing import Any, Final, NoReturn, TypeVarTuple
 
 from sim.errors import DeadlockError, LivelockError, NotSimulatedError
-from sim.runtime.virtual_net import VirtualNet, VirtualServer, VirtualTransport
+from sim.runtime.virtual_connection import VirtualTransport
+from sim.runtime.virtual_net import VirtualNet, VirtualServer
 
 Ts = TypeVarTuple("Ts")
 
@@ -110,7 +111,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         ssl: object = None,
         **_options: object,
     ) -> VirtualServer:
-        """Listen in memory."""
+        """Listen in memory.
+
+        Raises:
+            NotSimulatedError: TLS was asked for.
+        """
         if ssl is not None:
             raise NotSimulatedError("TLS is not simulated in virtual time")
         return self._net().listen(protocol_factory, host or "", port or 0)
@@ -124,7 +129,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         ssl: object = None,
         **_options: object,
     ) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
-        """Connect in memory."""
+        """Connect in memory.
+
+        Raises:
+            NotSimulatedError: TLS was asked for.
+        """
         if ssl is not None:
             raise NotSimulatedError("TLS is not simulated in virtual time")
         return await self._net().connect(protocol_factory, host or "", port or 0)
@@ -139,7 +148,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def call_soon_threadsafe(  # type: ignore[override]  # narrower than asyncio on purpose
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
-        """Only from the loop's own thread: another one would come in at an unrepeatable moment."""
+        """Only from the loop's own thread: another one would come in at an unrepeatable moment.
+
+        Raises:
+            NotSimulatedError: It is another thread.
+        """
         if threading.get_ident() != self._thread:
             raise NotSimulatedError("another thread called into a virtual loop")
         return self.call_soon(callback, *args, context=context)
@@ -155,11 +168,11 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:
-    def refused(_self: VirtualLoop, *_args: object, **_options: object) -> NoReturn:
+    def _refused(_self: VirtualLoop, *_args: object, **_options: object) -> NoReturn:
         raise NotSimulatedError(f"{name} is not simulated in virtual time")
 
-    refused.__name__ = name
-    return refused
+    _refused.__name__ = name
+    return _refused
 
 
 for _name in _REFUSED:
@@ -177,6 +190,11 @@ class _JumpingSelector(selectors.BaseSelector):
         return []
 
     def register(self, fileobj: object, *_more: object) -> NoReturn:
+        """Refuse.
+
+        Raises:
+            NotSimulatedError: Always.
+        """
         raise NotSimulatedError(f"{fileobj!r} can't be waited for in virtual time")
 
     def unregister(self, fileobj: object) -> NoReturn:

@@ -1,0 +1,480 @@
+"""Links between brokers, over any event loop.
+
+A request is queued and delivered in a later turn of the loop, all of a turn by one callback, in
+order. It fails when its target is not registered or the link is cut, and when its deadline passes.
+There is no timer per request: one timer, armed only while something is under way, watches the
+earliest deadline. A link is one direction of requests (source → target) with the answers that come
+back on it, as a TCP connection opened by the source.
+
+**Fault points.** Only while the interceptor is armed is a crossing described and asked about. A
+held or delayed crossing waits alone; later ones of the same link pass it. A drop leads to
+``PeerTimeoutError`` at the deadline. An injected error fails the future with ``PeerAnsweredError``,
+which the caller treats as the top-level error of the reply; so does a handler that fails by a bug
+(UNKNOWN_SERVER_ERROR).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from contextvars import copy_context
+from typing import Any, Final, Protocol, cast
+
+import structlog
+
+from sim.errors import (
+    ErrorCode,
+    PeerAnsweredError,
+    PeerDisconnectedError,
+    PeerError,
+    PeerTimeoutError,
+)
+from sim.faults.points import FaultPoint
+from sim.runtime.env import Clock, Interceptor, PassAll, PeerHandler, Tasks, TimerHandle
+from sim.runtime.peer_subject import subject_of
+from sim.runtime.trace import Tracer
+from sim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
+
+_log: Final = structlog.get_logger("txnsim.network")
+
+Link = tuple[BrokerId, BrokerId]
+
+
+class PeerCodec(Protocol):
+    """Commands between brokers as Kafka's bytes (``api.peer_codec``)."""
+
+    def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
+        """A typed command as a request body."""
+
+    def decode_request(self, api_key: int, api_version: int, body: bytes) -> Any:
+        """The inverse."""
+
+    def encode_response(self, api_key: int, api_version: int, reply: Any) -> bytes:
+        """A typed reply as a response body."""
+
+    def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
+        """The inverse."""
+
+
+class _PeerCall:
+    """A request between brokers from the moment it is made until its future is done."""
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "command",
+        "correlation_id",
+        "deadline_ms",
+        "future",
+        "link",
+        "pending",
+        "sent",
+    )
+
+    def __init__(
+        self,
+        *,
+        link: Link,
+        api_key: int,
+        api_version: int,
+        command: object,
+        correlation_id: int,
+        deadline_ms: int,
+        future: asyncio.Future[Any],
+        pending: dict[int, _PeerCall],
+    ) -> None:
+        self.link = link
+        self.api_key = api_key
+        self.api_version = api_version
+        self.command = command
+        self.correlation_id = correlation_id
+        self.deadline_ms = deadline_ms
+        self.future = future
+        self.pending = pending
+        self.sent = -1  # trace index of the sending
+
+    def succeed(self, reply: object) -> None:
+        if self.pending.pop(self.correlation_id, None) is not None and not self.future.done():
+            self.future.set_result(reply)
+
+    def fail(self, error: PeerError) -> None:
+        if self.pending.pop(self.correlation_id, None) is not None and not self.future.done():
+            self.future.set_exception(error)
+
+    def __str__(self) -> str:
+        source, target = self.link
+        api = f"API {self.api_key} v{self.api_version}"
+        return f"request {self.correlation_id} of {api}, broker {source} -> {target}"
+
+
+class PeerLinks:
+    """What the brokers of a run send each other; the peer side of ``env.Network``."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        tracer: Tracer,
+        interceptor: Interceptor | None = None,
+        codec: PeerCodec | None = None,
+        latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+        describe: Callable[[object], Subject] = subject_of,
+    ) -> None:
+        """Join clock, tasks and trace of a run.
+
+        Args:
+            loop: Gives sockets and turns.
+            clock: Deadlines and latencies, both monotonic.
+            tasks: Run the handlers of peer requests.
+            tracer: Told of ``msg.*`` on peer links.
+            interceptor: Asked at the peer fault points; the idle one if None. May be replaced
+                later.
+            codec: Makes peer requests travel as bytes; as objects if None.
+            latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
+            describe: Whom a command is about, for fault plans.
+        """
+        self.interceptor: Interceptor = interceptor or PassAll()
+        self._loop = loop
+        self._clock = clock
+        self._tasks = tasks
+        self._tracer = tracer
+        self._codec = codec
+        self._latency_ms = latency_ms
+        self._describe = describe
+        self._handlers: dict[BrokerId, PeerHandler] = {}
+        self._cut: set[Link] = set()
+        self._correlation_id = 0
+        self._queue: list[_PeerCall] = []
+        self._links: dict[Link, _Pipe] = {}
+        self._pending: dict[
+            int, dict[int, _PeerCall]
+        ] = {}  # by timeout_ms: each in order of deadlines
+        self._deadline_timer: TimerHandle | None = None
+        self._deadline_armed_ms = 0
+        # One context for every delivery: a batch holds requests of several callers.
+        self._context = copy_context()
+
+    # Peers
+
+    def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
+        """Broker ``broker_id`` handles requests of its peers from now on."""
+        self._handlers[broker_id] = handler
+
+    def unregister(self, broker_id: BrokerId) -> None:
+        """Broker ``broker_id`` is gone: requests under way to it and new ones fail."""
+        self._handlers.pop(broker_id, None)
+        self._fail_where(lambda link: link[1] == broker_id, f"broker {broker_id} went away")
+
+    def cut(self, source: BrokerId, target: BrokerId) -> None:
+        """Cut the link: what is under way on it and every new request fails until ``heal``."""
+        self._cut.add((source, target))
+        self._fail_where(lambda link: link == (source, target), "the link was cut")
+
+    def heal(self, source: BrokerId, target: BrokerId) -> None:
+        """Undo ``cut``."""
+        self._cut.discard((source, target))
+
+    @property
+    def in_flight(self) -> int:
+        """Peer requests that have no answer yet."""
+        return sum(map(len, self._pending.values()))
+
+    def request(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        api_key: int,
+        api_version: int,
+        command: object,
+        *,
+        timeout_ms: int,
+    ) -> asyncio.Future[Any]:
+        """Send a typed request to a peer; the future holds its typed reply.
+
+        It is delivered in a later turn of the loop, never inside this call.
+
+        Raises (in the future):
+            PeerAnsweredError: Only an error code came back.
+            PeerDisconnectedError: The peer is not there or went away, or the link was cut.
+            PeerTimeoutError: No reply within ``timeout_ms`` (monotonic).
+        """
+        future = self._loop.create_future()
+        pending = self._pending.get(timeout_ms)
+        if pending is None:
+            pending = self._pending[timeout_ms] = {}
+        self._correlation_id += 1
+        if self._codec is not None:
+            command = self._codec.encode_request(api_key, api_version, command)
+        call = pending[self._correlation_id] = _PeerCall(
+            link=(source, target),
+            api_key=api_key,
+            api_version=api_version,
+            command=command,
+            correlation_id=self._correlation_id,
+            deadline_ms=self._clock.monotonic_ms() + timeout_ms,
+            future=future,
+            pending=pending,
+        )
+        if self._deadline_timer is None or call.deadline_ms < self._deadline_armed_ms:
+            self._arm_deadline()
+        if self._tracer.on:
+            call.sent = self._trace_message("msg.send", source, target, call, response=False)
+        if self._latency_ms is not None:
+            self._pipe(call.link).send(self._latency_ms(source, target), lambda: self._arrive(call))
+            return future
+        if not self._queue:
+            self._loop.call_soon(self._drain, context=self._context)
+        self._queue.append(call)
+        return future
+
+    # The way there
+
+    def _drain(self) -> None:
+        queue, self._queue = self._queue, []
+        for call in queue:
+            try:
+                self._arrive(call)
+            except Exception as error:  # noqa: BLE001 - one request's bug must not lose the others of its turn
+                _log.error("peer.delivery_failed", request=str(call), exc_info=error)
+                call.fail(_answered(call, ErrorCode.unknown_server_error))
+
+    def _arrive(self, call: _PeerCall) -> None:
+        if not self.interceptor.armed:
+            self._handle(call)
+            return
+        self._cross(FaultPoint.PEER_REQUEST, call, lambda: self._handle(call))
+
+    def _handle(self, call: _PeerCall) -> None:
+        source, target = call.link
+        if call.correlation_id not in call.pending:
+            return  # timed out, cut or its target went away while it was under way
+        handler = self._handlers.get(target)
+        if handler is None:
+            call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
+            return
+        if call.link in self._cut:
+            call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
+            return
+        command = call.command
+        if self._codec is not None:
+            command = self._codec.decode_request(
+                call.api_key, call.api_version, cast(bytes, command)
+            )
+        before = None
+        if self._tracer.on:
+            received = self._trace_message("msg.recv", target, source, call, response=False)
+            before = self._tracer.caused_by(received)
+        coroutine = _as_coroutine(handler(call.api_key, call.api_version, command, source))
+        self._tasks.drive(
+            coroutine,
+            lambda reply, error: self._handled(call, reply, error),
+            name=f"peer-{call.correlation_id}",
+        )
+        if before is not None:
+            self._tracer.caused_by(before)
+
+    # The way back
+
+    def _handled(self, call: _PeerCall, reply: object, error: BaseException | None) -> None:
+        if call.correlation_id not in call.pending:
+            return
+        if isinstance(error, asyncio.CancelledError):
+            call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
+            return
+        if isinstance(error, PeerAnsweredError):
+            self._return(call, lambda: call.fail(error))
+            return
+        if error is not None:
+            _log.error("peer.handler_failed", request=str(call), exc_info=error)
+            self._return(call, lambda: call.fail(_answered(call, ErrorCode.unknown_server_error)))
+            return
+        if self._codec is not None:
+            reply = self._codec.encode_response(call.api_key, call.api_version, reply)
+        if self._tracer.on:
+            source, target = call.link
+            call.sent = self._trace_message("msg.send", target, source, call, response=True)
+        if self._latency_ms is None and not self.interceptor.armed:
+            self._deliver(call, reply)
+        else:
+            self._return(call, lambda: self._deliver(call, reply))
+
+    def _return(self, call: _PeerCall, deliver: Callable[[], object]) -> None:
+        """Bring an answer back through latency and fault point."""
+        if self._latency_ms is None:
+            self._cross(FaultPoint.PEER_RESPONSE, call, deliver)
+            return
+        source, target = call.link
+        self._pipe((target, source), back=True).send(
+            self._latency_ms(target, source),
+            lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver),
+        )
+
+    def _deliver(self, call: _PeerCall, reply: object) -> None:
+        if self._codec is not None:
+            reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
+        if self._tracer.on:
+            source, target = call.link
+            self._trace_message("msg.recv", source, target, call, response=True)
+        call.succeed(reply)
+
+    # Fault points
+
+    def _cross(self, point: FaultPoint, call: _PeerCall, go_on: Callable[[], object]) -> None:
+        if not self.interceptor.armed:
+            go_on()
+        elif not self._tracer.on:
+            self._ask(point, call, go_on)
+        else:
+            before = self._tracer.caused_by(call.sent)
+            self._ask(point, call, go_on)
+            self._tracer.caused_by(before)
+
+    def _ask(self, point: FaultPoint, call: _PeerCall, go_on: Callable[[], object]) -> None:
+        verdict = self.interceptor.cross(self._crossing(point, call))
+        if verdict is None:
+            go_on()
+        elif isinstance(verdict, Verdict):
+            self._obey(point, call, verdict, go_on)
+        else:
+            self._tasks.drive(
+                _as_coroutine(verdict),
+                lambda late, error: self._released(point, call, late, error, go_on),
+                name=f"held-{point}-{call.correlation_id}",
+            )
+
+    def _released(
+        self,
+        point: FaultPoint,
+        call: _PeerCall,
+        verdict: Verdict | None,
+        error: BaseException | None,
+        go_on: Callable[[], object],
+    ) -> None:
+        if error is not None:
+            call.fail(PeerDisconnectedError(f"{call}: its wait at {point} was ended ({error!r})"))
+        elif verdict is None:
+            go_on()
+        else:
+            self._obey(point, call, verdict, go_on)
+
+    def _obey(
+        self, point: FaultPoint, call: _PeerCall, verdict: Verdict, go_on: Callable[[], object]
+    ) -> None:
+        if verdict.outcome is SubmitOutcome.PASS:
+            go_on()
+        elif verdict.outcome is SubmitOutcome.ERROR:
+            call.fail(_answered(call, ErrorCode(verdict.error)))
+        elif self._tracer.on:  # DROP: the deadline will tell the sender
+            source, target = call.link
+            response = point is FaultPoint.PEER_RESPONSE
+            at, peer = (source, target) if response else (target, source)
+            self._trace_message("msg.drop", at, peer, call, response=response)
+
+    def _crossing(self, point: FaultPoint, call: _PeerCall) -> Crossing:
+        source, target = call.link
+        command = call.command
+        if self._codec is not None:
+            command = self._codec.decode_request(
+                call.api_key, call.api_version, cast(bytes, command)
+            )
+        return Crossing(
+            point=point,
+            source=f"broker/{source}",
+            target=f"broker/{target}",
+            api_key=call.api_key,
+            api_version=call.api_version,
+            correlation_id=call.correlation_id,
+            subject=self._describe(command),
+        )
+
+    # Deadlines, latency, trace
+
+    def _arm_deadline(self) -> None:
+        """Watch the earliest deadline.
+
+        Each class of timeouts is in order, so only its first one matters.
+        """
+        firsts = [
+            next(iter(calls.values())).deadline_ms for calls in self._pending.values() if calls
+        ]
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        if firsts:
+            self._deadline_armed_ms = min(firsts)
+            delay_ms = max(0, self._deadline_armed_ms - self._clock.monotonic_ms())
+            self._deadline_timer = self._clock.call_later(delay_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._deadline_timer = None
+        now_ms = self._clock.monotonic_ms()
+        for timeout_ms, calls in list(self._pending.items()):
+            while calls and (call := next(iter(calls.values()))).deadline_ms <= now_ms:
+                call.fail(PeerTimeoutError(f"{call}: no answer within {timeout_ms} ms"))
+            if not calls:
+                del self._pending[timeout_ms]
+        self._arm_deadline()
+
+    def _fail_where(self, on_link: Callable[[Link], bool], reason: str) -> None:
+        for calls in self._pending.values():
+            for call in [call for call in calls.values() if on_link(call.link)]:
+                call.fail(PeerDisconnectedError(f"{call}: {reason}"))
+
+    def _pipe(self, link: Link, *, back: bool = False) -> _Pipe:
+        key = cast(Link, (*link, "back")) if back else link
+        pipe = self._links.get(key)
+        if pipe is None:
+            pipe = self._links[key] = _Pipe(self._clock)
+        return pipe
+
+    def _trace_message(
+        self, kind: str, at: BrokerId, peer: BrokerId, call: _PeerCall, *, response: bool
+    ) -> int:
+        return self._tracer.emit(
+            kind,
+            f"broker/{at}",
+            parents=() if kind == "msg.send" else (call.sent, self._tracer.cause),
+            data={
+                "api": call.api_key,
+                "version": call.api_version,
+                "correlation": call.correlation_id,
+                "peer": f"broker/{peer}",
+                "response": response,
+            },
+        )
+
+
+class _Pipe:
+    """Latency with order: a message never overtakes an earlier one of the same direction."""
+
+    __slots__ = ("_clock", "_last_ms", "_waiting")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last_ms = 0.0
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def send(self, latency_ms: float, deliver: Callable[[], object]) -> None:
+        now_ms = self._clock.monotonic_us() / 1_000
+        self._last_ms = max(self._last_ms, now_ms + latency_ms)
+        self._waiting.append(deliver)
+        # One timer per message, but each takes the oldest: equal deadlines fire in no promised
+        # order.
+        self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting.popleft()())
+
+
+def _answered(call: _PeerCall, error: ErrorCode) -> PeerAnsweredError:
+    return PeerAnsweredError(f"{call}: answered with {error.name}", error=int(error))
+
+
+def _as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+    if asyncio.iscoroutine(awaitable):
+        return awaitable
+    return _wait_for_it(awaitable)
+
+
+async def _wait_for_it(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

@@ -1,0 +1,341 @@
+"""A connection in memory: two transports, and a pipe per direction.
+
+What is written arrives after a latency that is drawn from the connection's own stream of chance,
+never earlier than what was written before it.
+
+As with TCP: closing sends what was written and then the end of the stream; data that reaches a
+closed end is answered with a reset; a reader that pauses makes the writer's buffer grow until the
+writer's protocol is told to pause. Other than there, ``connection_lost`` comes at once after
+``close``, even where the other end is stalled and has not taken everything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from contextvars import Context
+from enum import Enum
+from typing import Any, Final
+
+BUFFER_HIGH_BYTES: Final = 65_536
+"""Unread bytes at which a writer is told to pause; asyncio's default."""
+
+Address = tuple[str, int]
+
+
+class _Signal(Enum):
+    """What a pipe carries besides bytes."""
+
+    EOF = "end of stream"
+    RESET = "reset"
+
+
+class VirtualConnection:
+    """Two transports and the pipes between them; where the faults of a connection are put in."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        number: int,
+        chance: random.Random,
+        latency_us: tuple[int, int],
+        client_address: Address,
+        server_address: Address,
+        on_closed: Callable[[], object],
+    ) -> None:
+        self.number = number
+        self._on_closed = on_closed
+        self._ends_open = 2
+        self.client = VirtualTransport(loop, self, sockname=client_address, peername=server_address)
+        self.server = VirtualTransport(loop, self, sockname=server_address, peername=client_address)
+        self.client.join(self.server, _Pipe(loop, chance, latency_us, self.server))
+        self.server.join(self.client, _Pipe(loop, chance, latency_us, self.client))
+
+    def reset(self) -> None:
+        """Both ends lose the connection with ConnectionResetError, at once; what was under way is
+        lost.
+        """
+        self.client.lose(ConnectionResetError(errno.ECONNRESET, "connection reset"))
+        self.server.lose(ConnectionResetError(errno.ECONNRESET, "connection reset"))
+
+    def stall(self) -> None:
+        """Nothing arrives any more at either end, until ``resume``; nothing is lost."""
+        self.client.stall()
+        self.server.stall()
+
+    def resume(self) -> None:
+        """Undo ``stall``."""
+        self.client.unstall()
+        self.server.unstall()
+
+    def end_closed(self) -> None:
+        """One of the ends is closed for good."""
+        self._ends_open -= 1
+        if self._ends_open == 0:
+            self._on_closed()
+
+
+class _Pipe:
+    """One direction: latency, and order."""
+
+    __slots__ = ("_chance", "_in_flight", "_last_s", "_latency_us", "_loop", "_target")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        chance: random.Random,
+        latency_us: tuple[int, int],
+        target: VirtualTransport,
+    ) -> None:
+        self._loop = loop
+        self._chance = chance
+        self._latency_us = latency_us
+        self._target = target
+        self._last_s = 0.0
+        self._in_flight: deque[bytes | _Signal] = deque()
+
+    def send(self, item: bytes | _Signal) -> None:
+        latency_s = self._chance.randint(*self._latency_us) / 1e6
+        self._last_s = max(self._last_s, self._loop.time() + latency_s)
+        self._in_flight.append(item)
+        # Each timer takes the oldest item: equal deadlines fire in no promised order.
+        self._loop.call_at(self._last_s, self._arrive, context=self._target.context)
+
+    def _arrive(self) -> None:
+        self._target.arrive(self._in_flight.popleft())
+
+
+class VirtualTransport(asyncio.Transport):
+    """One end of a connection in memory."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        connection: VirtualConnection,
+        *,
+        sockname: Address,
+        peername: Address,
+    ) -> None:
+        super().__init__({"sockname": sockname, "peername": peername})
+        self.connection = connection
+        self.context = Context()
+        self._loop = loop
+        self._protocol: asyncio.BaseProtocol = asyncio.Protocol()
+        self._inbox: deque[bytes | _Signal] = deque()
+        self._started = False
+        self._paused = False
+        self._stalled = False
+        self._closing = False
+        self._lost = False
+        self._eof_sent = False
+        self._unread_bytes = 0  # written here, not yet taken by the other end
+        self._high_bytes = BUFFER_HIGH_BYTES
+        self._low_bytes = BUFFER_HIGH_BYTES // 4
+        self._writer_paused = False
+
+    def join(self, peer: VirtualTransport, pipe: _Pipe) -> None:
+        """Put in the other end and the way there."""
+        self._peer = peer
+        self._pipe = pipe
+
+    def start(self, protocol: asyncio.BaseProtocol, context: Context) -> None:
+        """Connected: tell the protocol, then let in what has arrived."""
+        self._protocol = protocol
+        self.context = context.copy()
+        self._loop.call_soon(self._begin, context=self.context)
+
+    def _begin(self) -> None:
+        self._protocol.connection_made(self)
+        self._started = True
+        self._pump()
+
+    # Writing
+
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Send; the bytes are copied."""
+        if self._eof_sent:
+            raise RuntimeError("Cannot call write() after write_eof()")
+        if self._closing or not data:
+            return
+        copy = bytes(data)
+        self._unread_bytes += len(copy)
+        self._pipe.send(copy)
+        if self._unread_bytes > self._high_bytes and not self._writer_paused:
+            self._writer_paused = True
+            self._protocol.pause_writing()
+
+    def writelines(self, list_of_data: Iterable[bytes | bytearray | memoryview]) -> None:
+        """Send all of it as one piece."""
+        self.write(b"".join(list_of_data))
+
+    def write_eof(self) -> None:
+        """Close the way there; the way back stays open."""
+        if not self._closing and not self._eof_sent:
+            self._eof_sent = True
+            self._pipe.send(_Signal.EOF)
+
+    def can_write_eof(self) -> bool:
+        """Yes."""
+        return True
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that the other end has not taken."""
+        return self._unread_bytes
+
+    def get_write_buffer_limits(self) -> tuple[int, int]:
+        """Low and high water."""
+        return self._low_bytes, self._high_bytes
+
+    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
+        """When the protocol is told to pause and to resume."""
+        if high is None:
+            high = BUFFER_HIGH_BYTES if low is None else 4 * low
+        if low is None:
+            low = high // 4
+        if not high >= low >= 0:
+            raise ValueError(f"high ({high}) must be >= low ({low}) must be >= 0")
+        self._high_bytes, self._low_bytes = high, low
+
+    def _taken(self, count: int) -> None:
+        """The other end has taken ``count`` bytes."""
+        self._unread_bytes -= count
+        if self._writer_paused and self._unread_bytes <= self._low_bytes and not self._lost:
+            self._writer_paused = False
+            self._loop.call_soon(self._protocol.resume_writing, context=self.context)
+
+    # Reading
+
+    def arrive(self, item: bytes | _Signal) -> None:
+        """Something has come through the pipe."""
+        if self._closing:
+            self._arrive_late(item)
+        else:
+            self._inbox.append(item)
+            self._pump()
+
+    def _arrive_late(self, item: bytes | _Signal) -> None:
+        if isinstance(item, bytes):
+            self._peer._taken(len(item))
+            self._pipe.send(_Signal.RESET)  # as a kernel does for a socket that is closed
+
+    def _pump(self) -> None:
+        while (
+            self._inbox and self._started and not (self._paused or self._stalled or self._closing)
+        ):
+            item = self._inbox.popleft()
+            if item is _Signal.RESET:
+                self.lose(ConnectionResetError(errno.ECONNRESET, "connection reset by peer"))
+                return
+            try:
+                self._hand_over(item)
+            except Exception as error:  # noqa: BLE001 - as asyncio does: report, and lose this connection only
+                self._loop.call_exception_handler(
+                    {
+                        "message": "Fatal error: protocol callback failed.",
+                        "exception": error,
+                        "transport": self,
+                        "protocol": self._protocol,
+                    }
+                )
+                self._pipe.send(_Signal.RESET)
+                self.lose(error)
+
+    def _hand_over(self, item: bytes | _Signal) -> None:
+        protocol = self._protocol
+        if isinstance(item, bytes):
+            self._peer._taken(len(item))
+            if isinstance(protocol, asyncio.BufferedProtocol):
+                _feed_buffered(protocol, item)
+            elif isinstance(protocol, asyncio.Protocol):
+                protocol.data_received(item)
+            return
+        keep_open = None
+        if isinstance(protocol, asyncio.Protocol | asyncio.BufferedProtocol):
+            keep_open = protocol.eof_received()
+        if not keep_open:
+            self.close()
+
+    def pause_reading(self) -> None:
+        """Hand nothing over until ``resume_reading``."""
+        self._paused = True
+
+    def resume_reading(self) -> None:
+        """Go on in a later turn of the loop."""
+        if self._paused:
+            self._paused = False
+            self._loop.call_soon(self._pump, context=self.context)
+
+    def is_reading(self) -> bool:
+        """Whether data is handed over."""
+        return not (self._paused or self._closing)
+
+    def stall(self) -> None:
+        """As if the network had stopped before this end (``VirtualConnection.stall``)."""
+        self._stalled = True
+
+    def unstall(self) -> None:
+        """Undo ``stall``."""
+        self._stalled = False
+        self._loop.call_soon(self._pump, context=self.context)
+
+    # Closing
+
+    def close(self) -> None:
+        """Send what was written, then the end of the stream."""
+        if not self._closing:
+            if not self._eof_sent:
+                self._pipe.send(_Signal.EOF)
+            self._end(None)
+
+    def abort(self) -> None:
+        """Close at once; the other end sees a reset."""
+        if not self._closing:
+            self._pipe.send(_Signal.RESET)
+            self._end(None)
+
+    def lose(self, error: Exception) -> None:
+        """The connection broke."""
+        if not self._closing:
+            self._end(error)
+
+    def _end(self, error: Exception | None) -> None:
+        self._closing = True
+        for item in self._inbox:
+            if isinstance(item, bytes):
+                self._peer._taken(len(item))
+        self._inbox.clear()
+        self._loop.call_soon(self._tell_lost, error, context=self.context)
+
+    def _tell_lost(self, error: Exception | None) -> None:
+        self._lost = True
+        self.connection.end_closed()
+        self._protocol.connection_lost(error)
+
+    def is_closing(self) -> bool:
+        """Whether it is closed or broken."""
+        return self._closing
+
+    # Protocol
+
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
+        """Another protocol from now on."""
+        self._protocol = protocol
+
+    def get_protocol(self) -> asyncio.BaseProtocol:
+        """The present one."""
+        return self._protocol
+
+
+def _feed_buffered(protocol: asyncio.BufferedProtocol, data: bytes) -> None:
+    while data:
+        buffer: Any = memoryview(protocol.get_buffer(len(data)))
+        count = min(len(buffer), len(data))
+        if count == 0:
+            raise RuntimeError("get_buffer() returned an empty buffer")
+        buffer[:count] = data[:count]
+        protocol.buffer_updated(count)
+        data = data[count:]

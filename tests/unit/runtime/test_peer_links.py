@@ -1,0 +1,552 @@
+"""Links between brokers, on a real loop and on a virtual one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+from structlog.testing import capture_logs
+
+from sim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
+from sim.runtime.network import LoopNetwork
+from sim.runtime.real import RealClock
+from sim.runtime.tasks import LoopTasks
+from sim.runtime.trace import TraceLevel, Tracer
+from sim.runtime.virtual import VirtualEnvironment, run_virtual
+from sim.types import (
+    AllocateProducerIdsCommand,
+    BrokerId,
+    Crossing,
+    Subject,
+    SubmitOutcome,
+    Verdict,
+)
+
+T = TypeVar("T")
+A, B, C = BrokerId(1), BrokerId(2), BrokerId(3)
+COMMAND = AllocateProducerIdsCommand(broker_id=A, broker_epoch=7)
+
+
+async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+    return command
+
+
+class World:
+    """A network on the running loop, whose timers a test reads."""
+
+    def __init__(self, **options: Any) -> None:
+        loop = asyncio.get_running_loop()
+        self.clock = RealClock(loop)
+        self.tasks = LoopTasks(loop)
+        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, strict=True)
+        self.network = LoopNetwork(
+            loop, clock=self.clock, tasks=self.tasks, tracer=self.tracer, **options
+        )
+
+    def ask(
+        self,
+        command: object = "x",
+        *,
+        source: BrokerId = A,
+        target: BrokerId = B,
+        timeout_ms: int = 30_000,
+    ) -> asyncio.Future[Any]:
+        return self.network.request(source, target, 27, 1, command, timeout_ms=timeout_ms)
+
+
+class Script:
+    """An interceptor that answers from a table and writes down what crossed."""
+
+    armed = True
+
+    def __init__(self, **verdicts: Verdict | Callable[[], Awaitable[Verdict]]) -> None:
+        self._verdicts = verdicts
+        self.crossings: list[Crossing] = []
+
+    def cross(self, crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+        self.crossings.append(crossing)
+        verdict = self._verdicts.get(crossing.point.replace(".", "_"))
+        return verdict() if callable(verdict) else verdict
+
+
+PASS = Verdict(outcome=SubmitOutcome.PASS)
+DROP = Verdict(outcome=SubmitOutcome.DROP)
+NOT_COORDINATOR = Verdict(outcome=SubmitOutcome.ERROR, error=int(ErrorCode.not_coordinator))
+
+
+# Delivery
+
+
+async def test_a_request_is_answered_by_its_target() -> None:
+    world = World()
+    seen: list[object] = []
+
+    async def handler(key: int, version: int, command: object, source: BrokerId) -> object:
+        seen.append((key, version, command, source))
+        return "reply"
+
+    world.network.register(B, handler)
+    assert await world.ask(COMMAND) == "reply"
+    assert seen == [(27, 1, COMMAND, A)]
+    assert world.network.in_flight == 0
+
+
+async def test_delivery_is_in_a_later_turn_also_to_oneself() -> None:
+    world = World()
+    seen: list[object] = []
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        seen.append(command)
+        return None
+
+    world.network.register(A, handler)
+    future = world.ask(target=A)
+    assert seen == []
+    await future
+    assert seen == ["x"]
+
+
+async def test_requests_of_a_turn_are_delivered_in_order() -> None:
+    world = World()
+    seen: list[object] = []
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        seen.append(command)
+        return command
+
+    world.network.register(B, handler)
+    world.network.register(C, handler)
+    futures = [world.ask(n, target=(B, C)[n % 2]) for n in range(10)]
+    assert [await future for future in futures] == list(range(10))
+    assert seen == list(range(10))
+
+
+async def test_a_handler_may_wait_and_others_pass_it() -> None:
+    world = World()
+    gate = asyncio.get_running_loop().create_future()
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        if command == "slow":
+            await gate
+        return command
+
+    world.network.register(B, handler)
+    slow, quick = world.ask("slow"), world.ask("quick")
+    assert await quick == "quick"
+    assert not slow.done()
+    gate.set_result(None)
+    assert await slow == "slow"
+
+
+async def test_a_handler_may_answer_with_any_awaitable() -> None:
+    world = World()
+    future = asyncio.get_running_loop().create_future()
+    future.set_result("ready")
+    world.network.register(B, lambda *_: future)
+    assert await world.ask() == "ready"
+
+
+# Failure
+
+
+async def test_nobody_there_is_a_disconnect() -> None:
+    world = World()
+    with pytest.raises(PeerDisconnectedError, match="1 -> 2: no such broker"):
+        await world.ask()
+
+
+async def test_a_broker_that_goes_away_fails_what_is_under_way_to_it() -> None:
+    world = World()
+    never = asyncio.get_running_loop().create_future()
+
+    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        return await never
+
+    world.network.register(B, handler)
+    world.network.register(C, handler)
+    handled, other = world.ask(), world.ask(target=C)
+    await asyncio.sleep(0)
+    queued = world.ask()
+    world.network.unregister(B)
+    world.network.register(B, echo)
+    for future in (handled, queued):
+        with pytest.raises(PeerDisconnectedError, match="went away"):
+            await future
+    assert await world.ask("after") == "after"
+    assert not other.done()
+    never.set_result("late")
+    assert await other == "late"
+    await world.tasks.close()
+
+
+async def test_a_cut_link_fails_one_direction_until_healed() -> None:
+    world = World()
+    never = asyncio.get_running_loop().create_future()
+
+    async def waits(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        return await never
+
+    world.network.register(A, echo)
+    world.network.register(B, waits)
+    under_way = world.ask()
+    await asyncio.sleep(0)
+    world.network.cut(A, B)
+    with pytest.raises(PeerDisconnectedError, match="cut"):
+        await under_way
+    with pytest.raises(PeerDisconnectedError, match="cut"):
+        await world.ask()
+    assert await world.ask("back", source=B, target=A) == "back"
+    world.network.heal(A, B)
+    world.network.register(B, echo)
+    assert await world.ask("again") == "again"
+    await world.tasks.close()
+
+
+async def test_a_handler_that_fails_is_a_bug_and_an_error_answer() -> None:
+    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        raise ValueError("broken")
+
+    world = World()
+    world.network.register(B, handler)
+    with capture_logs() as logs, pytest.raises(PeerAnsweredError) as caught:
+        await world.ask()
+    assert caught.value.error == ErrorCode.unknown_server_error
+    assert [entry["event"] for entry in logs] == ["peer.handler_failed"]
+
+
+async def test_a_handler_may_answer_with_an_error_alone() -> None:
+    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        raise PeerAnsweredError("not here", error=int(ErrorCode.not_coordinator))
+
+    world = World()
+    world.network.register(B, handler)
+    with capture_logs() as logs, pytest.raises(PeerAnsweredError) as caught:
+        await world.ask()
+    assert caught.value.error == ErrorCode.not_coordinator
+    assert logs == []
+
+
+async def test_a_failure_in_delivery_loses_no_other_request_of_its_turn() -> None:
+    def handler(_key: int, _version: int, command: object, _source: BrokerId) -> Awaitable[object]:
+        if command == "bad":
+            raise ValueError("not even a coroutine")
+        return echo(0, 0, command, A)
+
+    world = World()
+    world.network.register(B, handler)
+    bad, good = world.ask("bad"), world.ask("good")
+    with capture_logs() as logs:
+        assert await good == "good"
+    with pytest.raises(PeerAnsweredError):
+        await bad
+    assert [entry["event"] for entry in logs] == ["peer.delivery_failed"]
+
+
+async def test_stopping_the_tasks_disconnects_who_waits_for_a_handler() -> None:
+    world = World()
+
+    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        return await asyncio.get_running_loop().create_future()
+
+    world.network.register(B, handler)
+    future = world.ask()
+    await asyncio.sleep(0)
+    await world.tasks.close()
+    with pytest.raises(PeerDisconnectedError, match="stopped"):
+        await future
+
+
+async def test_a_caller_that_gave_up_is_not_answered() -> None:
+    world = World()
+    world.network.register(B, echo)
+    future = world.ask()
+    future.cancel()
+    assert await world.ask("next") == "next"
+    assert world.network.in_flight == 0
+
+
+# Deadlines, in virtual time
+
+
+def in_virtual_time(main: Callable[[VirtualEnvironment, LoopNetwork], Awaitable[T]]) -> T:
+    async def whole(env: VirtualEnvironment) -> T:
+        network = env.network
+        assert isinstance(network, LoopNetwork)
+        return await main(env, network)
+
+    return run_virtual(whole, seed=1)
+
+
+async def silence(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+    return await asyncio.get_running_loop().create_future()
+
+
+def test_no_answer_within_the_timeout_is_a_timeout_each_at_its_deadline() -> None:
+    async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
+        network.register(B, silence)
+        ended: list[tuple[int, int]] = []
+        start_ms = env.clock.monotonic_ms()
+
+        def note(timeout_ms: int) -> Callable[[asyncio.Future[Any]], None]:
+            def ended_at(future: asyncio.Future[Any]) -> None:
+                assert isinstance(future.exception(), PeerTimeoutError)
+                ended.append((timeout_ms, env.clock.monotonic_ms() - start_ms))
+
+            return ended_at
+
+        for timeout_ms in (300, 100, 200, 100):
+            network.request(A, B, 27, 1, "x", timeout_ms=timeout_ms).add_done_callback(
+                note(timeout_ms)
+            )
+        await asyncio.sleep(1)
+        assert ended == [(100, 100), (100, 100), (200, 200), (300, 300)]
+        assert network.in_flight == 0
+
+    in_virtual_time(main)
+
+
+def test_a_deadline_reads_the_monotonic_clock() -> None:
+    async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
+        network.register(B, silence)
+        future = network.request(A, B, 27, 1, "x", timeout_ms=1_000)
+        future.add_done_callback(lambda done: done.exception())
+        env.clock.advance(3_600_000)
+        await asyncio.sleep(0.9)
+        assert not future.done()
+        await asyncio.sleep(0.2)
+        assert future.done()
+
+    in_virtual_time(main)
+
+
+def test_answered_requests_leave_one_timer_at_most() -> None:
+    async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
+        network.register(B, echo)
+        armed: list[float] = []
+        network._clock = Counting(env.clock, armed)  # type: ignore[assignment]  # counts timers
+        for number in range(100):
+            assert await network.request(A, B, 27, 1, number, timeout_ms=30_000) == number
+        assert [delay_ms for delay_ms in armed if delay_ms > 1_000] == [30_000]
+        await asyncio.sleep(31)
+        assert network._deadline_timer is None
+
+    class Counting:
+        def __init__(self, clock: Any, armed: list[float]) -> None:
+            self.monotonic_ms = clock.monotonic_ms
+            self.monotonic_us = clock.monotonic_us
+            self._clock = clock
+            self._armed = armed
+
+        def call_later(self, delay_ms: float, callback: Callable[[], object]) -> Any:
+            self._armed.append(delay_ms)
+            return self._clock.call_later(delay_ms, callback)
+
+    in_virtual_time(main)
+
+
+def test_latency_keeps_the_order_of_a_link() -> None:
+    async def main(env: VirtualEnvironment, network: LoopNetwork) -> None:
+        seen: list[tuple[object, int]] = []
+
+        async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+            seen.append((command, env.clock.monotonic_us()))
+            return command
+
+        network.register(B, handler)
+        futures = [network.request(A, B, 27, 1, n, timeout_ms=1_000) for n in range(50)]
+        assert [await future for future in futures] == list(range(50))
+        assert [command for command, _ in seen] == list(range(50))
+        assert all(50 <= at <= 500 for _, at in seen)
+
+    in_virtual_time(main)
+
+
+# Fault points
+
+
+async def test_nothing_is_described_while_nobody_is_armed() -> None:
+    described: list[object] = []
+
+    def describe(command: object) -> Subject:
+        described.append(command)
+        return Subject()
+
+    world = World(describe=describe)
+    world.network.register(B, echo)
+    await world.ask()
+    assert described == []
+
+
+async def test_request_and_response_cross_their_points() -> None:
+    script = Script()
+    world = World(interceptor=script)
+    world.network.register(B, echo)
+    assert await world.ask(COMMAND) == COMMAND
+    expected: dict[str, Any] = {
+        "source": "broker/1",
+        "target": "broker/2",
+        "api_key": 27,
+        "api_version": 1,
+        "correlation_id": 1,
+        "subject": Subject(),
+    }
+    assert script.crossings == [
+        Crossing(point="peer.request", **expected),
+        Crossing(point="peer.response", **expected),
+    ]
+
+
+@pytest.mark.parametrize("point", ["peer_request", "peer_response"])
+async def test_an_error_is_the_answer(point: str) -> None:
+    world = World(interceptor=Script(**{point: NOT_COORDINATOR}))
+    handled: list[object] = []
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        handled.append(command)
+        return None
+
+    world.network.register(B, handler)
+    with pytest.raises(PeerAnsweredError, match="not_coordinator") as caught:
+        await world.ask()
+    assert caught.value.error == ErrorCode.not_coordinator
+    assert handled == ([] if point == "peer_request" else ["x"])
+
+
+@pytest.mark.parametrize("point", ["peer_request", "peer_response"])
+async def test_a_drop_ends_in_a_timeout(point: str) -> None:
+    world = World(interceptor=Script(**{point: DROP}))
+    handled: list[object] = []
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        handled.append(command)
+        return None
+
+    world.network.register(B, handler)
+    with pytest.raises(PeerTimeoutError, match="within 5 ms"):
+        await world.ask(timeout_ms=5)
+    assert handled == ([] if point == "peer_request" else ["x"])
+    kinds = [event.k for event in world.tracer.events()]
+    assert kinds.count("msg.drop") == 1
+
+
+@pytest.mark.parametrize("point", ["peer_request", "peer_response"])
+async def test_a_held_crossing_waits_alone(point: str) -> None:
+    gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    held: list[int] = []
+
+    def hold_first() -> Awaitable[Verdict]:
+        held.append(1)
+        return gate if len(held) == 1 else passes()
+
+    async def passes() -> Verdict:
+        return PASS
+
+    world = World(interceptor=Script(**{point: hold_first}))
+    world.network.register(B, echo)
+    first, second = world.ask("first"), world.ask("second")
+    assert await second == "second"
+    assert not first.done()
+    gate.set_result(PASS)
+    assert await first == "first"
+
+
+async def test_a_wait_may_end_in_an_error() -> None:
+    async def refuse() -> Verdict:
+        await asyncio.sleep(0)
+        return NOT_COORDINATOR
+
+    world = World(interceptor=Script(peer_request=refuse))
+    world.network.register(B, echo)
+    with pytest.raises(PeerAnsweredError):
+        await world.ask()
+
+
+async def test_a_request_held_beyond_its_deadline_is_not_handled_any_more() -> None:
+    gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    handled: list[object] = []
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        handled.append(command)
+        return None
+
+    world = World(interceptor=Script(peer_request=lambda: gate))
+    world.network.register(B, handler)
+    with pytest.raises(PeerTimeoutError):
+        await world.ask(timeout_ms=1)
+    gate.set_result(PASS)
+    await world.tasks.close()
+    assert handled == []
+
+
+async def test_stopping_ends_a_wait_with_a_disconnect() -> None:
+    world = World(
+        interceptor=Script(peer_request=lambda: asyncio.get_running_loop().create_future())
+    )
+    world.network.register(B, echo)
+    future = world.ask()
+    await asyncio.sleep(0)
+    await world.tasks.close()
+    with pytest.raises(PeerDisconnectedError, match="wait at"):
+        await future
+
+
+# Bytes
+
+
+class JsonCodec:
+    """A codec for the tests: text with the key, the version and the direction in front."""
+
+    def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
+        return f"request {api_key} {api_version} {command}".encode()
+
+    def decode_request(self, api_key: int, api_version: int, body: bytes) -> Any:
+        head = f"request {api_key} {api_version} "
+        assert body.decode().startswith(head)
+        return body.decode().removeprefix(head)
+
+    def encode_response(self, api_key: int, api_version: int, reply: Any) -> bytes:
+        return f"response {reply}".encode()
+
+    def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
+        return body.decode().removeprefix("response ")
+
+
+@pytest.mark.parametrize("script", [None, Script()])
+async def test_given_a_codec_commands_travel_as_bytes(script: Script | None) -> None:
+    world = World(codec=JsonCodec(), interceptor=script)
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        assert command == "hello"
+        return "world"
+
+    world.network.register(B, handler)
+    assert await world.ask("hello") == "world"
+
+
+# Trace
+
+
+async def test_messages_are_traced_with_their_causes() -> None:
+    world = World()
+
+    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        world.tracer.emit("note", "broker/2", data={"text": "handled"})
+        return None
+
+    world.network.register(B, handler)
+    root = world.tracer.emit("note", "broker/1")
+    before = world.tracer.caused_by(root)
+    future = world.ask()
+    world.tracer.caused_by(before)
+    await future
+    nodes = world.tracer.nodes
+    assert [(event.k, nodes[event.n], event.p) for event in world.tracer.events()] == [
+        ("note", "broker/1", ()),
+        ("msg.send", "broker/1", (0,)),
+        ("msg.recv", "broker/2", (1,)),
+        ("note", "broker/2", (2,)),
+        ("msg.send", "broker/2", (2,)),
+        ("msg.recv", "broker/1", (4, 2)),
+    ]
