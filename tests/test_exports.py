@@ -4,13 +4,12 @@ that CHANGELOG.md tells.
 
 from __future__ import annotations
 
-import ast
 import importlib
 from typing import Final
 
 import pytest
 
-from tests.test_tidy import ROOT, assert_none, module_of, python_files, source, tree
+from tests.test_tidy import ROOT, source
 
 PUBLIC: Final = {
     "sim.config": ["Configuration", "load"],
@@ -42,21 +41,6 @@ PUBLIC: Final = {
 @pytest.mark.parametrize("module", sorted(PUBLIC))
 def test_a_module_exports_what_is_listed(module: str) -> None:
     assert sorted(importlib.import_module(module).__all__) == PUBLIC[module]
-
-
-def test_every_export_is_listed() -> None:
-    """A module that names its exports invites others to import them."""
-    unlisted = [
-        module_of(name)
-        for name in python_files("sim")
-        if module_of(name) not in PUBLIC
-        and any(
-            isinstance(node, ast.Assign)
-            and any(isinstance(t, ast.Name) and t.id == "__all__" for t in node.targets)
-            for node in tree(name).body
-        )
-    ]
-    assert_none(unlisted, "list its names in PUBLIC, or do without __all__")
 
 
 def test_the_package_tells_users_that_it_is_typed() -> None:

@@ -10,21 +10,24 @@ import re
 import subprocess
 import tomllib
 from collections.abc import Iterable, Iterator
+from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
-FILE_LINES_MAX: Final = 600
+FILE_LINES_MAX: Final = {"sim": 600, "benchmarks": 600, "tests": 800}
+"""Tests may be longer: a table of cases is read row by row."""
 FUNCTION_LINES_MAX: Final = 70
 
 PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
     "sim/runtime/env.py": PROTOCOLS_ONLY,
+    "sim/wire/messages/*.py": "tests/wire/test_golden_messages.py",
 }
-"""Modules without a unit test of their own, and why."""
+"""Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
 # Written in halves, because this file is read by the test that looks for them.
 BANNED: Final = {
@@ -105,7 +108,7 @@ def test_files_are_short() -> None:
     long = (
         f"{name}: {lines}"
         for name in python_files()
-        if (lines := len(source(name).splitlines())) > FILE_LINES_MAX
+        if (lines := len(source(name).splitlines())) > FILE_LINES_MAX[name.split("/")[0]]
     )
     assert_none(long, f"split them; one noun each, at most {FILE_LINES_MAX} lines")
 
@@ -140,7 +143,10 @@ def test_an_exception_from_a_tool_has_its_reason() -> None:
         f"{name}:{number}: {line.strip()}"
         for name in python_files()
         for number, line in enumerate(source(name).splitlines(), start=1)
-        if (match := marker.search(line)) and len(match[1].strip(" -#")) < 5
+        if (match := marker.search(line))
+        and len(match[1].strip(" -#")) < 3
+        # A test hands over a wrong type to see it refused: that needs no word.
+        and not (name.startswith("tests/") and "type: ignore" in match[0])
     ]
     assert_none(bare, "write the reason behind it: `# noqa: X123 - because`")
 
@@ -273,7 +279,8 @@ def test_unit_tests_mirror_the_product() -> None:
     wanted = {
         name: _unit_test_of(name)
         for name in python_files("sim")
-        if not name.endswith("__init__.py") and name not in JUDGED_ELSEWHERE
+        if not name.endswith("__init__.py")
+        and not any(fnmatch(name, pattern) for pattern in JUDGED_ELSEWHERE)
     }
     files = set(tracked())
     untested = [f"{name} -> {test}" for name, test in wanted.items() if test not in files]
@@ -292,7 +299,14 @@ def _unit_test_of(name: str) -> str:
 
 
 def test_no_exception_outlives_its_file() -> None:
-    assert_none(JUDGED_ELSEWHERE.keys() - set(tracked()), "remove them from JUDGED_ELSEWHERE")
+    files = tracked()
+    gone = [
+        pattern
+        for pattern, judge in JUDGED_ELSEWHERE.items()
+        if not any(fnmatch(name, pattern) for name in files)
+        or (judge.startswith("tests/") and judge not in files)
+    ]
+    assert_none(gone, "remove them from JUDGED_ELSEWHERE")
 
 
 @cache

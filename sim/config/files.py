@@ -20,6 +20,8 @@ from sim.settings import DEFAULTS, Settings, documentation
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+    from sim.server.cluster import ClusterOptions
+
 
 _Lines = dict[tuple[str, ...], int]
 """Path of keys -> line."""
@@ -38,6 +40,21 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     """(name, partitions), in the order of the file."""
     warnings: tuple[str, ...] = ()
     """What was accepted and changes nothing, for people."""
+
+    def onto(self, options: ClusterOptions) -> ClusterOptions:
+        """Options of a cluster with what the file says in their place."""
+        said = {
+            "brokers": self.brokers,
+            "host": self.host,
+            "port": self.port,
+            "advertised_host": self.advertised_host,
+        }
+        return msgspec.structs.replace(
+            options,
+            settings=self.settings,
+            topics=(*options.topics, *self.topics),
+            **{name: value for name, value in said.items() if value is not None},
+        )
 
 
 class _Problems:

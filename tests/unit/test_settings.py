@@ -29,7 +29,7 @@ def test_a_default_that_differs_from_kafkas_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "name,kafka",
+    ("name", "kafka"),
     [
         # KafkaConfig.configDef() of Apache Kafka 4.3.1
         ("transaction_max_timeout_ms", 900_000),

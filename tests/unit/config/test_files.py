@@ -10,6 +10,7 @@ import pytest
 
 from sim.config import Configuration, load
 from sim.errors import ConfigError
+from sim.server.cluster import ClusterOptions
 from sim.settings import DEFAULTS
 
 
@@ -61,6 +62,14 @@ settings:
     assert found.settings.message_timestamp_type == "LogAppendTime"
     assert found.settings.segment_bytes == DEFAULTS.segment_bytes
     assert found.warnings == ()
+
+
+def test_what_the_file_does_not_say_is_left_as_it_was(tmp_path: Path) -> None:
+    before = ClusterOptions(brokers=1, port=0, topics=(("a", 1),))
+    after = load(write(tmp_path, "c.yaml", "host: 0.0.0.0\ntopics: {b: 2}\n")).onto(before)
+    assert after == ClusterOptions(
+        brokers=1, port=0, host="0.0.0.0", topics=(("a", 1), ("b", 2)), settings=DEFAULTS
+    )
 
 
 def test_properties_of_a_real_broker_are_taken_and_those_without_effect_named(

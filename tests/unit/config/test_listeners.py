@@ -22,7 +22,7 @@ def test_without_listeners_nothing_is_said() -> None:
 
 
 @pytest.mark.parametrize(
-    "value,host,port",
+    ("value", "host", "port"),
     [
         ("PLAINTEXT://:9092", "0.0.0.0", 9092),
         ("PLAINTEXT://localhost:0", "localhost", 0),

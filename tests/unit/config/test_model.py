@@ -15,7 +15,7 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
 
 
 @pytest.mark.parametrize(
-    "name,refused,taken",
+    ("name", "refused", "taken"),
     [
         ("transaction_max_timeout_ms", 0, 1),
         ("transaction_max_timeout_ms", 2**31, 2**31 - 1),

@@ -14,7 +14,7 @@ def parsed(text: str) -> list[tuple[int, str, str]]:
 
 
 @pytest.mark.parametrize(
-    "text,entries",
+    ("text", "entries"),
     [
         ("a=1", [(1, "a", "1")]),
         ("a = 1", [(1, "a", "1")]),

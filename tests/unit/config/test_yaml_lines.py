@@ -25,7 +25,7 @@ def test_an_empty_document_is_an_empty_mapping() -> None:
 
 
 @pytest.mark.parametrize(
-    "text,message",
+    ("text", "message"),
     [
         (b"a: 1\na: 2\n", "f:2: a: given twice, first on line 1"),
         (b"- a\n", "f:1: expected a mapping, found list"),
