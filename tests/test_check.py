@@ -1,0 +1,70 @@
+"""The one command can say no."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from tests import check
+from tests.check import Outcome, Step
+
+
+def step(name: str, program: str) -> Step:
+    return Step(name=name, asks="nothing", command=(sys.executable, "-c", program))
+
+
+def test_a_failing_step_stops_no_other_and_shows_its_output(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    outcomes = check._run_all(
+        [step("lint", "print('crooked'); raise SystemExit(3)"), step("tests", "print('fine')")]
+    )
+    assert [outcome.status for outcome in outcomes] == [3, 0]
+    assert check._report(outcomes) == 1
+    told = capsys.readouterr().out
+    assert "FAILED lint" in told
+    assert "ok     tests" in told
+    assert "crooked" in told
+    assert "fine" not in told
+    assert told.endswith("1 of 2 steps ok; failed: lint\n")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "2670 passed in 12.61s",
+        "12 failed, 2670 passed, 18 skipped in 12.61s",
+        "===== 3 passed, 1 deselected, 2 errors in 61.02s (0:01:01) =====",
+        "1 error in 0.10s",
+    ],
+)
+def test_pytests_own_summary_is_repeated_for_ci(
+    line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    outcome = Outcome(step=step("tests", ""), status=0, output=f"....\n{line}\n", seconds=1.0)
+    assert check._report([outcome]) == 0
+    assert f"=== {line.strip('= ')} ===" in capsys.readouterr().out
+
+
+def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        check.main(["--only", "spelling"])
+    assert "no step spelling; there are: format, lint" in capsys.readouterr().err
+
+
+def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert check.main(["--list"]) == 0
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert listed == ["format", "lint", "layers", "types", "tests", "seeds", "coverage"]
+
+
+def test_only_the_full_check_runs_clients_and_slow_tests() -> None:
+    def markers(*, quick: bool) -> str:
+        steps = {found.name: found for found in check.all_steps(quick=quick)}
+        return next(word for word in steps["tests"].command if "not " in word)
+
+    assert "not clients" in markers(quick=True)
+    assert "not slow" in markers(quick=True)
+    assert "clients" not in markers(quick=False)
+    assert "slow" not in markers(quick=False)
