@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from itertools import count
-from typing import Final
+from typing import Any, Final
 
 from sim.errors import ErrorCode, Rejection
 from sim.runtime.tasks import LoopTasks
@@ -236,6 +236,10 @@ class World:
         """Let everything run that needs no time."""
         for _ in range(12):
             await asyncio.sleep(0)
+
+    def start(self, command: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Send a command without waiting for its answer."""
+        return self.tasks.spawn(command, name="command")
 
     async def init(
         self, *, timeout_ms: int = 60_000, expected: ProducerIdAndEpoch | None = None

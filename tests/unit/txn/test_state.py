@@ -28,7 +28,7 @@ CompleteCommit    |       |         |       y       |              |            
 CompleteAbort     |       |         |               |      y       |                |               |      |
 Dead              |   y   |         |               |              |       y        |       y       |      |
 PrepareEpochFence |       |    y    |               |              |                |               |      |
-"""  # noqa: E501 - one row per state, one column per state
+"""  # noqa: E501 - a table
 COLUMNS = [
     "Empty", "Ongoing", "PrepareCommit", "PrepareAbort",
     "CompleteCommit", "CompleteAbort", "Dead", "PrepareEpochFence",

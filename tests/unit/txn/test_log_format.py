@@ -1,0 +1,289 @@
+"""Records of __transaction_state against bytes that Kafka wrote, and against damage."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.errors import CorruptLogRecordError, ErrorCode
+from sim.txn.log_format import (
+    decode_record,
+    encode_batch,
+    encode_key,
+    encode_value,
+    partition_for,
+    refuse_record,
+    tombstone_batches,
+)
+from sim.txn.state import Tombstone, TransactionState, TxnTransition
+from sim.types import (
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+from sim.wire.batch import build_batch, iter_batches, read_records
+from sim.wire.records import Record
+from tests.support.txn_entries import FOO_0, FOO_1, TID
+
+TV_0, TV_1, TV_2 = TransactionVersion
+UPDATE_MS = 1_700_000_000_000
+
+EMPTY_V0 = "0000000000000000000700000000ea6000ffffffff0000018bcfe56800ffffffffffffffff"
+EMPTY_V1 = (
+    "0001000000000000000700000000ea6000000000018bcfe56800ffffffffffffffff0100080000000000000007"
+)
+OVERFLOW_V1 = (
+    "000100000000000000077fff0000ea60020204666f6f030000000000000001000000018bcfe568000000018bcf"
+    "e564180300080000000000000007010800000000000003e802020002"
+)
+
+
+def transition(
+    *,
+    prev_pid: int = 7,
+    next_pid: int = -1,
+    epoch: int = 0,
+    state: TransactionState = TransactionState.EMPTY,
+    partitions: frozenset[TopicPartition] = frozenset(),
+    start_ms: int = -1,
+    client_version: TransactionVersion = TV_0,
+    transactional_id: TransactionalId = TID,
+) -> TxnTransition:
+    return TxnTransition(
+        transactional_id=transactional_id,
+        producer_id=ProducerId(7),
+        prev_producer_id=ProducerId(prev_pid),
+        next_producer_id=ProducerId(next_pid),
+        producer_epoch=ProducerEpoch(epoch),
+        last_producer_epoch=ProducerEpoch(-1),
+        txn_timeout_ms=60_000,
+        state=state,
+        partitions=partitions,
+        start_timestamp_ms=start_ms,
+        last_update_timestamp_ms=UPDATE_MS,
+        client_version=client_version,
+    )
+
+
+EMPTY = transition()
+OVERFLOW = transition(
+    next_pid=1000,
+    epoch=32_767,
+    state=TransactionState.PREPARE_COMMIT,
+    partitions=frozenset({FOO_1, FOO_0}),
+    start_ms=1_699_999_999_000,
+    client_version=TV_2,
+)
+
+
+# Partitioning
+
+
+@pytest.mark.parametrize(
+    ("transactional_id", "of_50", "of_3"),
+    [
+        ("my-txn-id", 11, 2),
+        ("txn-1", 10, 2),
+        ("test-transactional-id", 40, 0),
+        ("", 0, 0),
+        ("a", 47, 1),
+        ("polygenelubricants", 0, 0),  # hashes to the lowest int, which has no positive twin
+        ("té-été", 0, 0),
+        ("😀", 49, 1),  # two UTF-16 code units
+    ],
+)
+def test_ids_go_where_java_hash_codes_send_them(
+    transactional_id: str, of_50: int, of_3: int
+) -> None:
+    assert partition_for(TransactionalId(transactional_id), 50) == of_50
+    assert partition_for(TransactionalId(transactional_id), 3) == of_3
+
+
+# Bytes
+
+
+def test_key_bytes() -> None:
+    assert encode_key(TID).hex() == "0000000574786e2d31"
+
+
+@pytest.mark.parametrize(
+    ("record", "level", "expected"),
+    [
+        (EMPTY, TV_0, EMPTY_V0),
+        (EMPTY, TV_1, EMPTY_V1),
+        (EMPTY, TV_2, EMPTY_V1),
+        (OVERFLOW, TV_1, OVERFLOW_V1),
+        (OVERFLOW, TV_2, OVERFLOW_V1),
+    ],
+)
+def test_value_bytes(record: TxnTransition, level: TransactionVersion, expected: str) -> None:
+    assert encode_value(record, level=level).hex() == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (EMPTY_V1, EMPTY),
+        (OVERFLOW_V1, OVERFLOW),
+        (EMPTY_V0, transition(prev_pid=-1)),  # version 0 has no tags
+    ],
+)
+def test_reading_the_bytes_gives_the_record(value: str, expected: TxnTransition) -> None:
+    assert decode_record(encode_key(TID), bytes.fromhex(value)) == expected
+
+
+def test_long_names_and_lists_take_longer_varints() -> None:
+    topic = "long" * 50
+    partitions = frozenset(TopicPartition(topic, partition) for partition in range(300))
+    record = transition(
+        prev_pid=-1, state=TransactionState.ONGOING, partitions=partitions, start_ms=1
+    )
+    assert decode_record(encode_key(TID), encode_value(record, level=TV_1)) == record
+
+
+def test_a_complete_transaction_has_an_empty_list_and_an_empty_one_none() -> None:
+    complete = transition(state=TransactionState.COMPLETE_COMMIT, start_ms=1)
+    assert encode_value(complete, level=TV_1)[17:18] == b"\x01"
+    assert encode_value(EMPTY, level=TV_1)[17:18] == b"\x00"
+    assert encode_value(complete, level=TV_0)[17:21] == b"\x00\x00\x00\x00"
+    assert encode_value(EMPTY, level=TV_0)[17:21] == b"\xff\xff\xff\xff"
+
+
+PARTITIONS = st.builds(TopicPartition, st.text(min_size=1, max_size=200), st.integers(0, 2**31 - 1))
+TRANSITIONS = st.builds(
+    transition,
+    prev_pid=st.integers(-1, 2**63 - 1),
+    next_pid=st.integers(-1, 2**63 - 1),
+    epoch=st.integers(0, 32_767),
+    state=st.sampled_from(
+        [
+            TransactionState.ONGOING,
+            TransactionState.PREPARE_COMMIT,
+            TransactionState.PREPARE_ABORT,
+        ]
+    ),
+    partitions=st.frozensets(PARTITIONS, max_size=200),
+    start_ms=st.integers(-1, 2**62),
+    client_version=st.sampled_from([TV_0, TV_2]),
+    transactional_id=st.text(max_size=300).map(TransactionalId),
+)
+
+
+@given(TRANSITIONS)
+def test_what_is_written_can_be_read(record: TxnTransition) -> None:
+    key = encode_key(record.transactional_id)
+    assert decode_record(key, encode_value(record, level=TV_2)) == record
+
+
+@given(TRANSITIONS)
+def test_version_0_loses_exactly_the_tags(record: TxnTransition) -> None:
+    key = encode_key(record.transactional_id)
+    read = decode_record(key, encode_value(record, level=TV_0))
+    assert isinstance(read, TxnTransition)
+    assert (read.prev_producer_id, read.next_producer_id, read.client_version) == (-1, -1, 0)
+    assert (read.partitions, read.producer_epoch) == (record.partitions, record.producer_epoch)
+
+
+# What has no place in version 0
+
+
+@pytest.mark.parametrize(
+    ("record", "level", "refused"),
+    [
+        (OVERFLOW, TV_0, True),
+        (OVERFLOW, TV_1, False),
+        (EMPTY, TV_0, False),
+        (Tombstone(transactional_id=TID), TV_0, False),
+    ],
+)
+def test_the_protocol_version_is_not_dropped_in_silence(
+    record: TxnTransition | Tombstone, level: TransactionVersion, *, refused: bool
+) -> None:
+    refusal = refuse_record(record, level)
+    assert (refusal is not None) is refused
+    if refusal is not None:
+        assert refusal.error is ErrorCode.unsupported_version
+
+
+# Batches
+
+
+def test_a_batch_is_what_the_general_builder_makes() -> None:
+    buried = Tombstone(transactional_id=TransactionalId("gone" * 20))
+    batch = encode_batch((EMPTY, OVERFLOW, buried), level=TV_2, now_ms=UPDATE_MS)
+    records = [
+        Record(key=encode_key(TID), value=bytes.fromhex(EMPTY_V1)),
+        Record(key=encode_key(TID), value=bytes.fromhex(OVERFLOW_V1)),
+        Record(key=encode_key(buried.transactional_id), value=None),
+    ]
+    assert batch == build_batch(records, timestamp_ms=UPDATE_MS)
+
+
+@given(TRANSITIONS)
+def test_long_values_too(record: TxnTransition) -> None:
+    batch = encode_batch((record,), level=TV_2, now_ms=UPDATE_MS)
+    ((position, header),) = iter_batches(batch)
+    assert (position, header.size) == (0, len(batch))
+    (read,) = read_records(batch)
+    assert read.key is not None
+    assert decode_record(read.key, read.value) == record
+
+
+def test_tombstones_are_split_by_the_size_of_a_batch() -> None:
+    tombstones = [Tombstone(transactional_id=TransactionalId(f"txn-{n:03}")) for n in range(100)]
+    batches = tombstone_batches(tombstones, batch_bytes_max=1_000)
+    assert [each for batch in batches for each in batch] == tombstones
+    assert len(batches) > 1
+    for batch in batches:
+        assert len(encode_batch(batch, level=TV_2, now_ms=UPDATE_MS)) <= 1_000
+    assert tombstone_batches([], batch_bytes_max=1_000) == []
+
+
+# Damage and the unknown
+
+
+def test_a_null_value_is_a_tombstone() -> None:
+    assert decode_record(encode_key(TID), None) == Tombstone(transactional_id=TID)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("0001000574786e2d31", EMPTY_V1), ("0000000574786e2d31", "0002" + EMPTY_V1[4:])],
+    ids=["key", "value"],
+)
+def test_unknown_versions_are_skipped(key: str, value: str) -> None:
+    assert decode_record(bytes.fromhex(key), bytes.fromhex(value)) is None
+
+
+@pytest.mark.parametrize("state", ["06", "07", "08"])
+def test_states_that_are_never_written_are_corruption(state: str) -> None:
+    value = bytes.fromhex(EMPTY_V1[:32] + state + EMPTY_V1[34:])
+    with pytest.raises(CorruptLogRecordError, match="unknown transaction state"):
+        decode_record(encode_key(TID), value)
+
+
+def test_unknown_tags_are_skipped_and_unknown_protocols_are_corruption() -> None:
+    plain = bytes.fromhex(EMPTY_V1)
+    assert decode_record(encode_key(TID), plain[:34] + b"\x01\x03\x02\x00\x05") == transition(
+        prev_pid=-1
+    )
+    with pytest.raises(CorruptLogRecordError, match="9 is not a valid TransactionVersion"):
+        decode_record(encode_key(TID), plain[:34] + b"\x01\x02\x02\x00\x09")
+
+
+@pytest.mark.parametrize("value", [EMPTY_V0, EMPTY_V1, OVERFLOW_V1])
+def test_a_record_that_is_cut_off_is_corruption(value: str) -> None:
+    whole = bytes.fromhex(value)
+    for size in range(len(whole)):
+        with pytest.raises(CorruptLogRecordError):
+            decode_record(encode_key(TID), whole[:size])
+
+
+def test_a_key_that_is_cut_off_is_corruption() -> None:
+    with pytest.raises(CorruptLogRecordError):
+        decode_record(b"\x00", None)
+    with pytest.raises(CorruptLogRecordError):
+        decode_record(b"\x00\x00\x00\x01\xff", None)

@@ -1,0 +1,237 @@
+"""The queue of markers: who is owed what, and what an answer means."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.errors import ErrorCode, InvariantViolation
+from sim.txn.markers import Debt, MarkerBatch, MarkerQueue, NoLeader, debt_of, judge
+from sim.txn.state import TransactionState
+from sim.txn.transitions import to_complete
+from sim.types import (
+    BrokerId,
+    CoordinatorEpoch,
+    TopicPartition,
+    TransactionVersion,
+    WriteTxnMarkersReply,
+)
+from tests.support.coordinator import marker_reply
+from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, entry
+
+B1, B2 = BrokerId(1), BrokerId(2)
+BAR_0 = TopicPartition("bar", 0)
+ALL = frozenset({FOO_0, FOO_1, BAR_0})
+LEADERS: dict[TopicPartition, BrokerId | NoLeader] = {FOO_0: B1, FOO_1: B2, BAR_0: B1}
+
+
+def debt(*, txn_partition: int = 10, epoch: int = 3, pid: int = 7) -> Debt:
+    txn = entry(TransactionState.PREPARE_COMMIT, pid=pid)
+    return debt_of(
+        txn,
+        to_complete(txn, now_ms=NOW_MS),
+        txn_partition=txn_partition,
+        coordinator_epoch=CoordinatorEpoch(epoch),
+    )
+
+
+def routed(
+    queue: MarkerQueue,
+    owed: Debt,
+    partitions: frozenset[TopicPartition] = ALL,
+    leaders: dict[TopicPartition, BrokerId | NoLeader] = LEADERS,
+) -> frozenset[TopicPartition]:
+    """Owe and route in one go; what is gone."""
+    queue.owe(owed, partitions)
+    gone: frozenset[TopicPartition] = frozenset()
+    for each, waiting in queue.take_waiting():
+        gone |= queue.route(each, waiting, leaders.__getitem__)
+    return gone
+
+
+def sent(batches: list[MarkerBatch]) -> dict[int, list[str]]:
+    return {
+        batch.broker_id: [
+            " ".join(str(partition) for partition in marker.partitions)
+            for marker in batch.command.markers
+        ]
+        for batch in batches
+    }
+
+
+# Routing and sending
+
+
+@pytest.mark.parametrize(
+    ("state", "committed"),
+    [(TransactionState.PREPARE_COMMIT, True), (TransactionState.PREPARE_ABORT, False)],
+)
+def test_markers_carry_the_identity_the_end_was_prepared_with(
+    state: TransactionState, *, committed: bool
+) -> None:
+    txn = entry(state, epoch=32_767, next_pid=1000)
+    owed = debt_of(
+        txn,
+        to_complete(txn, now_ms=NOW_MS),
+        txn_partition=10,
+        coordinator_epoch=CoordinatorEpoch(3),
+    )
+    queue = MarkerQueue()
+    routed(queue, owed, frozenset({FOO_0}))
+    (batch,) = queue.take_batches()
+    (marker,) = batch.command.markers
+    assert (marker.producer_id, marker.producer_epoch) == (7, 32_767)
+    assert (marker.committed, marker.coordinator_epoch) == (committed, 3)
+    assert marker.transaction_version == TransactionVersion.TV_2
+
+
+def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
+    queue = MarkerQueue()
+    assert routed(queue, debt()) == frozenset()
+    assert queue.queued_count == 2
+    assert sent(queue.take_batches()) == {1: ["bar-0 foo-0"], 2: ["foo-1"]}
+
+
+def test_at_most_one_request_is_under_way_to_each_broker() -> None:
+    queue = MarkerQueue()
+    routed(queue, debt(pid=7))
+    first = queue.take_batches()
+    routed(queue, debt(pid=8), frozenset({FOO_0}))
+    routed(queue, debt(pid=9), frozenset({FOO_0}))
+    assert queue.take_batches() == []
+    assert not queue.has_queued
+    queue.on_reply(first[0], marker_reply(first[0].command))
+    assert queue.has_queued
+    assert sent(queue.take_batches()) == {1: ["foo-0", "foo-0"]}
+
+
+def test_partitions_that_are_gone_are_told_and_not_sent() -> None:
+    leaders = {**LEADERS, FOO_0: NoLeader.NO_SUCH_PARTITION}
+    queue = MarkerQueue()
+    assert routed(queue, debt(), leaders=leaders) == {FOO_0}
+    assert sent(queue.take_batches()) == {1: ["bar-0"], 2: ["foo-1"]}
+
+
+def test_partitions_without_a_known_leader_are_looked_at_again() -> None:
+    leaders = {**LEADERS, FOO_0: NoLeader.UNKNOWN}
+    queue = MarkerQueue()
+    owed = debt()
+    assert routed(queue, owed, frozenset({FOO_0}), leaders) == frozenset()
+    assert (queue.unknown_count, queue.take_batches()) == (1, [])
+    assert queue.take_waiting() == [(owed, frozenset({FOO_0}))]
+    assert queue.unknown_count == 0
+
+
+# Answers
+
+ALL_ERRORS = dict.fromkeys(ErrorCode, "broken")
+ALL_ERRORS.update(
+    {ErrorCode(code): "done" for code in (0, 43, 35)}
+    | {ErrorCode(code): "retry" for code in (3, 6, 19, 20, 7, 56)}
+    | {ErrorCode(code): "refused" for code in (47, 52)}
+)
+
+
+@pytest.mark.parametrize(("error", "meaning"), ALL_ERRORS.items())
+def test_every_error_has_its_meaning(error: ErrorCode, meaning: str) -> None:
+    queue = MarkerQueue()
+    routed(queue, debt(), frozenset({FOO_0}))
+    (batch,) = queue.take_batches()
+    outcome = judge(batch.owed[0], {FOO_0: error})
+    if outcome is None:
+        assert meaning == "broken"
+        return
+    assert (outcome.done == {FOO_0}) is (meaning == "done")
+    assert (outcome.retry == {FOO_0}) is (meaning == "retry")
+    assert outcome.refusal == (error if meaning == "refused" else 0)
+
+
+def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
+    queue = MarkerQueue()
+    routed(queue, debt(), leaders=dict.fromkeys(ALL, B1))
+    (batch,) = queue.take_batches()
+    errors = {BAR_0: ErrorCode.none, FOO_0: ErrorCode.not_leader_or_follower}
+    outcome = judge(batch.owed[0], errors)
+    assert outcome is not None
+    # foo-1 is left out of the answer: it stays owed
+    assert (outcome.done, outcome.retry) == ({BAR_0}, {FOO_0})
+
+
+def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
+    queue = MarkerQueue()
+    for pid in (7, 8, 9):
+        routed(queue, debt(pid=pid), frozenset({FOO_0}))
+    (batch,) = queue.take_batches()
+    whole = marker_reply(batch.command)
+    cut = WriteTxnMarkersReply(results=(whole.results[0], whole.results[2]))
+    assert [outcome.debt.producer_id for outcome in queue.on_reply(batch, cut)] == [7]
+
+
+def test_an_error_that_no_leader_gives_ends_the_reading_too() -> None:
+    queue = MarkerQueue()
+    for pid in (7, 8):
+        routed(queue, debt(pid=pid), frozenset({FOO_0}))
+    (batch,) = queue.take_batches()
+    reply = marker_reply(batch.command, ErrorCode.corrupt_message)
+    assert queue.on_reply(batch, reply) == []
+
+
+def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
+    queue = MarkerQueue()
+    routed(queue, debt())
+    first, _ = queue.take_batches()
+    (outcome,) = queue.on_lost(first)
+    assert (outcome.done, outcome.retry, outcome.refusal) == (frozenset(), {BAR_0, FOO_0}, 0)
+
+
+def test_an_answer_without_a_request_is_a_breach() -> None:
+    queue = MarkerQueue()
+    routed(queue, debt(), frozenset({FOO_0}))
+    (batch,) = queue.take_batches()
+    queue.on_lost(batch)
+    with pytest.raises(InvariantViolation, match="to no request"):
+        queue.on_lost(batch)
+
+
+# Debts
+
+
+def test_an_older_debt_never_deletes_a_newer_one() -> None:
+    queue = MarkerQueue()
+    older, newer = debt(epoch=3), debt(epoch=4)
+    queue.owe(older, ALL)
+    queue.owe(newer, ALL)
+    assert not queue.forget(older)
+    assert queue.is_owed(newer)
+    assert queue.forget(newer)
+    assert not queue.forget(newer)
+    assert queue.owing_count == 0
+
+
+def test_dropping_a_partition_drops_its_markers_and_nobody_elses() -> None:
+    queue = MarkerQueue()
+    leaders = {**LEADERS, FOO_1: NoLeader.UNKNOWN}
+    mine = debt(txn_partition=10)
+    routed(queue, mine, leaders=leaders)
+    queue.wait(mine, frozenset({FOO_1}))
+    other_txn = entry(TransactionState.PREPARE_ABORT, pid=9)
+    other = debt_of(
+        other_txn,
+        to_complete(other_txn, now_ms=NOW_MS),
+        txn_partition=11,
+        coordinator_epoch=CoordinatorEpoch(0),
+    )
+    queue.route(other, frozenset({FOO_0}), LEADERS.__getitem__)
+    queue.wait(other, frozenset({FOO_1}))
+    assert queue.drop(10) == (mine,)
+    assert not queue.is_owed(mine)
+    assert queue.unknown_count == 0
+    assert queue.take_waiting() == [(other, frozenset({FOO_1}))]
+    assert sent(queue.take_batches()) == {1: ["foo-0"]}
+    assert queue.drop(10) == ()
+
+
+def test_dropping_leaves_no_empty_queue_behind() -> None:
+    queue = MarkerQueue()
+    routed(queue, debt(), frozenset({FOO_0}))
+    queue.drop(10)
+    assert (queue.queued_count, queue.has_queued, queue.take_batches()) == (0, False, [])

@@ -1,0 +1,103 @@
+"""Expiry of idle transactional ids. Timeouts are told with the service."""
+
+from __future__ import annotations
+
+from sim.errors import ErrorCode, Rejection
+from sim.settings import Settings
+from sim.txn.log_reader import read_log
+from sim.txn.state import TransactionState, TxnMetadata
+from sim.types import CoordinatorEpoch, ProducerIdAndEpoch, TransactionalId
+from tests.support.coordinator import FOO_0, HOME, TID, World, error_of, identity
+
+SETTINGS = Settings(
+    transactional_id_expiration_ms=1_000_000,
+    transaction_remove_expired_cleanup_interval_ms=500_000,
+)
+
+
+async def idle(*, settings: Settings = SETTINGS) -> tuple[World, ProducerIdAndEpoch]:
+    world = World(settings=settings)
+    return world, await world.ready()
+
+
+async def test_an_idle_id_is_forgotten_and_starts_over() -> None:
+    world, session = await idle()
+    world.clock.advance(999_999)
+    await world.settle()
+    assert world.entry_or_none() is not None
+    world.clock.advance(1)
+    await world.settle()
+    assert world.entry_or_none() is None
+    assert read_log(world.log[HOME]).entries == {}
+    assert world.service.snapshot().expired_total == 1
+    gone = await world.add(session, FOO_0)
+    assert error_of(gone) is ErrorCode.invalid_producer_id_mapping
+    assert error_of(world.service.describe(TID)) is ErrorCode.transactional_id_not_found
+    assert await world.init(expected=session) == identity(1, 0)
+
+
+async def test_meanwhile_callers_are_told_to_wait() -> None:
+    world, _ = await idle()
+    world.held_appends = []
+    world.clock.advance(1_000_000)
+    await world.settle()
+    assert world.entry().pending_state is TransactionState.DEAD
+    assert error_of(await world.init()) is ErrorCode.concurrent_transactions
+    world.held_appends[0].set_result(ErrorCode.not_enough_replicas)
+    world.held_appends = None
+    await world.settle()
+    assert world.entry().pending_state is None
+    assert await world.init() == identity(0, 1)
+
+
+async def test_an_id_without_an_epoch_expires_too() -> None:
+    world = World(settings=SETTINGS)
+    await world.init()
+    world.append_errors.append(ErrorCode.not_enough_replicas)
+    await world.init()
+    assert world.entry().producer_epoch == -1
+    world.clock.advance(1_000_000)
+    await world.settle()
+    assert world.entry_or_none() is None
+
+
+async def test_open_transactions_do_not_expire() -> None:
+    world, session = await idle()
+    world.service.stop()
+    world.service.start()
+    await world.add(session, FOO_0)
+    world.clock.advance(1)
+    assert world.entry().state is TransactionState.ONGOING
+
+
+async def test_a_tombstone_that_outlives_its_coordinator_changes_nothing() -> None:
+    world, _ = await idle()
+    log = list(world.log[HOME])
+    world.held_appends = []
+    world.clock.advance(1_000_000)
+    await world.settle()
+    world.service.load(HOME, CoordinatorEpoch(1), log)
+    world.held_appends[0].set_result(ErrorCode.none)
+    await world.settle()
+    assert world.entry().pending_state is None
+
+
+async def test_tombstones_of_one_partition_share_a_batch_as_long_as_they_fit() -> None:
+    settings = Settings(
+        transactional_id_expiration_ms=1_000_000,
+        transaction_remove_expired_cleanup_interval_ms=500_000,
+        message_max_bytes=110,
+    )
+    world, _ = await idle(settings=settings)
+    owned = world.service._ownership.find(TID)
+    assert not isinstance(owned, Rejection)
+    template = world.entry()
+    fields = {name: getattr(template, name) for name in template.__struct_fields__}
+    for number in range(4):
+        name = TransactionalId(f"id-{number}")
+        owned.entries[name] = TxnMetadata(**{**fields, "transactional_id": name})
+    written = len(world.log[HOME])
+    world.clock.advance(1_000_000)
+    await world.settle()
+    assert world.service.entries() == ()
+    assert len(world.log[HOME]) - written == 5

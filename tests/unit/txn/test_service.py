@@ -1,0 +1,745 @@
+"""The coordinator in a world of lists: what clients are told, and when.
+
+The traces are those of Kafka 4.3; state, epoch and reply of each step are pinned.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+
+from sim.errors import ErrorCode, Rejection
+from sim.settings import Settings
+from sim.txn.commands import (
+    AddPartitions,
+    EndTxn,
+    InitProducerId,
+    PartitionsVerified,
+    TransactionDescription,
+    VerifyPartitions,
+)
+from sim.txn.list_filter import ListedTransactions, ListTransactions
+from sim.txn.log_format import encode_batch
+from sim.txn.log_reader import read_log
+from sim.txn.state import TransactionState, TxnMetadata
+from sim.txn.transitions import apply, begin, to_first, to_ongoing, to_prepared_v2
+from sim.types import (
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TransactionalId,
+    TransactionVersion,
+)
+from tests.support.coordinator import (
+    BROKER,
+    FOO_0,
+    FOO_1,
+    HOME,
+    START_MS,
+    TID,
+    World,
+    error_of,
+    identity,
+)
+from tests.support.txn_entries import entry
+
+TV_0, TV_1, TV_2 = TransactionVersion
+CONCURRENT = ErrorCode.concurrent_transactions
+FENCED = ErrorCode.producer_fenced
+INVALID_STATE = ErrorCode.invalid_txn_state
+
+
+def shape(txn: TxnMetadata) -> str:
+    return f"{txn.state.wire_name} {txn.producer_id}:{txn.producer_epoch}"
+
+
+def replayed(world: World, partition: int = HOME) -> dict[TransactionalId, TxnMetadata]:
+    return read_log(world.log.get(partition, ())).entries
+
+
+def records(world: World) -> list[str]:
+    """The log of the home partition, one line per record."""
+    return [shape(next(iter(read_log([batch]).entries.values()))) for batch in world.log[HOME]]
+
+
+async def expire(world: World, ms: int = 80_000) -> None:
+    world.clock.advance(ms)
+    await world.settle()
+
+
+async def at_epoch(world: World, epoch: int, *, pid: int = 7) -> ProducerIdAndEpoch:
+    """Start over with an entry that is Empty at ``epoch``; ids come from a block at 1000."""
+    loaded = apply(
+        None,
+        to_first(TID, producer_id=ProducerId(pid), timeout_ms=60_000, now_ms=START_MS),
+    )
+    assert loaded is not None
+    fields = {name: getattr(loaded, name) for name in loaded.__struct_fields__}
+    txn = TxnMetadata(**{**fields, "producer_epoch": ProducerEpoch(epoch)})
+    owned = world.service._ownership.find(TID)
+    assert not isinstance(owned, Rejection)
+    owned.entries[TID] = txn
+    return identity(pid, epoch)
+
+
+async def ids_from(world: World, first: int) -> None:
+    """The next producer id that the coordinator takes is ``first``."""
+    world._next_block = first
+    idempotent = InitProducerId(transactional_id=None, timeout_ms=0)
+    assert error_of(await world.service.init_producer_id(idempotent)) == 14
+
+
+# Worked traces
+
+
+async def test_a_day_in_the_life_of_a_transactional_id() -> None:
+    world = World()
+    await ids_from(world, 7)
+    world.answers_markers = False
+    session = await world.init()  # 1
+    assert session == identity(7, 0)
+    assert error_of(await world.add(identity(7, 0), FOO_0)) == 0  # 2
+    assert await world.end(identity(7, 0)) == identity(7, 1)  # 3
+    assert error_of(await world.end(identity(7, 0))) is CONCURRENT  # 4
+    await world.settle()
+    (marker,) = world.sent[0].command.markers
+    assert (marker.producer_id, marker.producer_epoch, marker.committed) == (7, 1, True)
+    world.sent[0].reply()  # 5
+    await world.settle()
+    assert shape(world.entry()) == "CompleteCommit 7:1"
+    assert await world.end(identity(7, 0)) == identity(7, 1)  # 6
+    assert error_of(await world.end(identity(7, 0), committed=False)) is INVALID_STATE  # 7
+    assert await world.end(identity(7, 1), committed=False) == identity(7, 2)  # 8
+    await world.settle()
+    assert shape(world.entry()) == "CompleteAbort 7:2"
+    assert error_of(await world.end(identity(7, 2))) is INVALID_STATE  # 9
+    assert error_of(await world.add(identity(7, 2), FOO_0)) == 0  # 10
+    await expire(world)
+    world.sent[1].reply()
+    await world.settle()
+    assert shape(world.entry()) == "CompleteAbort 7:3"
+    assert error_of(await world.add(identity(7, 2), FOO_0)) is FENCED  # 11
+    assert await world.end(identity(7, 2), committed=False) == identity(7, 3)  # 12
+    assert error_of(await world.add(identity(7, 3), FOO_0)) == 0  # 13
+    assert error_of(await world.init()) is CONCURRENT
+    await world.settle()
+    assert error_of(await world.init()) is CONCURRENT  # 14
+    world.sent[2].reply()
+    await world.settle()
+    assert await world.init() == identity(7, 5)
+    assert error_of(await world.end(identity(7, 3))) is FENCED  # 15
+    assert records(world) == [
+        "Empty 7:0",
+        "Ongoing 7:0",
+        "PrepareCommit 7:1",
+        "CompleteCommit 7:1",
+        "PrepareAbort 7:2",
+        "CompleteAbort 7:2",
+        "Ongoing 7:2",
+        "PrepareAbort 7:3",
+        "CompleteAbort 7:3",
+        "Ongoing 7:3",
+        "PrepareAbort 7:4",
+        "CompleteAbort 7:4",
+        "Empty 7:5",
+    ]
+
+
+async def test_the_epoch_overflows_into_the_next_producer_id() -> None:
+    world = World()
+    world.answers_markers = False
+    old = await at_epoch(world, 32_766)
+    await ids_from(world, 1000)
+    await world.add(old, FOO_0)
+    assert await world.end(old) == identity(1000, 0)
+    await world.settle()
+    assert world.entry().next_producer_id == 1000
+    assert error_of(await world.add(identity(1000, 0), FOO_0)) is CONCURRENT
+    assert error_of(await world.end(identity(1000, 0))) is CONCURRENT
+    (marker,) = world.sent[0].command.markers
+    assert (marker.producer_id, marker.producer_epoch) == (7, 32_767)
+    world.sent[0].reply()
+    await world.settle()
+    assert shape(world.entry()) == "CompleteCommit 1000:0"
+    assert world.entry().prev_producer_id == 7
+    assert await world.end(old) == identity(1000, 0)
+    assert error_of(await world.end(old, committed=False)) is INVALID_STATE
+    assert error_of(await world.add(identity(1000, 0), FOO_0)) == 0
+
+
+async def test_an_overflow_survives_a_coordinator_that_moves() -> None:
+    """KAFKA-20310: the next producer id is in the record."""
+    world = World()
+    world.answers_markers = False
+    old = await at_epoch(world, 32_766)
+    await ids_from(world, 1000)
+    await world.add(old, FOO_0)
+    await world.end(old)
+    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    world.answers_markers = True
+    await world.settle()
+    assert shape(world.entry()) == "CompleteCommit 1000:0"
+    assert await world.end(old) == identity(1000, 0)
+
+
+async def test_without_a_producer_id_an_overflow_is_to_be_tried_again() -> None:
+    world = World()
+    old = await at_epoch(world, 32_766)
+    await world.add(old, FOO_0)
+    assert error_of(await world.end(old)) is ErrorCode.coordinator_load_in_progress
+    assert world.entry().pending_state is None
+    assert await world.end(old) == identity(0, 0)
+
+
+@pytest.mark.parametrize("level", [TV_0, TV_1, TV_2])
+async def test_a_fence_is_followed_by_the_next_session(level: TransactionVersion) -> None:
+    world = World(level=level)
+    session = await world.ready()
+    await world.add(session, FOO_0, version=TV_0)
+    assert error_of(await world.init()) is CONCURRENT
+    await world.settle()
+    assert shape(world.entry()) == "CompleteAbort 0:1"
+    assert await world.init() == identity(0, 2)
+
+
+async def test_a_stale_expected_epoch_aborts_the_newer_session_all_the_same() -> None:
+    world = World()
+    await world.ready()
+    await world.init()
+    await world.add(identity(0, 1), FOO_0)
+    assert error_of(await world.init(expected=identity(0, 0))) is CONCURRENT
+    await world.settle()
+    assert error_of(await world.init(expected=identity(0, 0))) is FENCED
+
+
+async def test_a_lost_answer_of_init_producer_id_can_be_asked_for_again() -> None:
+    world = World()
+    session = await world.ready()
+    assert await world.init(expected=session) == identity(0, 1)
+    assert await world.init(expected=session) == identity(0, 1)
+    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    # the last epoch is never logged
+    assert error_of(await world.init(expected=session)) is FENCED
+
+
+async def test_version_1_retries_succeed_without_a_record() -> None:
+    world = World(level=TV_1)
+    session = await world.ready()
+    await world.add(session, FOO_0, version=TV_0)
+    assert await world.end(session, version=TV_1) == session
+    assert error_of(await world.end(session, version=TV_1)) is CONCURRENT
+    await world.settle()
+    written = len(world.log[HOME])
+    assert await world.end(session, version=TV_1) == session
+    assert error_of(await world.end(session, version=TV_1, committed=False)) is INVALID_STATE
+    assert len(world.log[HOME]) == written
+    assert error_of(await world.end(session, version=TV_2)) is INVALID_STATE
+
+
+async def test_adding_what_is_there_writes_nothing() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    written = len(world.log[HOME])
+    assert error_of(await world.add(session, FOO_0)) == 0
+    assert len(world.log[HOME]) == written
+
+
+async def test_a_transaction_without_partitions_completes_by_itself() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session)
+    await world.end(session)
+    await world.settle()
+    assert (shape(world.entry()), world.sent) == ("CompleteCommit 0:1", [])
+
+
+# Lookup, validation
+
+
+async def test_validation_comes_before_ownership_and_ownership_before_the_rest() -> None:
+    world = World(loaded=False)
+    nobody = TransactionalId("")
+    assert error_of(await world.init(timeout_ms=0)) is ErrorCode.invalid_transaction_timeout
+    assert error_of(await world.init()) is ErrorCode.not_coordinator
+    assert error_of(await world.add(identity(7, 0), FOO_0)) is ErrorCode.not_coordinator
+    assert error_of(await world.end(identity(7, 0))) is ErrorCode.not_coordinator
+    assert error_of(world.service.describe(TID)) is ErrorCode.not_coordinator
+    assert error_of(world.service.describe(nobody)) is ErrorCode.invalid_request
+    add = AddPartitions(
+        transactional_id=nobody,
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(0),
+        partitions=frozenset(),
+        transaction_version=TV_2,
+    )
+    assert error_of(await world.service.add_partitions(add)) is ErrorCode.invalid_request
+    end = EndTxn(
+        transactional_id=nobody,
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(0),
+        committed=True,
+        transaction_version=TV_2,
+    )
+    assert error_of(await world.service.end_txn(end)) is ErrorCode.invalid_request
+
+
+def verify(transactional_id: TransactionalId = TID) -> VerifyPartitions:
+    return VerifyPartitions(
+        transactional_id=transactional_id,
+        producer_id=ProducerId(0),
+        producer_epoch=ProducerEpoch(0),
+        partitions=(FOO_0, FOO_1),
+    )
+
+
+async def test_verification_sees_what_is_committed() -> None:
+    world = World()
+    assert error_of(world.service.verify(verify())) is ErrorCode.invalid_producer_id_mapping
+    assert error_of(world.service.verify(verify(TransactionalId("")))) == 42
+    session = await world.ready()
+    world.held_appends = []
+    adding = world.start(world.add(session, FOO_0))
+    await world.settle()
+    before = world.service.verify(verify())
+    assert before == PartitionsVerified(results=((FOO_0, 120), (FOO_1, 120)))
+    world.held_appends[0].set_result(ErrorCode.none)
+    await adding
+    after = world.service.verify(verify())
+    assert after == PartitionsVerified(results=((FOO_0, 0), (FOO_1, 120)))
+    world.service.unload(HOME, 1)
+    assert error_of(world.service.verify(verify())) is ErrorCode.not_coordinator
+
+
+async def test_idempotent_producers_get_ids_and_leave_nothing_behind() -> None:
+    world = World(loaded=False)
+    ask = InitProducerId(transactional_id=None, timeout_ms=-1, enable_two_phase_commit=True)
+    assert error_of(await world.service.init_producer_id(ask)) == 14
+    assert await world.service.init_producer_id(ask) == identity(0, 0)
+    assert await world.service.init_producer_id(ask) == identity(1, 0)
+    assert world.log == {}
+
+
+async def test_a_new_id_without_a_producer_id_leaves_nothing_behind() -> None:
+    world = World()
+    assert error_of(await world.init()) == 14
+    assert world.entry_or_none() is None
+
+
+# Answers wait for the log
+
+
+async def test_between_decision_and_commit_others_are_told_to_wait() -> None:
+    world = World()
+    session = await world.ready()
+    world.held_appends = []
+    adding = world.start(world.add(session, FOO_0))
+    await world.settle()
+    assert not adding.done()
+    assert world.entry().pending_state is TransactionState.ONGOING
+    assert shape(world.entry()) == "Empty 0:0"
+    assert error_of(await world.add(session, FOO_1)) is CONCURRENT
+    assert error_of(await world.end(session)) is CONCURRENT
+    assert error_of(await world.init()) is CONCURRENT
+    world.held_appends[0].set_result(ErrorCode.none)
+    assert error_of(await adding) == 0
+    assert shape(world.entry()) == "Ongoing 0:0"
+
+
+@pytest.mark.parametrize(
+    ("of_the_log", "told"),
+    [(3, 15), (19, 15), (20, 15), (7, 15), (6, 16), (56, 16), (10, -1), (18, -1), (13, 13)],
+)
+async def test_a_failed_append_changes_nothing(of_the_log: int, told: int) -> None:
+    world = World()
+    session = await world.ready()
+    before = world.entry()
+    world.append_errors.append(ErrorCode(of_the_log))
+    assert error_of(await world.add(session, FOO_0)) == told
+    assert world.entry() == before
+    assert error_of(await world.add(session, FOO_0)) == 0
+
+
+async def test_an_id_whose_first_record_was_lost_stays_without_an_epoch() -> None:
+    world = World()
+    await world.init()
+    world.append_errors.append(ErrorCode.not_enough_replicas)
+    assert error_of(await world.init()) is ErrorCode.coordinator_not_available
+    assert shape(world.entry()) == "Empty 0:-1"
+    assert await world.init() == identity(0, 0)
+
+
+async def test_a_fence_of_version_1_that_was_lost_is_not_raised_twice() -> None:
+    world = World(level=TV_1)
+    session = await world.ready()
+    await world.add(session, FOO_0, version=TV_0)
+    world.append_errors.append(ErrorCode.not_enough_replicas)
+    assert error_of(await world.init()) is ErrorCode.coordinator_not_available
+    assert shape(world.entry()) == "Ongoing 0:1"
+    assert error_of(await world.init()) is CONCURRENT
+    await world.settle()
+    assert shape(world.entry()) == "CompleteAbort 0:1"
+    assert not world.entry().has_failed_epoch_fence
+
+
+async def test_a_fence_of_version_2_that_was_lost_leaves_nothing_behind() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    before = world.entry()
+    world.append_errors.append(ErrorCode.not_enough_replicas)
+    assert error_of(await world.init()) is ErrorCode.coordinator_not_available
+    assert world.entry() == before
+
+
+async def test_an_append_has_the_timeout_of_its_transaction() -> None:
+    world = World()
+    await world.init()
+    await world.init(timeout_ms=50)
+    assert world.append_timeouts_ms == [50]
+
+
+# A coordinator that moves between any two steps
+
+
+async def begun(world: World, what: str) -> asyncio.Task[object]:
+    """Send a command whose append is held."""
+    session = await world.ready()
+    if what == "end":
+        await world.add(session, FOO_0)
+    world.held_appends = []
+    if what == "init":
+        return world.start(world.init())
+    if what == "add":
+        return world.start(world.add(session, FOO_0))
+    return world.start(world.end(session))
+
+
+@pytest.mark.parametrize("what", ["init", "add", "end"])
+@pytest.mark.parametrize("then", ["unloaded", "loading", "reloaded"])
+@pytest.mark.parametrize("committed", [True, False])
+async def test_an_append_that_outlives_its_coordinator_changes_nothing(
+    what: str, then: str, *, committed: bool
+) -> None:
+    world = World()
+    waiting = await begun(world, what)
+    await world.settle()
+    log = list(world.log[HOME]) if committed else world.log[HOME][:-1]
+    if then == "unloaded":
+        world.service.unload(HOME, 1)
+    elif then == "loading":
+        world.service.begin_load(HOME, CoordinatorEpoch(1))
+    else:
+        world.service.load(HOME, CoordinatorEpoch(1), log)
+    await world.settle()
+    after = world.service.entries()
+    assert world.held_appends is not None
+    world.held_appends[0].set_result(
+        ErrorCode.none if committed else ErrorCode.not_leader_or_follower
+    )
+    told = error_of(await waiting)
+    await world.settle()
+    assert told == (14 if then == "loading" else 16)
+    if what == "end" and then == "reloaded" and committed:
+        return  # the new coordinator is already ending it: its own append is held
+    assert world.service.entries() == after
+    assert world.sent == [] or (what, then) == ("end", "reloaded")
+
+
+async def test_a_crash_after_the_append_is_finished_by_the_next_coordinator() -> None:
+    """The record is in the log, the answer was never sent: the retry gets it."""
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    world.held_appends = []
+    ending = world.start(world.end(session))
+    await world.settle()
+    world.held_appends = None
+    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    await world.settle()
+    assert shape(world.entry()) == "CompleteCommit 0:1"
+    assert await world.end(session) == identity(0, 1)
+    ending.cancel()
+
+
+async def test_a_crash_before_the_append_leaves_the_transaction_open() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    world.held_appends = []
+    ending = world.start(world.end(session))
+    await world.settle()
+    world.held_appends = None
+    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME][:-1])
+    assert shape(world.entry()) == "Ongoing 0:0"
+    assert await world.end(session) == identity(0, 1)
+    ending.cancel()
+
+
+async def test_a_crash_before_the_markers_sends_all_of_them_again() -> None:
+    world = World()
+    world.answers_markers = False
+    session = await world.ready()
+    await world.add(session, FOO_0, FOO_1)
+    assert await world.end(session) == identity(0, 1)
+    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    assert world.entry().pending_state is TransactionState.COMPLETE_COMMIT
+    await world.settle()
+    (marker,) = world.sent[0].command.markers
+    assert (marker.coordinator_epoch, marker.partitions) == (1, (FOO_0, FOO_1))
+
+
+async def test_a_load_shows_while_it_lasts() -> None:
+    world = World()
+    await world.ready()
+    world.service.begin_load(HOME, CoordinatorEpoch(1))
+    assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
+    assert error_of(world.service.list_transactions(ListTransactions())) == 14
+    assert world.service.snapshot().partitions_loading == 1
+    assert world.service.finish_load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    assert await world.init() == identity(0, 1)
+
+
+async def test_a_load_that_was_called_off_is_not_installed() -> None:
+    world = World()
+    await world.ready()
+    world.service.begin_load(HOME, CoordinatorEpoch(1))
+    world.service.unload(HOME, 2)
+    assert not world.service.finish_load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    assert error_of(await world.init()) is ErrorCode.not_coordinator
+
+
+async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
+    world = World(trace=True)
+    await world.ready()
+    other = to_first(TransactionalId("x"), producer_id=ProducerId(9), timeout_ms=1, now_ms=START_MS)
+    damaged = bytearray(encode_batch((other,), level=TV_2, now_ms=START_MS))
+    damaged[-12:-10] = b"\xff\xff"
+    world.service.load(HOME, CoordinatorEpoch(1), [*world.log[HOME], bytes(damaged)])
+    assert shape(world.entry()) == "Empty 0:0"
+
+
+# Versions that clash
+
+
+async def test_version_2_while_level_0_is_finalized_wedges_the_id_as_on_a_real_broker() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    world.level = TV_0
+    assert error_of(await world.end(session)) is ErrorCode.unsupported_version
+    assert error_of(await world.end(session)) is CONCURRENT
+    world.level = TV_2
+    assert error_of(await world.end(session)) is CONCURRENT
+    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    assert await world.end(session) == identity(0, 1)
+
+
+@pytest.mark.parametrize(("level", "version"), [(TV_0, 0), (TV_1, 1), (TV_2, 1)])
+async def test_the_level_says_which_version_of_the_record_is_written(
+    level: TransactionVersion, version: int
+) -> None:
+    world = World(level=level)
+    session = await world.ready()
+    await world.add(session, FOO_0, version=TV_0)
+    values = [batch[-60:] for batch in world.log[HOME]]
+    expected = entry_value(world.entry(), level)
+    assert expected[:2] == version.to_bytes(2, "big")
+    assert expected in values[-1]
+
+
+def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
+    from sim.txn.log_format import encode_value
+
+    base = entry(txn.state, pid=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS)
+    record = to_ongoing(
+        base, partitions=txn.partitions, client_version=txn.client_version, now_ms=START_MS
+    )
+    fields = {name: getattr(record, name) for name in record.__struct_fields__}
+    return encode_value(type(record)(**{**fields, "start_timestamp_ms": START_MS}), level=level)
+
+
+# Queries
+
+
+async def test_a_description_follows_the_markers() -> None:
+    world = World()
+    world.answers_markers = False
+    session = await world.ready()
+    await world.add(session, FOO_0, FOO_1)
+    await world.end(session)
+    await world.settle()
+    world.sent[0].reply(ErrorCode.none, ErrorCode.not_leader_or_follower)
+    await world.settle()
+    shown = world.service.describe(TID)
+    assert isinstance(shown, TransactionDescription)
+    assert (shown.state, shown.partitions) == ("PrepareCommit", (FOO_1,))
+    unknown = world.service.describe(TransactionalId("unknown"))
+    assert error_of(unknown) is ErrorCode.transactional_id_not_found
+
+
+async def test_listing_shows_what_this_broker_coordinates() -> None:
+    world = World()
+    await world.ready()
+    listed = world.service.list_transactions(ListTransactions())
+    assert isinstance(listed, ListedTransactions)
+    assert [each.transactional_id for each in listed.transactions] == [TID]
+
+
+async def test_a_stopped_coordinator_neither_lists_nor_describes_nor_fires_timers() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    await world.end(session)
+    world.service.stop()
+    await world.settle()
+    assert world.sent == []
+    assert world.clock.armed == 0
+    assert error_of(world.service.describe(TID)) is ErrorCode.coordinator_not_available
+    listed = world.service.list_transactions(ListTransactions())
+    assert error_of(listed) is ErrorCode.coordinator_not_available
+
+
+async def test_the_snapshot_counts() -> None:
+    world = World(loaded=False)
+    world.answers_markers = False
+    world.service.load(HOME, CoordinatorEpoch(0), ())
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    await world.end(session)
+    await world.settle()
+    snapshot = world.service.snapshot()
+    assert snapshot.states == {"PrepareCommit": 1}
+    assert (snapshot.partitions_owned, snapshot.pending_markers) == (1, 1)
+    assert (snapshot.markers_sent_total, snapshot.completions_waiting) == (1, 0)
+
+
+# Timeouts
+
+
+async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    await expire(world, 60_000)
+    assert shape(world.entry()) == "Ongoing 0:0"
+    await expire(world, 10_000)
+    assert shape(world.entry()) == "CompleteAbort 0:1"
+    assert error_of(await world.end(session)) is INVALID_STATE
+    assert await world.end(session, committed=False) == identity(0, 1)
+    assert world.service.timeouts_total == 1
+
+
+async def test_under_version_1_the_timeout_fences_the_producer_for_good() -> None:
+    world = World(level=TV_1)
+    session = await world.ready()
+    await world.add(session, FOO_0, version=TV_0)
+    await expire(world)
+    assert error_of(await world.end(session, version=TV_1, committed=False)) is FENCED
+
+
+async def test_a_timeout_that_needs_a_producer_id_waits_for_one() -> None:
+    world = World()
+    old = await at_epoch(world, 32_766)
+    await world.add(old, FOO_0)
+    await expire(world, 70_000)
+    assert shape(world.entry()) == "Ongoing 7:32766"
+    await expire(world, 10_000)
+    assert shape(world.entry()) == "CompleteAbort 0:0"
+    assert await world.end(old, committed=False) == identity(0, 0)
+
+
+async def test_two_phase_commit_outlives_every_timeout() -> None:
+    world = World(settings=Settings(transaction_two_phase_commit_enable=True))
+    await world.ready()
+    ask = InitProducerId(transactional_id=TID, timeout_ms=1, enable_two_phase_commit=True)
+    session = await world.service.init_producer_id(ask)
+    assert isinstance(session, ProducerIdAndEpoch)
+    await world.add(session, FOO_0)
+    await expire(world, 10**9)
+    assert shape(world.entry()) == "Ongoing 0:1"
+
+
+async def test_an_open_transaction_keeps_its_timeout_over_a_load() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+    await expire(world)
+    assert shape(world.entry()) == "CompleteAbort 0:1"
+
+
+async def test_a_timeout_whose_append_fails_is_tried_again_by_the_next_scan() -> None:
+    world = World()
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    world.append_errors.append(ErrorCode.not_enough_replicas)
+    await expire(world, 70_000)
+    assert shape(world.entry()) == "Ongoing 0:0"
+    await expire(world, 10_000)
+    assert shape(world.entry()) == "CompleteAbort 0:1"
+
+
+# Live and loaded
+
+
+async def test_what_was_lived_through_is_what_is_loaded() -> None:
+    world = World()
+    session = await world.ready()
+    for round_ in range(6):
+        await world.add(session, FOO_0, FOO_1)
+        ended = await world.end(session, committed=round_ % 2 == 0)
+        assert isinstance(ended, ProducerIdAndEpoch)
+        session = ended
+        await world.settle()
+    live = world.entry()
+    fields = {name: getattr(live, name) for name in live.__struct_fields__}
+    expected = TxnMetadata(**{**fields, "last_producer_epoch": ProducerEpoch(-1)})
+    assert replayed(world) == {TID: expected}
+
+
+async def test_everything_that_happens_is_in_the_trace() -> None:
+    world = World(trace=True)
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    await world.end(session)
+    await world.settle()
+    await expire(world, 1)
+    world.service.unload(HOME, 1)
+    kinds = [event.k for event in world.tracer.events()]
+    for kind in ("txn.decide", "txn.prepare", "txn.append", "txn.complete", "txn.load"):
+        assert kind in kinds
+    for kind in ("txn.unload", "marker.owed", "marker.sent", "marker.acked"):
+        assert kind in kinds
+
+
+def prepared(transactional_ids: Iterable[str]) -> list[bytes]:
+    """A log with a prepared transaction for each id."""
+    batches = []
+    for number, name in enumerate(transactional_ids):
+        first = to_first(
+            TransactionalId(name), producer_id=ProducerId(number), timeout_ms=1, now_ms=START_MS
+        )
+        txn = apply(None, first)
+        assert txn is not None
+        opened = to_ongoing(
+            txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=START_MS
+        )
+        txn = apply(begin(txn, opened, now_ms=START_MS), opened)
+        assert txn is not None
+        ended = to_prepared_v2(txn, committed=True, fresh=None, now_ms=START_MS)
+        batches.append(encode_batch((first, opened, ended), level=TV_2, now_ms=START_MS))
+    return batches
+
+
+async def test_a_load_sends_the_markers_of_all_prepared_transactions_in_one_request() -> None:
+    world = World(loaded=False)
+    world.service.load(HOME, CoordinatorEpoch(4), prepared(["a", "b", "c"]))
+    await world.settle()
+    (sent,) = world.sent
+    assert sent.broker_id == BROKER
+    assert [marker.producer_id for marker in sent.command.markers] == [0, 1, 2]
+    assert {txn.state for txn in world.service.entries()} == {TransactionState.COMPLETE_COMMIT}
