@@ -31,6 +31,10 @@ class TimerHandle(Protocol):
 class Clock(Protocol):
     """Time, in integer milliseconds; microseconds only for the trace."""
 
+    @property
+    def advanced_ms(self) -> int:
+        """How far the cluster clock has been advanced in all."""
+
     def now_ms(self) -> int:
         """Cluster wall time in ms since the epoch, including what was advanced."""
 

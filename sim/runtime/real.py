@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import socket
 import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Final, TypeVar
@@ -70,6 +71,22 @@ def real_environment(
     )
     rng = SeededRng(random_seed() if seed is None else seed)
     return Environment(clock=clock, rng=rng, network=network, tasks=tasks, tracer=tracer)
+
+
+def loopback_socket(port: int) -> socket.socket:
+    """A bound TCP socket on loopback, for a server that wants to be handed one; 0 picks a port.
+
+    Raises:
+        OSError: The port is busy; the error names it.
+    """
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(("127.0.0.1", port))
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"127.0.0.1:{port}: {error.strerror}") from error
+    return bound
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:

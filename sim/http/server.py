@@ -1,0 +1,83 @@
+"""The control port in the brokers' event loop: uvicorn on a loopback socket.
+
+Imported by ``txnsim serve`` only when asked for, and after the brokers listen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from sim.errors import MissingExtraError
+from sim.runtime.real import loopback_socket
+from sim.server.cluster import SimCluster
+
+try:
+    import prometheus_client
+    import starlette
+    import uvicorn
+except ImportError as error:
+    raise MissingExtraError(
+        f"the control port needs {error.name}: pip install 'txnsim[http]'"
+    ) from error
+
+from sim.http.app import ControlApi
+
+NEEDED: Final = (prometheus_client, starlette, uvicorn)
+
+GRACE_SECONDS: Final = 1
+"""How long open requests may go on when the port closes."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the process belongs to the cluster."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+class ControlServer:
+    """The control port of one cluster, open inside ``async with``."""
+
+    def __init__(self, cluster: SimCluster, *, port: int) -> None:
+        self._cluster = cluster
+        self._port = port
+        self.url = ""
+
+    async def __aenter__(self) -> ControlServer:
+        """Open the port.
+
+        Raises:
+            OSError: It is busy.
+        """
+        bound = loopback_socket(self._port)
+        host, port = bound.getsockname()[:2]
+        self.url = f"http://{host}:{port}"
+        config = uvicorn.Config(
+            ControlApi(self._cluster).app(),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        self._server = _Server(config)
+        self._socket = bound
+        self._task = self._cluster.environment.tasks.spawn(
+            self._server.serve(sockets=[bound]), name="control-port"
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close the port and wait until its last request is through."""
+        self._server.should_exit = True
+        await self._task
+        self._socket.close()

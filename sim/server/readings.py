@@ -1,0 +1,71 @@
+"""A cluster's metrics as they stand (see ``metrics.table`` for what each one means)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sim.cluster.broker import Broker
+from sim.metrics import table
+from sim.metrics.table import Reading
+from sim.server.cluster import SimCluster
+
+
+def readings(cluster: SimCluster) -> Iterator[Reading]:
+    """Every metric of the table that has a value now."""
+    for broker in cluster.brokers.values():
+        yield from _coordinator(broker)
+        yield from _partitions(broker, cluster.environment.clock.now_ms())
+    for listener in cluster.listeners:
+        yield Reading(
+            metric=table.CONNECTIONS,
+            labels=(str(listener.broker.broker_id),),
+            value=len(listener.connections),
+        )
+    for armed in cluster.injector.rules():
+        yield Reading(metric=table.FAULTS_STRUCK, labels=(armed.rule.id,), value=armed.struck)
+
+
+def late_transactions(cluster: SimCluster) -> int:
+    """Partitions with late transactions over all brokers (PartitionsWithLateTransactionsCount)."""
+    now_ms = cluster.environment.clock.now_ms()
+    return sum(_late(broker, now_ms) for broker in cluster.brokers.values())
+
+
+def _coordinator(broker: Broker) -> Iterator[Reading]:
+    labels = (str(broker.broker_id),)
+    snapshot = broker.coordinator.snapshot()
+    for state, count in sorted(snapshot.states.items()):
+        yield Reading(metric=table.TRANSACTIONS, labels=(*labels, state), value=count)
+    for metric, value in (
+        (table.MARKERS_PENDING, snapshot.pending_markers),
+        (table.MARKERS_UNKNOWN, snapshot.unknown_destinations),
+        (table.COMPLETIONS_WAITING, snapshot.completions_waiting),
+        (table.MARKERS_SENT, snapshot.markers_sent_total),
+        (table.TIMEOUTS, snapshot.timeouts_total),
+        (table.VERIFIED, broker.verification.verified),
+        (table.UNVERIFIED, broker.verification.failed),
+    ):
+        yield Reading(metric=metric, labels=labels, value=value)
+
+
+def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
+    labels = (str(broker.broker_id),)
+    yield Reading(metric=table.LATE_TRANSACTIONS, labels=labels, value=_late(broker, now_ms))
+    producers: set[int] = set()
+    for topic_partition, log in broker.replicas.led.items():
+        producers.update(producer.producer_id for producer in log.producers())
+        lag = log.high_watermark - log.last_stable_offset
+        if lag:
+            yield Reading(
+                metric=table.LSO_LAG,
+                labels=(topic_partition.topic, str(topic_partition.partition)),
+                value=lag,
+            )
+    yield Reading(metric=table.PRODUCER_IDS, labels=labels, value=len(producers))
+
+
+def _late(broker: Broker, now_ms: int) -> int:
+    max_timeout_ms = broker.settings.transaction_max_timeout_ms
+    return sum(
+        log.has_late_transaction(now_ms, max_timeout_ms) for log in broker.replicas.led.values()
+    )
