@@ -7,10 +7,11 @@ earliest deadline. A link is one direction of requests (source → target) with 
 back on it, as a TCP connection opened by the source.
 
 **Fault points.** Only while the interceptor is armed is a crossing described and asked about. A
-held or delayed crossing waits alone; later ones of the same link pass it. A drop leads to
-``PeerTimeoutError`` at the deadline. An injected error fails the future with ``PeerAnsweredError``,
-which the caller treats as the top-level error of the reply; so does a handler that fails by a bug
-(UNKNOWN_SERVER_ERROR).
+held or delayed crossing waits alone; later ones of the same link pass it. A request released after
+its deadline is still handled and its answer thrown away: that is a late marker or verification, as
+a peer sees it. A drop leads to ``PeerTimeoutError`` at the deadline. An injected error fails the
+future with ``PeerAnsweredError``, which the caller treats as the top-level error of the reply; so
+does a handler that fails by a bug (UNKNOWN_SERVER_ERROR).
 """
 
 from __future__ import annotations
@@ -68,6 +69,7 @@ class _PeerCall:
         "deadline_ms",
         "future",
         "link",
+        "lost",
         "pending",
         "sent",
     )
@@ -92,6 +94,7 @@ class _PeerCall:
         self.deadline_ms = deadline_ms
         self.future = future
         self.pending = pending
+        self.lost = False  # its connection broke before it reached the target
         self.sent = -1  # trace index of the sending
 
     def succeed(self, reply: object) -> None:
@@ -154,6 +157,7 @@ class PeerLinks:
         ] = {}  # by timeout_ms: each in order of deadlines
         self._deadline_timer: TimerHandle | None = None
         self._deadline_armed_ms = 0
+        self._waiting: dict[_PeerCall, None] = {}  # held or delayed at a fault point
         # One context for every delivery: a batch holds requests of several callers.
         self._context = copy_context()
 
@@ -249,8 +253,10 @@ class PeerLinks:
 
     def _handle(self, call: _PeerCall) -> None:
         source, target = call.link
-        if call.correlation_id not in call.pending:
-            return  # timed out, cut or its target went away while it was under way
+        if call.lost:
+            return
+        # One that has timed out is handled all the same, its answer thrown away: what a sender has
+        # written reaches the peer, also when the sender has given up on it.
         handler = self._handlers.get(target)
         if handler is None:
             call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
@@ -279,18 +285,17 @@ class PeerLinks:
     # The way back
 
     def _handled(self, call: _PeerCall, reply: object, error: BaseException | None) -> None:
-        if call.correlation_id not in call.pending:
-            return
         if isinstance(error, asyncio.CancelledError):
             call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
-            return
-        if isinstance(error, PeerAnsweredError):
+        elif isinstance(error, PeerAnsweredError):
             self._return(call, lambda: call.fail(error))
-            return
-        if error is not None:
+        elif error is not None:
             _log.error("peer.handler_failed", request=str(call), exc_info=error)
             self._return(call, lambda: call.fail(_answered(call, ErrorCode.unknown_server_error)))
-            return
+        elif call.correlation_id in call.pending:  # else the sender has given up on it
+            self._answer(call, reply)
+
+    def _answer(self, call: _PeerCall, reply: object) -> None:
         if self._codec is not None:
             reply = self._codec.encode_response(call.api_key, call.api_version, reply)
         if self._tracer.on:
@@ -339,6 +344,7 @@ class PeerLinks:
         elif isinstance(verdict, Verdict):
             self._obey(point, call, verdict, go_on)
         else:
+            self._waiting[call] = None
             self._tasks.drive(
                 _as_coroutine(verdict),
                 lambda late, error: self._released(point, call, late, error, go_on),
@@ -353,6 +359,7 @@ class PeerLinks:
         error: BaseException | None,
         go_on: Callable[[], object],
     ) -> None:
+        self._waiting.pop(call, None)
         if error is not None:
             call.fail(PeerDisconnectedError(f"{call}: its wait at {point} was ended ({error!r})"))
         elif verdict is None:
@@ -419,8 +426,10 @@ class PeerLinks:
         self._arm_deadline()
 
     def _fail_where(self, on_link: Callable[[Link], bool], reason: str) -> None:
-        for calls in self._pending.values():
-            for call in [call for call in calls.values() if on_link(call.link)]:
+        under_way = [call for calls in self._pending.values() for call in calls.values()]
+        for call in [*under_way, *self._waiting]:
+            if on_link(call.link):
+                call.lost = True
                 call.fail(PeerDisconnectedError(f"{call}: {reason}"))
 
     def _pipe(self, link: Link, *, back: bool = False) -> _Pipe:

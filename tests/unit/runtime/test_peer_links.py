@@ -463,7 +463,31 @@ async def test_a_wait_may_end_in_an_error() -> None:
         await world.ask()
 
 
-async def test_a_request_held_beyond_its_deadline_is_not_handled_any_more() -> None:
+async def test_a_request_released_after_its_deadline_is_handled_and_its_answer_thrown_away() -> (
+    None
+):
+    gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    handled = asyncio.Event()
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        assert command == "late"
+        handled.set()
+        return None
+
+    world = World(interceptor=Script(peer_request=lambda: gate))
+    world.network.register(B, handler)
+    future = world.ask("late", timeout_ms=1)
+    with pytest.raises(PeerTimeoutError):
+        await future
+    assert not handled.is_set()
+    gate.set_result(PASS)
+    await handled.wait()
+    assert isinstance(future.exception(), PeerTimeoutError)
+
+
+@pytest.mark.parametrize("way", ["cut", "gone"])
+@pytest.mark.parametrize("timeout_ms", [1, 30_000])
+async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: int) -> None:
     gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
     handled: list[object] = []
 
@@ -471,13 +495,28 @@ async def test_a_request_held_beyond_its_deadline_is_not_handled_any_more() -> N
         handled.append(command)
         return None
 
-    world = World(interceptor=Script(peer_request=lambda: gate))
+    script = Script(peer_request=lambda: gate)
+    world = World(interceptor=script)
     world.network.register(B, handler)
-    with pytest.raises(PeerTimeoutError):
-        await world.ask(timeout_ms=1)
+    held = world.ask("held", timeout_ms=timeout_ms)
+    if timeout_ms == 1:
+        with pytest.raises(PeerTimeoutError):
+            await held
+    else:
+        await asyncio.sleep(0)
+        assert len(script.crossings) == 1
+    if way == "cut":
+        world.network.cut(A, B)
+        world.network.heal(A, B)
+    else:
+        world.network.unregister(B)
+        world.network.register(B, handler)
+    if timeout_ms != 1:
+        with pytest.raises(PeerDisconnectedError):
+            await held
     gate.set_result(PASS)
-    await world.tasks.close()
-    assert handled == []
+    assert await world.ask("next") is None
+    assert handled == ["next"]
 
 
 async def test_stopping_ends_a_wait_with_a_disconnect() -> None:
