@@ -13,30 +13,36 @@ from sim.errors import MalformedFrameError
 
 _SIZE: Final = Struct(">i").unpack_from
 _SIZE_BYTES: Final = 4
+_SMALL: Final = 1024
+"""Chunks below this are gathered, so that a trickle of bytes does not become as many objects."""
 
 
 class FrameReader:
     """Cuts the byte stream of one connection into frames.
 
-    At most one frame is being assembled at a time, from pieces that are kept as they came, so
-    nothing is reserved for a frame before its bytes are there. A size above ``limit`` is refused
-    when its four bytes are read.
+    At most one frame is being assembled at a time, from pieces that are kept as they came and
+    joined once, so nothing is reserved for a frame before its bytes are there. A size above
+    ``limit`` is refused when its four bytes are read.
     """
 
-    __slots__ = ("_limit", "_need", "_parts", "_stored")
+    __slots__ = ("_limit", "_missing", "_pieces", "_size_bytes", "_stored")
 
     def __init__(self, limit: int) -> None:
         """``limit`` is the largest frame accepted, in bytes (``socket.request.max.bytes``)."""
         self._limit = limit
-        self._parts: list[bytes] = []
+        self._size_bytes = b""
+        """The first bytes of a size field that is cut off."""
+        self._pieces: list[bytes | bytearray] = []
         self._stored = 0
-        # Bytes to collect before looking again: the size field, or size field and frame.
-        self._need = _SIZE_BYTES
+        self._missing = 0
+        """Bytes that the frame being assembled still needs; 0 between frames."""
 
     @property
     def buffered_bytes(self) -> int:
         """Bytes received that belong to a frame not yet whole."""
-        return self._stored
+        if self._missing:
+            return _SIZE_BYTES + self._stored
+        return len(self._size_bytes)
 
     def receive_data(self, data: bytes) -> list[bytes]:
         """Take what the connection delivered.
@@ -51,22 +57,26 @@ class FrameReader:
             MalformedFrameError: A size is negative or above the limit. The stream can't be read
                 any further.
         """
-        if self._stored:
-            self._parts.append(data)
-            self._stored += len(data)
-            if self._stored < self._need:
-                return []
-            # Joined once per look: small pieces of a large frame wait in the list meanwhile.
-            data = b"".join(self._parts)
-            self._parts.clear()
-            self._stored = 0
-        return self._cut(data)
-
-    def _cut(self, data: bytes) -> list[bytes]:
         frames: list[bytes] = []
         position = 0
+        if self._missing:
+            position = self._missing
+            if len(data) < position:
+                self._store(data)
+                return frames
+            self._pieces.append(data[:position])
+            frames.append(b"".join(self._pieces))
+            self._pieces.clear()
+            self._missing = self._stored = 0
+        elif self._size_bytes:
+            data = self._size_bytes + data
+            self._size_bytes = b""
+        self._cut(data, position, frames)
+        return frames
+
+    def _cut(self, data: bytes, position: int, frames: list[bytes]) -> None:
+        """Add the whole frames from ``position`` on, keep the rest."""
         end = len(data)
-        self._need = _SIZE_BYTES
         while end - position >= _SIZE_BYTES:
             size = _SIZE(data, position)[0]
             if size < 0 or size > self._limit:
@@ -74,13 +84,21 @@ class FrameReader:
                     f"frame size {size} is outside 0..{self._limit} (socket.request.max.bytes)"
                 )
             start = position + _SIZE_BYTES
-            if start + size > end:
-                self._need = _SIZE_BYTES + size
-                break
             position = start + size
+            if position > end:
+                self._missing = size
+                self._store(data[start:])
+                return
             frames.append(data[start:position])
-        if position < end:
-            rest = data[position:] if position else data
-            self._parts.append(rest)
-            self._stored = len(rest)
-        return frames
+        self._size_bytes = data[position:]
+
+    def _store(self, piece: bytes) -> None:
+        """Keep a piece of the frame being assembled."""
+        self._stored += len(piece)
+        self._missing -= len(piece)
+        if len(piece) >= _SMALL:
+            self._pieces.append(piece)
+        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
+            last += piece
+        else:
+            self._pieces.append(bytearray(piece))

@@ -5,7 +5,7 @@ import struct
 
 import crc32c
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.errors import CorruptBatchError
@@ -42,6 +42,7 @@ def batch(payload: bytes = b"records", **changes: int) -> bytes:
     return pack_batch(payload, **{**values, **changes})
 
 
+@settings(deadline=None)
 @given(
     values=st.fixed_dictionaries(
         {
@@ -172,6 +173,7 @@ def test_partial_batch_at_the_end_stops_the_walk(kept: int) -> None:
     assert [position for position, _ in iter_batches(log)] == [0]
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=200))
 def test_arbitrary_bytes_are_walked_or_refused(data: bytes) -> None:
     with contextlib.suppress(CorruptBatchError):

@@ -216,6 +216,7 @@ def test_broken_response_names_its_api_and_byte() -> None:
 # Whatever comes
 
 
+@settings(deadline=None)
 @given(data=st.binary(max_size=60))
 def test_arbitrary_frames_are_requests_or_refused(data: bytes) -> None:
     with contextlib.suppress(BadInputError):
@@ -230,7 +231,7 @@ BODIES = st.one_of(
 KEYS_AND_VERSIONS = sorted((key, version) for key in APIS for version in registry.versions(key))
 
 
-@settings(max_examples=400)
+@settings(max_examples=400, deadline=None)
 @given(
     api=st.sampled_from(KEYS_AND_VERSIONS),
     body=BODIES,
@@ -246,7 +247,7 @@ def test_arbitrary_bodies_are_messages_or_refused(api: tuple[int, int], body: by
     assert encode_body(decode_request(header, again)) == again
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)
 @given(api=st.sampled_from(KEYS_AND_VERSIONS), body=BODIES)
 def test_arbitrary_responses_are_messages_or_refused(api: tuple[int, int], body: bytes) -> None:
     with contextlib.suppress(MalformedFrameError):

@@ -7,7 +7,7 @@ import tracemalloc
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.errors import CorruptBatchError, MissingExtraError
@@ -25,6 +25,7 @@ CODECS = [
 
 
 @pytest.mark.parametrize("codec", CODECS)
+@settings(deadline=None)
 @given(data=st.one_of(st.binary(max_size=100), st.binary(max_size=20).map(lambda b: b * 5000)))
 def test_data_comes_back(codec: int, data: bytes) -> None:
     assert decompress(codec, compress(codec, data)) == data
@@ -36,6 +37,7 @@ def test_equal_data_gives_equal_bytes(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
+@settings(deadline=None)
 @given(data=st.binary(max_size=60))
 def test_arbitrary_bytes_are_decompressed_or_refused(codec: int, data: bytes) -> None:
     try:

@@ -61,6 +61,7 @@ def corrupt(payload: bytes, count: int = 1) -> str:
 # Building and reading
 
 
+@settings(deadline=None)
 @given(
     records=RECORDS, compression=st.sampled_from([NONE, GZIP]), base_offset=st.integers(0, 2**62)
 )
@@ -82,6 +83,7 @@ def test_records_come_back_as_they_were_built(
     assert header.max_timestamp_ms == largest_timestamp_ms(built)
 
 
+@settings(deadline=None)
 @given(records=record_lists(time_min_ms=0, time_max_ms=2**40))
 def test_an_independent_reader_sees_the_same(records: list[Record]) -> None:
     """kio's reader, but for the timestamps, which it cuts to seconds."""
@@ -183,7 +185,7 @@ def test_header_key_of_invalid_utf8_is_mended() -> None:
     assert read_records(packed(payload))[0].headers == (("\ufffd", None),)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(
     payload=st.lists(st.sampled_from([0, 1, 2, 4, 12, 14, 128, 255]), max_size=60).map(bytes),
     count=st.integers(min_value=0, max_value=9),
@@ -194,6 +196,7 @@ def test_arbitrary_records_are_read_or_refused(payload: bytes, count: int) -> No
             read(packed(payload, count))
 
 
+@settings(deadline=None)
 @given(records=RECORDS, position=st.integers(min_value=0), value=st.integers(0, 255))
 def test_changed_byte_is_noticed_or_harmless(
     records: list[Record], position: int, value: int
