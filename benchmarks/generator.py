@@ -96,17 +96,19 @@ class Generator:
 
 
 def first_commit(
-    binary: Path, *, address: tuple[str, str], started_ns: int, limit_s: float
+    binary: Path, *, address: tuple[str, str], server_pid: int, started_ns: int, limit_s: float
 ) -> FirstCommit:
     """Wait for a server that is starting and commit its first transaction.
 
     Args:
         binary: The compiled ``benchmarks/load``.
         address: ``--bootstrap`` or ``--ready-file``, and its value.
+        server_pid: Whose end ends the waiting.
         started_ns: When the process was started, on the clock of ``time.time_ns``.
         limit_s: How long the server may take.
     """
-    options = [*address, "--since-ns", str(started_ns), "--limit", str(limit_s)]
+    timing = ["--since-ns", str(started_ns), "--limit", str(limit_s)]
+    options = [*address, "--server-pid", str(server_pid), *timing]
     return run_load(binary, ["first-commit", *options], FirstCommit, timeout_s=limit_s)
 
 

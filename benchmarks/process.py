@@ -71,7 +71,9 @@ def _first_commit(launch: Launch, load: Path, home: Path, pid: int, started_ns: 
     address = ("--ready-file", str(ready))
     if launch.bootstrap is not None:
         address = ("--bootstrap", launch.bootstrap)
-    committed = first_commit(load, address=address, started_ns=started_ns, limit_s=_START_LIMIT_S)
+    committed = first_commit(
+        load, address=address, server_pid=pid, started_ns=started_ns, limit_s=_START_LIMIT_S
+    )
     bootstrap = launch.bootstrap or str(json.loads(ready.read_text())["bootstrap"])
     return Running(pid=pid, bootstrap=bootstrap, first_commit=committed)
 

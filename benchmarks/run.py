@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import platform
+import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         0 when everything was measured, met or missed; 1 when a server or a part failed.
     """
     options = _parser().parse_args(arguments)
+    # SIGTERM becomes an exception like SIGINT, so that the server that runs is stopped either way.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     plan = _plan(options)
     servers = [_server(name, options.wheel) for name in options.server or _DEFAULT_SERVERS]
     began_s = time.monotonic()

@@ -152,32 +152,6 @@ func produceWhile(connection *conn, topic string, partitions []int32, batch []by
 	return nil
 }
 
-// awaitLeaders writes one record to each partition: Kafka's metadata names leaders a moment before
-// they know that they lead.
-func awaitLeaders(c *cluster) error {
-	batch := newBatch(1, txnRecordBytes, time.Now().UnixMilli(), false)
-	for partition, leader := range c.leaders {
-		connection, err := dial(c.brokers[leader])
-		if err != nil {
-			return err
-		}
-		defer connection.close()
-		request := bulkProduce(c.topic, int32(partition), batch)
-		err = retry("Produce", starting, c.retries, func() (int16, error) {
-			response := kmsg.NewPtrProduceResponse()
-			response.SetVersion(request.Version)
-			if err := connection.call(request, response); err != nil {
-				return 0, err
-			}
-			return produceCode(response)
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func bulkProduce(topic string, partition int32, batch []byte) *kmsg.ProduceRequest {
 	producePartition := kmsg.NewProduceRequestTopicPartition()
 	producePartition.Partition, producePartition.Records = partition, batch

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"strconv"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
@@ -150,6 +151,32 @@ func (c *cluster) leading() []int32 {
 		}
 	}
 	return order
+}
+
+// awaitLeaders writes one record to each partition: Kafka's metadata names leaders a moment before
+// they know that they lead.
+func awaitLeaders(c *cluster) error {
+	batch := newBatch(1, txnRecordBytes, time.Now().UnixMilli(), false)
+	for partition, leader := range c.leaders {
+		connection, err := dial(c.brokers[leader])
+		if err != nil {
+			return err
+		}
+		request := bulkProduce(c.topic, int32(partition), batch)
+		err = retry("Produce", starting, c.retries, func() (int16, error) {
+			response := kmsg.NewPtrProduceResponse()
+			response.SetVersion(request.Version)
+			if err := connection.call(request, response); err != nil {
+				return 0, err
+			}
+			return produceCode(response)
+		})
+		connection.close()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // findCoordinators asks for the coordinators of transactional ids, several per request.

@@ -14,6 +14,7 @@ type firstCommitOptions struct {
 	flow      flow
 	since     time.Time
 	limit     time.Duration
+	serverPid int // whose end ends the waiting
 }
 
 type firstCommitResult struct {
@@ -65,6 +66,9 @@ func awaitServer(o firstCommitOptions) (string, error) {
 				probe.close()
 				return address, nil
 			}
+		}
+		if o.serverPid != 0 && !processRuns(o.serverPid) {
+			return "", fmt.Errorf("the server has ended: %w", err)
 		}
 		if time.Now().After(deadline) {
 			return "", fmt.Errorf("no server after %s: %w", o.limit, err)

@@ -93,7 +93,7 @@ func run(mode string, o options) (any, error) {
 	case "first-commit":
 		return runFirstCommit(firstCommitOptions{
 			address: address, readyFile: o.readyFile, flow: f,
-			since: time.Unix(0, o.sinceNs), limit: seconds(o.limitSecond),
+			since: time.Unix(0, o.sinceNs), limit: seconds(o.limitSecond), serverPid: o.serverPid,
 		})
 	default:
 		return nil, fmt.Errorf("no such mode\n%s", usageText)

@@ -72,6 +72,16 @@ func processCPU(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * clockTick, nil
 }
 
+// processRuns is false for a process that has ended, waited for by its parent or not.
+func processRuns(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	state := strings.Fields(string(stat[strings.LastIndexByte(string(stat), ')')+1:]))[0]
+	return state != "Z" && state != "X"
+}
+
 func ownCPU() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

@@ -45,6 +45,9 @@ func runTxn(o txnOptions) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := awaitLeaders(c); err != nil {
+		return nil, err
+	}
 	counted := newRetries()
 	sessions := make([]*session, o.producers)
 	for i := range sessions {
