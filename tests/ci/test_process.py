@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from tests.ci.process import (
     Deadline,
     Finished,
@@ -50,6 +52,7 @@ def test_verdicts_add_up_with_their_reports() -> None:
     assert Verdict(1, 1, "a") + Verdict(2, 0) + Verdict(0, 1, "b") == Verdict(3, 2, "a\nb")
 
 
+@pytest.mark.slow
 def test_a_program_that_overruns_the_deadline_is_stopped_and_fails() -> None:
     endless = "import signal, sys; print('here', flush=True); signal.pause()"
     finished = run([sys.executable, "-c", endless], deadline=Deadline(0))

@@ -36,10 +36,12 @@ func features(l *lab) {
 
 func createTopic(l *lab) {
 	topic := l.newTopics("created", 3)[0].topic
-	listed, err := l.admin.ListTopics(deadline())
-	ok("list topics", err)
-	expect("listed", true, listed.Has(topic))
-	_, err = l.admin.CreateTopic(deadline(), 3, 1, nil, topic)
+	await("it is listed", patience, func() bool {
+		listed, err := l.admin.ListTopics(deadline())
+		ok("list topics", err)
+		return listed.Has(topic)
+	})
+	_, err := l.admin.CreateTopic(deadline(), 3, 1, nil, topic)
 	expectError("creating it again", err, kerr.TopicAlreadyExists)
 }
 

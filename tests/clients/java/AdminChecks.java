@@ -43,7 +43,7 @@ final class AdminChecks {
 
     private static void createTopic(Lab lab) throws Exception {
         String topic = lab.newTopic("created", 3).get(0).topic();
-        Lab.expect("listed", true, lab.admin.listTopics().names().get().contains(topic));
+        Lab.await("it is listed", () -> lab.admin.listTopics().names().get().contains(topic));
         Lab.expectThrown(
                 "creating it again",
                 TopicExistsException.class,

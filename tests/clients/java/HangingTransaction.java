@@ -55,7 +55,7 @@ public final class HangingTransaction {
             Lab.await(
                     "the leader takes the Produce", // a dynamic configuration reaches brokers a moment later
                     () -> {
-                        long offset = produce(leaderOf(lab, at), id, identity, at, timestamp);
+                        long offset = produce(lab.leaders(at.topic()).get(at.partition()), id, identity, at, timestamp);
                         offsets.add(offset);
                         return offset >= 0;
                     });
@@ -74,7 +74,7 @@ public final class HangingTransaction {
                 throw failure;
             }
         }
-        Lab.await("the partition has a leader", () -> leaderOf(lab, at) != null);
+        Lab.await("the partition has a leader", () -> lab.leaders(at.topic()).containsKey(at.partition()));
     }
 
     private static void switchVerificationOff(Lab lab) throws Exception {
@@ -82,17 +82,6 @@ public final class HangingTransaction {
         ConfigEntry off = new ConfigEntry("transaction.partition.verification.enable", "false");
         AlterConfigOp set = new AlterConfigOp(off, AlterConfigOp.OpType.SET);
         lab.admin.incrementalAlterConfigs(Map.of(allBrokers, List.of(set))).all().get();
-    }
-
-    private static Node leaderOf(Lab lab, TopicPartition at) throws Exception {
-        return lab.admin
-                .describeTopics(List.of(at.topic()))
-                .allTopicNames()
-                .get()
-                .get(at.topic())
-                .partitions()
-                .get(at.partition())
-                .leader();
     }
 
     /** The offset, or -1 if the leader refused: a refused batch leaves nothing behind. */

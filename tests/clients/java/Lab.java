@@ -5,6 +5,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeoutException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
@@ -14,7 +15,10 @@ import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.Node;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.TopicPartitionInfo;
+import org.apache.kafka.common.errors.UnknownTopicOrPartitionException;
 import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
@@ -58,16 +62,30 @@ final class Lab implements AutoCloseable {
     List<TopicPartition> newTopic(String stem, int partitions) throws Exception {
         String topic = named(stem);
         admin.createTopics(List.of(new NewTopic(topic, Optional.of(partitions), Optional.empty()))).all().get();
-        await(
-                "every partition of " + topic + " has a leader",
-                () ->
-                        admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions().stream()
-                                .allMatch(partition -> partition.leader() != null));
+        await("every partition of " + topic + " has a leader", () -> leaders(topic).size() == partitions);
         List<TopicPartition> all = new ArrayList<>();
         for (int partition = 0; partition < partitions; partition++) {
             all.add(new TopicPartition(topic, partition));
         }
         return all;
+    }
+
+    /** The leader of each partition of the topic that has one; none while the asked broker has not heard of the topic. */
+    Map<Integer, Node> leaders(String topic) throws Exception {
+        Map<Integer, Node> leaders = new HashMap<>();
+        try {
+            for (TopicPartitionInfo info :
+                    admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions()) {
+                if (info.leader() != null) {
+                    leaders.put(info.partition(), info.leader());
+                }
+            }
+        } catch (ExecutionException failure) {
+            if (!(failure.getCause() instanceof UnknownTopicOrPartitionException)) {
+                throw failure;
+            }
+        }
+        return leaders;
     }
 
     // Producing

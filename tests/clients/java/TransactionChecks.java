@@ -8,7 +8,6 @@ import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.TopicPartitionInfo;
 import org.apache.kafka.common.errors.InvalidTxnStateException;
 import org.apache.kafka.common.errors.ProducerFencedException;
 
@@ -120,10 +119,7 @@ final class TransactionChecks {
         List<TopicPartition> partitions = lab.newTopic("wide", 2 * brokers.size());
         String topic = partitions.get(0).topic();
         Set<Integer> leaders = new HashSet<>();
-        for (TopicPartitionInfo info :
-                lab.admin.describeTopics(List.of(topic)).allTopicNames().get().get(topic).partitions()) {
-            leaders.add(info.leader().id());
-        }
+        lab.leaders(topic).values().forEach(leader -> leaders.add(leader.id()));
         Lab.expect("brokers that lead a partition", brokers, leaders);
         try (KafkaProducer<String, String> producer = lab.transactional(lab.named("wide"))) {
             producer.beginTransaction();
