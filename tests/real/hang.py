@@ -1,0 +1,60 @@
+"""A transaction made to hang, as a client may do it on any cluster whose partition verification is
+off.
+"""
+
+from __future__ import annotations
+
+from sim.client import requests
+from sim.client.admin import Admin
+from sim.client.errors import ErrorCode
+from sim.client.producer import Producer
+from sim.client.versions import VersionRange
+from sim.types import ProducerIdAndEpoch, TopicPartition
+from sim.wire.batch import Record, build_batch
+
+VERIFICATION = "transaction.partition.verification.enable"
+
+
+async def produce_without_adding(
+    admin: Admin, partition: TopicPartition, transactional_id: str, *, age_ms: int, version: int
+) -> tuple[ErrorCode, ProducerIdAndEpoch]:
+    """Send a transactional record to a partition that the coordinator was never told of.
+
+    Returns:
+        The partition's error, and who sent it.
+    """
+    cluster = admin.cluster
+    async with Producer(cluster, transactional_id=transactional_id) as producer:
+        identity = await producer.init_transactions()
+    batch = build_batch(
+        [Record(value=b"ghost")],
+        timestamp_ms=cluster.clock.now_ms() - age_ms,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    leader = await cluster.leader(partition)
+    request = requests.produce(
+        {partition: batch},
+        topic_ids={},
+        transactional_id=transactional_id,
+        within=VersionRange(version, version),
+    )
+    answer = await cluster.ask(leader.leader_id, request)
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code), identity
+
+
+async def make_hanging(
+    admin: Admin, partition: TopicPartition, transactional_id: str, *, age_ms: int = 3_600_000
+) -> ProducerIdAndEpoch:
+    """Open a transaction on the partition that no coordinator knows."""
+    await admin.set_broker_default(VERIFICATION, "false")
+    try:
+        error, identity = await produce_without_adding(
+            admin, partition, transactional_id, age_ms=age_ms, version=11
+        )
+    finally:
+        await admin.set_broker_default(VERIFICATION, None)
+    assert error == ErrorCode.none
+    return identity

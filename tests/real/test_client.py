@@ -1,0 +1,423 @@
+"""Our client against a real broker and against the simulator: what a user of it relies on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.consumer import Consumer
+from sim.client.errors import (
+    AbortableError,
+    ClientError,
+    ErrorCode,
+    FatalError,
+    IllegalUseError,
+)
+from sim.client.fetching import fetch
+from sim.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
+from sim.client.producer import Producer
+from sim.client.requests import NewTopic
+from sim.client.session import TxnProtocol
+from sim.client.txn_views import AbortSpec
+from sim.types import IsolationLevel, TopicPartition
+from tests.real.conftest import SETTINGS, Target
+from tests.real.hang import VERIFICATION, make_hanging, produce_without_adding
+
+FENCED = {ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch}
+
+
+async def values(
+    cluster: Cluster, topic: str, isolation: IsolationLevel, partitions: int = 1
+) -> list[bytes | None]:
+    """Everything that can be read now."""
+    found = []
+    for index in range(partitions):
+        offset = 0
+        while True:
+            result = await fetch(cluster, topic, index, offset, isolation=isolation, max_wait_ms=0)
+            found += [record.value for record in result.records]
+            if result.next_offset == offset:
+                break
+            offset = result.next_offset
+    return found
+
+
+async def until_described(admin: Admin, transactional_id: str, state: str) -> None:
+    for _ in range(600):
+        found = (await admin.describe_transactions((transactional_id,)))[transactional_id]
+        if not isinstance(found, ClientError) and found.state == state:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"{transactional_id} never became {state}: {found}")
+
+
+# Transactions
+
+
+async def test_committed_records_are_read_and_aborted_ones_only_uncommitted(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    await admin.create_topic(name, partitions=3)
+    async with Producer(cluster, transactional_id=name) as producer:
+        await producer.init_transactions()
+        for end in ("commit", "abort", "commit"):
+            producer.begin()
+            sent = [producer.send(name, i, f"{end}-{i}".encode()) for i in range(3)]
+            await asyncio.gather(*sent)
+            await (producer.commit() if end == "commit" else producer.abort())
+    await until_described(admin, name, "CompleteCommit")
+    committed = await values(cluster, name, IsolationLevel.READ_COMMITTED, 3)
+    assert committed == [b"commit-0"] * 2 + [b"commit-1"] * 2 + [b"commit-2"] * 2
+    every = await values(cluster, name, IsolationLevel.READ_UNCOMMITTED, 3)
+    assert every[:3] == [b"commit-0", b"abort-0", b"commit-0"]
+
+
+async def test_the_level_chooses_the_protocol_and_whether_the_epoch_moves(
+    cluster: Cluster, admin: Admin, name: str, target: Target
+) -> None:
+    await admin.create_topic(name, partitions=1)
+    async with Producer(cluster, transactional_id=name) as producer:
+        first = await producer.init_transactions()
+        expected = TxnProtocol.V2 if target.level == 2 else TxnProtocol.V1
+        assert producer.protocol is expected
+        for _ in range(3):
+            producer.begin()
+            producer.send(name, 0, b"x")
+            await producer.commit()
+        moved = producer.identity.producer_epoch - first.producer_epoch
+        assert moved == (3 if target.level == 2 else 0)
+        assert producer.identity.producer_id == first.producer_id
+
+
+async def test_an_empty_transaction_is_not_ended_at_the_coordinator(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    async with Producer(cluster, transactional_id=name) as producer:
+        identity = await producer.init_transactions()
+        producer.begin()
+        await producer.commit()
+        producer.begin()
+        await producer.abort()
+        assert producer.identity == identity
+    await until_described(admin, name, "Empty")
+
+
+async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    await admin.create_topic(name, partitions=1)
+    async with (
+        Producer(cluster, transactional_id=name) as old,
+        Producer(cluster, transactional_id=name) as new,
+    ):
+        await old.init_transactions()
+        old.begin()
+        await old.send(name, 0, b"old")
+        await new.init_transactions()
+        with pytest.raises(FatalError) as fenced:
+            await old.commit()
+        assert fenced.value.error in FENCED
+        with pytest.raises(FatalError):
+            old.begin()
+        new.begin()
+        await new.send(name, 0, b"new")
+        await new.commit()
+    await until_described(admin, name, "CompleteCommit")
+    assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [b"new"]
+
+
+async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
+    cluster: Cluster, admin: Admin, name: str, target: Target
+) -> None:
+    if target.kind == "txnsim":
+        pytest.skip("its time-out check runs every ten seconds of cluster time; see the scenarios")
+    await admin.create_topic(name, partitions=1)
+    async with Producer(cluster, transactional_id=name, transaction_timeout_ms=300) as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send(name, 0, b"late")
+        await until_described(admin, name, "CompleteAbort")
+        if target.level < 2:
+            with pytest.raises(FatalError) as fenced:
+                await producer.abort()
+            assert fenced.value.error in FENCED
+        else:
+            await producer.abort()
+            producer.begin()
+            await producer.send(name, 0, b"again")
+            await producer.commit()
+
+
+async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_one_ends_in_v2(
+    cluster: Cluster, admin: Admin, name: str, target: Target
+) -> None:
+    if target.level == 0:
+        pytest.skip("level 0 clusters stay at 0: other tests share this one")
+    await admin.create_topic(name, partitions=1)
+    await admin.update_features({"transaction.version": 1}, upgrade_type=2)
+    try:
+        async with (
+            Cluster(target.bootstrap, settings=SETTINGS) as fresh,
+            Producer(fresh, transactional_id=name) as producer,
+        ):
+            before = await producer.init_transactions()
+            assert producer.protocol is TxnProtocol.V1
+            producer.begin()
+            await producer.send(name, 0, b"v1")
+            await admin.update_features({"transaction.version": 2})
+            await fresh.refresh_features()
+            assert producer.protocol is TxnProtocol.V1
+            await producer.commit()
+            assert producer.protocol is TxnProtocol.V2
+            assert producer.identity.producer_epoch == before.producer_epoch + 1
+
+            producer.begin()
+            await producer.send(name, 0, b"v2")
+            await admin.update_features({"transaction.version": 1}, upgrade_type=2)
+            await fresh.refresh_features()
+            assert producer.protocol is TxnProtocol.V2
+            await producer.commit()
+            assert producer.protocol is TxnProtocol.V1
+            assert producer.identity.producer_epoch == before.producer_epoch + 2
+
+            producer.begin()
+            await producer.send(name, 0, b"v1 again")
+            await producer.commit()
+            assert producer.identity.producer_epoch == before.producer_epoch + 2
+    finally:
+        kind = 1 if target.level == 2 else 2
+        await admin.update_features({"transaction.version": target.level}, upgrade_type=kind)
+    await until_described(admin, name, "CompleteCommit")
+    assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [
+        b"v1",
+        b"v2",
+        b"v1 again",
+    ]
+
+
+async def test_a_record_given_up_makes_the_transaction_abortable_and_the_producer_goes_on(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    await admin.create_topic(name, partitions=1)
+    async with Producer(cluster, transactional_id=name) as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send(name, 0, b"good")
+        # Partition 7 does not exist: no leader within the record's time.
+        lost = producer.send(name, 7, b"nowhere", delivery_timeout_ms=200)
+        with pytest.raises(AbortableError):
+            await lost
+        with pytest.raises(AbortableError):
+            await producer.commit()
+        await producer.abort()
+        producer.begin()
+        await producer.send(name, 0, b"after")
+        await producer.commit()
+    await until_described(admin, name, "CompleteCommit")
+    assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [b"after"]
+
+
+# Other producers, consumers
+
+
+async def test_idempotent_and_plain_producers(cluster: Cluster, admin: Admin, name: str) -> None:
+    await admin.create_topic(name, partitions=1)
+    async with Producer(cluster) as producer:
+        sent = [producer.send(name, 0, str(i).encode()) for i in range(100)]
+        offsets = [(await one).offset for one in sent]
+        assert offsets == list(range(100))
+        assert producer.identity.producer_id >= 0
+        with pytest.raises(IllegalUseError):
+            producer.begin()
+    for acks, offset in ((-1, 100), (1, 101), (0, -1)):
+        async with Producer(cluster, idempotent=False, acks=acks) as producer:
+            assert (await producer.send(name, 0, b"plain")).offset == offset
+    # The last one was not answered: a long poll waits for it.
+    result = await fetch(cluster, name, 0, 102, max_wait_ms=20_000)
+    assert [record.offset for record in result.records] == [102]
+
+
+async def test_records_keep_key_headers_and_time_to_the_millisecond(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    await admin.create_topic(name, partitions=1)
+    when_ms = cluster.clock.now_ms() - 12_345
+    headers = (("trace", b"1"), ("none", None))
+    async with Producer(cluster) as producer:
+        await producer.send(name, 0, None, key=b"k", timestamp_ms=when_ms, headers=headers)
+    (record,) = (await fetch(cluster, name, 0, 0)).records
+    assert (record.key, record.value, record.headers) == (b"k", None, headers)
+    assert record.timestamp_ms == when_ms
+
+
+async def test_a_consumer_polls_all_partitions_and_waits_for_more(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    await admin.create_topic(name, partitions=3)
+    async with Producer(cluster) as producer, Consumer(cluster) as consumer:
+        for index in range(3):
+            await producer.send(name, index, str(index).encode())
+        await consumer.assign([TopicPartition(name, index) for index in range(3)])
+        seen: list[bytes | None] = []
+        while len(seen) < 3:
+            seen += [record.value for record in await consumer.poll()]
+        assert sorted(value or b"" for value in seen) == [b"0", b"1", b"2"]
+        assert await consumer.poll(0) == []
+        waiting = asyncio.gather(consumer.poll(20_000))
+        await asyncio.sleep(0)
+        await producer.send(name, 1, b"later")
+        ((later,),) = await waiting
+        assert later.value == b"later"
+        consumer.seek(TopicPartition(name, 1), 99)
+        await consumer.poll(0)  # may only collect what was on its way
+        with pytest.raises(ClientError) as gone:
+            await consumer.poll(5_000)
+        assert gone.value.error == ErrorCode.offset_out_of_range
+
+
+# Operators
+
+
+async def test_a_hanging_transaction_is_found_and_repaired(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    await admin.create_topic(name, partitions=1)
+    partition = TopicPartition(name, 0)
+    identity = await make_hanging(admin, partition, f"{name}-ghost")
+    async with Producer(cluster) as producer:
+        await producer.send(name, 0, b"behind it")
+    stuck = await fetch(cluster, name, 0, 0, max_wait_ms=0)
+    assert stuck.records == ()
+    assert (stuck.last_stable_offset, stuck.high_watermark) == (0, 2)
+
+    now_ms = cluster.clock.now_ms()
+    (found,) = await admin.find_hanging(now_ms=now_ms, topic=name)
+    assert found.partition == partition
+    assert found.producer.producer_id == identity.producer_id
+    assert found.producer.txn_start_offset == 0
+    assert found.duration_min(now_ms) == 60
+    assert await admin.find_hanging(now_ms=now_ms, topic=name, partition=0) == (found,)
+    assert (
+        await admin.find_hanging(now_ms=now_ms, topic=name, max_transaction_timeout_ms=4_000_000)
+        == ()
+    )
+
+    spec = AbortSpec(
+        partition=partition,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        coordinator_epoch=0,
+    )
+    await admin.abort_transaction(spec)
+    assert await admin.find_hanging(now_ms=now_ms, topic=name) == ()
+    healed = await fetch(cluster, name, 0, 0, max_wait_ms=0)
+    assert [record.value for record in healed.records] == [b"behind it"]
+    assert [entry.producer_id for entry in healed.aborted or ()] == [identity.producer_id]
+
+
+async def test_verification_refuses_what_would_hang(admin: Admin, name: str) -> None:
+    await admin.create_topic(name, partitions=1)
+    await admin.set_broker_default(VERIFICATION, None)
+    for version, expected in (
+        (10, ErrorCode.invalid_txn_state),
+        (11, ErrorCode.transaction_abortable),
+    ):
+        error, _ = await produce_without_adding(
+            admin, TopicPartition(name, 0), f"{name}-{version}", age_ms=0, version=version
+        )
+        assert error == expected
+
+
+async def test_fencing_by_an_operator_ends_the_producer(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    await admin.create_topic(name, partitions=1)
+    async with Producer(cluster, transactional_id=name) as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send(name, 0, b"x")
+        await admin.force_terminate_transaction(name)
+        with pytest.raises(FatalError):
+            await producer.commit()
+    await until_described(admin, name, "Empty")
+
+
+async def test_listing_filters_by_pattern_state_and_producer_id(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    async with Producer(cluster, transactional_id=name) as producer:
+        identity = await producer.init_transactions()
+
+    async def listed(**filters: object) -> set[str]:
+        outcomes = await admin.list_transactions(**filters)  # type: ignore[arg-type]
+        rows: set[str] = set()
+        for outcome in outcomes.values():
+            assert not isinstance(outcome, ClientError), outcome
+            rows |= {row.transactional_id for row in outcome if row.transactional_id == name}
+        return rows
+
+    assert await listed() == {name}
+    assert await listed(pattern=name[:5] + ".*") == {name}
+    assert await listed(pattern=name[:5]) == set()
+    assert await listed(states=["Ongoing"]) == set()
+    assert await listed(producer_ids=[identity.producer_id]) == {name}
+    assert await listed(producer_ids=[identity.producer_id + 1_000_000]) == set()
+    assert await listed(duration_ms=10_000_000) == {name}  # idle ids pass every duration
+    outcomes = await admin.list_transactions(pattern="(")
+    for outcome in outcomes.values():
+        assert isinstance(outcome, ClientError)
+        assert outcome.error == ErrorCode.invalid_regular_expression
+
+
+async def test_each_key_has_its_own_outcome(cluster: Cluster, admin: Admin, name: str) -> None:
+    await admin.create_topic(name, partitions=1)
+    async with Producer(cluster, transactional_id=name) as producer:
+        await producer.init_transactions()
+    described = await admin.describe_transactions((name, f"{name}-nobody"))
+    assert not isinstance(described[name], ClientError)
+    missing = described[f"{name}-nobody"]
+    assert isinstance(missing, ClientError)
+    assert missing.error == ErrorCode.transactional_id_not_found
+    producers = await admin.describe_producers(
+        (TopicPartition(name, 0), TopicPartition(name, 5)), timeout_ms=300
+    )
+    assert producers[TopicPartition(name, 0)] == ()
+    assert isinstance(producers[TopicPartition(name, 5)], ClientError)
+
+
+async def test_topics_offsets_and_the_cluster_itself(
+    cluster: Cluster, admin: Admin, name: str
+) -> None:
+    topic = await admin.create_topic(name, partitions=2)
+    assert len(topic.partitions) == 2
+    outcomes = await admin.create_topics((NewTopic(name=name), NewTopic(name="bad name")))
+    errors = [getattr(outcome, "error", None) for outcome in outcomes.values()]
+    assert errors == [ErrorCode.topic_already_exists, ErrorCode.invalid_topic_exception]
+    described = await admin.describe_cluster()
+    assert {broker.broker_id for broker in described.brokers} == {
+        broker.broker_id for broker in cluster.view.brokers
+    }
+    async with Producer(cluster, transactional_id=name) as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send(name, 0, b"open")
+        partition = TopicPartition(name, 0)
+        for isolation, latest in (
+            (IsolationLevel.READ_UNCOMMITTED, 1),
+            (IsolationLevel.READ_COMMITTED, 0),
+        ):
+            found = (await admin.list_offsets({partition: LATEST}, isolation=isolation))[partition]
+            assert isinstance(found, FoundOffset)
+            assert found.offset == latest
+        for timestamp in (EARLIEST, MAX_TIMESTAMP, 0):
+            found = (await admin.list_offsets({partition: timestamp}))[partition]
+            assert isinstance(found, FoundOffset)
+            assert found.offset == 0
+        await producer.abort()
+    assert await admin.delete_topics((name, f"{name}-nothing")) != {}
+    with pytest.raises(ClientError) as refused:
+        await admin.update_features({"transaction.version": 9})
+    assert refused.value.error == ErrorCode.invalid_update_version
