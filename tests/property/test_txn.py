@@ -1,0 +1,363 @@
+"""One transactional id under random commands, lost appends, moves of its coordinator and time.
+
+The decisions are driven without a service: decide, begin, append, apply. Beside them runs a model
+of ten lines that knows nothing of states: which partitions are open, which result was promised,
+which identities were given to whom.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import ClassVar, Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from sim.errors import ErrorCode, Rejection
+from sim.txn.commands import (
+    AddPartitions,
+    EndTxn,
+    InitProducerId,
+    NeedsProducerId,
+    PartitionsVerified,
+    VerifyPartitions,
+)
+from sim.txn.log_format import encode_batch
+from sim.txn.log_reader import read_log
+from sim.txn.machine import decide_add_partitions, decide_expiry, decide_verify, is_timed_out
+from sim.txn.machine_end import decide_end_txn, decide_fence
+from sim.txn.machine_init import decide_init_producer_id
+from sim.txn.state import (
+    PREPARED_STATES,
+    Tombstone,
+    TransactionState,
+    TxnMetadata,
+    TxnRecord,
+    TxnTransition,
+)
+from sim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
+from sim.types import (
+    Decision,
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+
+TID: Final = TransactionalId("txn-1")
+TV_0, TV_1, TV_2 = TransactionVersion
+PARTITIONS: Final = [TopicPartition("foo", 0), TopicPartition("foo", 1), TopicPartition("bar", 0)]
+TIMEOUT_MS: Final = 1_000
+EXPIRATION_MS: Final = 100_000
+
+Identity = ProducerIdAndEpoch
+
+
+class Model:
+    """What a bystander remembers."""
+
+    def __init__(self) -> None:
+        self.open: frozenset[TopicPartition] = frozenset()
+        self.promised: bool | None = None
+        self.given: dict[Identity, Identity | None] = {}
+
+    def give(self, identity: Identity, asker: Identity | None) -> None:
+        """Hand out an identity: a new one, or again to the very producer that was given it."""
+        again = identity in self.given
+        assert not again or (asker is not None and self.given[identity] == asker), identity
+        self.given[identity] = asker
+
+
+LOST: Final = st.sampled_from([False] * 5 + [True])
+"""Whether the append fails."""
+WHO: Final = st.sampled_from([0, 0, 0, 0, -1, -2, -3])
+"""0 the present holder, else one of the latest identities that were handed out."""
+
+
+class OneTransactionalId(RuleBasedStateMachine):
+    """Drives the decisions and the model side by side."""
+
+    exercised: ClassVar[set[str]] = set()
+
+    @initialize(
+        epoch=st.sampled_from([None, 0, 32_764, 32_766]), level=st.sampled_from([TV_1, TV_2])
+    )
+    def start(self, epoch: int | None, level: TransactionVersion) -> None:
+        self.now_ms = 1_700_000_000_000
+        self.level = level
+        self.log: list[bytes] = []
+        self.written: list[TxnRecord] = []
+        self.next_pid = 1_000
+        self.txn: TxnMetadata | None = None
+        self.model = Model()
+        self.held: list[Identity] = [_identity(7, 0 if epoch is None else epoch)]
+        if epoch is not None:
+            self.write(_seed(epoch, self.now_ms))
+            self.txn = apply(None, self.written[-1])
+            self.model.give(self.held[0], None)
+
+    # Commands
+
+    @rule(which=WHO, expects=st.booleans(), lost=LOST)
+    def init_producer_id(self, which: int, expects: bool, lost: bool) -> None:
+        expected = self.holder(which) if expects else None
+        command = InitProducerId(transactional_id=TID, timeout_ms=TIMEOUT_MS, expected=expected)
+        reply = self.submit(
+            lambda fresh: decide_init_producer_id(
+                self.txn, command, finalized=self.level, now_ms=self.now_ms, fresh=fresh
+            ),
+            lost=lost,
+        )
+        if isinstance(reply, Identity):
+            self.model.give(reply, expected)
+            self.held.append(reply)
+
+    @rule(
+        which=WHO,
+        partitions=st.frozensets(st.sampled_from(PARTITIONS)),
+        version=st.sampled_from([TV_0, TV_2]),
+        lost=LOST,
+    )
+    def add(
+        self,
+        which: int,
+        partitions: frozenset[TopicPartition],
+        version: TransactionVersion,
+        lost: bool,
+    ) -> None:
+        holder = self.holder(which)
+        command = AddPartitions(
+            transactional_id=TID,
+            producer_id=holder.producer_id,
+            producer_epoch=holder.producer_epoch,
+            partitions=partitions,
+            transaction_version=version,
+        )
+        reply = self.submit(
+            lambda _: decide_add_partitions(self.txn, command, now_ms=self.now_ms), lost=lost
+        )
+        if not isinstance(reply, Rejection | None):
+            self.model.open |= partitions
+
+    @rule(
+        which=WHO,
+        committed=st.booleans(),
+        version=st.sampled_from([TV_1, TV_2]),
+        lost=LOST,
+    )
+    def end(self, which: int, committed: bool, version: TransactionVersion, lost: bool) -> None:
+        holder = self.holder(which)
+        command = EndTxn(
+            transactional_id=TID,
+            producer_id=holder.producer_id,
+            producer_epoch=holder.producer_epoch,
+            committed=committed,
+            transaction_version=version,
+        )
+        reply = self.submit(
+            lambda fresh: decide_end_txn(self.txn, command, now_ms=self.now_ms, fresh=fresh),
+            lost=lost,
+        )
+        if isinstance(reply, Identity) and version is TV_2:
+            self.model.give(reply, holder)
+            self.held.append(reply)
+
+    # What happens by itself
+
+    @rule(ms=st.sampled_from([1] * 5 + [TIMEOUT_MS + 1] * 2 + [EXPIRATION_MS]), lost=LOST)
+    def time_passes(self, ms: int, lost: bool) -> None:
+        self.now_ms += ms
+        txn = self.txn
+        if txn is not None and is_timed_out(txn, now_ms=self.now_ms):
+            self.submit(
+                lambda fresh: decide_fence(
+                    txn, finalized=self.level, now_ms=self.now_ms, fresh=fresh
+                ),
+                lost=lost,
+            )
+        elif txn is not None:
+            tombstone = decide_expiry(txn, now_ms=self.now_ms, expiration_ms=EXPIRATION_MS)
+            if tombstone is not None:
+                self.submit(lambda _: Decision(records=(tombstone,), reply=None), lost=lost)
+
+    @precondition(lambda self: self.txn is not None and self.txn.state in PREPARED_STATES)
+    @rule(
+        partitions=st.sampled_from([PARTITIONS[:1], PARTITIONS[1:], PARTITIONS, PARTITIONS]),
+        lost=LOST,
+    )
+    def markers_acknowledged(self, partitions: list[TopicPartition], lost: bool) -> None:
+        assert self.txn is not None
+        self.txn = acknowledge(self.txn, frozenset(partitions))
+        if not self.txn.partitions and not lost:
+            self.write(self.completion)
+            self.txn = apply(self.txn, self.completion)
+            self.model.open, self.model.promised = frozenset(), None
+
+    @rule()
+    def coordinator_moves(self) -> None:
+        self.txn = read_log(self.log).entries.get(TID)
+        self.owe_markers()
+
+    @rule(level=st.sampled_from([TV_1, TV_2]))
+    def level_changes(self, level: TransactionVersion) -> None:
+        self.level = level
+
+    def holder(self, which: int) -> Identity:
+        if which == 0 and self.txn is not None:
+            present = _identity(self.txn.producer_id, self.txn.producer_epoch)
+            if present in self.held:
+                return present
+        return self.held[max(which or -1, -len(self.held))]
+
+    # The way of a record
+
+    def submit(self, decide: object, *, lost: bool) -> object:
+        before = self.txn
+        outcome = decide(None)  # type: ignore[operator]
+        if isinstance(outcome, NeedsProducerId):
+            self.next_pid += 1
+            outcome = decide(ProducerId(self.next_pid))  # type: ignore[operator]
+        assert self.txn is before, "a decision leaves no trace"
+        if isinstance(outcome, Rejection) or not outcome.records:
+            return outcome if isinstance(outcome, Rejection) else outcome.reply
+        (record,) = outcome.records
+        self.txn = begin(self.txn, record, now_ms=self.now_ms)
+        self.everyone_is_told_to_wait()
+        if lost:
+            self.txn = withdraw(self.txn, record)
+            return None
+        self.write(record)
+        self.txn = apply(self.txn, record)
+        self.owe_markers()
+        return outcome.reply
+
+    def write(self, record: TxnRecord) -> None:
+        self.written.append(record)
+        if isinstance(record, TxnTransition):
+            self.exercised.add(record.state.wire_name)
+        self.log.append(encode_batch((record,), level=self.level, now_ms=self.now_ms))
+
+    def owe_markers(self) -> None:
+        if self.txn is not None and self.txn.state in PREPARED_STATES:
+            committed = self.txn.state is TransactionState.PREPARE_COMMIT
+            assert self.model.promised in (None, committed), "a promise was broken"
+            self.model.promised = committed
+            assert self.txn.partitions == self.model.open, "a marker is owed to each partition"
+            self.completion = to_complete(self.txn, now_ms=self.now_ms)
+            self.txn = begin(self.txn, self.completion, now_ms=self.now_ms)
+
+    def everyone_is_told_to_wait(self) -> None:
+        init = InitProducerId(transactional_id=TID, timeout_ms=TIMEOUT_MS)
+        told = decide_init_producer_id(self.txn, init, finalized=self.level, now_ms=self.now_ms)
+        assert isinstance(told, Rejection)
+        assert told.error is ErrorCode.concurrent_transactions
+
+    # Invariants
+
+    @invariant()
+    def live_is_what_would_be_loaded(self) -> None:
+        loaded = read_log(self.log).entries.get(TID)
+        if loaded is None:
+            never_logged = self.txn is None or self.txn.producer_epoch == -1
+            assert never_logged
+            return
+        assert self.txn is not None
+        names = _logged_names(self.txn)
+        live = {name: getattr(self.txn, name) for name in names}
+        assert live == {name: getattr(loaded, name) for name in names}
+
+    @invariant()
+    def prepared_waits_for_completion(self) -> None:
+        if self.txn is not None and self.txn.state in PREPARED_STATES:
+            assert self.txn.pending_state is self.completion.state
+
+    @invariant()
+    def verification_agrees_with_the_model(self) -> None:
+        txn = self.txn
+        if txn is None or txn.state in PREPARED_STATES:
+            return
+        answer = decide_verify(
+            txn,
+            VerifyPartitions(
+                transactional_id=TID,
+                producer_id=txn.producer_id,
+                producer_epoch=txn.producer_epoch,
+                partitions=tuple(PARTITIONS),
+            ),
+        )
+        assert isinstance(answer, PartitionsVerified)
+        assert {each for each, error in answer.results if not error} == self.model.open
+
+    @invariant()
+    def epochs_of_one_producer_id_never_fall(self) -> None:
+        moves = [each for each in self.written if isinstance(each, TxnTransition)]
+        for before, after in pairwise(moves):
+            if before.producer_id == after.producer_id:
+                assert after.producer_epoch >= before.producer_epoch
+
+    @invariant()
+    def markers_shut_the_data_before_them_out(self) -> None:
+        moves = [each for each in self.written if not isinstance(each, Tombstone)]
+        for before, after in pairwise(moves):
+            if after.state in PREPARED_STATES:
+                bumped = after.producer_epoch - before.producer_epoch
+                # two after a fence of version 1 whose record was lost, then one of version 2
+                assert bumped in ((1, 2) if after.client_version is TV_2 else (0, 1))
+
+
+def _identity(producer_id: int, producer_epoch: int) -> Identity:
+    return Identity(
+        producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(producer_epoch)
+    )
+
+
+def _seed(epoch: int, now_ms: int) -> TxnTransition:
+    return TxnTransition(
+        transactional_id=TID,
+        producer_id=ProducerId(7),
+        prev_producer_id=ProducerId(7),
+        next_producer_id=ProducerId(-1),
+        producer_epoch=ProducerEpoch(epoch),
+        last_producer_epoch=ProducerEpoch(-1),
+        txn_timeout_ms=TIMEOUT_MS,
+        state=TransactionState.EMPTY,
+        partitions=frozenset(),
+        start_timestamp_ms=-1,
+        last_update_timestamp_ms=now_ms,
+        client_version=TV_0,
+    )
+
+
+def _logged_names(txn: TxnMetadata) -> list[str]:
+    """What an entry and its last record must agree on.
+
+    Not the partitions of a prepared transaction, which shrink with every marker, nor the epoch that
+    a lost fence of version 1 has raised in memory.
+    """
+    names = {*txn.__struct_fields__}
+    names -= {"last_producer_epoch", "pending_state", "has_failed_epoch_fence"}
+    if txn.state in PREPARED_STATES:
+        names.discard("partitions")
+    if txn.has_failed_epoch_fence:
+        names.discard("producer_epoch")
+    return sorted(names)
+
+
+def test_one_transactional_id_under_random_commands() -> None:
+    OneTransactionalId.exercised = set()
+    run_state_machine_as_test(
+        OneTransactionalId,
+        settings=settings(max_examples=60, stateful_step_count=40, deadline=None),
+    )
+    missing = {"Empty", "Ongoing", "PrepareAbort", "CompleteAbort"} - OneTransactionalId.exercised
+    assert not missing, "a run that meets none of these judges nothing"
