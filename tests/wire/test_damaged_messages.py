@@ -54,7 +54,7 @@ def damage(data: bytes, damages: list[tuple[int, int]]) -> bytes:
     return bytes(changed)
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(frame=st.sampled_from(REQUESTS), damages=DAMAGES)
 def test_damaged_request_is_read_or_refused(frame: bytes, damages: list[tuple[int, int]]) -> None:
     damaged = damage(frame, damages)
@@ -69,7 +69,7 @@ def test_damaged_request_is_read_or_refused(frame: bytes, damages: list[tuple[in
         tracemalloc.stop()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(response=st.sampled_from(RESPONSES), damages=DAMAGES)
 def test_damaged_response_is_read_or_refused(
     response: tuple[int, int, bytes], damages: list[tuple[int, int]]
