@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -279,6 +280,32 @@ class LogAgainstList(RuleBasedStateMachine):
         assert answer.duplicate
         assert (answer.base_offset, answer.last_offset) == (mine[-1].base, mine[-1].last)
 
+    # Reading a part
+
+    @rule(start=st.integers(0, 60), max_bytes=st.integers(0, 500))
+    def read_a_part(self, start: int, max_bytes: int) -> None:
+        """The list of aborted transactions names exactly those that the returned batches touch."""
+        start = max(self.log_start, min(start, self.log_end))
+        read = self.log.read(start, max_bytes=max_bytes, isolation=COMMITTED)
+        assert isinstance(read, LogRead)
+        assert read.aborted is not None
+        if not read.records:
+            assert read.aborted == ()
+            assert start >= self.stable()
+            return
+        upper = read_batch_header(read.records[-1]).last_offset + 1
+        touched = []
+        began: dict[int, int] = {}
+        for event in self.events:
+            if event.outcome is None:
+                if event.transactional:
+                    began.setdefault(event.pid, event.base)
+                continue
+            first = began.pop(event.pid, None)
+            if first is not None and not event.outcome and first < upper and event.base >= start:
+                touched.append((event.pid, first))
+        assert [(entry.producer_id, entry.first_offset) for entry in read.aborted] == touched
+
     # Bounds and leaders
 
     @rule(step=st.integers(0, 4))
@@ -289,7 +316,8 @@ class LogAgainstList(RuleBasedStateMachine):
             self.high_watermark = ends[:step][-1]
             assert self.log.advance_high_watermark(self.high_watermark)
 
-    @rule(keep=st.integers(0, 3))
+    @precondition(lambda self: self.log_end - self.high_watermark > 9)
+    @rule(keep=st.integers(0, 6))
     def fail_over(self, keep: int) -> None:
         """Another leader; what was not replicated may be lost."""
         below = [event for event in self.events if event.last < self.high_watermark]
@@ -298,8 +326,8 @@ class LogAgainstList(RuleBasedStateMachine):
         self.leader_epoch += 1
         self.log.become_leader(self.leader_epoch)
 
-    @precondition(lambda self: self.high_watermark > 6)
-    @rule(back=st.integers(0, 6))
+    @precondition(lambda self: self.high_watermark - self.log_start > 20)
+    @rule(back=st.integers(0, 15))
     def delete_records(self, back: int) -> None:
         offset = self.high_watermark - back
         self.log_start = max(self.log_start, offset)
@@ -375,5 +403,5 @@ class LogAgainstList(RuleBasedStateMachine):
         )
 
 
-TestLogAgainstList = LogAgainstList.TestCase
-TestLogAgainstList.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestLogAgainstList = pytest.mark.slow(LogAgainstList.TestCase)
+TestLogAgainstList.settings = settings(max_examples=150, stateful_step_count=50, deadline=None)
