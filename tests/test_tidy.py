@@ -29,6 +29,11 @@ JUDGED_ELSEWHERE: Final = {
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
+FOR_OTHERS: Final = {
+    "sim.runtime.virtual": "what tests start a cluster in virtual time with",
+}
+"""Modules that the product offers and does not import itself."""
+
 # Written in halves, because this file is read by the test that looks for them.
 BANNED: Final = {
     "TO" + "DO": "say what is missing in an issue, or do it",
@@ -327,7 +332,7 @@ def test_every_module_is_imported_by_the_product() -> None:
         for name in python_files("sim")
         if not name.endswith("__init__.py")
         and module_of(name) not in named
-        and module_of(name) not in entry_points()
+        and module_of(name) not in {*entry_points(), *FOR_OTHERS}
     ]
     assert_none(dead, "only tests use them, or nobody")
 
@@ -413,6 +418,24 @@ def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
     }
     pure = set().union(*rows_below_runtime())
     assert excused == set().union(*layers()) - pure
+
+
+def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
+    coverage = tomllib.loads(source("pyproject.toml"))["tool"]["coverage"]["run"]
+
+    def measured(path: str) -> bool:
+        return any(fnmatch(path, pattern) for pattern in coverage["include"]) and not any(
+            fnmatch(path, pattern) for pattern in coverage["omit"]
+        )
+
+    cores = set().union(*rows_below_runtime()) | {"config"}
+    wrong = [
+        name
+        for name in python_files("sim")
+        if not name.endswith("__init__.py")
+        and measured(name) != any(f"{module_of(name)}.".startswith(f"sim.{c}.") for c in cores)
+    ]
+    assert_none(wrong, "a core that coverage leaves out, or a shell that it includes")
 
 
 def test_cores_are_not_async() -> None:
