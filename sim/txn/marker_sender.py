@@ -13,12 +13,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from sim.errors import ErrorCode, PeerError
 from sim.runtime.env import Clock, Tasks, TimerHandle
 from sim.runtime.trace import Tracer
 from sim.txn import tracing
+from sim.txn.background import settled
 from sim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
 from sim.txn.ownership import OwnedPartition, Ownership
 from sim.txn.transitions import acknowledge, to_complete
@@ -107,7 +108,13 @@ class MarkerSender:
         if self._tracer.on:
             node = self._ownership.node(txn_partition)
             for debt in dropped:
-                self._cancelled(node, debt, "the coordinator moved")
+                data = {"pid": debt.producer_id, "epoch": debt.producer_epoch}
+                self._tracer.emit(
+                    "marker.cancelled",
+                    node,
+                    tx=tracing.tx_of(debt),
+                    data={**data, "reason": "the coordinator moved"},
+                )
 
     def flush_soon(self) -> None:
         """Send in the next turn of the loop. Also worth calling when leaders have changed."""
@@ -130,7 +137,7 @@ class MarkerSender:
             return
         completions, self._completions = self._completions, []
         for debt in completions:
-            self._complete(debt)
+            self._complete(self._owner(debt), debt)
         for debt, partitions in self.queue.take_waiting():
             self._route(debt, partitions)
         for batch in self.queue.take_batches():
@@ -148,8 +155,7 @@ class MarkerSender:
 
     def _route(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
         owned = self._owner(debt)
-        if owned is None:
-            return
+        assert owned is not None, "what waits is dropped with its partition"
         gone = self.queue.route(debt, partitions, self._leader_of)
         self._settle(owned, debt, gone)
 
@@ -230,21 +236,17 @@ class MarkerSender:
         if done:
             owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
         if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
-            self._complete(debt)
+            self._complete(owned, debt)
 
     def _owner(self, debt: Debt) -> OwnedPartition | None:
-        """The partition a debt belongs to; forgets the debt where the coordinator has moved."""
-        owned = self._ownership.get(debt.txn_partition, debt.coordinator_epoch)
-        if owned is None and self.queue.forget(debt) and self._tracer.on:
-            self._cancelled(self._ownership.node(debt.txn_partition), debt, "the coordinator moved")
-        return owned
+        """The partition a debt belongs to; None where the coordinator has moved since."""
+        return self._ownership.get(debt.txn_partition, debt.coordinator_epoch)
 
     # Completion
 
-    def _complete(self, debt: Debt) -> None:
-        owned = self._ownership.get(debt.txn_partition, debt.coordinator_epoch)
-        if owned is not None:
-            self._tasks.drive(self._append_completion(owned, debt), _settled, name="completion")
+    def _complete(self, owned: OwnedPartition | None, debt: Debt) -> None:
+        assert owned is not None, "what waits is dropped with its partition"
+        self._tasks.drive(self._append_completion(owned, debt), settled, name="completion")
 
     async def _append_completion(self, owned: OwnedPartition, debt: Debt) -> None:
         rejection = await self._writer.append(owned, debt.completion)
@@ -255,14 +257,6 @@ class MarkerSender:
             self._flush_later(RETRY_PAUSE_MS)
 
     # Trace
-
-    def _cancelled(self, node: str, debt: Debt, reason: str) -> None:
-        self._tracer.emit(
-            "marker.cancelled",
-            node,
-            tx=tracing.tx_of(debt),
-            data={"pid": debt.producer_id, "epoch": debt.producer_epoch, "reason": reason},
-        )
 
     def _refused(
         self,
@@ -285,9 +279,3 @@ class MarkerSender:
 
 async def _await(answer: Awaitable[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
     return await answer
-
-
-def _settled(_result: Any, error: BaseException | None) -> None:
-    """A completion ended; what it met is in the entry. Anything thrown is a bug of ours."""
-    if error is not None and not isinstance(error, asyncio.CancelledError):
-        raise error

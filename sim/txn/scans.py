@@ -10,13 +10,12 @@ TransactionStateManager.removeExpiredTransactionalIds.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
-from typing import Any
 
 from sim.errors import ErrorCode
 from sim.runtime.env import Clock, Tasks, TimerHandle
 from sim.settings import Settings
+from sim.txn.background import settled
 from sim.txn.log_format import encode_batch, tombstone_batches
 from sim.txn.machine import decide_expiry, is_timed_out
 from sim.txn.ownership import OwnedPartition, Ownership
@@ -103,7 +102,7 @@ class Scans:
             for batch in tombstone_batches(
                 tombstones, batch_bytes_max=self._settings.message_max_bytes
             ):
-                self._tasks.drive(self._bury(owned, batch), _settled, name="expiry")
+                self._tasks.drive(self._bury(owned, batch), settled, name="expiry")
 
     async def _bury(self, owned: OwnedPartition, tombstones: list[Tombstone]) -> None:
         error = await self._append(
@@ -123,8 +122,3 @@ class Scans:
                 self.expired_total += 1
             else:
                 owned.entries[tid] = withdraw(txn, tombstone)
-
-
-def _settled(_result: Any, error: BaseException | None) -> None:
-    if error is not None and not isinstance(error, asyncio.CancelledError):
-        raise error

@@ -12,10 +12,9 @@ Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +23,7 @@ from sim.runtime.env import Clock, Tasks
 from sim.runtime.trace import Tracer
 from sim.settings import Settings
 from sim.txn import tracing
+from sim.txn.background import settled
 from sim.txn.commands import (
     AddPartitions,
     EndTxn,
@@ -360,7 +360,7 @@ class TransactionCoordinator:
             self._trace(owned, txn.transactional_id, "timeout", outcome)
         if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
             self.timeouts_total += 1
-            self._tasks.drive(self._commit(owned, outcome), _settled, name="timeout")
+            self._tasks.drive(self._commit(owned, outcome), settled, name="timeout")
 
     # Producer ids
 
@@ -398,9 +398,3 @@ class TransactionCoordinator:
             command,
             outcome if isinstance(outcome, Rejection) else None,
         )
-
-
-def _settled(_result: Any, error: BaseException | None) -> None:
-    """The result of an abort by timeout interests nobody; anything thrown is a bug of ours."""
-    if error is not None and not isinstance(error, asyncio.CancelledError):
-        raise error

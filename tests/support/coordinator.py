@@ -64,6 +64,10 @@ class ManualClock:
     def now_ms(self) -> int:
         return self._now_ms
 
+    @property
+    def advanced_ms(self) -> int:
+        return 0
+
     def monotonic_ms(self) -> int:
         return self._monotonic_ms
 

