@@ -246,6 +246,17 @@ def test_producers_are_listed_with_or_without_a_transaction() -> None:
     )
 
 
+def test_the_open_transaction_of_one_producer() -> None:
+    driver = LogDriver()
+    driver.append(plain(3))
+    assert driver.log.open_transaction_of(PID) == -1
+    driver.txn(0)
+    driver.txn(1)
+    assert driver.log.open_transaction_of(PID) == 3
+    driver.end(committed=True)
+    assert driver.log.open_transaction_of(PID) == -1
+
+
 @pytest.mark.parametrize(("age", "late"), [(1_200_000, False), (1_200_001, True)])
 def test_a_transaction_is_late_five_minutes_after_the_longest_timeout(age: int, late: bool) -> None:
     driver = LogDriver()
