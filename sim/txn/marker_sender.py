@@ -11,7 +11,7 @@ Counterpart in Kafka: TransactionMarkerChannelManager as a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
@@ -87,16 +87,19 @@ class MarkerSender:
         """
         txn = owned.entries[transactional_id]
         completion = to_complete(txn, now_ms=self._clock.now_ms())
+        before = self._tracer.cause
         self._writer.begin(owned, completion)
         debt = debt_of(
             txn,
             completion,
             txn_partition=owned.partition,
             coordinator_epoch=owned.coordinator_epoch,
+            cause=self._tracer.cause,
         )
         self.queue.owe(debt, txn.partitions)
         if self._tracer.on:
             tracing.marker(self._tracer, "marker.owed", owned.node, debt, sorted(txn.partitions))
+            self._tracer.caused_by(before)
         self.flush_soon()
 
     def drop(self, txn_partition: int) -> None:
@@ -156,8 +159,11 @@ class MarkerSender:
     def _route(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
         owned = self._owner(debt)
         assert owned is not None, "what waits is dropped with its partition"
+        before = self._tracer.caused_by(debt.cause) if self._tracer.on else -1
         gone = self.queue.route(debt, partitions, self._leader_of)
         self._settle(owned, debt, gone)
+        if self._tracer.on:
+            self._tracer.caused_by(before)
 
     def _send(self, batch: MarkerBatch) -> None:
         self.sent_total += len(batch.owed)
@@ -173,6 +179,7 @@ class MarkerSender:
                     owed.debt,
                     owed.marker.partitions,
                     target=batch.broker_id,
+                    parents=(owed.debt.cause,),
                 )
             before = self._tracer.caused_by(sent)
         answer = self._send_markers(batch.broker_id, batch.command)
@@ -215,20 +222,18 @@ class MarkerSender:
         owned = self._owner(debt)
         if owned is None:
             return
+        before = -1
         if self._tracer.on:
-            tracing.marker(
-                self._tracer, "marker.acked", owned.node, debt, sorted(outcome.done), target=target
-            )
+            before = self._trace_outcome(owned.node, outcome, target)
         if outcome.refusal:
             if self.queue.forget(debt):
                 self.refused_total += 1
-            if self._tracer.on:
-                refused = owned.entries[debt.transactional_id].partitions - outcome.done
-                self._refused(owned.node, outcome, sorted(refused), target)
         elif outcome.retry:
             self.queue.wait(debt, outcome.retry)
             self._flush_later(RETRY_PAUSE_MS)
         self._settle(owned, debt, outcome.done)
+        if self._tracer.on:
+            self._tracer.caused_by(before)
 
     def _settle(self, owned: OwnedPartition, debt: Debt, done: frozenset[TopicPartition]) -> None:
         """Take partitions off the entry and complete it when none is left."""
@@ -258,23 +263,24 @@ class MarkerSender:
 
     # Trace
 
-    def _refused(
-        self,
-        node: str,
-        outcome: MarkerOutcome,
-        partitions: Iterable[TopicPartition],
-        target: BrokerId,
-    ) -> None:
-        error = ErrorCode(outcome.refusal).name
-        tracing.marker(
-            self._tracer,
-            "marker.refused",
-            node,
-            outcome.debt,
-            partitions,
-            target=target,
-            error=error,
-        )
+    def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId) -> int:
+        """Make the last acknowledgement the cause of what follows; the cause before."""
+        before = self._tracer.cause
+        debt, done = outcome.debt, sorted(outcome.done)
+        acked = tracing.marker(self._tracer, "marker.acked", node, debt, done, target=target)
+        if acked >= 0:
+            self._tracer.caused_by(acked)
+        if outcome.refusal:
+            tracing.marker(
+                self._tracer,
+                "marker.refused",
+                node,
+                debt,
+                sorted(outcome.refused),
+                target=target,
+                error=ErrorCode(outcome.refusal).name,
+            )
+        return before
 
 
 async def _await(answer: Awaitable[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:

@@ -80,6 +80,8 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool
     transaction_version: int
     completion: TxnTransition
+    cause: int = -1
+    """Trace event that the debt is due to."""
 
 
 class OwedMarker(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +108,8 @@ class MarkerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     retry: frozenset[TopicPartition]
     refusal: int = 0
     """Error for which the transaction is given up, 0 for none."""
+    refused: frozenset[TopicPartition] = frozenset()
+    """Partitions that answered so."""
 
 
 def debt_of(
@@ -114,6 +118,7 @@ def debt_of(
     *,
     txn_partition: int,
     coordinator_epoch: CoordinatorEpoch,
+    cause: int = -1,
 ) -> Debt:
     """What a prepared transaction owes. Its markers carry the identity it was prepared with."""
     return Debt(
@@ -125,6 +130,7 @@ def debt_of(
         committed=txn.state is TransactionState.PREPARE_COMMIT,
         transaction_version=int(txn.client_version),
         completion=completion,
+        cause=cause,
     )
 
 
@@ -133,7 +139,7 @@ def judge(owed: OwedMarker, errors: Mapping[TopicPartition, int]) -> MarkerOutco
 
     A partition that the answer leaves out stays owed and is not tried again.
     """
-    done, retry, refusal = [], [], 0
+    done, retry, refused, refusal = [], [], [], 0
     for partition in owed.marker.partitions:
         error = errors.get(partition)
         if error is None:
@@ -143,11 +149,16 @@ def judge(owed: OwedMarker, errors: Mapping[TopicPartition, int]) -> MarkerOutco
         elif error in _RETRIED:
             retry.append(partition)
         elif error in _GIVEN_UP:
+            refused.append(partition)
             refusal = error
         else:
             return None
     return MarkerOutcome(
-        debt=owed.debt, done=frozenset(done), retry=frozenset(retry), refusal=refusal
+        debt=owed.debt,
+        done=frozenset(done),
+        retry=frozenset(retry),
+        refusal=refusal,
+        refused=frozenset(refused),
     )
 
 

@@ -356,11 +356,14 @@ class TransactionCoordinator:
                 txn, finalized=self._level(), now_ms=self._clock.now_ms(), fresh=fresh
             )
         )
+        before = self._tracer.cause
         if self._tracer.on:
             self._trace(owned, txn.transactional_id, "timeout", outcome)
         if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
             self.timeouts_total += 1
             self._tasks.drive(self._commit(owned, outcome), settled, name="timeout")
+        if self._tracer.on:
+            self._tracer.caused_by(before)
 
     # Producer ids
 

@@ -1,4 +1,9 @@
-"""The coordinator's trace events. Call these under ``if tracer.on`` only: they format."""
+"""The coordinator's trace events. Call these under ``if tracer.on`` only: they format.
+
+``decided``, ``prepared``, ``appended`` and ``completed`` make themselves the current cause, so that
+a command's events form a chain: decided, pending, in the log, in effect, markers owed. A command
+runs in a context of its own (``Tasks.drive``); who owes markers in passing puts the cause back.
+"""
 
 from __future__ import annotations
 
@@ -32,12 +37,12 @@ def decided(
         data["error"] = rejection.error.name
         data["reason"] = rejection.reason
     tx = transactional_id if txn is None else tx_of(txn)
-    tracer.emit("txn.decide", node, tx=tx, data=data)
+    tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
 
 
 def prepared(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
     """A move is pending."""
-    tracer.emit("txn.prepare", node, tx=tx_of(txn), data=_fields(txn))
+    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=_fields(txn)))
 
 
 def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode) -> None:
@@ -46,12 +51,12 @@ def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode)
     data = {"state": record.state.wire_name, "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
     if error is not ErrorCode.none:
         data["error"] = error.name
-    tracer.emit("txn.append", node, tx=tx_of(record), data=data)
+    tracer.caused_by(tracer.emit("txn.append", node, tx=tx_of(record), data=data))
 
 
 def completed(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
     """A move took effect."""
-    tracer.emit("txn.complete", node, tx=tx_of(txn), data=_fields(txn))
+    tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=_fields(txn)))
 
 
 def loaded(
@@ -85,6 +90,7 @@ def marker(
     partitions: Iterable[TopicPartition],
     *,
     target: BrokerId | None = None,
+    parents: tuple[int, ...] = (),
     **more: str,
 ) -> int:
     """One event for each partition of a marker; the index of the last one, -1 for none."""
@@ -100,7 +106,7 @@ def marker(
         }
         if target is not None:
             data["target"] = f"broker/{target}"
-        last = tracer.emit(kind, node, tx=tx_of(debt), data=data)
+        last = tracer.emit(kind, node, parents=parents, tx=tx_of(debt), data=data)
     return last
 
 

@@ -716,6 +716,29 @@ async def test_everything_that_happens_is_in_the_trace() -> None:
         assert kind in kinds
 
 
+async def test_the_trace_tells_what_led_to_the_completion() -> None:
+    world = World(trace=True)
+    session = await world.ready()
+    await world.add(session, FOO_0)
+    world.tasks.drive(world.end(session), lambda *_: None, name="end")
+    await world.settle()
+    events = list(world.tracer.events())
+    chain = [events[-1]]
+    while chain[-1].p and chain[-1].k != "txn.decide":
+        chain.append(events[chain[-1].p[0]])
+    assert [event.k for event in reversed(chain)] == [
+        "txn.decide",
+        "txn.prepare",
+        "txn.append",
+        "txn.complete",
+        "txn.prepare",  # the completion is pending now
+        "marker.sent",
+        "marker.acked",
+        "txn.append",
+        "txn.complete",
+    ]
+
+
 def prepared(transactional_ids: Iterable[str]) -> list[bytes]:
     """A log with a prepared transaction for each id."""
     batches = []
