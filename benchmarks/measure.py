@@ -144,8 +144,8 @@ class Round:
             self._generator(running).transactions(
                 flow=flow,
                 producers=32,
-                warm_up_s=self._plan.warm_up_s / 2,
-                measured_s=0.1,
+                warm_up_s=0.0,
+                measured_s=self._plan.warm_up_s / len(figures.FLOWS),
             )
 
     def _memory(self, running: Running) -> Iterator[Sample]:
