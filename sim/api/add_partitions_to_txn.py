@@ -8,23 +8,26 @@ would refuse it. Kafka's counterpart: KafkaApis.handleAddPartitionsToTxnRequest.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
+from sim.api.peer_codec import (
+    add_partitions_command,
+    add_partitions_response,
+    partitions_of,
+    topic_results,
+)
 from sim.api.request import Answer, Reply, Request
-from sim.api.topics import by_topic
 from sim.errors import ErrorCode, Rejection
+from sim.runtime.peer_subject import subject_of
 from sim.txn.commands import AddPartitions
 from sim.types import (
     INTERNAL_TOPICS,
-    AddPartitionsToTxnCommand,
     ProducerEpoch,
     ProducerId,
     Subject,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
-    TxnPartitions,
 )
 
 KEY: Final = 24
@@ -41,7 +44,7 @@ async def handle(request: Request) -> Reply:
     if request.api_version >= BATCHED_FROM:
         return await _handle_batch(request)
     message = request.message
-    partitions = _partitions(message.v3_and_below_topics)
+    partitions = partitions_of(message.v3_and_below_topics)
     refused = _refused(request, partitions)
     if refused:
         return _answer(request, refused)
@@ -64,26 +67,19 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         return request.answer(error_code=error, results_by_transaction=())
     return _answer(
         request,
-        [(partition, error) for partition in _partitions(request.message.v3_and_below_topics)],
+        [(partition, error) for partition in partitions_of(request.message.v3_and_below_topics)],
     )
 
 
 def subject(request: Request) -> Subject:
-    """The transaction, or the first one of a batch."""
+    """The transaction, or all those of a batch."""
     message = request.message
-    if request.api_version < BATCHED_FROM:
-        return Subject(
-            transactional_id=message.v3_and_below_transactional_id,
-            producer_id=message.v3_and_below_producer_id,
-            partitions=_partitions(message.v3_and_below_topics),
-        )
-    if not message.transactions:
-        return Subject()
-    first = message.transactions[0]
+    if request.api_version >= BATCHED_FROM:
+        return subject_of(add_partitions_command(message))
     return Subject(
-        transactional_id=first.transactional_id,
-        producer_id=first.producer_id,
-        partitions=_partitions(first.topics),
+        transactional_id=message.v3_and_below_transactional_id,
+        producer_id=message.v3_and_below_producer_id,
+        partitions=partitions_of(message.v3_and_below_topics),
     )
 
 
@@ -92,31 +88,8 @@ async def _handle_batch(request: Request) -> Reply:
         # A real broker answers when the last transaction of the batch has its result, so it never
         # answers this one.
         return Answer.NEVER
-    reply = await request.broker.add_partitions_to_txn(
-        AddPartitionsToTxnCommand(
-            transactions=tuple(
-                TxnPartitions(
-                    transactional_id=TransactionalId(transaction.transactional_id),
-                    producer_id=ProducerId(transaction.producer_id),
-                    producer_epoch=ProducerEpoch(transaction.producer_epoch),
-                    verify_only=transaction.verify_only,
-                    partitions=_partitions(transaction.topics),
-                )
-                for transaction in request.message.transactions
-            )
-        )
-    )
-    schema = request.schema
-    return request.answer(
-        error_code=ErrorCode(reply.error),
-        results_by_transaction=tuple(
-            schema.AddPartitionsToTxnResult(
-                transactional_id=transactional_id,
-                topic_results=_topic_results(schema, results),
-            )
-            for transactional_id, results in reply.results
-        ),
-    )
+    reply = await request.broker.add_partitions_to_txn(add_partitions_command(request.message))
+    return add_partitions_response(request.api_version, reply)
 
 
 def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
@@ -145,25 +118,4 @@ def _answer(request: Request, results: PartitionErrors) -> Reply:
             )
             for partition, error in results
         ]
-    return request.answer(results_by_topic_v3_and_below=_topic_results(request.schema, results))
-
-
-def _partitions(topics: Iterable[Any]) -> tuple[TopicPartition, ...]:
-    return tuple(
-        TopicPartition(topic.name, partition) for topic in topics for partition in topic.partitions
-    )
-
-
-def _topic_results(schema: Any, results: Iterable[tuple[TopicPartition, int]]) -> tuple[Any, ...]:
-    return tuple(
-        schema.AddPartitionsToTxnTopicResult(
-            name=name,
-            results_by_partition=tuple(
-                schema.AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=ErrorCode(error)
-                )
-                for index, error in partitions
-            ),
-        )
-        for name, partitions in by_topic(results).items()
-    )
+    return request.answer(results_by_topic_v3_and_below=topic_results(request.schema, results))

@@ -1,0 +1,191 @@
+"""A whole cluster in a test: in virtual time (links in memory, hours in no time) or on the real
+loop over TCP.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeVar
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.connection import ClientSettings
+from sim.client.errors import ClientError
+from sim.client.fetching import fetch
+from sim.faults.plan import Action, FaultRule
+from sim.faults.points import FaultPoint
+from sim.runtime.env import Environment
+from sim.runtime.peer_links import PeerCodec
+from sim.runtime.real import real_environment
+from sim.runtime.trace import TraceLevel
+from sim.runtime.virtual import VirtualEnvironment, run_virtual
+from sim.server.cluster import ClusterOptions, SimCluster
+from sim.settings import Settings
+from sim.txn.log_format import partition_for
+from sim.types import (
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    IsolationLevel,
+    TopicPartition,
+    TransactionalId,
+)
+
+T = TypeVar("T")
+
+IMPATIENT: Final = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=20)
+"""A client that asks again at once: these clusters answer at once."""
+
+
+def options(
+    *,
+    brokers: int = 3,
+    topics: tuple[tuple[str, int], ...] = (("orders", 3),),
+    level: int = 2,
+    **settings: Any,
+) -> ClusterOptions:
+    """A small cluster on free ports."""
+    return ClusterOptions(
+        brokers=brokers,
+        port=0,
+        topics=topics,
+        settings=Settings(
+            transaction_version=level,
+            transaction_state_log_num_partitions=6,
+            **settings,
+        ),
+    )
+
+
+class VirtualCluster:
+    """A cluster in virtual time with everything that a test asks of it."""
+
+    def __init__(self, env: VirtualEnvironment, sim: SimCluster) -> None:
+        self.env = env
+        self.sim = sim
+
+    @asynccontextmanager
+    async def client(self, name: str = "app", **changes: Any) -> AsyncIterator[Cluster]:
+        """Our own client, connected."""
+        async with client_of(self.env, self.sim, name, **changes) as cluster:
+            yield cluster
+
+    def arm(self, action: Action, point: FaultPoint, rule_id: str = "f", **criteria: Any) -> None:
+        """Put a fault rule in force."""
+        self.sim.injector.arm(FaultRule(id=rule_id, point=point, action=action, **criteria))
+
+    async def struck(self, rule_id: str = "f", count: int = 1) -> None:
+        """Wait until the rule has struck so often."""
+        await self.sim.injector.wait_until_struck(rule_id, count=count, timeout_ms=60_000)
+
+    def advance(self, ms: int) -> None:
+        """Move the cluster clock."""
+        self.env.clock.advance(ms)
+
+    def leader(self, topic_partition: TopicPartition) -> BrokerId:
+        """Who leads it, by the metadata."""
+        partition = self.sim.metadata.image.partition(topic_partition)
+        assert partition is not None
+        return partition.leader
+
+    def move(self, topic_partition: TopicPartition) -> BrokerId:
+        """Give it to the next broker; returns the new leader."""
+        image = self.sim.metadata.image
+        partition = image.partition(topic_partition)
+        assert partition is not None
+        leader = next(broker for broker in partition.isr if broker != partition.leader)
+        self.sim.move_leader(topic_partition, leader)
+        return leader
+
+    def home(self, transactional_id: str) -> TopicPartition:
+        """The partition of ``__transaction_state`` that keeps this id."""
+        topic = self.sim.metadata.image.topics[TRANSACTION_STATE_TOPIC]
+        return TopicPartition(
+            TRANSACTION_STATE_TOPIC,
+            partition_for(TransactionalId(transactional_id), len(topic.partitions)),
+        )
+
+
+def run_cluster(
+    main: Callable[[VirtualCluster], Awaitable[T]],
+    *,
+    seed: int = 1,
+    trace_level: TraceLevel = TraceLevel.OFF,
+    codec: PeerCodec | None = None,
+    cluster_options: ClusterOptions | None = None,
+    **changes: Any,
+) -> T:
+    """Run ``main`` beside a cluster in virtual time; ``changes`` are those of ``options``."""
+
+    async def whole(env: VirtualEnvironment) -> T:
+        sim = SimCluster(env, cluster_options or options(**changes))
+        await sim.start()
+        try:
+            return await main(VirtualCluster(env, sim))
+        finally:
+            await sim.stop()
+
+    return run_virtual(whole, seed=seed, trace_level=trace_level, codec=codec)
+
+
+@asynccontextmanager
+async def real_cluster(
+    *, codec: PeerCodec | None = None, trace_level: TraceLevel = TraceLevel.OFF, **changes: Any
+) -> AsyncIterator[SimCluster]:
+    """A cluster on the running loop, over TCP on free ports."""
+    sim = SimCluster(real_environment(codec=codec, trace_level=trace_level), options(**changes))
+    await sim.start()
+    try:
+        yield sim
+    finally:
+        await sim.stop()
+
+
+@asynccontextmanager
+async def client_of(
+    env: Environment, sim: SimCluster, name: str = "app", **changes: Any
+) -> AsyncIterator[Cluster]:
+    """Our own client of a cluster, connected, on the cluster's runtime."""
+    settings = ClientSettings(
+        **{
+            "client_id": name,
+            "retry_backoff_ms": IMPATIENT.retry_backoff_ms,
+            "retry_backoff_max_ms": IMPATIENT.retry_backoff_max_ms,
+            **changes,
+        }
+    )
+    async with Cluster(
+        sim.bootstrap, settings=settings, clock=env.clock, tasks=env.tasks
+    ) as cluster:
+        yield cluster
+
+
+async def values(
+    cluster: Cluster,
+    topic: str,
+    *,
+    partitions: int = 3,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+) -> list[bytes | None]:
+    """Everything that can be read now, partition by partition."""
+    found: list[bytes | None] = []
+    for index in range(partitions):
+        offset = 0
+        while True:
+            result = await fetch(cluster, topic, index, offset, isolation=isolation, max_wait_ms=0)
+            found += [record.value for record in result.records]
+            if result.next_offset == offset:
+                break
+            offset = result.next_offset
+    return found
+
+
+async def until_state(cluster: Cluster, transactional_id: str, state: str) -> None:
+    """Wait until the coordinator describes the transaction so."""
+    for _ in range(2_000):
+        found = (await Admin(cluster).describe_transactions((transactional_id,)))[transactional_id]
+        if not isinstance(found, ClientError) and found.state == state:
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError(f"{transactional_id} never became {state}: {found}")
