@@ -19,7 +19,6 @@ Shells:
 writer.py         begin, append, apply
 marker_sender.py  markers on their way, completions
 scans.py          timeouts and expiry
-background.py     how work ends that nobody waits for
 id_source.py      blocks of producer ids from the controller
 service.py        the coordinator of one broker: commands, queries, load and unload
 """

@@ -19,11 +19,10 @@ from sim.errors import ErrorCode, PeerError
 from sim.runtime.env import Clock, Tasks, TimerHandle
 from sim.runtime.trace import Tracer
 from sim.txn import tracing
-from sim.txn.background import settled
 from sim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
 from sim.txn.ownership import OwnedPartition, Ownership
 from sim.txn.transitions import acknowledge, to_complete
-from sim.txn.writer import TransactionLogWriter
+from sim.txn.writer import TransactionLogWriter, settled
 from sim.types import (
     BrokerId,
     TopicPartition,

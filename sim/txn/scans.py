@@ -15,13 +15,12 @@ from collections.abc import Callable
 from sim.errors import ErrorCode
 from sim.runtime.env import Clock, Tasks, TimerHandle
 from sim.settings import Settings
-from sim.txn.background import settled
 from sim.txn.log_format import encode_batch, tombstone_batches
 from sim.txn.machine import decide_expiry, is_timed_out
 from sim.txn.ownership import OwnedPartition, Ownership
 from sim.txn.state import Tombstone, TransactionState, TxnMetadata
 from sim.txn.transitions import begin, withdraw
-from sim.txn.writer import Append
+from sim.txn.writer import Append, settled
 from sim.types import TransactionVersion
 
 AbortTimedOut = Callable[[OwnedPartition, TxnMetadata], None]
@@ -117,7 +116,7 @@ class Scans:
             tid = tombstone.transactional_id
             txn = owned.entries[tid]
             assert txn.pending_state is TransactionState.DEAD
-            if error is ErrorCode.none:
+            if error == ErrorCode.none:
                 del owned.entries[tid]
                 self.expired_total += 1
             else:

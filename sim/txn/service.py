@@ -23,7 +23,6 @@ from sim.runtime.env import Clock, Tasks
 from sim.runtime.trace import Tracer
 from sim.settings import Settings
 from sim.txn import tracing
-from sim.txn.background import settled
 from sim.txn.commands import (
     AddPartitions,
     EndTxn,
@@ -47,7 +46,7 @@ from sim.txn.ownership import OwnedPartition, Ownership
 from sim.txn.refusals import EMPTY_ID, NO_ID_BLOCK
 from sim.txn.scans import Scans
 from sim.txn.state import PREPARED_STATES, TxnMetadata, TxnTransition
-from sim.txn.writer import Append, TransactionLogWriter
+from sim.txn.writer import Append, TransactionLogWriter, settled
 from sim.types import (
     BrokerId,
     CoordinatorEpoch,

@@ -10,8 +10,9 @@ Counterpart in Kafka: TransactionStateManager.appendTransactionToLog.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Final
+from typing import Any, Final
 
 from sim.errors import ErrorCode, Rejection
 from sim.runtime.env import Clock
@@ -107,7 +108,7 @@ class TransactionLogWriter:
         if not self._ownership.is_current(owned):
             return self._ownership.refuse(owned.partition)
         txn = owned.entries[record.transactional_id]
-        if error is not _NONE:
+        if error != _NONE:
             mapped = append_error(error)
             retried = mapped is ErrorCode.coordinator_not_available and record.state in _COMPLETE
             if not retried:
@@ -123,3 +124,12 @@ class TransactionLogWriter:
         if self._tracer.on:
             tracing.completed(self._tracer, owned.node, applied)
         return None
+
+
+def settled(_result: Any, error: BaseException | None) -> None:
+    """``done`` of ``Tasks.drive`` for work that nobody waits for.
+
+    Its outcome is in the entries; what is thrown is a bug of ours and must not be swallowed.
+    """
+    if error is not None and not isinstance(error, asyncio.CancelledError):
+        raise error
