@@ -1,0 +1,314 @@
+"""A broker that answers as a test tells it to, speaking frames over a real connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any
+
+from sim.client.versions import OURS, Api
+from sim.wire import codec
+from sim.wire.framing import FrameReader
+
+CLOSE = "close"
+"""Answer of a handler that cuts the connection instead."""
+SILENCE = None
+"""Answer of a handler that never answers."""
+
+Handler = Callable[["Asked"], Any]
+
+
+class Asked:
+    """A request as it came."""
+
+    def __init__(self, api_key: int, version: int, message: Any) -> None:
+        self.api_key = api_key
+        self.version = version
+        self.message = message
+
+    def answer(self, **values: Any) -> Any:
+        """The response of that API and version."""
+        cls = codec.response_class(self.api_key, self.version)
+        if "throttle_time" in cls.__dataclass_fields__:
+            values.setdefault("throttle_time", 0)
+        return codec.build(cls, **values)
+
+    def part(self, name: str, **values: Any) -> Any:
+        """A part of the response."""
+        schema = codec.response_schema(self.api_key, self.version)
+        return codec.build(getattr(schema, name), **values)
+
+
+def in_turn(*handlers: Handler) -> Handler:
+    """Each request has the next handler; the last one stays."""
+    left = list(handlers)
+
+    def handle(asked: Asked) -> Any:
+        return (left.pop(0) if len(left) > 1 else left[0])(asked)
+
+    return handle
+
+
+class FakeBroker:
+    """One broker, id 1, that leads every partition and coordinates every id unless told otherwise.
+    """
+
+    def __init__(
+        self,
+        handlers: dict[int, Handler] | None = None,
+        *,
+        topics: dict[str, int] | None = None,
+        ranges: dict[int, tuple[int, int]] | None = None,
+        level: int = 2,
+    ) -> None:
+        self.topics = {"t": 2} if topics is None else topics
+        self.level = level
+        self.features_epoch = 10
+        self.asked: list[Asked] = []
+        self.ranges = {int(api): (r.lowest, r.highest) for api, r in OURS.items()} | (ranges or {})
+        self.handlers: dict[int, Handler] = {
+            Api.API_VERSIONS: self.api_versions,
+            Api.METADATA: self.metadata,
+            Api.FIND_COORDINATOR: self.find_coordinator,
+        }
+        self.handlers.update(handlers or {})
+        self._connections: set[asyncio.Transport] = set()
+
+    async def __aenter__(self) -> FakeBroker:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Peer(self), "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._server.close()
+        self.cut()
+        await self._server.wait_closed()
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def keys(self) -> list[int]:
+        """What was asked, ApiVersions and Metadata apart."""
+        quiet = (Api.API_VERSIONS, Api.METADATA)
+        return [asked.api_key for asked in self.asked if asked.api_key not in quiet]
+
+    def of(self, api: Api) -> list[Asked]:
+        """The requests of one API."""
+        return [asked for asked in self.asked if asked.api_key == api]
+
+    def cut(self) -> None:
+        """Cut every connection."""
+        for transport in tuple(self._connections):
+            transport.abort()
+
+    # What a broker says unless a test has it say something else
+
+    def api_versions(self, asked: Asked) -> Any:
+        features = ()
+        if asked.version >= 3 and self.level:
+            row = asked.part(
+                "FinalizedFeatureKey",
+                name="transaction.version",
+                max_version_level=self.level,
+                min_version_level=self.level,
+            )
+            features = (row,)
+        return asked.answer(
+            error_code=0,
+            api_keys=tuple(
+                asked.part("ApiVersion", api_key=key, min_version=low, max_version=high)
+                for key, (low, high) in self.ranges.items()
+            ),
+            finalized_features_epoch=self.features_epoch,
+            finalized_features=features,
+        )
+
+    def metadata(self, asked: Asked, leader_id: int = 1, error: int = 0) -> Any:
+        wanted = asked.message.topics
+        names = self.topics if wanted is None else [row.name for row in wanted]
+        broker = asked.part(
+            "MetadataResponseBroker", node_id=1, host="127.0.0.1", port=self.port, rack=None
+        )
+        return asked.answer(
+            brokers=(broker,),
+            cluster_id="fake",
+            controller_id=1,
+            error_code=0,
+            topics=tuple(
+                asked.part(
+                    "MetadataResponseTopic",
+                    error_code=error if name in self.topics else 3,
+                    name=name,
+                    topic_id=None,
+                    is_internal=False,
+                    partitions=tuple(
+                        asked.part(
+                            "MetadataResponsePartition",
+                            error_code=0,
+                            partition_index=index,
+                            leader_id=leader_id,
+                            leader_epoch=0,
+                            replica_nodes=(1,),
+                            isr_nodes=(1,),
+                            offline_replicas=(),
+                        )
+                        for index in range(self.topics.get(name, 0))
+                    ),
+                )
+                for name in names
+            ),
+        )
+
+    def find_coordinator(self, asked: Asked, error: int = 0) -> Any:
+        return coordinator(asked, self.port, error=error)
+
+
+def coordinator(asked: Asked, port: int = 1, *, error: int = 0) -> Any:
+    """An answer to FindCoordinator that names broker 1, or an error for every key."""
+    node = -1 if error else 1
+    common = {"node_id": node, "host": "127.0.0.1", "port": port, "error_code": error}
+    if asked.version < 4:
+        return asked.answer(error_message=None, **common)
+    return asked.answer(
+        coordinators=tuple(
+            asked.part("Coordinator", key=key, error_message=None, **common)
+            for key in asked.message.coordinator_keys
+        )
+    )
+
+
+def produced(error: int = 0, offset: int = 0) -> Handler:
+    """Every partition of a Produce request has this outcome."""
+
+    def handle(asked: Asked) -> Any:
+        if asked.message.acks == 0:
+            return SILENCE
+        return asked.answer(
+            responses=tuple(
+                asked.part(
+                    "TopicProduceResponse",
+                    name=topic.name,
+                    partition_responses=tuple(
+                        asked.part(
+                            "PartitionProduceResponse",
+                            index=row.index,
+                            error_code=error,
+                            base_offset=-1 if error else offset,
+                            record_errors=(),
+                        )
+                        for row in topic.partition_data
+                    ),
+                )
+                for topic in asked.message.topic_data
+            )
+        )
+
+    return handle
+
+
+def initialized(error: int = 0, *, producer_id: int = 7, epoch: int = 0) -> Handler:
+    """An answer to InitProducerId."""
+    return lambda asked: asked.answer(
+        error_code=error,
+        producer_id=-1 if error else producer_id,
+        producer_epoch=-1 if error else epoch,
+    )
+
+
+def added(*errors: int) -> Handler:
+    """An answer to AddPartitionsToTxn; the errors go to the partitions in order, the last one to
+    the rest.
+    """
+
+    def handle(asked: Asked) -> Any:
+        left: list[int] = list(errors or (0,))
+        return asked.answer(
+            results_by_topic_v3_and_below=tuple(
+                asked.part(
+                    "AddPartitionsToTxnTopicResult",
+                    name=topic.name,
+                    results_by_partition=tuple(
+                        asked.part(
+                            "AddPartitionsToTxnPartitionResult",
+                            partition_index=index,
+                            partition_error_code=left.pop(0) if len(left) > 1 else left[0],
+                        )
+                        for index in topic.partitions
+                    ),
+                )
+                for topic in asked.message.v3_and_below_topics
+            )
+        )
+
+    return handle
+
+
+def ended(error: int = 0, *, producer_id: int = 7, epoch: int = 1) -> Handler:
+    """An answer to EndTxn; versions below 5 carry no identity."""
+    return lambda asked: asked.answer(
+        error_code=error,
+        producer_id=-1 if error else producer_id,
+        producer_epoch=-1 if error else epoch,
+    )
+
+
+class _Peer(asyncio.Protocol):
+    """One connection: requests are handled one by one, in order."""
+
+    def __init__(self, broker: FakeBroker) -> None:
+        self._broker = broker
+        self._reader = FrameReader(1 << 24)
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        self._broker._connections.add(transport)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._broker._connections.discard(self._transport)
+
+    def data_received(self, data: bytes) -> None:
+        for frame in self._reader.receive_data(data):
+            self._handle(frame)
+
+    def _handle(self, frame: bytes) -> None:
+        header = codec.read_request_header(frame)
+        message = codec.decode_request(header, frame)
+        asked = Asked(header.api_key, header.api_version, message)
+        self._broker.asked.append(asked)
+        answer = self._broker.handlers[header.api_key](asked)
+        if answer is SILENCE:
+            return
+        if answer == CLOSE:
+            self._transport.abort()
+        elif isinstance(answer, bytes):
+            self._transport.write(answer)
+        else:
+            version = answer.__version__
+            body = codec.encode_body(answer)
+            self._transport.write(
+                codec.frame_response(header.api_key, version, header.correlation_id, body)
+            )
+
+
+__all__: Sequence[str] = (
+    "CLOSE",
+    "SILENCE",
+    "Asked",
+    "FakeBroker",
+    "added",
+    "coordinator",
+    "ended",
+    "in_turn",
+    "initialized",
+    "produced",
+)

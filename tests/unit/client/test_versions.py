@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import pytest
+
+from sim.client.errors import ErrorCode, NotSupportedError
+from sim.client.versions import (
+    OURS,
+    Api,
+    FinalizedFeatures,
+    VersionRange,
+    choose_version,
+    newer_features,
+)
+from sim.wire import codec
+
+
+def test_the_highest_common_version_is_chosen() -> None:
+    assert choose_version(Api.END_TXN, {26: VersionRange(0, 9)}) == 5
+    assert choose_version(Api.END_TXN, {26: VersionRange(0, 3)}) == 3
+    within = VersionRange(0, 4)
+    assert choose_version(Api.END_TXN, {26: VersionRange(0, 5)}, within=within) == 4
+
+
+@pytest.mark.parametrize(
+    ("broker", "message"),
+    [
+        ({}, "the broker does not support EndTxn"),
+        ({26: VersionRange(6, 7)}, "EndTxn: version 5 to 5 is needed, the broker supports 6 to 7"),
+        ({26: VersionRange(0, 4)}, "EndTxn: version 5 to 5 is needed, the broker supports 0 to 4"),
+    ],
+)
+def test_no_common_version_says_what_was_needed(
+    broker: dict[int, VersionRange], message: str
+) -> None:
+    with pytest.raises(NotSupportedError) as error:
+        choose_version(Api.END_TXN, broker, within=VersionRange(5, 99))
+    assert str(error.value) == message
+    assert error.value.error == ErrorCode.unsupported_version
+
+
+def test_every_version_that_we_claim_has_schemas() -> None:
+    for api, versions in OURS.items():
+        for version in range(versions.lowest, versions.highest + 1):
+            codec.request_class(api, version)
+            codec.response_class(api, version)
+
+
+def test_an_unlisted_feature_is_at_level_0() -> None:
+    features = FinalizedFeatures(epoch=1, levels=(("transaction.version", 2),))
+    assert features.level("transaction.version") == 2
+    assert features.level("group.version") == 0
+
+
+def test_only_a_higher_epoch_replaces_what_is_known() -> None:
+    old, new = FinalizedFeatures(epoch=4), FinalizedFeatures(epoch=5)
+    assert newer_features(old, new) is new
+    assert newer_features(new, old) is new
+    assert newer_features(old, FinalizedFeatures(epoch=4, levels=(("x", 1),))) is old
+    unknown = FinalizedFeatures()
+    assert newer_features(old, unknown) is old
