@@ -15,7 +15,7 @@ import os
 from collections.abc import Awaitable, Callable
 from struct import Struct
 from types import ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import msgspec
 
@@ -277,8 +277,8 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The transport is there."""
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        # A cast, not a check: uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.WriteTransport, transport)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the broker."""

@@ -74,6 +74,10 @@ class Coordinated:
             can_bump=message.__version__ >= 3,
         )
 
+    def want(self, partition: TopicPartition) -> None:
+        """A record for this partition was queued: the next AddPartitionsToTxn names it, too."""
+        self._to_add[partition] = None
+
     async def add_partition(
         self, partition: TopicPartition, given_up: Callable[[], bool], deadline: Deadline
     ) -> None:
@@ -84,14 +88,14 @@ class Coordinated:
             AbortableError: The transaction can't go on, or was given up meanwhile.
             FatalError: The producer is finished.
         """
-        self._to_add[partition] = None
         async with self._adding:
             if given_up():
                 self._to_add.clear()
                 raise AbortableError("the transaction is being aborted")
             self._session.raise_error()
-            if partition not in self._to_add:
+            if self._session.has(partition):
                 return
+            self._to_add[partition] = None
             wanted = frozenset(self._to_add)
             ordered = list(self._to_add)
             self._to_add.clear()

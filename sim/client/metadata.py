@@ -87,7 +87,9 @@ class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
     def leader(self, partition: TopicPartition) -> PartitionView | None:
         """The partition, if it has a leader that is known."""
         topic = self.topic(partition.topic)
-        found = topic.partition(partition.partition) if topic is not None else None
+        if topic is None or topic.error:
+            return None
+        found = topic.partition(partition.partition)
         return found if found is not None and found.leader_id >= 0 else None
 
 

@@ -255,8 +255,8 @@ class Producer:
         target = TopicPartition(topic, partition)
         if self._fatal is not None:
             raise self._fatal
-        if self.transactional_id is not None:
-            self.session.touch(target)
+        if self.transactional_id is not None and self.session.touch(target):
+            self._coordinated.want(target)
         clock = self._cluster.clock
         future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
         # Whoever does not look at this future still learns of the failure from commit.

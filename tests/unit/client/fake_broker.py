@@ -34,7 +34,7 @@ class Asked:
             values.setdefault("throttle_time", 0)
         return codec.build(cls, **values)
 
-    def part(self, name: str, **values: Any) -> Any:
+    def part(self, name: str, /, **values: Any) -> Any:
         """A part of the response."""
         schema = codec.response_schema(self.api_key, self.version)
         return codec.build(getattr(schema, name), **values)
@@ -51,8 +51,7 @@ def in_turn(*handlers: Handler) -> Handler:
 
 
 class FakeBroker:
-    """One broker, id 1, that leads every partition and coordinates every id unless told otherwise.
-    """
+    """One broker, id 1, that leads every partition and coordinates every id unless told otherwise."""
 
     def __init__(
         self,
