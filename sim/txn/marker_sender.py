@@ -15,6 +15,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+import structlog
+
 from sim.errors import ErrorCode, PeerError
 from sim.runtime.env import Clock, Tasks, TimerHandle
 from sim.runtime.trace import Tracer
@@ -40,6 +42,9 @@ completion that the log could not take, is tried again.
 """
 RECONNECT_PAUSE_MS: Final = 50
 """After a request without an answer (reconnect.backoff.ms)."""
+
+
+_log: Final = structlog.get_logger("txnsim.txn")
 
 
 class MarkerSender:
@@ -208,7 +213,9 @@ class MarkerSender:
             self._flush_later(RECONNECT_PAUSE_MS)
         else:
             outcomes = self.queue.on_reply(batch, reply)
-            self.broken_total += len(outcomes) < len(batch.owed)
+            if len(outcomes) < len(batch.owed):
+                self.broken_total += 1
+                _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
         for outcome in outcomes:
             self._follow(outcome, batch.broker_id)
         if self.queue.has_queued:
@@ -227,6 +234,11 @@ class MarkerSender:
         if outcome.refusal:
             if self.queue.forget(debt):
                 self.refused_total += 1
+                _log.warning(
+                    "txn.markers.refused",
+                    transactional_id=debt.transactional_id,
+                    error=ErrorCode(outcome.refusal).name,
+                )
         elif outcome.retry:
             self.queue.wait(debt, outcome.retry)
             self._flush_later(RETRY_PAUSE_MS)
@@ -259,6 +271,8 @@ class MarkerSender:
         if rejection.error is ErrorCode.coordinator_not_available:
             self._completions.append(debt)
             self._flush_later(RETRY_PAUSE_MS)
+        else:
+            _log.error("txn.completion.refused", error=rejection.error.name, why=rejection.reason)
 
     # Trace
 

@@ -14,9 +14,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
+import structlog
 
 from sim.errors import ErrorCode, Rejection
 from sim.runtime.env import Clock, Tasks
@@ -58,6 +59,8 @@ from sim.types import (
     TransactionVersion,
 )
 
+_log: Final = structlog.get_logger("txnsim.txn")
+
 ReplyT = TypeVar("ReplyT")
 
 _NOT_RUNNING = Rejection(
@@ -82,6 +85,7 @@ class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     markers_refused_total: int
     timeouts_total: int
     expired_total: int
+    load_problems_total: int
 
 
 class TransactionCoordinator:
@@ -109,6 +113,9 @@ class TransactionCoordinator:
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
         self.timeouts_total = 0
+        """Transactions fenced because their timeout had passed."""
+        self.load_problems_total = 0
+        """Logs that could be read in part only."""
         self._ownership = Ownership(
             broker_id=broker_id, partitions=settings.transaction_state_log_num_partitions
         )
@@ -287,6 +294,7 @@ class TransactionCoordinator:
             markers_refused_total=self._markers.refused_total,
             timeouts_total=self.timeouts_total,
             expired_total=self._scans.expired_total,
+            load_problems_total=self.load_problems_total,
         )
 
     # Loading
@@ -320,6 +328,9 @@ class TransactionCoordinator:
         owned = self._ownership.finish_load(partition, coordinator_epoch, loaded.entries)
         if owned is None:
             return False
+        if loaded.problem is not None:
+            self.load_problems_total += 1
+            _log.error("txn.load.incomplete", partition=partition, problem=loaded.problem)
         if self._tracer.on:
             tracing.loaded(
                 self._tracer, owned.node, partition, coordinator_epoch, len(owned.entries)

@@ -520,6 +520,8 @@ async def test_a_damaged_log_is_loaded_as_far_as_it_can_be_read() -> None:
     damaged[-12:-10] = b"\xff\xff"
     world.service.load(HOME, CoordinatorEpoch(1), [*world.log[HOME], bytes(damaged)])
     assert shape(world.entry()) == "Empty 0:0"
+    assert world.service.snapshot().load_problems_total == 1
+    assert "note" in [event.k for event in world.tracer.events()]
 
 
 # Versions that clash
@@ -621,7 +623,7 @@ async def test_the_snapshot_counts() -> None:
 
 
 async def test_the_timeout_aborts_and_the_producer_learns_of_it_at_its_next_call() -> None:
-    world = World()
+    world = World(trace=True)
     session = await world.ready()
     await world.add(session, FOO_0)
     await expire(world, 60_000)
