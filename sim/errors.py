@@ -1,7 +1,7 @@
 """Errors in their three forms.
 
-Kafka's outcomes are values: a ``Rejection`` carries the ``ErrorCode`` and the reason. Our own bugs stop the run. The world's
-failures are exceptions, translated once at the edge::
+Kafka's outcomes are values: a ``Rejection`` carries the ``ErrorCode`` and the reason. Our own bugs
+stop the run. The world's failures are exceptions, translated once at the edge::
 
     TxnsimError                    whatever txnsim raises on purpose
     ├── InvariantViolation         a bug of ours: an invariant of the cores does not hold
@@ -12,15 +12,15 @@ failures are exceptions, translated once at the edge::
     │   ├── CorruptLogRecordError  a record of an internal topic that can't be read
     │   └── ConfigError            a configuration or scenario file, a command-line value
     ├── PeerError                  a request between brokers had no answer
-    │   ├── PeerAnsweredError      only an error code came back: the caller treats it as the reply's top-level error
-    │   ├── PeerDisconnectedError  the connection was lost; the request may or may not have taken effect
+    │   ├── PeerAnsweredError      only an error code came back: the reply's top level
+    │   ├── PeerDisconnectedError  no telling whether the request took effect
     │   └── PeerTimeoutError       no answer within the request timeout
     ├── SimulationError            virtual time can't go on
     │   ├── DeadlockError          somebody waits, and nothing is scheduled that could wake them
     │   ├── LivelockError          the loop turns and turns without time going on
     │   └── NotSimulatedError      threads, names, processes, real sockets: not in virtual time
     ├── ClientError                our own wire client could not do what it was asked
-    └── MissingExtraError          an optional dependency is not installed; the message gives the pip line
+    └── MissingExtraError          an optional dependency is not installed
 
 ``ErrorCode`` is kio's enumeration, re-exported so that the cores need not know kio.
 """
@@ -69,7 +69,9 @@ class TxnsimError(Exception):
 
 
 class InvariantViolation(TxnsimError):
-    """An invariant of the cores does not hold: a bug of ours. Surfaces to clients as UNKNOWN_SERVER_ERROR."""
+    """An invariant of the cores does not hold: a bug of ours. Surfaces to clients as
+    UNKNOWN_SERVER_ERROR.
+    """
 
 
 class BadInputError(TxnsimError):
@@ -77,11 +79,15 @@ class BadInputError(TxnsimError):
 
 
 class MalformedFrameError(BadInputError):
-    """Bytes on a connection that are no Kafka request. The connection is closed, as a real broker does."""
+    """Bytes on a connection that are no Kafka request. The connection is closed, as a real broker
+    does.
+    """
 
 
 class UnsupportedRequestError(BadInputError):
-    """An API key or version that this broker does not speak. The connection is closed, as a real broker does."""
+    """An API key or version that this broker does not speak. The connection is closed, as a real
+    broker does.
+    """
 
 
 class CorruptBatchError(BadInputError):
@@ -93,7 +99,9 @@ class CorruptLogRecordError(BadInputError):
 
 
 class ConfigError(BadInputError):
-    """A configuration file, a scenario file or a command-line value; the message names file and field."""
+    """A configuration file, a scenario file or a command-line value; the message names file and
+    field.
+    """
 
 
 class PeerError(TxnsimError):
@@ -129,7 +137,9 @@ class LivelockError(SimulationError):
 
 
 class NotSimulatedError(SimulationError):
-    """Something was asked for that virtual time does not have: threads, names, processes, real sockets."""
+    """Something was asked for that virtual time does not have: threads, names, processes, real
+    sockets.
+    """
 
 
 class ClientError(TxnsimError):

@@ -1,0 +1,1 @@
+"""Judging from outside: ``facts`` is what was seen there, ``verdicts`` what that means."""

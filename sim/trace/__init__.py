@@ -1,0 +1,1 @@
+"""Readers of the event trace: ``story`` tells it in sentences."""

@@ -1,0 +1,49 @@
+"""What a story asks of its producer, whoever plays it."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import msgspec
+
+DELIVERY_TIMEOUT_MS = 400
+"""How long the producer waits for a record before it gives up: short, so that stories are."""
+REQUEST_TIMEOUT_MS = 200
+"""How long it waits for one answer."""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """The part to play."""
+
+    bootstrap: str
+    transactional_id: str
+    client_id: str
+    topic: str
+    partition: int
+
+
+class Player(Protocol):
+    """A producer of records in a transaction."""
+
+    name: str
+
+    async def begin(self) -> None:
+        """Get an identity and begin a transaction."""
+
+    async def send(self, value: str) -> None:
+        """Send a record; don't wait for its acknowledgement."""
+
+    async def await_ack(self) -> None:
+        """Wait until the last record is acknowledged; raises where it is not."""
+
+    async def give_up(self) -> None:
+        """Wait until the last record's delivery has timed out."""
+
+    async def abort(self) -> None:
+        """Abort the transaction."""
+
+    async def close(self) -> None:
+        """Leave; harmless at any time."""
+
+    def remarks(self) -> tuple[str, ...]:
+        """What the client said on its own (log lines), with an explanation where one is needed."""

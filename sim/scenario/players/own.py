@@ -1,0 +1,66 @@
+"""Our own client as the producer of a story."""
+
+from __future__ import annotations
+
+import asyncio
+
+from sim.client.cluster import Cluster
+from sim.client.connection import ClientSettings
+from sim.client.errors import ClientError
+from sim.client.producer import Producer, RecordMetadata
+from sim.errors import InvariantViolation
+from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part
+
+
+class OwnPlayer:
+    """``sim.client`` in this process, over real connections."""
+
+    name = "own client"
+
+    def __init__(self, part: Part) -> None:
+        self._part = part
+        self._cluster = Cluster(part.bootstrap, settings=ClientSettings(client_id=part.client_id))
+        self._producer = Producer(
+            self._cluster,
+            transactional_id=part.transactional_id,
+            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
+            request_timeout_ms=REQUEST_TIMEOUT_MS,
+        )
+        self._sent: asyncio.Future[RecordMetadata] | None = None
+
+    async def begin(self) -> None:
+        """Get an identity and begin a transaction."""
+        await self._cluster.connect()
+        await self._producer.init_transactions()
+        self._producer.begin()
+
+    async def send(self, value: str) -> None:
+        """Send a record."""
+        self._sent = self._producer.send(self._part.topic, self._part.partition, value.encode())
+
+    async def await_ack(self) -> None:
+        """Wait until the last record is acknowledged."""
+        assert self._sent is not None
+        await self._sent
+
+    async def give_up(self) -> None:
+        """Wait until the last record's delivery has timed out."""
+        assert self._sent is not None
+        try:
+            await self._sent
+        except ClientError:
+            return
+        raise InvariantViolation("the record was acknowledged though its request is held")
+
+    async def abort(self) -> None:
+        """Abort the transaction."""
+        await self._producer.abort()
+
+    async def close(self) -> None:
+        """Leave."""
+        await self._producer.close()
+        await self._cluster.close()
+
+    def remarks(self) -> tuple[str, ...]:
+        """Nothing: our client raises, it does not log."""
+        return ()
