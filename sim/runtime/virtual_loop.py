@@ -81,6 +81,21 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """Virtual nanoseconds, exactly."""
         return self._now_ns
 
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: Context | None = None,
+    ) -> asyncio.TimerHandle:
+        """As in asyncio, but what is to come later never comes at the same moment: a client that
+        computes its next delay from what is left would meet a rounding error again and again (in
+        the real world its own work takes time).
+        """
+        if 0 < delay < _RESOLUTION_S:
+            delay = _RESOLUTION_S
+        return super().call_later(delay, callback, *args, context=context)
+
     def _wait(self, timeout: float | None) -> None:
         """What the selector does instead of waiting."""
         if timeout is None:

@@ -60,6 +60,23 @@ def test_years_pass_without_the_clock_standing_still(loop: VirtualLoop) -> None:
     assert loop.time() > 40 * 86_400 * 30
 
 
+def test_a_client_that_waits_for_a_rounding_error_gets_on(loop: VirtualLoop) -> None:
+    """aiokafka's idle check asks for what is left until it is nothing, as time does go on."""
+    left_s, turns = 1e-13, 0
+    deadline_s = loop.time() + left_s
+
+    async def main() -> None:
+        nonlocal turns
+        while loop.time() <= deadline_s:
+            turns += 1
+            over = loop.create_future()
+            loop.call_later(left_s, over.set_result, None)
+            await over
+
+    loop.run_until_complete(main())
+    assert turns == 1
+
+
 def test_waiting_with_nothing_scheduled_names_who_waits(loop: VirtualLoop) -> None:
     async def wait() -> None:
         await loop.create_future()
