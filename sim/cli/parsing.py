@@ -41,4 +41,5 @@ class VersionAction(argparse.Action):
         """Print it and end."""
         from importlib.metadata import version
 
-        parser.exit(0, f"txnsim {version('txnsim')}\n")
+        sys.stdout.write(f"txnsim {version('txnsim')}\n")
+        parser.exit(0)

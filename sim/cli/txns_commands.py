@@ -70,7 +70,7 @@ class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
     duration_ms: int | None = None
     pattern: str | None = None
 
-    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Ask every broker."""
         what = "Failed to list transactions"
         try:
@@ -141,7 +141,7 @@ class DescribeProducers(msgspec.Struct, frozen=True, kw_only=True):
     partition: TopicPartition
     broker_id: int | None = None
 
-    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Ask the leader, or the replica on one broker."""
         where = "leader" if self.broker_id is None else f"broker {self.broker_id}"
         what = f"Failed to describe producers for partition {self.partition} on {where}"
@@ -199,7 +199,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
         if self.coordinator_epoch is None:
             raise CommandFailure("Missing required argument --coordinator-epoch")
 
-    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Write one abort marker to the leader."""
         spec = await self._spec(admin)
         what = f"Failed to abort transaction {spec}"
@@ -319,7 +319,7 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
 
     transactional_id: str
 
-    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Fence the producer, which aborts what it has open."""
         try:
             await admin.force_terminate_transaction(self.transactional_id)

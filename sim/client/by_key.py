@@ -70,61 +70,93 @@ async def run_by_key(
         Key -> outcome, in the order of ``keys``. Keys left when time was up have a RetriableError
         that says what they waited for.
     """
+    run = _Run(tuple(keys), ask)
     deadline = cluster.deadline(timeout_ms)
     backoff = cluster.backoff()
-    brokers: dict[K, int] = {}
-    outcomes: dict[K, V | ClientError] = {}
-    reasons: dict[K, str] = {}
     while True:
-        left = [key for key in keys if key not in outcomes]
-        homeless = [key for key in left if key not in brokers]
+        homeless = run.homeless()
         if homeless:
             try:
-                found = await look_up(homeless, deadline)
+                run.take_lookup(await look_up(homeless, deadline))
             except (*LOST, NotSupportedError) as error:
                 # ask_any has used up the time, or no version fits: nothing can come after that.
-                return {key: outcomes.get(key, error) for key in keys}
-            brokers.update(found.mapped)
-            outcomes.update(found.failed)
-            reasons.update((key, code_name(code)) for key, code in found.waiting.items())
-        groups: dict[int, list[K]] = {}
-        for key in left:
-            if key in brokers and key not in outcomes:
-                groups.setdefault(brokers[key], []).append(key)
-        results = await asyncio.gather(
-            *(ask(broker_id, group) for broker_id, group in groups.items()), return_exceptions=True
-        )
-        for group, result in zip(groups.values(), results, strict=True):
-            match result:
-                case Answer():
-                    outcomes.update(result.completed)
-                    outcomes.update(result.failed)
-                    for key, code in (*result.unmapped.items(), *result.waiting.items()):
-                        reasons[key] = code_name(code)
-                    for key in result.unmapped:
-                        brokers.pop(key, None)
-                case NotSupportedError():
-                    outcomes.update(dict.fromkeys(group, result))
-                case ClientError():
-                    # Connection lost or no answer: look the broker up again.
-                    for key in group:
-                        reasons[key] = str(result)
-                        brokers.pop(key, None)
-                case BaseException():
-                    raise result
-        if len(outcomes) == len(keys):
-            return {key: outcomes[key] for key in keys}
+                failure: ClientError = error
+                run.fail_rest(lambda _: failure)
+        await run.ask_brokers()
         if deadline.passed:
             late = f"{name} not achieved within {deadline.timeout_ms:.0f} ms"
-            return {
-                key: outcomes[key]
-                if key in outcomes
-                else RetriableError(
-                    f"{late}: {reasons.get(key, 'no answer')}", error=ErrorCode.request_timed_out
+            run.fail_rest(
+                lambda reason: RetriableError(
+                    f"{late}: {reason}", error=ErrorCode.request_timed_out
                 )
-                for key in keys
-            }
+            )
+        if run.done:
+            return run.outcomes()
         await backoff.wait(deadline)
+
+
+class _Run(Generic[K, V]):
+    """Where every key stands: its broker, its outcome, or what it waits for."""
+
+    def __init__(self, keys: tuple[K, ...], ask: AskBroker[K, V]) -> None:
+        self._keys = keys
+        self._ask = ask
+        self._brokers: dict[K, int] = {}
+        self._outcomes: dict[K, V | ClientError] = {}
+        self._reasons: dict[K, str] = {}
+
+    @property
+    def done(self) -> bool:
+        return len(self._outcomes) == len(self._keys)
+
+    def outcomes(self) -> dict[K, V | ClientError]:
+        return {key: self._outcomes[key] for key in self._keys}
+
+    def homeless(self) -> list[K]:
+        """Keys that no broker is known for."""
+        return [k for k in self._keys if k not in self._outcomes and k not in self._brokers]
+
+    def take_lookup(self, found: Lookup[K]) -> None:
+        self._brokers.update(found.mapped)
+        self._outcomes.update(found.failed)
+        self._reasons.update((key, code_name(code)) for key, code in found.waiting.items())
+
+    def fail_rest(self, error_of: Callable[[str], ClientError]) -> None:
+        for key in self._keys:
+            if key not in self._outcomes:
+                self._outcomes[key] = error_of(self._reasons.get(key, "no answer"))
+
+    async def ask_brokers(self) -> None:
+        """Ask every broker once for its keys, all brokers at a time."""
+        groups: dict[int, list[K]] = {}
+        for key in self._keys:
+            if key in self._brokers and key not in self._outcomes:
+                groups.setdefault(self._brokers[key], []).append(key)
+        results = await asyncio.gather(
+            *(self._ask(broker_id, group) for broker_id, group in groups.items()),
+            return_exceptions=True,
+        )
+        for group, result in zip(groups.values(), results, strict=True):
+            self._take(group, result)
+
+    def _take(self, group: list[K], result: Answer[K, V] | BaseException) -> None:
+        match result:
+            case Answer():
+                self._outcomes.update(result.completed)
+                self._outcomes.update(result.failed)
+                for key, code in (*result.unmapped.items(), *result.waiting.items()):
+                    self._reasons[key] = code_name(code)
+                for key in result.unmapped:
+                    self._brokers.pop(key, None)
+            case NotSupportedError():
+                self._outcomes.update(dict.fromkeys(group, result))
+            case ClientError():
+                # Connection lost or no answer: look the broker up again.
+                for key in group:
+                    self._reasons[key] = str(result)
+                    self._brokers.pop(key, None)
+            case BaseException():
+                raise result
 
 
 async def look_up_leaders(

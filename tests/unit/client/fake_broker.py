@@ -51,7 +51,7 @@ def in_turn(*handlers: Handler) -> Handler:
 
 
 class FakeBroker:
-    """One broker, id 1, that leads every partition and coordinates every id unless told otherwise."""
+    """One broker, id 1: leads every partition and coordinates every id unless told otherwise."""
 
     def __init__(
         self,

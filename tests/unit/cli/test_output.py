@@ -1,0 +1,35 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sim.cli.output import format_json, format_table, print_json, print_line, print_table, warn
+from sim.types import TopicPartition
+
+
+def test_every_column_is_padded_and_followed_by_a_tab_the_last_one_too() -> None:
+    table = format_table(("A", "LongHeader"), (("value", "x"), ("", "longer than it")))
+    assert table == "A    \tLongHeader    \t\nvalue\tx             \t\n     \tlonger than it\t\n"
+
+
+def test_a_table_without_rows_is_its_header() -> None:
+    assert format_table(("A", "BC"), ()) == "A\tBC\t\n"
+
+
+def test_widths_are_counted_as_java_counts_them() -> None:
+    assert format_table(("H",), (("🙂",), ("äöü",))) == "H  \t\n🙂 \t\näöü\t\n"
+
+
+def test_json_is_indented_and_ends_with_a_newline() -> None:
+    text = format_json({"partition": TopicPartition("t", 1)})
+    assert text.endswith("}\n")
+    assert json.loads(text) == {"partition": {"topic": "t", "partition": 1}}
+
+
+def test_results_and_complaints_go_to_different_streams(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("A",), ())
+    print_json([])
+    print_line("line")
+    warn("careful")
+    assert capsys.readouterr() == ("A\t\n[]\nline\n", "careful\n")

@@ -1,0 +1,109 @@
+"""What a consumer shows of fetched bytes, by the rule of Kafka's CompletedFetch."""
+
+from __future__ import annotations
+
+from sim.client.isolation import AbortedTransaction, Visible, visible_records
+from sim.types import IsolationLevel, Offset, ProducerId, TopicPartition
+from sim.wire.batch import Record, build_batch, control_batch
+
+P = TopicPartition("t", 0)
+COMMITTED = IsolationLevel.READ_COMMITTED
+UNCOMMITTED = IsolationLevel.READ_UNCOMMITTED
+
+
+def batch(offset: int, *values: bytes, pid: int = -1, transactional: bool = False) -> bytes:
+    return build_batch(
+        [Record(value=value) for value in values],
+        timestamp_ms=1,
+        producer_id=pid,
+        producer_epoch=0 if pid >= 0 else -1,
+        base_sequence=0 if pid >= 0 else -1,
+        transactional=transactional,
+        base_offset=offset,
+    )
+
+
+def marker(offset: int, pid: int, *, committed: bool = False) -> bytes:
+    return control_batch(
+        producer_id=pid,
+        producer_epoch=0,
+        committed=committed,
+        coordinator_epoch=0,
+        base_offset=offset,
+        leader_epoch=0,
+        timestamp_ms=1,
+    )
+
+
+def aborted(pid: int, first: int) -> AbortedTransaction:
+    return AbortedTransaction(producer_id=ProducerId(pid), first_offset=Offset(first))
+
+
+def read(
+    *parts: bytes,
+    entries: tuple[AbortedTransaction, ...] = (),
+    offset: int = 0,
+    isolation: IsolationLevel = COMMITTED,
+) -> Visible:
+    return visible_records(
+        P, b"".join(parts), fetch_offset=offset, isolation=isolation, aborted=entries
+    )
+
+
+def offsets(visible: Visible) -> list[int]:
+    return [record.offset for record in visible.records]
+
+
+def test_records_before_the_fetch_offset_are_left_out() -> None:
+    assert offsets(read(batch(0, b"a", b"b", b"c"), offset=2)) == [2]
+
+
+def test_a_partial_batch_at_the_end_is_left_for_the_next_fetch() -> None:
+    visible = read(batch(0, b"a"), batch(1, b"b")[:-1])
+    assert (offsets(visible), visible.next_offset) == ([0], 1)
+
+
+def test_nothing_fetched_stays_where_it_was() -> None:
+    assert read(offset=5) == Visible(records=(), next_offset=5)
+
+
+def test_aborted_records_are_hidden_until_their_marker_and_positions_go_past_them() -> None:
+    parts = (
+        batch(0, b"gone", pid=1, transactional=True),
+        batch(1, b"kept", pid=2, transactional=True),
+        batch(2, b"plain", pid=1),
+        marker(3, 1),
+        batch(4, b"next", pid=1, transactional=True),
+    )
+    visible = read(*parts, entries=(aborted(1, 0),))
+    assert (offsets(visible), visible.next_offset) == ([1, 2, 4], 5)
+    assert offsets(read(*parts, entries=(aborted(1, 0),), isolation=UNCOMMITTED)) == [0, 1, 2, 4]
+
+
+def test_the_same_producer_may_abort_several_times() -> None:
+    parts = (
+        batch(0, b"x", pid=1, transactional=True),
+        marker(1, 1),
+        batch(2, b"kept", pid=1, transactional=True),
+        marker(3, 1, committed=True),
+        batch(4, b"x", pid=1, transactional=True),
+        marker(5, 1),
+    )
+    # In order of markers, as a broker lists them; the rule wants them by first offset.
+    assert offsets(read(*parts, entries=(aborted(1, 4), aborted(1, 0)))) == [2]
+
+
+def test_a_commit_marker_ends_no_abort() -> None:
+    parts = (marker(0, 1, committed=True), batch(1, b"x", pid=1, transactional=True))
+    assert offsets(read(*parts, entries=(aborted(1, 0),))) == []
+
+
+def test_an_entry_counts_from_its_first_offset_on() -> None:
+    parts = (batch(0, b"a", pid=1, transactional=True), batch(1, b"b", pid=1, transactional=True))
+    assert offsets(read(*parts, entries=(aborted(1, 1),))) == [0]
+
+
+def test_what_a_batch_says_of_its_producer_is_kept() -> None:
+    (record,) = read(batch(7, b"v", pid=9, transactional=True), offset=7).records
+    assert (record.producer_id, record.producer_epoch, record.transactional) == (9, 0, True)
+    assert (record.partition, record.timestamp_ms) == (P, 1)
