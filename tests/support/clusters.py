@@ -183,9 +183,12 @@ async def values(
 
 async def until_state(cluster: Cluster, transactional_id: str, state: str) -> None:
     """Wait until the coordinator describes the transaction so."""
-    for _ in range(2_000):
-        found = (await Admin(cluster).describe_transactions((transactional_id,)))[transactional_id]
+    admin = Admin(cluster)
+    pause_s = 0.002
+    while pause_s < 10:
+        found = (await admin.describe_transactions((transactional_id,)))[transactional_id]
         if not isinstance(found, ClientError) and found.state == state:
             return
-        await asyncio.sleep(0.005)
+        await asyncio.sleep(pause_s)
+        pause_s *= 1.2
     raise AssertionError(f"{transactional_id} never became {state}: {found}")

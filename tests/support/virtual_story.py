@@ -1,0 +1,215 @@
+"""What an unmodified aiokafka and our own client do in a virtual cluster: stories whose traces must
+repeat.
+
+Run as a program it prints the hashes of our own client's, for a process with another hash seed.
+aiokafka's are the same only within a process: it keeps its brokers in a set of tuples with ``None``
+in them, whose hash is an address before Python 3.12, and draws one from that set.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Final
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import TopicPartition as KafkaPartition
+
+from sim.client.cluster import Cluster
+from sim.client.producer import Producer
+from sim.faults.plan import Drop
+from sim.faults.points import FaultPoint
+from sim.runtime.trace import TraceLevel
+from sim.types import TopicPartition
+from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+
+HOUR_S: Final = 3_600
+TRANSACTIONS: Final = ("tx-a", "tx-b")
+PARTITIONS: Final = 3
+COMMITTED: Final = {
+    index: [f"{name}:{index}:{record}" for name in TRANSACTIONS for record in range(2)]
+    for index in range(PARTITIONS)
+}
+"""What a read_committed consumer must see, by partition and sorted."""
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What the story showed."""
+
+    read: dict[int, list[str]]
+    idle_ms: int
+    coordinators_apart: bool
+    """Some record of each transaction went to a leader that is not its coordinator."""
+    overlapped: bool
+    states: dict[str, str]
+    open_transactions: int
+    trace: str
+    events: int
+
+
+async def two_transactions_and_an_idle_hour(cluster: VirtualCluster) -> Outcome:
+    """Two transactions at once over all brokers, read back, then an hour in which only a producer
+    is there.
+    """
+    bootstrap = cluster.sim.bootstrap
+    producers = [
+        AIOKafkaProducer(
+            bootstrap_servers=bootstrap,
+            client_id=name,
+            transactional_id=name,
+            retry_backoff_ms=1,
+        )
+        for name in TRANSACTIONS
+    ]
+    for producer in producers:
+        await producer.start()
+    try:
+        opened = [asyncio.Event() for _ in producers]
+        overlapped = await asyncio.gather(
+            *(
+                _transact(cluster, name, producer, opened, index)
+                for index, (name, producer) in enumerate(zip(TRANSACTIONS, producers, strict=True))
+            )
+        )
+        read = await _read(bootstrap)
+        before_ms = cluster.env.clock.now_ms()
+        await producers[1].stop()
+        await asyncio.sleep(HOUR_S)
+        idle_ms = cluster.env.clock.now_ms() - before_ms
+    finally:
+        await producers[0].stop()
+        await producers[1].stop()
+    leaders = {cluster.leader(TopicPartition("orders", index)) for index in range(PARTITIONS)}
+    coordinators = {name: cluster.leader(cluster.home(name)) for name in TRANSACTIONS}
+    return Outcome(
+        read=read,
+        idle_ms=idle_ms,
+        coordinators_apart=all(leaders - {home} for home in coordinators.values()),
+        overlapped=all(overlapped),
+        states=_states(cluster),
+        open_transactions=_open_transactions(cluster),
+        trace=cluster.env.tracer.hash,
+        events=sum(1 for _ in cluster.env.tracer.events()),
+    )
+
+
+async def _transact(
+    cluster: VirtualCluster,
+    name: str,
+    producer: AIOKafkaProducer,
+    opened: list[asyncio.Event],
+    index: int,
+) -> bool:
+    """One transaction over all partitions; ends only once the others are open too."""
+    async with producer.transaction():
+        for record in range(2):
+            for partition in range(PARTITIONS):
+                await producer.send_and_wait(
+                    "orders",
+                    f"{name}:{partition}:{record}".encode(),
+                    partition=partition,
+                    # Its C extension would read the system's clock itself.
+                    timestamp_ms=cluster.env.clock.now_ms(),
+                )
+        opened[index].set()
+        for other in opened:
+            await other.wait()
+        return _open_transactions(cluster) == PARTITIONS * len(TRANSACTIONS)
+
+
+async def _read(bootstrap: str) -> dict[int, list[str]]:
+    """What is committed, by partition; sorted, as two transactions interleave."""
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=bootstrap,
+        client_id="reader",
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+        enable_auto_commit=False,
+    )
+    await consumer.start()
+    found: dict[int, list[str]] = {index: [] for index in range(PARTITIONS)}
+    try:
+        consumer.assign([KafkaPartition("orders", index) for index in range(PARTITIONS)])
+        wanted = sum(map(len, COMMITTED.values()))
+        while sum(map(len, found.values())) < wanted:
+            record = await consumer.getone()
+            found[record.partition].append(record.value.decode())
+    finally:
+        await consumer.stop()
+    return {index: sorted(records) for index, records in found.items()}
+
+
+def _states(cluster: VirtualCluster) -> dict[str, str]:
+    return {
+        entry.transactional_id: entry.state.wire_name
+        for broker in cluster.sim.brokers.values()
+        for entry in broker.coordinator.entries()
+    }
+
+
+def _open_transactions(cluster: VirtualCluster) -> int:
+    return sum(
+        log.open_transaction_of(producer.producer_id) >= 0
+        for broker in cluster.sim.brokers.values()
+        for topic_partition, log in broker.replicas.led.items()
+        if topic_partition.topic == "orders"
+        for producer in log.producers()
+    )
+
+
+async def our_own_client(cluster: VirtualCluster) -> str:
+    """Two producers of ours, markers that get lost, leaders that move, a transaction that times out
+    and an hour of expiry; answers the hash of the trace.
+    """
+    cluster.arm(Drop(), FaultPoint.PEER_REQUEST, "lost", api="WriteTxnMarkers", limit=2)
+    async with cluster.client() as client:
+        await asyncio.gather(*(_commit_and_abort(client, name) for name in TRANSACTIONS))
+        for name in TRANSACTIONS:
+            await until_state(client, name, "CompleteAbort")
+        for index in range(PARTITIONS):
+            cluster.move(TopicPartition("orders", index))
+        cluster.move(cluster.home(TRANSACTIONS[0]))
+        async with Producer(client, transactional_id="tx-late") as late:
+            await late.init_transactions()
+            late.begin()
+            await asyncio.gather(*(late.send("orders", i, b"late") for i in range(PARTITIONS)))
+            cluster.advance(100_000)
+            await until_state(client, "tx-late", "CompleteAbort")
+        await values(client, "orders")
+    cluster.advance(HOUR_S * 1_000)
+    await asyncio.sleep(HOUR_S)
+    return cluster.env.tracer.hash
+
+
+async def _commit_and_abort(client: Cluster, name: str) -> None:
+    async with Producer(client, transactional_id=name) as producer:
+        await producer.init_transactions()
+        for end in ("commit", "abort"):
+            producer.begin()
+            for topic in ("orders", "invoices", "payments"):
+                for index in range(PARTITIONS):
+                    producer.send(topic, index, f"{name} {end}".encode())
+            await producer.flush()
+            await (producer.commit() if end == "commit" else producer.abort())
+
+
+def trace_hash(seed: int) -> str:
+    """The hash of aiokafka's story."""
+    outcome = run_cluster(two_transactions_and_an_idle_hour, seed=seed, trace_level=TraceLevel.FULL)
+    return outcome.trace
+
+
+def own_trace_hashes(seed: int) -> list[str]:
+    """The hash of our own client's story with the old flow and with v2."""
+    topics = tuple((name, PARTITIONS) for name in ("orders", "invoices", "payments"))
+    return [
+        run_cluster(
+            our_own_client, seed=seed, level=level, topics=topics, trace_level=TraceLevel.FULL
+        )
+        for level in (1, 2)
+    ]
+
+
+if __name__ == "__main__":
+    sys.stdout.write(" ".join(own_trace_hashes(int(sys.argv[1]))))
