@@ -76,6 +76,7 @@ class Broker:
         self.verification = Verification(
             peers=self.peers,
             coordinator_of=self.transaction_coordinator_of,
+            tasks=environment.tasks,
             tracer=environment.tracer,
             node=self.node,
         )

@@ -7,10 +7,10 @@ InterBrokerSendThread and NodeToControllerChannelManager.
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final
 
 from sim.runtime.env import Network
+from sim.runtime.pending import Pending
 from sim.types import (
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,
@@ -52,9 +52,9 @@ class Peers:
 
     def add_partitions_to_txn(
         self, target: BrokerId, command: AddPartitionsToTxnCommand
-    ) -> asyncio.Future[AddPartitionsToTxnReply]:
+    ) -> Pending[AddPartitionsToTxnReply]:
         """Verify or add partitions at the coordinator on ``target``."""
-        return self._network.request(
+        return self._network.ask(
             self._broker_id,
             target,
             ADD_PARTITIONS_TO_TXN,
@@ -65,9 +65,9 @@ class Peers:
 
     def write_txn_markers(
         self, target: BrokerId, command: WriteTxnMarkersCommand
-    ) -> asyncio.Future[WriteTxnMarkersReply]:
+    ) -> Pending[WriteTxnMarkersReply]:
         """Have ``target`` write markers on partitions that it leads."""
-        return self._network.request(
+        return self._network.ask(
             self._broker_id,
             target,
             WRITE_TXN_MARKERS,
@@ -78,9 +78,9 @@ class Peers:
 
     def allocate_producer_ids(
         self, command: AllocateProducerIdsCommand
-    ) -> asyncio.Future[AllocateProducerIdsReply]:
+    ) -> Pending[AllocateProducerIdsReply]:
         """Ask the controller for a block of producer ids."""
-        return self._network.request(
+        return self._network.ask(
             self._broker_id,
             CONTROLLER_ID,
             ALLOCATE_PRODUCER_IDS,

@@ -7,7 +7,6 @@ Kafka's counterpart: AddPartitionsToTxnManager, quirks included.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from enum import Enum
 from typing import Final
@@ -16,6 +15,8 @@ import msgspec
 
 from sim.cluster.peers import Peers
 from sim.errors import ErrorCode, PeerAnsweredError, PeerError
+from sim.runtime.env import Tasks
+from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
 from sim.types import (
     AddPartitionsToTxnCommand,
@@ -46,7 +47,7 @@ class _Asked(msgspec.Struct):
     """One transaction waiting in a queue or on its way."""
 
     transaction: TxnPartitions
-    answer: asyncio.Future[Errors]
+    answer: Pending[Errors]
 
 
 class _Queue:
@@ -78,6 +79,7 @@ class Verification:
         "_node",
         "_peers",
         "_queues",
+        "_tasks",
         "_tracer",
         "failed",
         "verified",
@@ -88,9 +90,11 @@ class Verification:
         *,
         peers: Peers,
         coordinator_of: Callable[[TransactionalId], BrokerId | None],
+        tasks: Tasks,
         tracer: Tracer,
         node: str,
     ) -> None:
+        self._tasks = tasks
         self._tracer = tracer
         self._node = node
         self._peers = peers
@@ -108,14 +112,14 @@ class Verification:
         producer_epoch: ProducerEpoch,
         partitions: tuple[TopicPartition, ...],
         operation: TransactionOperation,
-    ) -> asyncio.Future[Errors]:
-        """Verify or add ``partitions``; the future holds the errors by partition, those without one
-        are left out.
+    ) -> Pending[Errors]:
+        """Verify or add ``partitions``; what is returned will hold the errors by partition, those
+        without one are left out.
         """
-        answer: asyncio.Future[Errors] = asyncio.get_running_loop().create_future()
+        answer: Pending[Errors] = Pending(self._tasks)
         node = self._coordinator_of(transactional_id)
         if node is None:
-            answer.set_result(dict.fromkeys(partitions, ErrorCode.coordinator_not_available))
+            answer.resolve(dict.fromkeys(partitions, ErrorCode.coordinator_not_available))
             return answer
         asked = _Asked(
             TxnPartitions(
@@ -172,7 +176,7 @@ class Verification:
                 transactions=tuple(asked.transaction for asked in batch.values())
             ),
         )
-        reply.add_done_callback(lambda done: self._answered(node, queue, batch, operation, done))
+        reply.on_done(lambda done: self._answered(node, queue, batch, operation, done))
 
     def _answered(
         self,
@@ -180,13 +184,9 @@ class Verification:
         queue: _Queue,
         batch: dict[TransactionalId, _Asked],
         operation: TransactionOperation,
-        done: asyncio.Future[AddPartitionsToTxnReply],
+        done: Pending[AddPartitionsToTxnReply],
     ) -> None:
         queue.in_flight = False
-        if done.cancelled():
-            for asked in batch.values():
-                asked.answer.cancel()
-            return
         failure = done.exception()
         if failure is None:
             self._deliver(batch, done.result(), operation)
@@ -197,7 +197,7 @@ class Verification:
                 self._fail(asked, ErrorCode.network_exception)
         else:
             for asked in batch.values():
-                asked.answer.set_exception(failure)
+                asked.answer.fail(failure)
         if queue.waiting:
             self._send(node, queue)
 
@@ -228,8 +228,7 @@ class Verification:
                 self._trace("verify.answer", asked.transaction, error=",".join(names))
             self.verified += len(results) - len(errors)
             self.failed += len(errors)
-            if not asked.answer.done():
-                asked.answer.set_result(errors)
+            asked.answer.resolve(errors)
 
     def _trace(self, kind: str, transaction: TxnPartitions, **more: object) -> None:
         self._tracer.emit(
@@ -247,8 +246,7 @@ class Verification:
 
     def _fail(self, asked: _Asked, error: ErrorCode) -> None:
         self.failed += len(asked.transaction.partitions)
-        if not asked.answer.done():
-            asked.answer.set_result(dict.fromkeys(asked.transaction.partitions, error))
+        asked.answer.resolve(dict.fromkeys(asked.transaction.partitions, error))
 
 
 def _mapped(error: ErrorCode, operation: TransactionOperation) -> ErrorCode:

@@ -17,6 +17,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
 from sim.types import BrokerId, Crossing, Verdict
 
@@ -84,6 +85,15 @@ class Tasks(Protocol):
         had to wait.
         """
 
+    def soon(self, callback: Callable[[], object]) -> None:
+        """Run ``callback`` after the present one, with all that it causes by ``soon``, before the
+        loop looks at its sockets again.
+        """
+
+    @property
+    def stepping(self) -> bool:
+        """Whether a driven coroutine is being run right now."""
+
     async def close(self) -> None:
         """Cancel and await everything that still runs."""
 
@@ -147,6 +157,18 @@ class Network(Protocol):
             PeerDisconnectedError: The peer is not there, or the link was cut.
             PeerTimeoutError: No reply within ``timeout_ms`` (monotonic).
         """
+
+    def ask(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        api_key: int,
+        api_version: int,
+        command: object,
+        *,
+        timeout_ms: int,
+    ) -> Pending[Any]:
+        """``request`` for those who want to be called back, without a turn of the loop."""
 
 
 class Interceptor(Protocol):

@@ -1,10 +1,11 @@
 """Links between brokers, over any event loop.
 
-A request is queued and delivered in a later turn of the loop, all of a turn by one callback, in
-order. It fails when its target is not registered or the link is cut, and when its deadline passes.
-There is no timer per request: one timer, armed only while something is under way, watches the
-earliest deadline. A link is one direction of requests (source → target) with the answers that come
-back on it, as a TCP connection opened by the source.
+A request is queued and delivered after the present callback, in order, with all that follows from
+it (``Tasks.soon``): an exchange between brokers takes one turn of the loop, however many requests
+it needs. It fails when its target is not registered or the link is cut, and when its deadline
+passes. There is no timer per request: one timer, armed only while something is under way, watches
+the earliest deadline. A link is one direction of requests (source → target) with the answers that
+come back on it, as a TCP connection opened by the source.
 
 **Fault points.** Only while the interceptor is armed is a crossing described and asked about. A
 held or delayed crossing waits alone; later ones of the same link pass it. A request released after
@@ -19,7 +20,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
-from contextvars import copy_context
 from typing import Any, Final, Protocol, cast
 
 import structlog
@@ -34,6 +34,7 @@ from sim.errors import (
 from sim.faults.points import FaultPoint
 from sim.runtime.env import Clock, Interceptor, PassAll, PeerHandler, Tasks, TimerHandle
 from sim.runtime.peer_subject import subject_of
+from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
 from sim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
 
@@ -62,12 +63,12 @@ class _PeerCall:
     """A request between brokers from the moment it is made until its future is done."""
 
     __slots__ = (
+        "answer",
         "api_key",
         "api_version",
         "command",
         "correlation_id",
         "deadline_ms",
-        "future",
         "link",
         "lost",
         "pending",
@@ -83,7 +84,7 @@ class _PeerCall:
         command: object,
         correlation_id: int,
         deadline_ms: int,
-        future: asyncio.Future[Any],
+        answer: Pending[Any],
         pending: dict[int, _PeerCall],
     ) -> None:
         self.link = link
@@ -92,18 +93,18 @@ class _PeerCall:
         self.command = command
         self.correlation_id = correlation_id
         self.deadline_ms = deadline_ms
-        self.future = future
+        self.answer = answer
         self.pending = pending
         self.lost = False  # its connection broke before it reached the target
         self.sent = -1  # trace index of the sending
 
     def succeed(self, reply: object) -> None:
-        if self.pending.pop(self.correlation_id, None) is not None and not self.future.done():
-            self.future.set_result(reply)
+        if self.pending.pop(self.correlation_id, None) is not None:
+            self.answer.resolve(reply)
 
     def fail(self, error: PeerError) -> None:
-        if self.pending.pop(self.correlation_id, None) is not None and not self.future.done():
-            self.future.set_exception(error)
+        if self.pending.pop(self.correlation_id, None) is not None:
+            self.answer.fail(error)
 
     def __str__(self) -> str:
         source, target = self.link
@@ -150,7 +151,6 @@ class PeerLinks:
         self._handlers: dict[BrokerId, PeerHandler] = {}
         self._cut: set[Link] = set()
         self._correlation_id = 0
-        self._queue: list[_PeerCall] = []
         self._links: dict[Link, _Pipe] = {}
         self._pending: dict[
             int, dict[int, _PeerCall]
@@ -158,8 +158,6 @@ class PeerLinks:
         self._deadline_timer: TimerHandle | None = None
         self._deadline_armed_ms = 0
         self._waiting: dict[_PeerCall, None] = {}  # held or delayed at a fault point
-        # One context for every delivery: a batch holds requests of several callers.
-        self._context = copy_context()
 
     # Peers
 
@@ -196,16 +194,42 @@ class PeerLinks:
         *,
         timeout_ms: int,
     ) -> asyncio.Future[Any]:
-        """Send a typed request to a peer; the future holds its typed reply.
+        """``ask``, for those who want a future."""
+        future: asyncio.Future[Any] = self._loop.create_future()
 
-        It is delivered in a later turn of the loop, never inside this call.
+        def pass_on(answer: Pending[Any]) -> None:
+            error = answer.exception()
+            if future.done():
+                return
+            if error is None:
+                future.set_result(answer.result())
+            else:
+                future.set_exception(error)
 
-        Raises (in the future):
-            PeerAnsweredError: Only an error code came back.
-            PeerDisconnectedError: The peer is not there or went away, or the link was cut.
-            PeerTimeoutError: No reply within ``timeout_ms`` (monotonic).
+        self.ask(source, target, api_key, api_version, command, timeout_ms=timeout_ms).on_done(
+            pass_on
+        )
+        return future
+
+    def ask(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        api_key: int,
+        api_version: int,
+        command: object,
+        *,
+        timeout_ms: int,
+    ) -> Pending[Any]:
+        """Send a typed request to a peer; what is returned will hold its typed reply.
+
+        It is delivered after the present callback, never inside this call. It fails with:
+
+        - PeerAnsweredError: only an error code came back;
+        - PeerDisconnectedError: the peer is not there or went away, or the link was cut;
+        - PeerTimeoutError: no reply within ``timeout_ms`` (monotonic).
         """
-        future = self._loop.create_future()
+        answer: Pending[Any] = Pending(self._tasks)
         pending = self._pending.get(timeout_ms)
         if pending is None:
             pending = self._pending[timeout_ms] = {}
@@ -219,7 +243,7 @@ class PeerLinks:
             command=command,
             correlation_id=self._correlation_id,
             deadline_ms=self._clock.monotonic_ms() + timeout_ms,
-            future=future,
+            answer=answer,
             pending=pending,
         )
         if self._deadline_timer is None or call.deadline_ms < self._deadline_armed_ms:
@@ -228,22 +252,18 @@ class PeerLinks:
             call.sent = self._trace_message("msg.send", source, target, call, response=False)
         if self._latency_ms is not None:
             self._pipe(call.link).send(self._latency_ms(source, target), lambda: self._arrive(call))
-            return future
-        if not self._queue:
-            self._loop.call_soon(self._drain, context=self._context)
-        self._queue.append(call)
-        return future
+        else:
+            self._tasks.soon(lambda: self._arrive_safely(call))
+        return answer
 
     # The way there
 
-    def _drain(self) -> None:
-        queue, self._queue = self._queue, []
-        for call in queue:
-            try:
-                self._arrive(call)
-            except Exception as error:  # noqa: BLE001 - one request's bug must not lose the others of its turn
-                _log.error("peer.delivery_failed", request=str(call), exc_info=error)
-                call.fail(_answered(call, ErrorCode.unknown_server_error))
+    def _arrive_safely(self, call: _PeerCall) -> None:
+        try:
+            self._arrive(call)
+        except Exception as error:  # noqa: BLE001 - a bug in one delivery is its sender's answer
+            _log.error("peer.delivery_failed", request=str(call), exc_info=error)
+            call.fail(_answered(call, ErrorCode.unknown_server_error))
 
     def _arrive(self, call: _PeerCall) -> None:
         if not self.interceptor.armed:

@@ -1,28 +1,37 @@
 """Owner of every background task, and the quick way for handlers that seldom wait.
 
-A task costs a turn of the loop and several microseconds. ``drive`` therefore runs a coroutine's
-first step by hand; only if that step waits for something does the rest become a task. Each drive
-has a context of its own, the same for the first step and the
-rest: what a handler sets in a context variable never reaches its caller.
+A task costs a turn of the loop and several microseconds. ``drive`` therefore runs a coroutine by
+hand, as long as it waits for nothing but ``Pending``s, which resume it themselves; only if it waits
+for a future does the rest become a task. Each drive has a context of its own, the same for all its
+steps: what a handler sets in a context variable never reaches its caller.
 
 A driven coroutine must not rely on ``asyncio.current_task`` (hence not on ``asyncio.timeout`` or
-``TaskGroup``) in its first step.
+``TaskGroup``) in its first steps.
 """
 
 from __future__ import annotations
 
 import asyncio
 import types
+from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from contextvars import copy_context
 from typing import Any, Final
 
 import structlog
 
+from sim.runtime.pending import Pending
+
 _log: Final = structlog.get_logger("txnsim.tasks")
 
 FAILURES_KEPT_MAX: Final = 16
 """Exceptions of background tasks kept for ``close``; every one of them is logged."""
+
+DUE_PER_TURN_MAX: Final = 10_000
+"""Callbacks of ``soon`` in one turn of the loop; more than that, and sockets get their turn first.
+"""
+
+_GONE: Final = object()
 
 Done = Callable[[Any, BaseException | None], object]
 
@@ -36,10 +45,41 @@ class LoopTasks:
             asyncio.Task[Any], None
         ] = {}  # a dict, as it keeps order: close is deterministic
         self._failures: list[BaseException] = []
+        self._parked: dict[_Drive, None] = {}
+        self._due: deque[Callable[[], object]] = deque()
+        self._drain_is_due = False
+        # One context for all that is due: it comes from several callers.
+        self._context = copy_context()
+        self.stepping = False
+        """Whether a driven coroutine is being run right now (see ``Pending``)."""
 
     def __len__(self) -> int:
-        """Tasks that still run."""
-        return len(self._running)
+        """Tasks and driven coroutines that have not ended yet."""
+        return len(self._running) + len(self._parked)
+
+    def soon(self, callback: Callable[[], object]) -> None:
+        """Run ``callback`` after the present one, before the loop looks at its sockets again.
+
+        What callbacks cause by ``soon`` runs in the same turn: an exchange between brokers is over
+        before the next request of a client is read.
+        """
+        self._due.append(callback)
+        if not self._drain_is_due:
+            self._drain_is_due = True
+            self._loop.call_soon(self._drain, context=self._context)
+
+    def _drain(self) -> None:
+        due = self._due
+        for _ in range(DUE_PER_TURN_MAX):
+            if not due:
+                break
+            try:
+                due.popleft()()
+            except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
+                self._failed("callback", error)
+        self._drain_is_due = bool(due)
+        if due:
+            self._loop.call_soon(self._drain, context=self._context)
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run in the background; an exception is logged as a bug and kept for ``close``."""
@@ -49,28 +89,44 @@ class LoopTasks:
         return task
 
     def drive(self, coroutine: Coroutine[Any, Any, Any], done: Done, *, name: str) -> None:
-        """Run the first step at once; only what has to wait becomes a task.
+        """Run the first step at once; only what has to wait for a future becomes a task.
 
-        ``done(result, exception)`` is called exactly once, also when the task is cancelled (with
-        the CancelledError). What ``done`` itself raises reaches the caller, or fails the task.
+        ``done(result, exception)`` is called exactly once, also when the wait is cancelled (with
+        the CancelledError). What ``done`` itself raises reaches whoever made the last step.
         """
-        context = copy_context()
+        self._step(_Drive(coroutine, done, name))
+
+    def _step(self, drive: _Drive) -> None:
+        coroutine, done = drive.coroutine, drive.done
+        context = drive.context
+        before, self.stepping = self.stepping, True
         try:
             awaited = context.run(coroutine.send, None)
         except StopIteration as stop:
+            self.stepping = before
             done(stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
+            self.stepping = before
             done(None, error)
         else:
+            self.stepping = before
+            if isinstance(awaited, Pending):
+                self._parked[drive] = None
+                awaited.on_done(lambda _: self._resume(drive))
+                return
             if hasattr(awaited, "_asyncio_future_blocking"):
                 # A task takes this mark off at once, and so must we: until then nobody else may
                 # await the same future ("await wasn't used with future").
                 awaited._asyncio_future_blocking = False
             rest = _Rest(coroutine, awaited, done)
-            task = self._loop.create_task(rest.run(), name=name, context=context)
+            task = self._loop.create_task(rest.run(), name=drive.name, context=context)
             self._running[task] = None
             task.add_done_callback(rest.settle)
             task.add_done_callback(self._ended)
+
+    def _resume(self, drive: _Drive) -> None:
+        if self._parked.pop(drive, _GONE) is not _GONE:
+            self._step(drive)
 
     async def close(self) -> None:
         """Cancel and await everything that still runs.
@@ -79,8 +135,14 @@ class LoopTasks:
             ExceptionGroup: Background tasks failed since the start: bugs, which were logged when
                 they happened.
         """
-        while self._running:
+        while self._running or self._parked:
+            for drive in list(self._parked):
+                del self._parked[drive]
+                drive.coroutine.close()
+                drive.done(None, asyncio.CancelledError())
             tasks = list(self._running)
+            if not tasks:
+                continue
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks)
@@ -94,9 +156,24 @@ class LoopTasks:
             return
         error = task.exception()
         if error is not None:
-            _log.error("task.failed", task=task.get_name(), exc_info=error)
-            if len(self._failures) < FAILURES_KEPT_MAX:
-                self._failures.append(error)
+            self._failed(task.get_name(), error)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        _log.error("task.failed", task=name, exc_info=error)
+        if len(self._failures) < FAILURES_KEPT_MAX:
+            self._failures.append(error)
+
+
+class _Drive:
+    """A coroutine that is run by hand."""
+
+    __slots__ = ("context", "coroutine", "done", "name")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], done: Done, name: str) -> None:
+        self.coroutine = coroutine
+        self.done = done
+        self.name = name
+        self.context = copy_context()
 
 
 class _Rest:

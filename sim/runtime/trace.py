@@ -113,6 +113,8 @@ class Tracer:
         self.on = False
         self._floor = 0
         self.level = level
+        # A new run: what another one in this context was about is no cause here.
+        _cause.set(NO_CAUSE)
 
     # Writing
 

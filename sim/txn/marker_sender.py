@@ -19,6 +19,7 @@ import structlog
 
 from sim.errors import ErrorCode, PeerError
 from sim.runtime.env import Clock, Tasks, TimerHandle
+from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
 from sim.txn import tracing
 from sim.txn.markers import Debt, LeaderOf, MarkerBatch, MarkerOutcome, MarkerQueue, debt_of
@@ -127,7 +128,7 @@ class MarkerSender:
         """Send in the next turn of the loop. Also worth calling when leaders have changed."""
         if not self._flush_due and not self._stopped:
             self._flush_due = True
-            asyncio.get_running_loop().call_soon(self._flush)
+            self._tasks.soon(self._flush)
 
     def stop(self) -> None:
         """Send nothing any more."""
@@ -187,19 +188,16 @@ class MarkerSender:
                 )
             before = self._tracer.caused_by(sent)
         answer = self._send_markers(batch.broker_id, batch.command)
-        if isinstance(answer, asyncio.Future):
-            answer.add_done_callback(partial(self._on_answered, batch))
+        if isinstance(answer, Pending):
+            answer.on_done(partial(self._on_answered, batch))
         else:
             self._tasks.drive(_await(answer), partial(self._on_answer, batch), name="markers")
         if self._tracer.on:
             self._tracer.caused_by(before)
 
-    def _on_answered(
-        self, batch: MarkerBatch, answer: asyncio.Future[WriteTxnMarkersReply]
-    ) -> None:
-        if not answer.cancelled():
-            error = answer.exception()
-            self._on_answer(batch, None if error is not None else answer.result(), error)
+    def _on_answered(self, batch: MarkerBatch, answer: Pending[WriteTxnMarkersReply]) -> None:
+        error = answer.exception()
+        self._on_answer(batch, None if error is not None else answer.result(), error)
 
     def _on_answer(
         self, batch: MarkerBatch, reply: WriteTxnMarkersReply | None, error: BaseException | None

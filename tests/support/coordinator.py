@@ -10,6 +10,7 @@ from itertools import count
 from typing import Any, Final
 
 from sim.errors import ErrorCode, Rejection
+from sim.runtime.pending import Pending
 from sim.runtime.tasks import LoopTasks
 from sim.runtime.trace import TraceLevel, Tracer
 from sim.settings import Settings
@@ -111,16 +112,16 @@ class ManualClock:
 class SentMarkers:
     """A WriteTxnMarkers request that has left the coordinator."""
 
-    def __init__(self, broker_id: BrokerId, command: WriteTxnMarkersCommand) -> None:
+    def __init__(
+        self, broker_id: BrokerId, command: WriteTxnMarkersCommand, tasks: LoopTasks
+    ) -> None:
         self.broker_id = broker_id
         self.command = command
-        self.answer: asyncio.Future[WriteTxnMarkersReply] = (
-            asyncio.get_running_loop().create_future()
-        )
+        self.answer: Pending[WriteTxnMarkersReply] = Pending(tasks)
 
     def reply(self, *errors: ErrorCode) -> None:
         """Answer with these errors for the partitions in order; none given: all written."""
-        self.answer.set_result(marker_reply(self.command, *errors))
+        self.answer.resolve(marker_reply(self.command, *errors))
 
 
 def marker_reply(command: WriteTxnMarkersCommand, *errors: ErrorCode) -> WriteTxnMarkersReply:
@@ -201,8 +202,8 @@ class World:
 
     def _send_markers(
         self, broker_id: BrokerId, command: WriteTxnMarkersCommand
-    ) -> asyncio.Future[WriteTxnMarkersReply]:
-        sent = SentMarkers(broker_id, command)
+    ) -> Pending[WriteTxnMarkersReply]:
+        sent = SentMarkers(broker_id, command, self.tasks)
         self.sent.append(sent)
         if self.answers_markers:
             sent.reply()
@@ -295,7 +296,7 @@ class World:
         )
 
 
-async def _waiting(answer: asyncio.Future[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
+async def _waiting(answer: Pending[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
     return await answer
 
 

@@ -1,0 +1,96 @@
+"""An answer that is not there yet, without a turn of the loop between its arrival and whoever
+waits.
+
+An ``asyncio.Future`` wakes its waiters in a later turn, by a task. A request between brokers
+crosses several such waits, and while they turn, the client that has been answered already sends
+its next request: a transaction would always meet its own past. So those waits are ``Pending``:
+callbacks run when it is resolved, and a coroutine that ``Tasks.drive`` runs goes on at once,
+without a task. A task may await it all the same; then it costs the task's turn.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class Stepper(Protocol):
+    """Whoever runs coroutines by hand (``LoopTasks``)."""
+
+    @property
+    def stepping(self) -> bool:
+        """Whether such a step is being made right now."""
+
+
+class Pending(Generic[T]):
+    """A result or an error to come; resolved once."""
+
+    __slots__ = ("_callbacks", "_error", "_is_done", "_result", "_stepper")
+
+    def __init__(self, stepper: Stepper) -> None:
+        self._stepper = stepper
+        self._is_done = False
+        self._result: T | None = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[Pending[T]], object]] = []
+
+    def done(self) -> bool:
+        """Whether it is resolved."""
+        return self._is_done
+
+    def resolve(self, result: T) -> None:
+        """Here is the result; without effect where one is there already."""
+        if not self._is_done:
+            self._result = result
+            self._settle()
+
+    def fail(self, error: BaseException) -> None:
+        """There will be no result; without effect where there is one."""
+        if not self._is_done:
+            self._error = error
+            self._settle()
+
+    def exception(self) -> BaseException | None:
+        """Why there is no result, None where there is one."""
+        return self._error
+
+    def result(self) -> T:
+        """The result.
+
+        Raises:
+            BaseException: What it failed with.
+        """
+        if self._error is not None:
+            raise self._error
+        return cast(T, self._result)
+
+    def on_done(self, callback: Callable[[Pending[T]], object]) -> None:
+        """Call back when it is resolved; at once where it is."""
+        if self._is_done:
+            callback(self)
+        else:
+            self._callbacks.append(callback)
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self._is_done:
+            if self._stepper.stepping:
+                yield self
+            else:
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+                def wake(_: Pending[T]) -> None:
+                    if not future.done():
+                        future.set_result(None)
+
+                self.on_done(wake)
+                yield from future
+        return self.result()
+
+    def _settle(self) -> None:
+        self._is_done = True
+        callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback(self)
