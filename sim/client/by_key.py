@@ -80,16 +80,10 @@ async def run_by_key(
                 run.take_lookup(await look_up(homeless, deadline))
             except (*LOST, NotSupportedError) as error:
                 # ask_any has used up the time, or no version fits: nothing can come after that.
-                failure: ClientError = error
-                run.fail_rest(lambda _: failure)
+                run.fail_rest(error)
         await run.ask_brokers()
         if deadline.passed:
-            late = f"{name} not achieved within {deadline.timeout_ms:.0f} ms"
-            run.fail_rest(
-                lambda reason: RetriableError(
-                    f"{late}: {reason}", error=ErrorCode.request_timed_out
-                )
-            )
+            run.expire(f"{name} not achieved within {deadline.timeout_ms:.0f} ms")
         if run.done:
             return run.outcomes()
         await backoff.wait(deadline)
@@ -121,10 +115,18 @@ class _Run(Generic[K, V]):
         self._outcomes.update(found.failed)
         self._reasons.update((key, code_name(code)) for key, code in found.waiting.items())
 
-    def fail_rest(self, error_of: Callable[[str], ClientError]) -> None:
+    def fail_rest(self, error: ClientError) -> None:
+        """Nothing more can come: what is not decided has this outcome."""
+        self._outcomes.update({k: error for k in self._keys if k not in self._outcomes})
+
+    def expire(self, late: str) -> None:
+        """Time is up: what is not decided says what it waited for."""
         for key in self._keys:
             if key not in self._outcomes:
-                self._outcomes[key] = error_of(self._reasons.get(key, "no answer"))
+                self._outcomes[key] = RetriableError(
+                    f"{late}: {self._reasons.get(key, 'no answer')}",
+                    error=ErrorCode.request_timed_out,
+                )
 
     async def ask_brokers(self) -> None:
         """Ask every broker once for its keys, all brokers at a time."""
