@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final
+from typing import Final, assert_never
 
 import msgspec
 
@@ -202,6 +202,8 @@ def complaint(keys: Mapping[str, ConfigKey], name: str, value: str) -> str | Non
         case ConfigType.STRING:
             if key.choices and value not in key.choices:
                 return _invalid(name, value, f"String must be one of: {', '.join(key.choices)}")
+        case _:
+            assert_never(key.type)
     return None
 
 

@@ -1,0 +1,58 @@
+"""Builders of cluster metadata."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+from sim.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from sim.types import BrokerId, LeaderEpoch
+
+B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
+TOPIC_ID: Final = uuid.UUID(int=0x1234)
+
+
+def broker(broker_id: int, *, alive: bool = True, port: int = 9092) -> BrokerImage:
+    return BrokerImage(
+        broker_id=BrokerId(broker_id), epoch=broker_id, host="localhost", port=port, alive=alive
+    )
+
+
+def cluster(*brokers: BrokerImage) -> ClusterImage:
+    """A cluster of these brokers; of three live ones unless given."""
+    image = ClusterImage(cluster_id="cluster")
+    for one in brokers or (broker(1), broker(2), broker(3)):
+        image = image.with_broker(one)
+    return image
+
+
+def partition(
+    leader: int,
+    *,
+    replicas: tuple[int, ...] = (1, 2, 3),
+    isr: tuple[int, ...] | None = None,
+    epoch: int = 0,
+) -> PartitionImage:
+    return PartitionImage(
+        leader=BrokerId(leader),
+        leader_epoch=LeaderEpoch(epoch),
+        partition_epoch=epoch,
+        replicas=tuple(map(BrokerId, replicas)),
+        isr=tuple(map(BrokerId, replicas if isr is None else isr)),
+    )
+
+
+def topic(
+    name: str = "orders",
+    *partitions: PartitionImage,
+    topic_id: uuid.UUID = TOPIC_ID,
+    configs: Mapping[str, str] | None = None,
+) -> TopicImage:
+    """A topic of these partitions; of one led by broker 1 unless given."""
+    return TopicImage(
+        name=name,
+        topic_id=topic_id,
+        partitions=partitions or (partition(1),),
+        configs=configs or {},
+    )

@@ -1,0 +1,204 @@
+"""Configs: valid values, where an effective value comes from, and what a log is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.cluster import configs
+from sim.cluster.configs import (
+    BROKER_CONFIGS,
+    DYNAMIC_BROKER_CONFIGS,
+    TOPIC_CONFIGS,
+    ConfigKey,
+    ConfigSource,
+    ConfigType,
+    broker_value,
+    complaint,
+    effective_settings,
+    log_config,
+    text,
+    topic_value,
+)
+from sim.log.config import TimestampType
+from sim.settings import DEFAULTS, Settings
+from sim.types import BrokerId
+from tests.support.images import cluster, topic
+
+# Validation
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("preallocate", "true"),
+        ("preallocate", " FALSE "),
+        ("retention.ms", "-1"),
+        ("retention.ms", str(2**63 - 1)),
+        ("min.cleanable.dirty.ratio", "0.75"),
+        ("compression.lz4.level", "17"),
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compact, delete"),
+        ("leader.replication.throttled.replicas", ""),
+        ("compression.type", "zstd"),
+        ("message.timestamp.type", "LogAppendTime"),
+    ],
+)
+def test_valid_values(name: str, value: str) -> None:
+    assert complaint(TOPIC_CONFIGS, name, value) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("no.such", "1", "Unknown topic config name: no.such"),
+        ("preallocate", "maybe", "either true or false"),
+        ("retention.ms", "soon", "Not a number of type LONG"),
+        ("retention.ms", str(2**63), "Not a number of type LONG"),
+        ("retention.ms", "-2", "at least -1"),
+        ("index.interval.bytes", str(2**31), "Not a number of type INT"),
+        ("segment.bytes", "10", "at least 1.04858e+06"),
+        ("compression.lz4.level", "18", "no more than 17"),
+        ("min.cleanable.dirty.ratio", "1.5", "no more than 1"),
+        ("min.cleanable.dirty.ratio", "much", "Not a number of type DOUBLE"),
+        ("cleanup.policy", "shred", "one of: compact, delete"),
+        ("cleanup.policy", "", "one of: compact, delete"),
+        ("cleanup.policy", "compact,shred", "[compact,shred]"),
+        ("compression.type", "rar", "one of: uncompressed"),
+    ],
+)
+def test_wrong_values_are_refused_with_the_name_the_value_and_the_rule(
+    name: str, value: str, why: str
+) -> None:
+    said = complaint(TOPIC_CONFIGS, name, value)
+    assert said is not None
+    assert why in said
+    assert name in said
+
+
+@pytest.mark.parametrize("value", ["9", "nan"])
+def test_a_short_has_its_own_bounds(value: str) -> None:
+    keys = {"x": ConfigKey(ConfigType.SHORT, "1")}
+    assert (complaint(keys, "x", value) is None) == (value == "9")
+    assert complaint(keys, "x", "32768") is not None
+
+
+def test_a_free_text_takes_anything() -> None:
+    assert complaint({"x": ConfigKey(ConfigType.STRING, "")}, "x", "anything") is None
+
+
+@pytest.mark.parametrize("name", sorted(TOPIC_CONFIGS))
+def test_every_default_of_a_topic_is_valid(name: str) -> None:
+    assert complaint(TOPIC_CONFIGS, name, TOPIC_CONFIGS[name].default) is None
+
+
+def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None:
+    fallbacks = {key.broker_name for key in TOPIC_CONFIGS.values() if key.broker_name}
+    assert fallbacks <= set(BROKER_CONFIGS)
+    assert "transaction.max.timeout.ms" in BROKER_CONFIGS
+    assert set(BROKER_CONFIGS) > DYNAMIC_BROKER_CONFIGS
+    assert "transaction.partition.verification.enable" in DYNAMIC_BROKER_CONFIGS
+    assert "transaction.max.timeout.ms" not in DYNAMIC_BROKER_CONFIGS
+
+
+@pytest.mark.parametrize(
+    ("value", "spelling"),
+    [(True, "true"), (False, "false"), (7, "7"), ("CreateTime", "CreateTime")],
+)
+def test_values_are_spelled_as_kafka_does(value: object, spelling: str) -> None:
+    assert text(value) == spelling
+
+
+# Effective values
+
+
+def sources(value: configs.ConfigValue) -> list[ConfigSource]:
+    return [source for _, _, source in value.synonyms]
+
+
+def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafkas() -> None:
+    image = cluster().with_broker_configs("", {"message.max.bytes": "300"})
+    settings = Settings(message_max_bytes=200)
+    rows = [
+        ({"max.message.bytes": "400"}, image, settings, "400", ConfigSource.TOPIC),
+        ({}, image, settings, "300", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ({}, cluster(), settings, "200", ConfigSource.STATIC_BROKER),
+        ({}, cluster(), DEFAULTS, "1048588", ConfigSource.DEFAULT),
+    ]
+    for own, seen, static, value, source in rows:
+        found = topic_value("max.message.bytes", topic=own, image=seen, settings=static)
+        assert (found.value, found.source) == (value, source)
+    whole = topic_value("max.message.bytes", topic=rows[0][0], image=image, settings=settings)
+    assert sources(whole) == [
+        ConfigSource.TOPIC,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.STATIC_BROKER,
+        ConfigSource.DEFAULT,
+    ]
+    assert whole.synonyms[0][0] == "max.message.bytes"
+    assert whole.synonyms[1][0] == "message.max.bytes", "a synonym has its own name"
+
+
+def test_a_topic_config_without_a_broker_side_has_only_its_default() -> None:
+    found = topic_value("remote.storage.enable", topic={}, image=cluster(), settings=DEFAULTS)
+    assert found.synonyms == (("remote.storage.enable", "false", ConfigSource.DEFAULT),)
+
+
+def test_a_brokers_value_is_its_own_before_the_clusters() -> None:
+    name = "producer.id.expiration.ms"
+    image = cluster().with_broker_configs("", {name: "20"}).with_broker_configs("1", {name: "10"})
+    values = {
+        one: broker_value(name, broker=one, image=image, settings=DEFAULTS).value
+        for one in ("1", "2")
+    }
+    assert values == {"1": "10", "2": "20"}
+    found = broker_value(name, broker="1", image=image, settings=DEFAULTS)
+    assert sources(found) == [
+        ConfigSource.DYNAMIC_BROKER,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.DEFAULT,
+    ]
+    assert not found.read_only
+    fixed = broker_value("num.partitions", broker="1", image=image, settings=DEFAULTS)
+    assert fixed.read_only
+
+
+def test_dynamic_configs_lie_over_the_settings_of_a_broker() -> None:
+    image = (
+        cluster()
+        .with_broker_configs(
+            "",
+            {
+                "transaction.partition.verification.enable": "false",
+                "producer.id.expiration.ms": "5",
+                "log.message.timestamp.type": "LogAppendTime",
+                "log.retention.ms": "7",
+            },
+        )
+        .with_broker_configs("2", {"producer.id.expiration.ms": "6"})
+    )
+    one = effective_settings(DEFAULTS, image, BrokerId(1))
+    assert not one.transaction_partition_verification_enable
+    assert one.producer_id_expiration_ms == 5
+    assert one.message_timestamp_type == "LogAppendTime"
+    assert effective_settings(DEFAULTS, image, BrokerId(2)).producer_id_expiration_ms == 6
+    assert effective_settings(DEFAULTS, cluster(), BrokerId(1)) is DEFAULTS
+
+
+def test_a_log_is_told_its_topics_configs_and_the_clusters() -> None:
+    image = cluster().with_broker_configs("", {"producer.id.expiration.ms": "5"})
+    own = topic(
+        configs={
+            "cleanup.policy": "compact,delete",
+            "message.timestamp.type": "LogAppendTime",
+            "max.message.bytes": "100",
+            "segment.bytes": "2097152",
+        }
+    )
+    config = log_config(image, own, DEFAULTS)
+    assert config.is_compacted
+    assert config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert config.max_message_bytes == 100
+    assert config.segment_bytes == 2_097_152
+    assert config.producer_id_expiration_ms == 5
+    assert config.verification_enabled
+    assert not log_config(image, topic(), DEFAULTS).is_compacted
