@@ -88,4 +88,4 @@ async def admin(cluster: Cluster) -> Admin:
 @pytest.fixture
 def name(request: pytest.FixtureRequest) -> str:
     """A name for topics and transactional ids that no other test uses."""
-    return request.node.name.replace("[", "-").replace("]", "").replace("_", "-")
+    return str(request.node.name).replace("[", "-").replace("]", "").replace("_", "-")

@@ -164,23 +164,23 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             Producer(fresh, transactional_id=name) as producer,
         ):
             before = await producer.init_transactions()
-            assert producer.protocol is TxnProtocol.V1
+            assert producer.protocol.name == "V1"
             producer.begin()
             await producer.send(name, 0, b"v1")
             await admin.update_features({"transaction.version": 2})
             await fresh.refresh_features()
-            assert producer.protocol is TxnProtocol.V1
+            assert producer.protocol.name == "V1"
             await producer.commit()
-            assert producer.protocol is TxnProtocol.V2
+            assert producer.protocol.name == "V2"
             assert producer.identity.producer_epoch == before.producer_epoch + 1
 
             producer.begin()
             await producer.send(name, 0, b"v2")
             await admin.update_features({"transaction.version": 1}, upgrade_type=2)
             await fresh.refresh_features()
-            assert producer.protocol is TxnProtocol.V2
+            assert producer.protocol.name == "V2"
             await producer.commit()
-            assert producer.protocol is TxnProtocol.V1
+            assert producer.protocol.name == "V1"
             assert producer.identity.producer_epoch == before.producer_epoch + 2
 
             producer.begin()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -55,7 +55,7 @@ class FakeBroker:
 
     def __init__(
         self,
-        handlers: dict[int, Handler] | None = None,
+        handlers: Mapping[Any, Handler] | None = None,
         *,
         topics: dict[str, int] | None = None,
         ranges: dict[int, tuple[int, int]] | None = None,
@@ -66,7 +66,7 @@ class FakeBroker:
         self.features_epoch = 10
         self.asked: list[Asked] = []
         self.ranges = {int(api): (r.lowest, r.highest) for api, r in OURS.items()} | (ranges or {})
-        self.handlers: dict[int, Handler] = {
+        self.handlers: dict[Any, Handler] = {
             Api.API_VERSIONS: self.api_versions,
             Api.METADATA: self.metadata,
             Api.FIND_COORDINATOR: self.find_coordinator,
@@ -112,7 +112,7 @@ class FakeBroker:
     # What a broker says unless a test has it say something else
 
     def api_versions(self, asked: Asked) -> Any:
-        features = ()
+        features: tuple[Any, ...] = ()
         if asked.version >= 3 and self.level:
             row = asked.part(
                 "FinalizedFeatureKey",

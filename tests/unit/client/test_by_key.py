@@ -56,11 +56,13 @@ class Script:
 
     async def look_up(self, keys: Sequence[str], _: Deadline) -> Lookup[str]:
         self.looked_up.append(tuple(keys))
-        return self._next(self._lookups)
+        found: Lookup[str] = self._next(self._lookups)
+        return found
 
     async def ask(self, broker_id: int, keys: Sequence[str]) -> Answer[str, str]:
         self.asked.append((broker_id, tuple(keys)))
-        return self._next(self._answers)
+        answer: Answer[str, str] = self._next(self._answers)
+        return answer
 
     @staticmethod
     def _next(items: list[Any]) -> Any:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sim.client import requests
-from sim.client.connection import ClientSettings, Connection
+from sim.client.connection import ClientSettings, Connection, Request
 from sim.client.errors import (
     ClientError,
     ConnectionLostError,
@@ -93,9 +93,7 @@ async def test_no_answer_in_time_closes_the_connection_and_fails_what_is_behind(
     async with FakeBroker({Api.END_TXN: lambda _: SILENCE}) as broker:
         connection = await connect(broker, settings)
         first = connection.send(END)
-        second = connection.send(
-            requests.Request(api=Api.END_TXN, build=END.build, timeout_ms=60_000)
-        )
+        second = connection.send(Request(api=Api.END_TXN, build=END.build, timeout_ms=60_000))
         with pytest.raises(RequestTimeoutError, match="did not answer EndTxn in time") as late:
             await first
         assert late.value.error == ErrorCode.request_timed_out

@@ -25,6 +25,10 @@ class HandClock:
     def now_ms(self) -> int:
         raise AssertionError("waiting is monotonic")
 
+    @property
+    def advanced_ms(self) -> int:
+        raise AssertionError("waiting is monotonic")
+
     def monotonic_ms(self) -> int:
         return self.time_ms
 
