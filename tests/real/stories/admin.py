@@ -1,0 +1,483 @@
+"""Topics, configs, features and what the cluster tells of itself."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+from tests.real.stories.player import Player
+
+Story = Callable[[Player], None]
+
+NO_SUCH_ID: Final = uuid.UUID("11111111-2222-4333-8444-555555555555")
+
+
+def api_versions(player: Player) -> None:
+    """Every version, a future one, names that are not allowed."""
+    for version in range(5):
+        answer = player.quiet(
+            "ApiVersions", version, client_software_name="x", client_software_version="1"
+        )
+        player.note(
+            f"ApiVersions v{version}",
+            {
+                "error": answer.error_code,
+                "ours": [
+                    (one.api_key, one.min_version, one.max_version)
+                    for one in answer.api_keys
+                    if one.api_key in OURS
+                ],
+                "features": getattr(answer, "supported_features", None),
+                "finalized": getattr(answer, "finalized_features", None),
+            },
+        )
+    for name in ("", "-x", "x-", "a b", "a.b-c", "é"):
+        answer = player.quiet(
+            "ApiVersions", 3, client_software_name=name, client_software_version="1"
+        )
+        player.note(f"ApiVersions v3 software {name!r}", (answer.error_code, len(answer.api_keys) > 0))
+    player.ask_bytes("ApiVersions v99", framed(struct.pack(">hhih", 18, 99, 5, -1) + b"\0junk"))
+    player.ask_bytes("ApiVersions v-1", framed(struct.pack(">hhih", 18, -1, 5, -1)))
+    player.ask_bytes("ApiVersions v5", framed(struct.pack(">hhih", 18, 5, 5, -1) + b"\0"))
+
+
+OURS: Final = frozenset(
+    {0, 1, 2, 3, 10, 18, 19, 20, 21, 22, 23, 24, 26, 27, 32, 44, 57, 60, 61, 65, 66, 75}
+)
+
+
+def framed(data: bytes) -> bytes:
+    """With its size in front."""
+    return struct.pack(">i", len(data)) + data
+
+
+def bad_frames(player: Player) -> None:
+    """What is no request, or none of ours, closes the connection."""
+    head = struct.pack(">hhih", 3, 1, 1, -1)
+    player.ask_bytes("unknown key", framed(struct.pack(">hhih", 999, 0, 1, -1)))
+    player.ask_bytes("negative key", framed(struct.pack(">hhih", -1, 0, 1, -1)))
+    player.ask_bytes("removed key", framed(struct.pack(">hhih", 4, 0, 1, -1)))
+    player.ask_bytes("controller's key", framed(struct.pack(">hhih", 67, 0, 1, -1) + b"\0" * 14))
+    player.ask_bytes("Metadata v99", framed(struct.pack(">hhih", 3, 99, 1, -1)))
+    player.ask_bytes("Produce v2", framed(struct.pack(">hhih", 0, 2, 1, -1) + b"\0" * 20))
+    player.ask_bytes("InitProducerId v6", framed(struct.pack(">hhih", 22, 6, 1, -1) + b"\0" * 30))
+    player.ask_bytes("torn body", framed(head + b"\0\0\0\5"))
+    player.ask_bytes("torn header", framed(b"\0\3\0"))
+    player.ask_bytes("empty frame", framed(b""))
+    player.ask_bytes("negative size", struct.pack(">i", -5))
+    player.ask_bytes("absurd size", struct.pack(">i", 0x7FFFFFFF))
+    player.ask_bytes("http", b"GET / HTTP/1.1\r\n\r\n")
+    player.ask_bytes("array too long", framed(head + struct.pack(">i", 0x7FFFFFF0)))
+
+
+def metadata(player: Player) -> None:
+    """By name and by id, known and unknown, every version."""
+    topic, topic_id = player.topic(partitions=3)
+    for version in range(14):
+        named: list[dict[str, Any]] = [{"name": topic}]
+        player.ask("Metadata", version, "a topic", topics=named, allow_auto_topic_creation=False)
+        if version >= 4:
+            player.ask(
+                "Metadata",
+                version,
+                "unknown names",
+                topics=[{"name": player.name("missing")}, {"name": "bad name"}, {"name": ""}],
+                allow_auto_topic_creation=False,
+            )
+        if version >= 1:
+            player.ask("Metadata", version, "none", topics=[])
+        if version >= 10:
+            player.ask("Metadata", version, "by id", topics=[{"name": None, "topic_id": topic_id}])
+            player.ask(
+                "Metadata",
+                version,
+                "unknown id",
+                topics=[{"name": None, "topic_id": NO_SUCH_ID}, {"name": topic}],
+            )
+            player.ask(
+                "Metadata",
+                version,
+                "id and name",
+                topics=[{"name": topic, "topic_id": topic_id}, {"name": topic}],
+            )
+            player.ask("Metadata", version, "null name", topics=[{"name": None}])
+    player.ask("Metadata", 5, "twice", topics=[{"name": topic}, {"name": topic}])
+    for version in (8, 9, 10):
+        player.ask(
+            "Metadata",
+            version,
+            "with operations",
+            topics=[{"name": topic}],
+            include_cluster_authorized_operations=True,
+            include_topic_authorized_operations=True,
+        )
+    everything = player.quiet("Metadata", 12, topics=None)
+    player.note("all topics", [one for one in everything.topics if one.name == topic])
+
+
+def auto_create(player: Player) -> None:
+    """A Metadata request for an unknown topic creates it."""
+    for version in (0, 3, 4, 9, 12, 13):
+        name = player.name(f"auto-{version}")
+        player.ask("Metadata", version, "creates", topics=[{"name": name}],
+                   allow_auto_topic_creation=True)
+        player.until(
+            lambda answer: answer.topics[0].error_code == 0,
+            "Metadata", 4, topics=[{"name": name}], allow_auto_topic_creation=False,
+        )
+        player.ask("Metadata", version, "created", topics=[{"name": name}],
+                   allow_auto_topic_creation=True)
+    player.ask("Metadata", 12, "bad name", topics=[{"name": "a/b"}, {"name": "."}, {"name": ""}],
+               allow_auto_topic_creation=True)
+    # Kafka folds '.' and '_' into one another in the names of metrics.
+    player.topic("dot.ted")
+    collides = player.name("dot_ted")
+    player.ask("Metadata", 12, "collides", topics=[{"name": collides}],
+               allow_auto_topic_creation=True)
+    player.ask("Metadata", 12, "collides", topics=[{"name": collides}],
+               allow_auto_topic_creation=True)
+
+
+def create_topics(player: Player) -> None:
+    """Every error with its message, validate only, defaults, configs."""
+    topic, _ = player.topic("there")
+    long = "x" * 250
+
+    def create(note: str, version: int = 7, *, validate_only: bool = False, **values: Any) -> Any:
+        values.setdefault("num_partitions", 1)
+        values.setdefault("replication_factor", 1)
+        return player.ask("CreateTopics", version, note, topics=[values], timeout=5_000,
+                          validate_only=validate_only)
+
+    for version in range(2, 8):
+        create("plain", version, name=player.name(f"v{version}"), num_partitions=2)
+        create("exists", version, name=topic)
+        create("only a check", version, name=player.name("check"), validate_only=True)
+        create("only a check, exists", version, name=topic, validate_only=True)
+    for version in (4, 7):
+        create("defaults", version, name=player.name(f"default-{version}"), num_partitions=-1,
+               replication_factor=-1)
+    for bad in ("", ".", "..", "a b", "a/b", "é", long, "__cluster_metadata"):
+        create(f"name {bad[:20]!r}", name=bad)
+    player.topic("under_score")
+    create("collision", name=player.name("under.score"))
+    create("0 partitions", name=player.name("e1"), num_partitions=0)
+    create("-2 partitions", name=player.name("e2"), num_partitions=-2)
+    create("0 replicas", name=player.name("e3"), replication_factor=0)
+    create("-2 replicas", name=player.name("e4"), replication_factor=-2)
+    create("2 replicas", name=player.name("e5"), replication_factor=2)
+    create("0 and 0", name=player.name("e6"), replication_factor=0, num_partitions=0)
+    create("exists and 0", name=topic, num_partitions=0)
+    own = {"partition_index": 0, "broker_ids": [1]}
+    neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
+    create("assigned", name=player.name("m0"), assignments=[own], **neither)
+    create("assigned, partitions", name=player.name("m1"), assignments=[own],
+           num_partitions=1, replication_factor=-1)
+    create("assigned, replicas", name=player.name("m2"), assignments=[own],
+           num_partitions=-1, replication_factor=1)
+    create("assigned, both", name=player.name("m2"), assignments=[own])
+    for note, assignments in (
+        ("gap", [{"partition_index": 1, "broker_ids": [1]}]),
+        ("gap 2", [own, {"partition_index": 2, "broker_ids": [1]}]),
+        ("unknown broker", [{"partition_index": 0, "broker_ids": [9]}]),
+        ("twice", [{"partition_index": 0, "broker_ids": [1, 1]}]),
+        ("empty", [{"partition_index": 0, "broker_ids": []}]),
+        ("same partition", [own, own]),
+        ("uneven", [own, {"partition_index": 1, "broker_ids": [1, 2]}]),
+    ):
+        create(f"assigned {note}", name=player.name("m3"), assignments=assignments, **neither)
+    for name, value in BAD_TOPIC_CONFIGS:
+        create(f"config {name}={value}", name=player.name("c1"), validate_only=True,
+               configs=[{"name": name, "value": value}])
+    create("config set", name=player.name("c2"),
+           configs=[{"name": "retention.ms", "value": "5"}, {"name": "cleanup.policy", "value": "compact"}])
+    create("config twice", name=player.name("c3"),
+           configs=[{"name": "retention.ms", "value": "5"}, {"name": "retention.ms", "value": "6"}])
+    player.ask(
+        "CreateTopics", 7, "several", timeout=5_000,
+        topics=[
+            {"name": player.name("s1"), "num_partitions": 1, "replication_factor": 1},
+            {"name": topic, "num_partitions": 1, "replication_factor": 1},
+            {"name": player.name("s2"), "num_partitions": 0, "replication_factor": 1},
+        ],
+    )
+    twice = {"name": player.name("d1"), "num_partitions": 1, "replication_factor": 1}
+    player.ask("CreateTopics", 7, "duplicate", timeout=5_000,
+               topics=[twice, twice, {**twice, "name": player.name("d2")}])
+    player.ask("CreateTopics", 7, "none", topics=[])
+
+
+BAD_TOPIC_CONFIGS: Final = (
+    ("nonsense", "1"),
+    ("", "1"),
+    ("retention.ms", "x"),
+    ("retention.ms", "-2"),
+    ("retention.ms", None),
+    ("retention.ms", ""),
+    ("retention.ms", "99999999999999999999"),
+    ("segment.bytes", "1"),
+    ("segment.bytes", "9999999999"),
+    ("segment.bytes", "x"),
+    ("min.insync.replicas", "0"),
+    ("preallocate", "maybe"),
+    ("preallocate", " TRUE "),
+    ("cleanup.policy", "nothing"),
+    ("cleanup.policy", "compact,delete"),
+    ("cleanup.policy", "compact, nothing"),
+    ("cleanup.policy", ""),
+    ("compression.type", "fast"),
+    ("compression.zstd.level", "23"),
+    ("compression.lz4.level", "0"),
+    ("compression.gzip.level", "0"),
+    ("compression.gzip.level", "10"),
+    ("message.timestamp.type", "Never"),
+    ("message.timestamp.after.max.ms", "-1"),
+    ("min.cleanable.dirty.ratio", "2"),
+    ("min.cleanable.dirty.ratio", "x"),
+    ("min.cleanable.dirty.ratio", "-0.5"),
+    ("max.compaction.lag.ms", "0"),
+    ("max.message.bytes", "-1"),
+    ("flush.messages", "0"),
+    ("segment.ms", "0"),
+    ("leader.replication.throttled.replicas", "x"),
+    ("leader.replication.throttled.replicas", "*"),
+    ("leader.replication.throttled.replicas", "0:1"),
+    ("message.format.version", "2.8"),
+    ("remote.storage.enable", "true"),
+    ("local.retention.ms", "-3"),
+    ("local.retention.ms", "999999999999"),
+)
+
+
+def delete_topics(player: Player) -> None:
+    """By name, by id, twice, missing."""
+    for version in range(1, 7):
+        name, _ = player.topic(f"v{version}")
+        wanted: dict[str, Any] = {"topic_names": [name], "topics": [{"name": name}]}
+        answer = player.quiet("DeleteTopics", version, timeout=5_000, **wanted)
+        player.note(f"DeleteTopics v{version}", answer)
+        player.ask("DeleteTopics", version, "again", timeout=5_000, **wanted)
+    name, topic_id = player.topic("by-id")
+    other, other_id = player.topic("other")
+    delete: Callable[..., Any] = lambda note, *topics: player.ask(  # noqa: E731
+        "DeleteTopics", 6, note, timeout=5_000, topics=list(topics)
+    )
+    delete("both", {"name": name, "topic_id": topic_id})
+    delete("neither", {"name": None})
+    delete("unknown id", {"name": None, "topic_id": NO_SUCH_ID})
+    delete("id twice", {"name": None, "topic_id": topic_id}, {"name": None, "topic_id": topic_id})
+    delete("name twice", {"name": other}, {"name": other})
+    delete("bad name", {"name": "a b"})
+    delete("by id", {"name": None, "topic_id": topic_id})
+    delete("by id again", {"name": None, "topic_id": topic_id})
+    answer = player.quiet("DeleteTopics", 6, timeout=5_000, topics=[
+        {"name": None, "topic_id": other_id}, {"name": other}])
+    player.note("same by id and name", sorted(map(repr, [
+        (one.error_code, one.error_message) for one in answer.responses])))
+    delete("none")
+    player.ask("DeleteTopics", 3, "none", timeout=5_000, topic_names=[])
+
+
+def describe_cluster(player: Player) -> None:
+    """Endpoint types and versions."""
+    for version in range(3):
+        for endpoint in (1, 2, 0, 3, -1) if version else (1,):
+            player.ask("DescribeCluster", version, f"endpoint {endpoint}", endpoint_type=endpoint)
+        player.ask("DescribeCluster", version, "operations",
+                   include_cluster_authorized_operations=True)
+    player.ask("DescribeCluster", 2, "fenced", include_fenced_brokers=True)
+
+
+def describe_topic_partitions(player: Player) -> None:
+    """Pages and cursors."""
+    one, _ = player.topic("one", 3)
+    two, _ = player.topic("two", 2)
+    missing = player.name("missing")
+
+    def ask(note: str, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:
+        player.ask(
+            "DescribeTopicPartitions", 0, note, topics=[{"name": name} for name in names],
+            response_partition_limit=limit,
+            cursor=None if cursor is None else {"topic_name": cursor[0], "partition_index": cursor[1]},
+        )
+
+    ask("both", two, one)
+    ask("twice", one, one)
+    ask("missing and bad", missing, "a b", one, "")
+    for limit in (1, 2, 3, 4, 5, 6, 0, -1):
+        ask(f"limit {limit}", one, two, limit=limit)
+        ask(f"limit {limit} with missing", one, missing, two, limit=limit)
+    for at in (0, 1, 3, 9):
+        ask(f"cursor {at}", one, two, cursor=(one, at))
+        ask(f"cursor {at} limit 1", one, two, cursor=(one, at), limit=1)
+    ask("cursor second", one, two, cursor=(two, 1))
+    ask("cursor before all", one, two, cursor=(player.name("a"), 0))
+    ask("cursor between", one, two, cursor=(player.name("p"), 1))
+    ask("cursor behind", one, two, cursor=(player.name("z"), 0))
+    ask("cursor negative", one, two, cursor=(one, -1))
+    ask("cursor at missing", one, missing, cursor=(missing, 0))
+    ask("cursor behind all, no topics", cursor=("zzzzzz", 0))
+    ask("cursor negative, no topics", cursor=("a", -1))
+
+
+def describe_configs(player: Player) -> None:
+    """All configs of a topic, chosen ones, synonyms, brokers, what can't be described."""
+    topic, _ = player.topic("t", 1, retention_ms="77", cleanup_policy="compact")
+    for version in range(1, 5):
+        for synonyms in (False, True):
+            player.ask("DescribeConfigs", version, f"topic synonyms={synonyms}",
+                       resources=[{"resource_type": 2, "resource_name": topic,
+                                   "configuration_keys": None}],
+                       include_synonyms=synonyms)
+    chosen = ["retention.ms", "nonsense", "cleanup.policy"]
+    for kind, name, keys in (
+        (2, topic, chosen), (2, topic, []), (2, player.name("missing"), None), (2, "a b", None),
+        (2, "", None), (4, "9", None), (4, "x", None), (4, "-1", None), (4, "", None), (8, "9", None),
+        (8, "", None), (8, "x", None), (16, "none", None), (16, "", None), (32, "none", ["nonsense"]), (32, "", []),
+        (0, "x", None), (1, "x", None), (99, "x", None),
+    ):
+        player.ask("DescribeConfigs", 4, f"{kind} {name!r} {keys}",
+                   resources=[{"resource_type": kind, "resource_name": name,
+                               "configuration_keys": keys}])
+    player.ask("DescribeConfigs", 4, "twice", resources=[
+        {"resource_type": 2, "resource_name": topic, "configuration_keys": chosen}] * 2)
+    player.ask("DescribeConfigs", 4, "documented", include_documentation=True, resources=[
+        {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms"]}])
+    player.ask("DescribeConfigs", 4, "none")
+
+
+def describe_broker_configs(player: Player) -> None:
+    """Those broker configs that the simulator has."""
+    from sim.cluster.configs import BROKER_CONFIGS
+
+    for synonyms in (False, True):
+        for name in BROKER_CONFIGS:
+            player.ask("DescribeConfigs", 4, f"{name} synonyms={synonyms}", resources=[
+                {"resource_type": 4, "resource_name": "1", "configuration_keys": [name]}],
+                include_synonyms=synonyms)
+
+
+def alter_configs(player: Player) -> None:
+    """Operations on topics and brokers, and every refusal."""
+    topic, _ = player.topic()
+
+    def alter(note: str, *changes: tuple[str, int, str | None], kind: int = 2, name: str = topic,
+              version: int = 1, validate_only: bool = False) -> None:
+        player.ask("IncrementalAlterConfigs", version, note, validate_only=validate_only, resources=[
+            {"resource_type": kind, "resource_name": name, "configs": [
+                {"name": key, "config_operation": operation, "value": value}
+                for key, operation, value in changes]}])
+
+    def show(*keys: str, kind: int = 2, name: str = topic) -> None:
+        player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=[
+            {"resource_type": kind, "resource_name": name, "configuration_keys": list(keys)}])
+
+    for version in (0, 1):
+        alter("set", ("retention.ms", 0, f"{version + 5}"), version=version)
+        show("retention.ms")
+    alter("only a check", ("retention.ms", 0, "99"), validate_only=True)
+    alter("only a check, bad", ("retention.ms", 0, "x"), validate_only=True)
+    show("retention.ms")
+    alter("delete", ("retention.ms", 1, None))
+    show("retention.ms")
+    alter("delete again", ("retention.ms", 1, None))
+    alter("delete unknown", ("nonsense", 1, None))
+    alter("append", ("cleanup.policy", 2, "compact"))
+    show("cleanup.policy")
+    alter("append again", ("cleanup.policy", 2, "compact"))
+    show("cleanup.policy")
+    alter("subtract", ("cleanup.policy", 3, "delete"))
+    show("cleanup.policy")
+    alter("subtract what is not there", ("cleanup.policy", 3, "delete"))
+    alter("subtract all", ("cleanup.policy", 3, "compact"))
+    show("cleanup.policy")
+    alter("append to a number", ("retention.ms", 2, "5"))
+    alter("subtract from a number", ("retention.ms", 3, "5"))
+    alter("unknown operation", ("retention.ms", 9, "5"))
+    alter("negative operation", ("retention.ms", -1, "5"))
+    alter("null", ("retention.ms", 0, None))
+    alter("two nulls", ("retention.ms", 0, None), ("segment.ms", 0, None))
+    alter("null append", ("cleanup.policy", 2, None))
+    alter("same key twice", ("retention.ms", 0, "5"), ("retention.ms", 0, "6"))
+    alter("one good, one bad", ("retention.ms", 0, "5"), ("segment.ms", 0, "0"))
+    show("retention.ms")
+    for key, value in BAD_TOPIC_CONFIGS:
+        if value is not None:
+            alter(f"{key}={value}", (key, 0, value), validate_only=True)
+    alter("no changes")
+    alter("missing topic", ("retention.ms", 0, "5"), name=player.name("missing"))
+    alter("bad name", ("retention.ms", 0, "5"), name="a b")
+    alter("empty name", ("retention.ms", 0, "5"), name="")
+    for kind, name in ((0, "x"), (1, "x"), (99, "x"), (4, "9"), (4, "x"), (4, "-1")):
+        alter(f"resource {kind} {name}", ("retention.ms", 0, "5"), kind=kind, name=name)
+    both = {"resource_type": 2, "resource_name": topic, "configs": [
+        {"name": "retention.ms", "config_operation": 0, "value": "9"}]}
+    player.ask("IncrementalAlterConfigs", 1, "resource twice", resources=[both, both])
+    show("retention.ms")
+    player.ask("IncrementalAlterConfigs", 1, "several", resources=[
+        both, {**both, "resource_name": player.name("missing")}])
+    show("retention.ms")
+    player.ask("IncrementalAlterConfigs", 1, "none")
+    for name in ("1", ""):
+        broker: dict[str, Any] = {"kind": 4, "name": name}
+        alter(f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), **broker)
+        show("message.max.bytes", **broker)
+        alter(f"broker {name!r} fixed", ("num.partitions", 0, "5"), **broker)
+        alter(f"broker {name!r} two fixed", ("num.partitions", 0, "5"), ("default.replication.factor", 0, "5"), **broker)
+        alter(f"broker {name!r} unknown", ("nonsense", 0, "5"), **broker)
+        alter(f"broker {name!r} bad", ("message.max.bytes", 0, "x"), **broker)
+        alter(f"broker {name!r} too small", ("message.max.bytes", 0, "-1"), **broker)
+        alter(f"broker {name!r} delete", ("message.max.bytes", 1, None), **broker)
+        show("message.max.bytes", **broker)
+
+
+def update_features(player: Player) -> None:
+    """Levels, upgrade types, dry runs, all or nothing."""
+    level = player.level
+
+    def update(note: str, *updates: tuple[str, int, int], version: int = 1,
+               validate_only: bool = True) -> None:
+        player.ask("UpdateFeatures", version, note, validate_only=validate_only, timeout=5_000,
+                   feature_updates=[
+                       {"feature": feature, "max_version_level": to, "upgrade_type": kind,
+                        "allow_downgrade": kind != 1}
+                       for feature, to, kind in updates])
+
+    name = "transaction.version"
+    for version in (1, 2):
+        for kind in (0, 1, 2, 3, 4):
+            for to in (-1, 0, 1, 2, 3):
+                update(f"to {to} by {kind}", (name, to, kind), version=version)
+    update("unknown", ("nonsense", 1, 1))
+    update("unknown at 0", ("nonsense", 0, 2))
+    update("empty name", ("", 1, 1))
+    update("same twice", (name, level, 1), (name, level, 1))
+    update("good and bad", (name, level, 1), ("nonsense", 1, 1))
+    update("bad and good", ("nonsense", 1, 1), (name, level, 1))
+    update("none")
+    for feature in ("group.version", "share.version", "streams.version",
+                    "eligible.leader.replicas.version", "kraft.version"):
+        for to, kind in ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)):
+            update(f"{feature} to {to} by {kind}", (feature, to, kind))
+    for to, kind in ((0, 2), (6, 3), (7, 2), (7, 3), (29, 1), (29, 2), (29, 3), (30, 1), (31, 1)):
+        update(f"metadata.version to {to} by {kind}", ("metadata.version", to, kind))
+    for version in (0, 1, 2):
+        update("same for real", (name, level, 1), version=version, validate_only=False)
+
+
+STORIES: Final[tuple[Story, ...]] = (
+    api_versions,
+    bad_frames,
+    metadata,
+    auto_create,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_topic_partitions,
+    describe_configs,
+    describe_broker_configs,
+    alter_configs,
+    update_features,
+)

@@ -1,0 +1,342 @@
+"""Records in and out: Produce, Fetch, ListOffsets, DeleteRecords, OffsetForLeaderEpoch."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+from collections.abc import Callable
+from typing import Any, Final
+
+from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch, crc_of
+from tests.real.stories.admin import NO_SUCH_ID
+from tests.real.stories.player import STAMP_MS, Player, Topic, fetch, produce, records
+
+Story = Callable[[Player], None]
+
+ACROSS: Final = ("Produce", "Fetch")
+
+
+def _patched(batch: bytes, at: int, piece: bytes, *, crc: bool = True) -> bytes:
+    """The batch with some bytes replaced, and its checksum made good again."""
+    data = bytearray(batch)
+    data[at : at + len(piece)] = piece
+    if crc:
+        data[17:21] = struct.pack(">I", crc_of(data))
+    return bytes(data)
+
+
+def produce_versions(player: Player) -> None:
+    """Every version: appended, unknown, several partitions, acks."""
+    topic = player.topic(partitions=2)
+    missing: Topic = (player.name("missing"), NO_SUCH_ID)
+    for version in range(3, 14):
+        player.ask("Produce", version, "one", **produce(topic, records("a", "b"), version))
+        player.ask("Produce", version, "acks 1", **produce(topic, records("c"), version, acks=1))
+        player.ask("Produce", version, "acks 2", **produce(topic, records("c"), version, acks=2))
+        player.ask("Produce", version, "unknown topic", **produce(missing, records("c"), version))
+        player.ask(
+            "Produce", version, "unknown partition",
+            **produce(topic, records("c"), version, partition=7),
+        )
+        player.ask(
+            "Produce", version, "negative partition",
+            **produce(topic, records("c"), version, partition=-1),
+        )
+        player.ask("Produce", version, "no topics", topic_data=[], acks=-1, timeout=1000,
+                   transactional_id=None)
+        both = produce(topic, records("d"), version)
+        both["topic_data"][0]["partition_data"] += [
+            {"index": 9, "records": records("e")}, {"index": 1, "records": records("f")}]
+        player.ask("Produce", version, "good, bad, good", **both)
+        player.unanswered("Produce", version, "acks 0", **produce(topic, records("g"), version, acks=0))
+        player.unanswered("Produce", version, "acks 0, unknown",
+                          **produce(missing, records("g"), version, acks=0))
+        player.unanswered("Produce", version, "null records", **produce(topic, None, version))
+        player.ask("Produce", version, "null topic of internals",
+                   **produce(("__transaction_state", NO_SUCH_ID), records("h"), version))
+    player.ask("Fetch", 12, "all", **fetch(topic))
+    player.ask("Fetch", 12, "all of 1", **fetch(topic, partition=1))
+
+
+def produce_batches(player: Player) -> None:
+    """Batches that are refused, and how: shapes, checksums, counts, codecs, times, sizes."""
+    topic = player.topic()
+    good = records("a", "b")
+    cases: tuple[tuple[str, bytes], ...] = (
+        ("empty", b""),
+        ("garbage", b"\1" * 40),
+        ("short", good[:30]),
+        ("cut", good[:-1]),
+        ("trailing byte", good + b"\0"),
+        ("two batches", good + good),
+        ("magic 1", _patched(good, 16, b"\1", crc=False)),
+        ("magic 0", _patched(good, 16, b"\0", crc=False)),
+        ("magic 3", _patched(good, 16, b"\3", crc=False)),
+        ("magic -1", _patched(good, 16, b"\xff", crc=False)),
+        ("bad checksum", _patched(good, 17, b"\0\0\0\0", crc=False)),
+        ("base offset 5", _patched(good, 0, struct.pack(">q", 5))),
+        ("count 3", _patched(good, 57, struct.pack(">i", 3))),
+        ("count 1", _patched(good, 57, struct.pack(">i", 1))),
+        ("count 0", _patched(good, 57, struct.pack(">i", 0))),
+        ("count -1", _patched(good, 57, struct.pack(">i", -1))),
+        ("last offset 5", _patched(good, 23, struct.pack(">i", 5))),
+        ("last offset -1", _patched(good, 23, struct.pack(">i", -1))),
+        ("length 10", _patched(good, 8, struct.pack(">i", 10), crc=False)),
+        ("length -1", _patched(good, 8, struct.pack(">i", -1), crc=False)),
+        ("codec 5", _patched(good, 21, struct.pack(">h", 5))),
+        ("codec 7", _patched(good, 21, struct.pack(">h", 7))),
+        ("control flag", _patched(good, 21, struct.pack(">h", 0x20))),
+        ("transactional without id", _patched(good, 21, struct.pack(">h", 0x10))),
+        ("log append time", _patched(good, 21, struct.pack(">h", 0x08))),
+        ("delete horizon", _patched(good, 21, struct.pack(">h", 0x40))),
+        ("pid without sequence", records("a", producer_id=5, producer_epoch=0)),
+        ("pid with epoch -1", records("a", producer_id=5, producer_epoch=-1, base_sequence=0)),
+        ("sequence without pid", records("a", base_sequence=0)),
+        ("max timestamp wrong", _patched(good, 35, struct.pack(">q", STAMP_MS + 99))),
+        ("timestamp -1", records("a", timestamp_ms=-1)),
+        ("timestamp -2", records("a", timestamp_ms=-2)),
+        ("timestamp of the far future", records("a", "b", timestamp_ms=STAMP_MS * 2)),
+        ("too large", records("x" * 1_100_000)),
+        ("leader epoch 7", _patched(good, 12, struct.pack(">i", 7))),
+    )
+    for version in (3, 7, 8, 13):
+        for note, batch in cases:
+            player.ask("Produce", version, note, **produce(topic, batch, version))
+        for codec in (GZIP, SNAPPY, LZ4, ZSTD):
+            player.ask("Produce", version, f"codec {codec}",
+                       **produce(topic, records("a", "b", compression=codec), version))
+        body = records("a" * 50, "b" * 50, compression=GZIP)
+        player.ask("Produce", version, "broken gzip",
+                   **produce(topic, _patched(body, 70, b"\xff\xff\xff\xff"), version))
+        player.ask("Produce", version, "count 3 in gzip",
+                   **produce(topic, _patched(body, 57, struct.pack(">i", 3)), version))
+        marker = control_batch(producer_id=5, producer_epoch=0, committed=True, coordinator_epoch=0, base_offset=0, leader_epoch=-1,
+                               timestamp_ms=STAMP_MS)
+        player.ask("Produce", version, "a marker", **produce(topic, marker, version))
+    mixed = build_batch(
+        [Record(key=b"k", value=b"1", timestamp_ms=STAMP_MS), Record(key=b"k", value=b"2", timestamp_ms=STAMP_MS * 2),
+         Record(key=b"k", value=b"3", timestamp_ms=STAMP_MS * 3)], timestamp_ms=STAMP_MS)
+    player.ask("Produce", 8, "two of three in the future", **produce(topic, mixed, 8))
+    compacted = player.topic("compacted", cleanup_policy="compact")
+    keyless = build_batch([Record(value=b"1"), Record(key=b"k", value=b"2"), Record(value=b"3")], timestamp_ms=STAMP_MS)
+    player.ask("Produce", 8, "without keys", **produce(compacted, keyless, 8))
+    player.ask("Produce", 7, "without keys", **produce(compacted, keyless, 7))
+    player.ask("Produce", 8, "with keys", **produce(compacted, good, 8))
+    stamped = player.topic("stamped", message_timestamp_type="LogAppendTime")
+    player.ask("Produce", 8, "stamped by the broker", **produce(stamped, good, 8))
+    player.ask("Produce", 8, "far future, stamped by the broker",
+               **produce(stamped, records("a", timestamp_ms=STAMP_MS * 2), 8))
+    player.ask("Fetch", 12, "stamped", **fetch(stamped))
+    small = player.topic("small", max_message_bytes="100")
+    player.ask("Produce", 8, "100 bytes", **produce(small, records("x" * 100), 8))
+    early = player.topic("early", message_timestamp_before_max_ms="1000")
+    player.ask("Produce", 8, "too early", **produce(early, good, 8))
+    gzipped = player.topic("gzipped", compression_type="gzip")
+    player.ask("Produce", 8, "plain into gzip", **produce(gzipped, good, 8))
+    player.ask("Fetch", 12, "gzip", **fetch(gzipped))
+    player.ask("Fetch", 12, "all", **fetch(topic))
+
+
+def idempotence(player: Player) -> None:
+    """Sequences, duplicates, epochs without transactions."""
+    topic = player.topic()
+    pid = player.producer().producer_id
+
+    def send(note: str, sequence: int, *, epoch: int = 0, count: int = 1, version: int = 8,
+             producer: int = pid) -> None:
+        batch = records(*(["x"] * count), producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+        player.ask("Produce", version, note, **produce(topic, batch, version))
+
+    send("first at 3", 3)
+    send("again 0", 0)
+    for sequence in (4, 5, 6, 7, 8, 9):
+        send(f"next {sequence}", sequence)
+    for sequence in (9, 8, 5, 4, 3):
+        send(f"duplicate {sequence}", sequence)
+    send("gap", 20)
+    send("half a duplicate", 9, count=2)
+    send("lower epoch", 0, epoch=-1)
+    send("higher epoch at 5", 5, epoch=2)
+    send("higher epoch at 0", 0, epoch=2, count=3)
+    send("stale epoch", 10, epoch=0)
+    send("stale epoch", 0, epoch=1)
+    send("duplicate of three", 0, epoch=2, count=3)
+    send("at the end", 2**31 - 1, epoch=2)
+    send("new epoch up to the end", 0, epoch=3)
+    send("unknown producer at 0", 0, producer=pid + 100_000)
+    send("unknown producer at 9", 9, producer=pid + 100_001)
+    send("unknown producer wraps", 2**31 - 1, producer=pid + 100_002, count=3)
+    send("goes on after the wrap", 2, producer=pid + 100_002)
+    for version in (3, 5, 9, 12, 13):
+        send("gap", 50, epoch=3, version=version)
+        send("stale", 50, epoch=0, version=version)
+        send("duplicate", 0, epoch=3, version=version)
+    player.ask("DescribeProducers", 0, "all", topics=[{"name": topic[0], "partition_indexes": [0]}])
+    player.ask("Fetch", 12, "all", **fetch(topic))
+
+
+def fetch_versions(player: Player) -> None:
+    """Every version, offsets in and out of range, epochs, isolation, sizes."""
+    topic = player.topic(partitions=2)
+    missing: Topic = (player.name("missing"), NO_SUCH_ID)
+    for value in ("a", "b", "c"):
+        player.quiet("Produce", 8, **produce(topic, records(value, value), 8))
+    for version in range(4, 19):
+        for isolation in (0, 1):
+            player.ask("Fetch", version, f"isolation {isolation}", **fetch(topic, isolation=isolation))
+        for offset in (-1, 1, 5, 6, 7):
+            player.ask("Fetch", version, f"offset {offset}", **fetch(topic, offset))
+        player.ask("Fetch", version, "unknown topic", **fetch(missing))
+        player.ask("Fetch", version, "unknown partition", **fetch(topic, partition=9))
+        player.ask("Fetch", version, "negative partition", **fetch(topic, partition=-1))
+        player.ask("Fetch", version, "empty partition", **fetch(topic, partition=1))
+        player.ask("Fetch", version, "no topics", **{**fetch(topic), "topics": []})
+        for epoch in (-1, 0, 1):
+            player.ask("Fetch", version, f"epoch {epoch}", **fetch(topic, current_leader_epoch=epoch))
+            player.ask("Fetch", version, f"fetched epoch {epoch}",
+                       **fetch(topic, 4, last_fetched_epoch=epoch))
+        player.ask("Fetch", version, "fetched epoch 0 beyond",
+                   **fetch(topic, 9, last_fetched_epoch=0))
+    tight = fetch(topic)
+    tight["max_bytes"] = 1
+    player.ask("Fetch", 12, "one byte", **tight)
+    tight["topics"][0]["partitions"][0]["partition_max_bytes"] = 1
+    player.ask("Fetch", 12, "one byte twice", **tight)
+    tight["max_bytes"] = 0
+    player.ask("Fetch", 12, "no bytes", **tight)
+    two = fetch(topic, partition_max_bytes=150)
+    player.ask("Fetch", 12, "two batches", **two)
+    two["topics"][0]["partitions"].append(dict(two["topics"][0]["partitions"][0], partition_max_bytes=10))
+    player.ask("Fetch", 12, "same partition twice", **two)
+    known_and_not = fetch(topic)
+    known_and_not["topics"] += fetch(missing)["topics"]
+    player.ask("Fetch", 12, "good and unknown", **known_and_not)
+    player.ask("Fetch", 13, "good and unknown", **known_and_not)
+    player.ask("Fetch", 12, "isolation 2", **fetch(topic, isolation=2))
+    player.ask("Fetch", 12, "waits", **fetch(topic, 6, max_wait_ms=50))
+    player.ask("Fetch", 12, "debugging consumer", **{**fetch(topic), "replica_id": -2})
+    player.ask("Fetch", 12, "waits for more than there is", **{**fetch(topic, max_wait_ms=50), "min_bytes": 9999})
+
+
+def fetch_sessions(player: Player) -> None:
+    """What a session is asked for where there is none."""
+    topic = player.topic()
+    player.quiet("Produce", 8, **produce(topic, records("a"), 8))
+    for version in (7, 12, 13, 18):
+        for session_id, epoch in ((0, -1), (99, -1), (99, 5), (0, 5), (99, 1)):
+            player.ask("Fetch", version, f"session {session_id} epoch {epoch}",
+                       **{**fetch(topic), "session_id": session_id, "session_epoch": epoch})
+
+
+def list_offsets(player: Player) -> None:
+    """All special timestamps at all versions, times, isolation, epochs, bad partitions."""
+    topic, _ = whole = player.topic(partitions=2)
+    for index, stamp in enumerate((10, 30, 20, 40, 40)):
+        player.quiet("Produce", 8, **produce(whole, records(f"{index}", timestamp_ms=STAMP_MS + stamp), 8))
+
+    def ask(note: str, version: int, *, partition: int = 0, timestamp: int = -1, replica: int = -1,
+            isolation: int = 0, epoch: int = -1, name: str = topic) -> None:
+        player.ask("ListOffsets", version, note, replica_id=replica, isolation_level=isolation,
+                   timeout=1000, topics=[{"name": name, "partitions": [
+                       {"partition_index": partition, "timestamp": timestamp,
+                        "current_leader_epoch": epoch}]}])
+
+    for version in range(1, 12):
+        for timestamp in (-1, -2, -3, -4, -5, -6, -7, -100):
+            ask(f"{timestamp}", version, timestamp=timestamp)
+            ask(f"{timestamp} empty", version, timestamp=timestamp, partition=1)
+            ask(f"{timestamp} committed", version, timestamp=timestamp, isolation=1)
+        for offset in (0, 10, 11, 25, 30, 31, 40, 41):
+            ask(f"time {offset}", version, timestamp=STAMP_MS + offset)
+        ask("unknown topic", version, name=player.name("missing"))
+        ask("bad name", version, name="a b")
+        ask("unknown partition", version, partition=9)
+        ask("negative partition", version, partition=-1)
+        for epoch in (0, 1, 5):
+            ask(f"epoch {epoch}", version, epoch=epoch)
+        ask("debugging", version, replica=-2)
+        ask("follower", version, replica=5)
+        ask("isolation 2", version, isolation=2)
+        twice = {"partition_index": 0, "timestamp": -1}
+        player.ask("ListOffsets", version, "twice", replica_id=-1, topics=[
+            {"name": topic, "partitions": [twice, twice, {"partition_index": 1, "timestamp": -2}]}])
+        player.ask("ListOffsets", version, "no topics", replica_id=-1, topics=[])
+
+
+def delete_records(player: Player) -> None:
+    """Where the log then starts, and every refusal."""
+    topic, _ = whole = player.topic()
+    for value in ("a", "b", "c"):
+        player.quiet("Produce", 8, **produce(whole, records(value, value), 8))
+
+    def delete(note: str, offset: int, version: int = 2, *, name: str = topic, partition: int = 0) -> None:
+        player.ask("DeleteRecords", version, note, timeout=1000, topics=[
+            {"name": name, "partitions": [{"partition_index": partition, "offset": offset}]}])
+
+    for version in range(3):
+        delete("at the start", 0, version)
+        delete("negative", -2, version)
+        delete("beyond", 7, version)
+        delete("unknown topic", 0, version, name=player.name("missing"))
+        delete("bad name", 0, version, name="a b")
+        delete("unknown partition", 0, version, partition=5)
+        delete("negative partition", 0, version, partition=-1)
+    player.coordinator(player.name("x"))
+    delete("internal", 0, name="__transaction_state")
+    compacted, _ = player.topic("compacted", cleanup_policy="compact")
+    delete("compacted", 0, name=compacted)
+    delete("compacted high watermark", -1, name=compacted)
+    both, _ = player.topic("both", cleanup_policy="compact,delete")
+    delete("compacted and deleted", 0, name=both)
+    delete("3", 3)
+    player.ask("Fetch", 12, "from 2", **fetch(whole, 2))
+    player.ask("Fetch", 12, "from 3", **fetch(whole, 3))
+    delete("back to 1", 1)
+    player.ask("ListOffsets", 7, "earliest", replica_id=-1, topics=[
+        {"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}])
+    player.ask("Produce", 8, "afterwards", **produce(whole, records("d"), 8))
+    delete("high watermark", -1)
+    player.ask("Fetch", 12, "from the end", **fetch(whole, 7))
+    player.ask("Fetch", 12, "deleted", **fetch(whole, 6))
+    for timestamp in (-1, -2, -3, -4, STAMP_MS):
+        player.ask("ListOffsets", 8, f"{timestamp} of an emptied log", replica_id=-1, topics=[
+            {"name": topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}])
+    player.ask("DeleteRecords", 2, "none", timeout=1000)
+    player.ask("DeleteRecords", 2, "twice", timeout=1000, topics=[
+        {"name": topic, "partitions": [{"partition_index": 0, "offset": 7}, {"partition_index": 0, "offset": 99}]}])
+
+
+def offset_for_leader_epoch(player: Player) -> None:
+    """Known, unknown and negative epochs."""
+    topic, _ = whole = player.topic(partitions=2)
+    player.quiet("Produce", 8, **produce(whole, records("a", "b"), 8))
+
+    def ask(note: str, version: int, *, epoch: int = 0, current: int = -1, partition: int = 0,
+            name: str = topic, replica: int = -1) -> None:
+        player.ask("OffsetForLeaderEpoch", version, note, replica_id=replica, topics=[
+            {"topic": name, "partitions": [{"partition": partition, "current_leader_epoch": current,
+                                            "leader_epoch": epoch}]}])
+
+    for version in (2, 3, 4):
+        for epoch in (-2, -1, 0, 1, 9):
+            ask(f"epoch {epoch}", version, epoch=epoch)
+            ask(f"epoch {epoch} of nothing", version, epoch=epoch, partition=1)
+            ask(f"epoch {epoch} debugging", version, epoch=epoch, replica=-2)
+        for current in (0, 1):
+            ask(f"current {current}", version, current=current)
+        ask("unknown topic", version, name=player.name("missing"))
+        ask("bad name", version, name="a b")
+        ask("unknown partition", version, partition=9)
+        player.ask("OffsetForLeaderEpoch", version, "none", replica_id=-1, topics=[])
+
+
+STORIES: Final[tuple[Story, ...]] = (
+    produce_versions,
+    produce_batches,
+    idempotence,
+    fetch_versions,
+    fetch_sessions,
+    list_offsets,
+    delete_records,
+    offset_for_leader_epoch,
+)

@@ -1,0 +1,249 @@
+"""One broker on the stage: asks it what a story says and writes down what it answers."""
+
+from __future__ import annotations
+
+import time  # noqa: TID251 - waits for processes on the real machine
+from collections.abc import Callable
+from typing import Any, Final
+
+from sim.errors import ErrorCode
+from sim.wire.apis import APIS
+from sim.wire.batch import Record, build_batch
+from tests.support.raw_wire import Outcome, RawConnection
+from tests.support.transcript import Transcript
+
+KEYS: Final = {name: key for key, (name, _) in APIS.items()}
+STAMP_MS: Final = 1_700_000_000_000
+"""Time of every record: long past, so that it is told apart from times read from a clock."""
+
+Topic = tuple[str, Any]
+"""(name, topic id)."""
+
+_PATIENCE_S: Final = 30.0
+_PAUSE_S: Final = 0.01
+_NOT_YET: Final = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
+        ErrorCode.concurrent_transactions,
+    }
+)
+
+
+class Player:
+    """Plays a story against one broker.
+
+    Args:
+        address: Of the broker.
+        scene: Prefix of every name that the story makes up, so that stories don't meet.
+        level: Finalized level of ``transaction.version``.
+    """
+
+    def __init__(self, address: str, *, scene: str, level: int) -> None:
+        self.transcript = Transcript()
+        self.level = level
+        self._address = address
+        self._scene = scene
+        self._connection = RawConnection(address)
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.__exit__(None, None, None)
+
+    def name(self, name: str = "t") -> str:
+        """A name that belongs to this story alone."""
+        return f"{self._scene}-{name}"
+
+    # Asking
+
+    def ask(self, api: str, version: int, note: str = "", **values: Any) -> Any:
+        """Ask, write the answer down, return it."""
+        answer = self.quiet(api, version, **values)
+        self.note(f"{api} v{version} {note}".rstrip(), answer)
+        return answer
+
+    def quiet(self, api: str, version: int, **values: Any) -> Any:
+        """Ask without writing it down."""
+        answer = self._connection.ask(KEYS[api], version, **values)
+        if answer is Outcome.CLOSED:
+            self.reconnect()
+        return answer
+
+    def ask_bytes(self, note: str, data: bytes) -> bytes | Outcome:
+        """Send bytes as they are on a connection of their own; write down what comes back."""
+        with RawConnection(self._address) as connection:
+            connection.send_bytes(data)
+            answer = connection.silence()
+        self.note(note, answer if isinstance(answer, Outcome) else answer.hex())
+        return answer
+
+    def unanswered(self, api: str, version: int, note: str, **values: Any) -> None:
+        """Ask on a connection of its own where no answer is expected; write down what happens."""
+        with RawConnection(self._address) as connection:
+            connection.send(KEYS[api], version, **values)
+            answer = connection.silence()
+        self.note(
+            f"{api} v{version} {note}",
+            answer if isinstance(answer, Outcome) else f"answered {len(answer)} bytes",
+        )
+
+    def note(self, label: str, answer: object) -> None:
+        """Write something down."""
+        self.transcript.note(label, answer)
+
+    def reconnect(self, client_id: str | None = "differ") -> None:
+        """Go on with a fresh connection."""
+        self.close()
+        self._connection = RawConnection(self._address, client_id=client_id)
+
+    def until(self, ready: Callable[[Any], bool], api: str, version: int, **values: Any) -> Any:
+        """Ask again and again without writing it down until the answer is ready."""
+        deadline_s = time.monotonic() + _PATIENCE_S
+        while True:
+            answer = self.quiet(api, version, **values)
+            if ready(answer):
+                return answer
+            assert time.monotonic() < deadline_s, f"{api} stays {answer}"
+            time.sleep(_PAUSE_S)
+
+    def settled(self, api: str, version: int, note: str = "", **values: Any) -> Any:
+        """Ask until the coordinator is ready to answer, and write down what it says then."""
+        answer = self.until(
+            lambda answer: answer.error_code not in _NOT_YET, api, version, **values
+        )
+        self.note(f"{api} v{version} {note}".rstrip(), answer)
+        return answer
+
+    # What many stories do first; nothing of it is written down
+
+    def topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
+        """A fresh topic, known everywhere."""
+        full = self.name(name)
+        self.quiet(
+            "CreateTopics",
+            7,
+            topics=[
+                {
+                    "name": full,
+                    "num_partitions": partitions,
+                    "replication_factor": 1,
+                    "configs": [
+                        {"name": key.replace("_", "."), "value": value}
+                        for key, value in configs.items()
+                    ],
+                }
+            ],
+        )
+        return full, self.until(
+            lambda answer: (
+                answer.topics[0].error_code is ErrorCode.none
+                and all(p.leader_id >= 0 for p in answer.topics[0].partitions)
+            ),
+            "Metadata",
+            12,
+            topics=[{"name": full}],
+            allow_auto_topic_creation=False,
+        ).topics[0].topic_id
+
+    def coordinator(self, transactional_id: str) -> None:
+        """Wait until the transactional id has a loaded coordinator."""
+        self.until(
+            lambda answer: answer.error_code is ErrorCode.none,
+            "FindCoordinator",
+            1,
+            key=transactional_id,
+            key_type=1,
+        )
+        self.until(
+            lambda answer: answer.transaction_states[0].error_code not in _NOT_YET,
+            "DescribeTransactions",
+            0,
+            transactional_ids=[transactional_id],
+        )
+
+    def producer(self, transactional_id: str | None = None, timeout_ms: int = 60_000) -> Any:
+        """An identity: the answer to InitProducerId."""
+        if transactional_id is not None:
+            self.coordinator(transactional_id)
+        return self.until(
+            lambda answer: answer.error_code not in _NOT_YET,
+            "InitProducerId",
+            4,
+            transactional_id=transactional_id,
+            transaction_timeout=timeout_ms,
+        )
+
+    def until_state(self, transactional_id: str, state: str) -> None:
+        """Wait for a state of a transactional id."""
+        self.until(
+            lambda answer: answer.transaction_states[0].transaction_state == state,
+            "DescribeTransactions",
+            0,
+            transactional_ids=[transactional_id],
+        )
+
+
+def records(*values: str, **header: Any) -> bytes:
+    """A batch of records with these values."""
+    header.setdefault("timestamp_ms", STAMP_MS)
+    return build_batch([Record(key=b"k", value=value.encode()) for value in values], **header)
+
+
+def produce(
+    topic: Topic,
+    batch: bytes | None,
+    version: int,
+    *,
+    partition: int = 0,
+    transactional_id: str | None = None,
+    acks: int = -1,
+) -> dict[str, Any]:
+    """The values of a Produce request with one batch."""
+    name, topic_id = topic
+    return {
+        "transactional_id": transactional_id,
+        "acks": acks,
+        "timeout": 5_000,
+        "topic_data": [
+            {
+                "name": name,
+                "topic_id": topic_id,
+                "partition_data": [{"index": partition, "records": batch}],
+            }
+        ],
+    }
+
+
+def fetch(
+    topic: Topic,
+    offset: int = 0,
+    *,
+    partition: int = 0,
+    isolation: int = 0,
+    max_wait_ms: int = 0,
+    **more: Any,
+) -> dict[str, Any]:
+    """The values of a Fetch request for one partition; ``more`` goes into the partition."""
+    name, topic_id = topic
+    return {
+        "replica_id": -1,
+        "max_wait": max_wait_ms,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "isolation_level": isolation,
+        "topics": [
+            {
+                "topic": name,
+                "topic_id": topic_id,
+                "partitions": [
+                    {
+                        "partition": partition,
+                        "fetch_offset": offset,
+                        "partition_max_bytes": 1 << 20,
+                        **more,
+                    }
+                ],
+            }
+        ],
+    }

@@ -1,0 +1,140 @@
+"""One connection to a broker, frame by frame: any request in any version, good or bad.
+
+A client library would choose versions, retry and hide answers; comparing brokers needs every frame
+as it is. Messages are built from plain values by field name: values that a version has no field for
+are left out, fields that are not given get zero, empty or the schema's default.
+"""
+
+from __future__ import annotations
+
+import socket  # noqa: TID251 - talks to processes on the real machine
+import struct
+from enum import Enum
+from types import TracebackType
+from typing import Any, Final
+
+from sim.wire import codec
+from sim.wire.schema import ENTITY, REQUIRED, FieldRow, describe
+
+Values = dict[str, Any]
+
+_ANSWER_TIMEOUT_S: Final = 20.0
+_SILENCE_S: Final = 0.7
+_ZEROS: Final[dict[str, object]] = {"string": "", "bool": False, "bytes": b"", "records": b""}
+
+
+class Outcome(Enum):
+    """What a broker may do instead of answering."""
+
+    CLOSED = "the connection was closed"
+    SILENT = "no answer, the connection stays"
+
+
+class RawConnection:
+    """A blocking connection; ``ask`` sends one request and reads its answer."""
+
+    def __init__(self, address: str, *, client_id: str | None = "differ") -> None:
+        host, port = address.rsplit(":", 1)
+        self._socket = socket.create_connection((host, int(port)), timeout=_ANSWER_TIMEOUT_S)
+        self._correlation_id = 0
+        self._client_id = client_id
+
+    def __enter__(self) -> RawConnection:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._socket.close()
+
+    def ask(self, api_key: int, api_version: int, **values: Any) -> Any:
+        """Send one request; its decoded answer, or what happened instead."""
+        self.send(api_key, api_version, **values)
+        return self.receive(api_key, api_version)
+
+    def send(self, api_key: int, api_version: int, **values: Any) -> None:
+        """Send one request without waiting."""
+        self._correlation_id += 1
+        cls = codec.request_class(api_key, api_version)
+        self._socket.sendall(
+            codec.encode_request(
+                api_key,
+                api_version,
+                self._correlation_id,
+                self._client_id,
+                message_from(cls, values),
+            )
+        )
+
+    def receive(self, api_key: int, api_version: int) -> Any:
+        """The next frame, decoded as the answer of that API and version."""
+        frame = self.receive_frame()
+        if isinstance(frame, Outcome):
+            return frame
+        correlation_id, message = codec.read_response(api_key, api_version, frame)
+        assert correlation_id == self._correlation_id
+        return message
+
+    def send_bytes(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._socket.sendall(data)
+
+    def receive_frame(self, *, timeout_s: float = _ANSWER_TIMEOUT_S) -> bytes | Outcome:
+        """The next frame, or what happened instead."""
+        self._socket.settimeout(timeout_s)
+        try:
+            head = self._read(4)
+            if len(head) < 4:
+                return Outcome.CLOSED
+            size = struct.unpack(">i", head)[0]
+            frame = self._read(size)
+        except TimeoutError:
+            return Outcome.SILENT
+        except ConnectionError:
+            return Outcome.CLOSED
+        return frame if len(frame) == size else Outcome.CLOSED
+
+    def silence(self) -> bytes | Outcome:
+        """What comes within a short while where nothing, or the end, is expected."""
+        return self.receive_frame(timeout_s=_SILENCE_S)
+
+    def _read(self, size: int) -> bytes:
+        pieces = []
+        while size > 0:
+            piece = self._socket.recv(size)
+            if not piece:
+                break
+            pieces.append(piece)
+            size -= len(piece)
+        return b"".join(pieces)
+
+
+def message_from(cls: Any, values: Values) -> Any:
+    """A message of that class from plain values; dicts become the classes of their fields."""
+    rows = describe(cls)
+    fields = {}
+    for row in (*rows.plain, *rows.tagged):
+        if row.name in values:
+            fields[row.name] = _field(row, values[row.name])
+        elif row.default is REQUIRED:
+            fields[row.name] = _zero(row)
+    return codec.build(cls, **fields)
+
+
+def _field(row: FieldRow, value: Any) -> Any:
+    if value is None or row.kind != ENTITY:
+        return tuple(value) if row.array and value is not None else value
+    if row.array:
+        return tuple(message_from(row.entity, one) for one in value)
+    return message_from(row.entity, value)
+
+
+def _zero(row: FieldRow) -> Any:
+    if row.array:
+        return ()
+    if row.nullable or row.kind == "uuid":
+        return None
+    return message_from(row.entity, {}) if row.kind == ENTITY else _ZEROS.get(row.kind, 0)

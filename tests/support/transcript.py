@@ -1,0 +1,162 @@
+"""What a broker answered, as plain values that two brokers can be compared by.
+
+``Transcript`` records every answer of a story in order; ``differences`` lists where two of them
+part. What may differ between two correct brokers is normalised here and nowhere else: ids that a
+broker draws, addresses, points in time, and the order of lists whose order Kafka leaves open.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, Final
+
+from sim.errors import ErrorCode
+from sim.wire.batch import iter_batches, read_control_record, read_records
+
+Plain = Any
+
+# Normalised: everything in which two correct brokers may differ.
+ADDRESSES: Final = frozenset({"host", "port", "cluster_id"})
+NUMBERED: Final = {"producer_id": "producer", "producer_ids": "producer"}
+"""Ids that a broker draws, replaced by their order of appearance."""
+EPOCHS: Final = frozenset({"finalized_features_epoch"})
+"""Positions in the metadata log."""
+NOW_MS: Final = 1_750_000_000_000
+"""Times from here on were read from a clock; stories stamp their records earlier."""
+UNORDERED: Final = {
+    "active_producers": ("producer_id",),
+    "configs": ("name",),
+    "finalized_features": ("name",),
+    "partition_indexes": (),
+    "partition_responses": ("index",),
+    "results_by_partition": ("partition_index",),
+    "results_by_topic_v3_and_below": ("name",),
+    "supported_features": ("name",),
+    "topic_results": ("name",),
+    "transaction_states": ("transactional_id",),
+    "unknown_state_filters": (),
+}
+"""Lists whose order Kafka leaves open (hash maps), with the fields to sort by."""
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - compared after dropping the zone
+_ID_IN_TEXT: Final = re.compile(r"\b[A-Za-z0-9_-]{22}\b")
+
+
+class Transcript:
+    """The answers of one broker to one story."""
+
+    def __init__(self) -> None:
+        self.entries: list[tuple[str, Plain]] = []
+        self._numbers: dict[tuple[str, object], str] = {}
+
+    def note(self, label: str, answer: object) -> None:
+        """Record one answer."""
+        self.entries.append((label, self._plain(answer, "")))
+
+    def _plain(self, value: Any, name: str) -> Plain:
+        if is_dataclass(value) and not isinstance(value, type):
+            return {
+                field.name: self._plain(getattr(value, field.name), field.name)
+                for field in fields(value)
+            }
+        match value:
+            case ErrorCode():
+                return f"{int(value)} {value.name}"
+            case Enum():
+                return value.value
+            case tuple() | list():
+                return self._listed(value, name)
+            case timedelta():
+                return value // timedelta(milliseconds=1)
+            case datetime():
+                return self._number(
+                    round((value.replace(tzinfo=None) - _EPOCH).total_seconds() * 1000), name
+                )
+            case uuid.UUID():
+                return self._numbered("uuid", value)
+            case bytes() | bytearray() | memoryview():
+                return self._batches(bytes(value))
+            case bool() | None:
+                return value
+            case int():
+                return self._number(value, name)
+        if name in ADDRESSES:
+            return f"some {name}"
+        return _ID_IN_TEXT.sub("some-id", value) if name == "error_message" else value
+
+    def _listed(self, values: Any, name: str) -> Plain:
+        if name in UNORDERED:
+            values = in_order(values, *UNORDERED[name])
+        return [self._plain(value, name) for value in values]
+
+    def _number(self, value: int, name: str) -> Plain:
+        if name in ADDRESSES and value >= 0:
+            return f"some {name}"
+        if name in NUMBERED and value >= 0:
+            return self._numbered(NUMBERED[name], value)
+        if name in EPOCHS and value >= 0:
+            return "some epoch"
+        return "now" if value >= NOW_MS and value < 1 << 62 else int(value)
+
+    def _numbered(self, kind: str, value: object) -> str:
+        number = sum(1 for known, _ in self._numbers if known == kind) + 1
+        return self._numbers.setdefault((kind, value), f"{kind} #{number}")
+
+    def _batches(self, data: bytes) -> Plain:
+        """Stored batches: their headers and what is in them."""
+        found = []
+        for _, header in iter_batches(data):
+            batch = data[_ : _ + header.size]
+            entry = {
+                "base_offset": header.base_offset,
+                "leader_epoch": header.leader_epoch,
+                "attributes": header.attributes,
+                "producer_id": self._number(header.producer_id, "producer_id"),
+                "producer_epoch": header.producer_epoch,
+                "base_sequence": header.base_sequence,
+                "max_timestamp": self._number(header.max_timestamp_ms, ""),
+                "count": header.records_count,
+            }
+            if header.is_control:
+                entry["control"] = str(read_control_record(batch))
+            else:
+                entry["records"] = [
+                    (record.offset, record.key, record.value) for record in read_records(batch)
+                ]
+            found.append(entry)
+        return found
+
+
+def in_order(values: Iterable[Any], *names: str) -> list[Any]:
+    """Sorted by these fields, or by themselves."""
+    return sorted(
+        values, key=lambda one: [getattr(one, name) for name in names] if names else [one]
+    )
+
+
+def differences(expected: Transcript, found: Transcript) -> Iterator[str]:
+    """Where the second transcript says something else than the first, one line each."""
+    for (label, one), (other_label, other) in zip(expected.entries, found.entries, strict=False):
+        if label != other_label:
+            yield f"{label}: the stories part here, the other side asked {other_label}"
+            return
+        yield from _unlike(label, one, other)
+    if len(expected.entries) != len(found.entries):
+        yield f"{len(expected.entries)} answers against {len(found.entries)}"
+
+
+def _unlike(place: str, one: Plain, other: Plain) -> Iterator[str]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in {**one, **other}:
+            yield from _unlike(
+                f"{place}.{name}", one.get(name, "absent"), other.get(name, "absent")
+            )
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for index, (left, right) in enumerate(zip(one, other, strict=True)):
+            yield from _unlike(f"{place}[{index}]", left, right)
+    elif one != other:
+        yield f"{place}: {one!r} != {other!r}"
