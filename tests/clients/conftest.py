@@ -1,0 +1,89 @@
+"""One server per level of ``transaction.version`` for all clients, started when first asked for."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import pytest
+
+from tests.support.txnsim_server import TxnsimServer
+
+pytest.register_assert_rewrite("tests.clients.checklist", "tests.clients.neighbours")
+
+NEWEST: Final = 2
+
+_numbers = itertools.count(1)
+
+
+class Server:
+    """A running ``txnsim serve``, with the two things that checks ask of it beside its brokers."""
+
+    def __init__(self, process: TxnsimServer) -> None:
+        self._process = process
+        self.bootstrap = process.bootstrap
+
+    def advance(self, ms: int) -> None:
+        """Move the cluster clock."""
+        request = urllib.request.Request(
+            f"{self._process.http}/api/v1/clock",
+            data=json.dumps({"advance_ms": ms}).encode(),
+            method="POST",
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            assert answer.status == 200
+
+    def complaints(self) -> str:
+        """What the server printed lately, if a traceback is in it."""
+        printed = self._process.log_tail()
+        return printed if "Traceback" in printed or "failed by a bug" in printed else ""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Levels and codecs come from the class of the checks."""
+    cls: Any = metafunc.cls
+    if "level" in metafunc.fixturenames:
+        levels = getattr(cls, "levels", (NEWEST,))
+        metafunc.parametrize("level", levels, ids=[f"tv{level}" for level in levels])
+    if "codec" in metafunc.fixturenames:
+        metafunc.parametrize("codec", cls.driver.codecs)
+
+
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[int], Server]]:
+    """The server of a level."""
+    running: dict[int, tuple[TxnsimServer, Server]] = {}
+
+    def at(level: int) -> Server:
+        if level not in running:
+            process = TxnsimServer(transaction_version=level, arguments=("--http", "0"))
+            process.start()
+            running[level] = (process, Server(process))
+        return running[level][1]
+
+    yield at
+    for process, _server in running.values():
+        process.stop()
+
+
+@pytest.fixture
+def server(servers: Callable[[int], Server], level: int) -> Iterator[Server]:
+    """The server of the test's level; it has met no bug of its own when the test is over."""
+    found = servers(level)
+    yield found
+    assert not found.complaints()
+
+
+@pytest.fixture
+def client(request: pytest.FixtureRequest, server: Server) -> Any:
+    """The driver of the test's class, pointed at the server."""
+    return request.cls.driver(server.bootstrap)
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    """A name for topics and transactional ids that no other test uses."""
+    return f"{request.cls.driver.__module__.rpartition('.')[2]}-{next(_numbers)}"

@@ -1,0 +1,94 @@
+"""Connections that speak no Kafka, or stop in the middle of it."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import socket
+import ssl
+import struct
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+PATIENCE_S: Final = 10.0
+
+API_VERSIONS: Final = 18
+PRODUCE: Final = 0
+
+
+def client_hello() -> bytes:
+    """What a client sends first that believes in TLS."""
+    outgoing = ssl.MemoryBIO()
+    side = ssl.create_default_context().wrap_bio(
+        ssl.MemoryBIO(), outgoing, server_hostname="localhost"
+    )
+    with contextlib.suppress(ssl.SSLWantReadError):
+        side.do_handshake()
+    return outgoing.read()
+
+
+def request(api_key: int, api_version: int, body: bytes) -> bytes:
+    """A frame with header v1."""
+    frame = struct.pack(">hhih", api_key, api_version, 1, -1) + body
+    return struct.pack(">i", len(frame)) + frame
+
+
+CLOSED_FOR: Final = {
+    "chance": random.Random(1).randbytes(4_096),
+    "http": b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    "tls": client_hello(),
+    "oversized frame": struct.pack(">i", 2**31 - 1) + b"\0" * 100,
+    "negative size": struct.pack(">i", -1),
+    "frame without header": struct.pack(">i", 2) + b"\0\0",
+    "unknown API": request(9_999, 0, b""),
+    "version of nobody": request(PRODUCE, 99, b""),
+    "torn body": request(PRODUCE, 7, b"\x00\x05abc"),
+}
+HALF_FRAME: Final = struct.pack(">i", 1_000) + b"\0" * 10
+"""Nothing is wrong with it yet: the connection stays."""
+
+
+class Neighbour:
+    """A connection that will misbehave."""
+
+    def __init__(self, connection: socket.socket, what: str, *, is_closed: bool) -> None:
+        self._connection = connection
+        self._what = what
+        self._is_closed = is_closed
+
+    def misbehave(self) -> None:
+        """Send what should not be sent."""
+        # The broker may close as soon as it has read the beginning.
+        with contextlib.suppress(ConnectionError):
+            self._connection.sendall(CLOSED_FOR.get(self._what, HALF_FRAME))
+
+    def expect_answer(self) -> None:
+        """The broker has closed the connection, or waits for the rest."""
+        if not self._is_closed:
+            self._connection.setblocking(False)
+            try:
+                received = self._connection.recv(1)
+            except BlockingIOError:
+                return
+            raise AssertionError(f"{self._what}: got {received!r}, expected nothing yet")
+        try:
+            received = self._connection.recv(1)
+        except ConnectionError:
+            received = b""
+        except TimeoutError:
+            raise AssertionError(f"{self._what}: the connection is still open") from None
+        assert received == b"", f"{self._what}: got {received!r}, expected a closed connection"
+
+
+@contextlib.contextmanager
+def bad_neighbours(bootstrap: str) -> Iterator[Sequence[Neighbour]]:
+    """One neighbour of each kind on every broker."""
+    with contextlib.ExitStack() as stack:
+        found = []
+        for address in bootstrap.split(","):
+            host, _colon, port = address.rpartition(":")
+            for what in (*CLOSED_FOR, "half frame"):
+                connection = socket.create_connection((host, int(port)), timeout=PATIENCE_S)
+                stack.enter_context(connection)
+                found.append(Neighbour(connection, what, is_closed=what in CLOSED_FOR))
+        yield found

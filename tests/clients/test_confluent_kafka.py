@@ -1,0 +1,149 @@
+"""The checks of every client, through confluent-kafka over TCP, and what librdkafka alone does."""
+
+from __future__ import annotations
+
+import logging
+import time
+from typing import Any
+
+import pytest
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, Producer, TopicPartition
+
+from tests.clients.checklist import ProducerChecks, TransactionChecks
+from tests.clients.conftest import Server
+from tests.clients.drivers.base import PATIENCE_S, Record
+from tests.clients.drivers.confluent_kafka import Driver
+
+pytestmark = pytest.mark.clients
+
+
+class Logged(logging.Logger):
+    """Keeps what librdkafka logs."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self.lines: list[str] = []
+
+    def handle(self, record: logging.LogRecord) -> None:
+        """Keep the line."""
+        self.lines.append(record.getMessage())
+
+
+class TestTransactions(TransactionChecks):
+    driver = Driver
+
+
+class TestProducers(ProducerChecks):
+    driver = Driver
+
+
+class TestAssignedConsumer:
+    """librdkafka insists on a group id; FindCoordinator for groups is answered
+    COORDINATOR_NOT_AVAILABLE, as by a broker whose __consumer_offsets is not ready.
+    """
+
+    driver = Driver
+
+    def test_it_reads_quietly_and_closes_at_once(self, client: Driver, name: str) -> None:
+        client.create_topic(name, 1)
+        logger = Logged(name)
+        errors: list[KafkaError] = []
+        consumer = client.consumer(committed=True, logger=logger, error_cb=errors.append)
+        try:
+            consumer.assign([TopicPartition(name, 0, OFFSET_BEGINNING)])
+            with client.producer(name) as producer:
+                producer.init()
+                for number in range(20):
+                    producer.begin()
+                    producer.send(name, [Record(b"%d" % number)])
+                    producer.commit()
+            seen: list[Any] = []
+            deadline_s = time.monotonic() + PATIENCE_S
+            # Longer than librdkafka's interval between two questions for the coordinator, 500 ms.
+            until_s = time.monotonic() + 1.2
+            while len(seen) < 20 or time.monotonic() < until_s:
+                assert time.monotonic() < deadline_s
+                message = consumer.poll(0.1)
+                if message is not None and message.error() is None:
+                    seen.append(message.value())
+        finally:
+            started_s = time.monotonic()
+            consumer.close()
+            closing_s = time.monotonic() - started_s
+        assert seen == [b"%d" % number for number in range(20)]
+        assert closing_s < 2.0
+        assert errors == []
+        assert logger.lines == []
+
+    def test_it_finds_offsets_by_bound_and_by_time(self, client: Driver, name: str) -> None:
+        client.create_topic(name, 1)
+        start_ms = time.time_ns() // 1_000_000 - 100_000
+        records = [Record(b"%d" % n, timestamp_ms=start_ms + n * 1_000) for n in range(10)]
+        with client.producer(name) as producer:
+            producer.init()
+            producer.begin()
+            for record in records[:9]:
+                producer.send(name, [record])
+            producer.commit()
+            producer.begin()
+            producer.send(name, records[9:])
+            for committed, end in ((False, 11), (True, 10)):
+                consumer = client.consumer(committed=committed)
+                try:
+                    partition = TopicPartition(name, 0)
+                    low_high = consumer.get_watermark_offsets(partition, timeout=PATIENCE_S)
+                    wanted = TopicPartition(name, 0, start_ms + 4_500)
+                    (found,) = consumer.offsets_for_times([wanted], timeout=PATIENCE_S)
+                finally:
+                    consumer.close()
+                assert low_high == (0, end)
+                assert (found.error, found.offset) == (None, 5)
+            producer.abort()
+
+    def test_it_seeks_and_starts_at_the_end(self, client: Driver, name: str) -> None:
+        client.create_topic(name, 1)
+        consumer = client.consumer(committed=False)
+        try:
+            consumer.list_topics(name, timeout=PATIENCE_S)
+            with client.producer() as producer:
+                producer.send(name, [Record(b"%d" % number) for number in range(5)])
+                consumer.assign([TopicPartition(name, 0, OFFSET_END)])
+                assert _next(consumer) is None  # the end
+                producer.send(name, [Record(b"new")])
+            assert _next(consumer) == b"new"
+            consumer.seek(TopicPartition(name, 0, 3))
+            while (value := _next(consumer)) is None:
+                pass
+            assert value == b"3"
+        finally:
+            consumer.close()
+
+
+class TestPlainProducers:
+    driver = Driver
+
+    @pytest.mark.parametrize("acks", ["0", "1", "all"])
+    def test_acks_without_idempotence(
+        self, client: Driver, name: str, server: Server, acks: str
+    ) -> None:
+        client.create_topic(name, 1)
+        producer = Producer({**client.settings, "acks": acks, "enable.idempotence": False})
+        for number in range(10):
+            producer.produce(name, value=b"%d" % number, partition=0)
+        assert producer.flush(PATIENCE_S) == 0
+        producer.close()
+        deadline_s = time.monotonic() + PATIENCE_S
+        while len(seen := client.read(name, committed=False)) < 10:  # acks=0 is not answered
+            assert time.monotonic() < deadline_s
+        assert [each.value for each in seen] == [b"%d" % number for number in range(10)]
+
+
+def _next(consumer: Any) -> Any:
+    """The next value, or None at the end of the partition."""
+    message = consumer.poll(PATIENCE_S)
+    assert message is not None, "neither a record nor the end"
+    error = message.error()
+    if error is not None:
+        assert error.code() == KafkaError._PARTITION_EOF, error
+        return None
+    return message.value()

@@ -1,0 +1,18 @@
+"""The checks of every client, through kafka-python over TCP."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.clients.checklist import ProducerChecks, TransactionChecks
+from tests.clients.drivers.kafka_python import Driver
+
+pytestmark = pytest.mark.clients
+
+
+class TestTransactions(TransactionChecks):
+    driver = Driver
+
+
+class TestProducers(ProducerChecks):
+    driver = Driver
