@@ -6,7 +6,7 @@ import uuid
 
 import pytest
 
-from sim.types import TopicPartition
+from sim.types import BrokerId, TopicPartition
 from tests.support.images import B1, B2, TOPIC_ID, broker, cluster, partition, topic
 
 
@@ -41,7 +41,7 @@ def test_brokers_are_told_by_id_and_only_while_they_live_and_listen() -> None:
     assert [one.broker_id for one in image.alive_brokers()] == [1, 3]
     assert image.is_alive(B1)
     assert not image.is_alive(B2)
-    assert not image.is_alive(B1.__class__(9))
+    assert not image.is_alive(BrokerId(9))
 
 
 def test_every_change_is_a_new_image_one_offset_further() -> None:

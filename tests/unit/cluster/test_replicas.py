@@ -1,0 +1,204 @@
+"""The replicas of one broker: what it may serve, and what a new image changes."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from sim.cluster.image import ClusterImage
+from sim.cluster.replicas import Replicas, SharedLogs
+from sim.errors import ErrorCode, Rejection
+from sim.log.partition_log import PartitionLog
+from sim.settings import DEFAULTS
+from sim.types import BrokerId, TopicPartition
+from tests.support.images import B1, B2, B3, TOPIC_ID, cluster, partition, topic
+
+TP = TopicPartition("orders", 0)
+
+
+class Brokers:
+    """The replicas of three brokers that share their logs."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.shared = SharedLogs(DEFAULTS)
+        self.image = cluster()
+        self.each = {
+            broker: Replicas(broker_id=broker, shared=self.shared, image=self.image)
+            for broker in (B1, B2, B3)
+        }
+        self.apply(image)
+
+    def apply(self, image: ClusterImage) -> dict[BrokerId, object]:
+        self.image = image
+        return {broker: replicas.apply(image) for broker, replicas in self.each.items()}
+
+
+def error_of(answer: object) -> ErrorCode:
+    assert isinstance(answer, Rejection), answer
+    assert answer.reason
+    return answer.error
+
+
+def log_of(answer: object) -> PartitionLog:
+    assert isinstance(answer, PartitionLog), answer
+    return answer
+
+
+# Lookups
+
+
+@pytest.mark.parametrize(
+    ("broker", "tp", "epoch", "as_leader", "as_replica"),
+    [
+        (B1, TP, -1, ErrorCode.none, ErrorCode.none),
+        (B1, TP, 4, ErrorCode.none, ErrorCode.none),
+        (B1, TP, 3, ErrorCode.fenced_leader_epoch, ErrorCode.fenced_leader_epoch),
+        (B1, TP, 5, ErrorCode.unknown_leader_epoch, ErrorCode.unknown_leader_epoch),
+        (B2, TP, -1, ErrorCode.not_leader_or_follower, ErrorCode.none),
+        # The epoch is judged before leadership is.
+        (B2, TP, 3, ErrorCode.fenced_leader_epoch, ErrorCode.fenced_leader_epoch),
+        (B2, TP, 4, ErrorCode.not_leader_or_follower, ErrorCode.none),
+        (B3, TP, -1, ErrorCode.not_leader_or_follower, ErrorCode.not_leader_or_follower),
+        (
+            B1,
+            TopicPartition("orders", 1),
+            -1,
+            ErrorCode.unknown_topic_or_partition,
+            ErrorCode.unknown_topic_or_partition,
+        ),
+    ],
+)
+def test_who_may_serve_what(
+    broker: BrokerId, tp: TopicPartition, epoch: int, as_leader: ErrorCode, as_replica: ErrorCode
+) -> None:
+    brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4))))
+    for answer, expected in (
+        (brokers.each[broker].leader(tp, current_leader_epoch=epoch), as_leader),
+        (brokers.each[broker].replica(tp, current_leader_epoch=epoch), as_replica),
+    ):
+        if expected is ErrorCode.none:
+            assert log_of(answer).topic_partition == tp
+        else:
+            assert error_of(answer) is expected
+
+
+def test_all_replicas_of_a_partition_are_one_log() -> None:
+    brokers = Brokers(cluster().with_topic(topic()))
+    assert len({id(each.hosted[TP]) for each in brokers.each.values()}) == 1
+
+
+@pytest.mark.parametrize(
+    ("isr", "demanded", "enough"),
+    [
+        ((1, 2, 3), "3", True),
+        ((1, 2), "2", True),
+        ((1,), "2", False),
+        ((1,), "1", True),
+        ((1, 2, 3), "5", True),  # capped by the replication factor
+        ((1, 2), "5", False),
+    ],
+)
+def test_acks_all_needs_the_smaller_of_min_insync_replicas_and_the_replication_factor(
+    isr: tuple[int, ...], demanded: str, enough: bool
+) -> None:
+    brokers = Brokers(
+        cluster().with_topic(
+            topic("orders", partition(1, isr=isr), configs={"min.insync.replicas": demanded})
+        )
+    )
+    refused = brokers.each[B1].too_few_in_sync(TP)
+    assert (refused is None) == enough
+    if refused is not None:
+        assert error_of(refused) is ErrorCode.not_enough_replicas
+    assert brokers.each[B1].too_few_in_sync(TopicPartition("other", 0)) is None
+
+
+# Changes
+
+
+def test_a_new_topic_is_hosted_by_its_replicas_and_led_by_one() -> None:
+    brokers = Brokers(cluster())
+    changes = brokers.apply(cluster().with_topic(topic("orders", partition(2, replicas=(2, 3)))))
+    assert {broker: list(each.hosted) for broker, each in brokers.each.items()} == {
+        B1: [],
+        B2: [TP],
+        B3: [TP],
+    }
+    assert [len(each.led) for each in brokers.each.values()] == [0, 1, 0]
+    assert changes[B2].led == ((TP, 0),)  # type: ignore[attr-defined]
+    assert changes[B3].led == ()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1)])
+def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(old: int, new: int) -> None:
+    before = cluster().with_topic(topic("orders", partition(old)))
+    brokers = Brokers(before)
+    log = brokers.each[BrokerId(old)].led[TP]
+    changes = brokers.apply(before.with_partition(TP, partition(new, epoch=1)))
+    assert changes[BrokerId(old)].lost == ((TP, 1),)  # type: ignore[attr-defined]
+    assert changes[BrokerId(new)].led == ((TP, 1),)  # type: ignore[attr-defined]
+    assert brokers.each[BrokerId(new)].led[TP] is log, "the log is handed over"
+    assert log.leader_epoch == 1
+    assert error_of(brokers.each[BrokerId(old)].leader(TP)) is ErrorCode.not_leader_or_follower
+
+
+def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
+    before = cluster().with_topic(topic())
+    brokers = Brokers(before)
+    changes = brokers.apply(before.with_partition(TP, partition(1, epoch=3)))
+    assert changes[B1].led == ((TP, 3),)  # type: ignore[attr-defined]
+    assert brokers.each[B1].led[TP].leader_epoch == 3
+
+
+def test_what_does_not_change_is_no_change() -> None:
+    image = cluster().with_topic(topic())
+    brokers = Brokers(image)
+    again = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
+    assert again[B1].led == ((TopicPartition("more", 0), 0),)  # type: ignore[attr-defined]
+
+
+def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
+    image = cluster().with_topic(topic())
+    brokers = Brokers(image)
+    old = brokers.each[B1].led[TP]
+    changes = brokers.apply(image.without_topic("orders"))
+    assert changes[B1].deleted == (TP,)  # type: ignore[attr-defined]
+    assert brokers.each[B1].hosted == {}
+    assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.unknown_topic_or_partition
+    brokers.apply(image)
+    assert brokers.each[B1].led[TP] is not old
+
+
+def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
+    image = cluster().with_topic(topic("orders", partition(1), partition(2, replicas=(2,))))
+    brokers = Brokers(image)
+    old = brokers.each[B1].led[TP]
+    changes = brokers.apply(
+        image.without_topic("orders").with_topic(topic(topic_id=uuid.UUID(int=9)))
+    )
+    assert changes[B1].deleted == (TP,)  # type: ignore[attr-defined]
+    assert changes[B1].led == ((TP, 0),)  # type: ignore[attr-defined]
+    assert brokers.each[B1].led[TP] is not old
+    assert TopicPartition("orders", 1) not in brokers.each[B2].hosted
+
+
+def test_configs_reach_the_logs_at_once() -> None:
+    image = cluster().with_topic(topic())
+    brokers = Brokers(image)
+    log = brokers.each[B1].led[TP]
+    image = image.with_topic_configs("orders", {"max.message.bytes": "77"})
+    brokers.apply(image)
+    assert log.config.max_message_bytes == 77
+    brokers.apply(image.with_broker_configs("", {"producer.id.expiration.ms": "5"}))
+    assert log.config.producer_id_expiration_ms == 5
+    assert log.config.max_message_bytes == 77
+
+
+def test_configuring_a_topic_that_has_no_logs_yet_is_harmless() -> None:
+    shared = SharedLogs(DEFAULTS)
+    image = cluster().with_topic(topic())
+    shared.configure(image, image.topics["orders"])
+    shared.forget(image.topics["orders"])
+    assert shared.min_insync_replicas(image, "orders") == 1
+    assert image.topics["orders"].topic_id == TOPIC_ID
