@@ -1,0 +1,162 @@
+"""One partition leader on a bench: real logs, a clock that moves by hand, a coordinator that
+answers when a test says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final, cast
+
+import msgspec
+
+from sim.cluster.fetch import Fetching
+from sim.cluster.image import ClusterImage
+from sim.cluster.log_trace import LogTrace
+from sim.cluster.peers import Peers
+from sim.cluster.produce import ProduceCommand, ProducePartition, Producing
+from sim.cluster.purgatory import Purgatory
+from sim.cluster.replicas import Replicas, SharedLogs
+from sim.cluster.verification import TransactionOperation, Verification
+from sim.errors import ErrorCode
+from sim.log.partition_log import PartitionLog
+from sim.runtime.env import Network
+from sim.runtime.tasks import LoopTasks
+from sim.runtime.trace import Tracer
+from sim.settings import Settings
+from sim.types import (
+    AddPartitionsToTxnReply,
+    BrokerId,
+    TopicPartition,
+    TransactionalId,
+)
+from sim.wire.batch import read_batch_header
+from tests.support.coordinator import ManualClock
+from tests.support.images import cluster, partition, topic
+from tests.support.logs import batch
+from tests.support.peer_network import RecordingNetwork, SentRequest
+
+P0: Final = TopicPartition("orders", 0)
+P1: Final = TopicPartition("orders", 1)
+NOT_LED: Final = TopicPartition("orders", 2)
+UNKNOWN: Final = TopicPartition("orders", 3)
+OLD = TransactionOperation.DEFAULT_ERROR
+NEW = TransactionOperation.GENERIC_ERROR_SUPPORTED
+ADD = TransactionOperation.ADD_PARTITION
+
+
+def orders(**changes: Any) -> ClusterImage:
+    """Three partitions, the last one led by another broker."""
+    return cluster().with_topic(
+        topic("orders", partition(1), partition(1), partition(2), **changes)
+    )
+
+
+class Leader:
+    """Broker 1, as far as Produce and Fetch are concerned."""
+
+    def __init__(self, image: ClusterImage | None = None, **settings: Any) -> None:
+        self.clock = ManualClock()
+        self.settings = Settings(**settings)
+        self.network = RecordingNetwork()
+        self.tracer = Tracer(self.clock.monotonic_us, strict=True)
+        self.replicas = Replicas(
+            broker_id=BrokerId(1), shared=SharedLogs(self.settings), image=cluster()
+        )
+        self.image = image or orders()
+        self.apply(self.image)
+        self.purgatory: Purgatory[TopicPartition] = Purgatory(self.clock)
+        self.verification = Verification(
+            peers=Peers(
+                network=cast(Network, self.network), broker_id=BrokerId(1), request_timeout_ms=9
+            ),
+            coordinator_of=lambda _: BrokerId(2),
+            tasks=LoopTasks(asyncio.get_running_loop()),
+            tracer=self.tracer,
+            node="broker/1",
+        )
+        self.producing = Producing(
+            clock=self.clock,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            verification=self.verification,
+            log_trace=LogTrace(self.tracer, "broker/1"),
+        )
+        self.fetching = Fetching(
+            settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
+        )
+
+    def apply(self, image: ClusterImage) -> None:
+        """Take over new metadata."""
+        self.image = image
+        self.replicas.apply(image)
+
+    def set(self, **changes: Any) -> None:
+        """Change settings, as a dynamic config would."""
+        self.settings = msgspec.structs.replace(self.settings, **changes)
+
+    def log(self, topic_partition: TopicPartition = P0) -> PartitionLog:
+        """A led log."""
+        return self.replicas.led[topic_partition]
+
+    @property
+    def asked(self) -> list[SentRequest]:
+        """Verifications that have left."""
+        return self.network.sent
+
+    def answer(self, *errors: ErrorCode, index: int = -1) -> None:
+        """Answer a verification, partition by partition; NONE where none is given."""
+        request = self.asked[index]
+        each = iter(errors)
+        request.answer.resolve(
+            AddPartitionsToTxnReply(
+                results=tuple(
+                    (
+                        one.transactional_id,
+                        tuple((part, next(each, ErrorCode.none)) for part in one.partitions),
+                    )
+                    for one in request.command.transactions
+                )
+            )
+        )
+
+
+def part(
+    topic_partition: TopicPartition = P0,
+    sequence: int = -1,
+    *,
+    data: bytes | None = None,
+    **more: Any,
+) -> ProducePartition:
+    """One partition of a Produce request; ``more`` are arguments of ``logs.batch``."""
+    if data is None:
+        if sequence < 0:
+            more.setdefault("pid", -1)
+        data = batch(sequence, **more)
+    return ProducePartition(
+        topic_partition=topic_partition, batch=data, header=read_batch_header(data)
+    )
+
+
+def produce(
+    *parts: ProducePartition,
+    acks: int = -1,
+    operation: TransactionOperation = OLD,
+    timeout_ms: int = 1_000,
+    internal_topics_allowed: bool = False,
+) -> ProduceCommand:
+    """A Produce request."""
+    return ProduceCommand(
+        transactional_id=TransactionalId("tx"),
+        acks=acks,
+        timeout_ms=timeout_ms,
+        operation=operation,
+        partitions=parts,
+        internal_topics_allowed=internal_topics_allowed,
+    )
+
+
+async def settle() -> None:
+    """Let everything run that needs no time."""
+    for _ in range(10):
+        await asyncio.sleep(0)
