@@ -5,15 +5,16 @@ by path.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import sim
 from sim.errors import ConfigError
+from sim.scenario.suggestions import unknown
 
 if TYPE_CHECKING:
     from sim.scenario.model import Scenario
 
-SUFFIX = ".yaml"
+SUFFIXES: Final = (".yaml", ".yml")
 
 
 def directory() -> Path:
@@ -29,27 +30,27 @@ def directory() -> Path:
     raise ConfigError(f"no scenarios in {package}: the installation is incomplete")
 
 
-def scenarios() -> tuple[Scenario, ...]:
-    """Every scenario that comes with txnsim, by name."""
-    return tuple(load(path) for path in sorted(directory().glob("*" + SUFFIX)))
+def scenarios() -> dict[Path, Scenario]:
+    """Every scenario that comes with txnsim and its file, by name."""
+    files = (path for path in directory().iterdir() if path.suffix in SUFFIXES)
+    return {path: load(path) for path in sorted(files)}
 
 
-def find(name: str) -> Scenario:
-    """The scenario of that name or alias, or in that file.
+def find(name: str) -> tuple[Path, Scenario]:
+    """The scenario of that name or alias, or in that file; and the file.
 
     Raises:
         ConfigError: There is none.
     """
-    if name.endswith(SUFFIX):
-        return load(Path(name))
-    known = scenarios()
-    for scenario in known:
-        if name.lower() in (scenario.name, *(alias.lower() for alias in scenario.aliases)):
-            return scenario
-    names = ", ".join(scenario.name for scenario in known)
-    raise ConfigError(
-        f"no scenario {name!r}; there are: {names}; or give a file ending in {SUFFIX}"
-    )
+    if name.endswith(SUFFIXES):
+        return Path(name), load(Path(name))
+    names: list[str] = []
+    for path, scenario in scenarios().items():
+        own = (scenario.name, *scenario.aliases)
+        if name.lower() in (one.lower() for one in own):
+            return path, scenario
+        names += own
+    raise ConfigError(f"{unknown('scenario', name, names)}; or give a file ending in .yaml")
 
 
 def load(path: Path) -> Scenario:
@@ -58,10 +59,12 @@ def load(path: Path) -> Scenario:
     Raises:
         ConfigError: The file can't be read or is no scenario.
     """
-    from sim.scenario.model import read  # pydantic and YAML, only when a file is read
+    from sim.scenario.reading import read  # pydantic and YAML, only when a file is read
 
     try:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
-        raise ConfigError(f"{path}: {error.strerror}") from error
-    return read(path, text)
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"{path}: not UTF-8 at byte {error.start}") from None
+    return read(str(path), text)

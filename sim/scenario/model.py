@@ -2,22 +2,25 @@
 
 Steps are named after what they do: ``call``, ``hold``, ``wait-until``, ``release``, ``advance``,
 ``expect``. Each step has exactly one of them, may say a sentence, and may be meant for some modes,
-or for armed or disarmed runs, only. An error names file and field.
+for armed or disarmed runs, or for certain players only. ``reading`` turns a file into these.
 """
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sim.errors import ConfigError
 from sim.faults.plan import FaultRule
 
 ACTS: Final = ("call", "hold", "wait_until", "release", "advance", "expect")
+CALLS: Final = {
+    "producer": ("begin", "send", "await-ack", "give-up", "abort"),
+    "bystander": ("append",),
+    "operator": ("find-hanging", "abort-found"),
+}
+"""Who can do what."""
 _UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
@@ -90,8 +93,8 @@ class Condition(_Model):
     struck: str | None = None
     """A fault rule has struck."""
     transaction: str | None = None
-    """DescribeTransactions shows this state; or Empty under a higher epoch, which is where a producer
-    that bumps its epoch after an abort (KIP-360) goes from there at once."""
+    """DescribeTransactions shows this state; or Empty under a higher epoch, which is where a
+    producer that bumps its epoch after an abort (KIP-360) goes from there at once."""
     marker: Literal["written"] | None = None
     """DescribeProducers shows that a marker was written to the producer's partition."""
 
@@ -105,7 +108,9 @@ class Condition(_Model):
 class Expectation(_Model):
     """A look from outside, kept as facts; the verdict at the end judges them."""
 
-    observe: Literal["after-release", "late-gauge", "after-repair"]
+    observe: Literal[
+        "reader-position", "after-release", "late-gauge-before", "late-gauge-after", "after-repair"
+    ]
 
 
 class Step(_Model):
@@ -116,6 +121,9 @@ class Step(_Model):
     """Only in these modes; in all where empty."""
     armed: bool | None = None
     """Only in armed (true) or disarmed (false) runs."""
+    programs: bool | None = None
+    """Only where a program plays the producer (true), which does everything in one go; or only
+    where none does (false)."""
     call: Call | None = None
     hold: Annotated[Any, BeforeValidator(_fault_rule)] = None
     wait_until: Condition | None = None
@@ -130,6 +138,12 @@ class Step(_Model):
                 "expected exactly one of call, hold, wait-until, release, advance, expect"
             )
         return self
+
+    @property
+    def is_about_faults(self) -> bool:
+        """Whether it has no meaning where no fault is armed."""
+        waits_for_strike = self.wait_until is not None and self.wait_until.struck is not None
+        return self.hold is not None or self.release is not None or waits_for_strike
 
 
 class Scenario(_Model):
@@ -146,74 +160,28 @@ class Scenario(_Model):
     roles: dict[Literal["producer"], Role]
     modes: dict[str, Mode]
     disarmed_verdict: str
+    judge: str
+    """Who comes to the verdict: a name of ``check.verdicts.JUDGES``."""
     steps: tuple[Step, ...]
-
-    @model_validator(mode="after")
-    def _modes_exist(self) -> Scenario:
-        for number, step in enumerate(self.steps, 1):
-            unknown = [mode for mode in step.modes if mode not in self.modes]
-            if unknown:
-                raise ValueError(f"step {number} is for mode {unknown[0]}, which is not declared")
-        return self
 
     @property
     def producer(self) -> Role:
         """The producer of the story."""
         return self.roles["producer"]
 
+    def steps_of(self, mode: str, *, armed: bool, program: bool) -> tuple[Step, ...]:
+        """The steps of one run; a disarmed one leaves out what is about faults.
 
-def read(path: Path, text: str) -> Scenario:
-    """The scenario in ``text``.
-
-    Raises:
-        ConfigError: It is no scenario; the message names file, line or field.
-    """
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = "" if mark is None else f", line {mark.line + 1}"
-        problem = getattr(error, "problem", None) or "no YAML"
-        raise ConfigError(f"{path}{line}: {problem}") from error
-    try:
-        return Scenario.model_validate(document)
-    except ValidationError as error:
-        lines = _lines(text)
-        problems = [
-            f"{path}{_at(lines, problem['loc'])}: {_field(problem['loc'])}: {problem['msg']}"
-            for problem in error.errors()
-        ]
-        raise ConfigError("\n".join(problems)) from error
-
-
-def _field(location: tuple[int | str, ...]) -> str:
-    return ".".join(str(part) for part in location) or "scenario"
-
-
-def _lines(text: str) -> dict[tuple[int | str, ...], int]:
-    """The line of every value in the document, counted from 1."""
-    found: dict[tuple[int | str, ...], int] = {}
-
-    def walk(node: yaml.Node, path: tuple[int | str, ...]) -> None:
-        found[path] = node.start_mark.line + 1
-        if isinstance(node, yaml.MappingNode):
-            for key, value in node.value:
-                walk(value, (*path, key.value))
-                found[(*path, key.value)] = key.start_mark.line + 1
-        elif isinstance(node, yaml.SequenceNode):
-            for index, value in enumerate(node.value):
-                walk(value, (*path, index))
-
-    root = yaml.compose(text, Loader=yaml.SafeLoader)
-    if root is not None:
-        walk(root, ())
-    return found
-
-
-def _at(lines: dict[tuple[int | str, ...], int], location: tuple[int | str, ...]) -> str:
-    """Where that is, or the nearest place around it that has a line."""
-    for length in range(len(location), -1, -1):
-        line = lines.get(location[:length])
-        if line is not None:
-            return f", line {line}"
-    return ""
+        Args:
+            mode: The world it is told in.
+            armed: Whether faults strike.
+            program: Whether a program plays the producer.
+        """
+        return tuple(
+            step
+            for step in self.steps
+            if (not step.modes or mode in step.modes)
+            and step.armed in (None, armed)
+            and step.programs in (None, program)
+            and (armed or not step.is_about_faults)
+        )

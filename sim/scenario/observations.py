@@ -1,20 +1,24 @@
 """Looks from outside: what clients see of the story's partition. Every fact comes from an answer on
-the wire.
+the wire; the gauge is read from what ``/metrics`` exposes.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sim.check.facts import PartitionFacts
+from sim.check.facts import PartitionFacts, ReaderFetch
 from sim.client.errors import ClientError
-from sim.client.fetching import fetch
+from sim.client.fetching import FetchResult, fetch
 from sim.client.txn_views import ProducerState, TransactionDescription
+from sim.metrics import table
 from sim.scenario.stage import Stage
+from sim.server.readings import readings
 from sim.types import IsolationLevel
 
 READ_BYTES_MAX: Final = 1_000_000
 """A story's partition holds a handful of records."""
+NO_WAIT_MS: Final = 0
+"""Whoever looks wants the answer as it stands: a Fetch that waits could be told of later things."""
 
 
 async def described(stage: Stage) -> TransactionDescription | None:
@@ -25,7 +29,11 @@ async def described(stage: Stage) -> TransactionDescription | None:
 
 
 async def producer_on_partition(stage: Stage) -> ProducerState | None:
-    """What the leader knows of the producer; None where it never heard of it."""
+    """What the leader knows of the producer; None where it never heard of it.
+
+    Raises:
+        ClientError: The leader did not say.
+    """
     transaction = await described(stage)
     if transaction is None:
         return None
@@ -38,48 +46,61 @@ async def producer_on_partition(stage: Stage) -> ProducerState | None:
     return None
 
 
+async def position_after_all(stage: Stage) -> int:
+    """Where a read_committed reader stands that has read everything there is now."""
+    offset = 0
+    while True:
+        result = await _fetch(stage, offset, IsolationLevel.READ_COMMITTED)
+        if result.next_offset == offset:
+            return offset
+        offset = result.next_offset
+
+
 async def partition_facts(stage: Stage) -> PartitionFacts:
     """The partition as readers and operators see it now."""
+    position = stage.facts.reader_offset
+    assert position is not None, "the reader has a position before anybody asks what it gets"
     producer = await producer_on_partition(stage)
-    uncommitted = await _read(stage, IsolationLevel.READ_UNCOMMITTED)
-    committed = await _read(stage, IsolationLevel.READ_COMMITTED)
-    topic, partition = stage.partition.topic, stage.partition.partition
-    tip = await fetch(
-        stage.outside,
-        topic,
-        partition,
-        committed.last_stable_offset,
-        isolation=IsolationLevel.READ_COMMITTED,
-        max_wait_ms=0,
-    )
+    uncommitted = await _fetch(stage, 0, IsolationLevel.READ_UNCOMMITTED)
+    committed = await _fetch(stage, 0, IsolationLevel.READ_COMMITTED)
+    at_position = await _fetch(stage, position, IsolationLevel.READ_COMMITTED)
     return PartitionFacts(
-        high_watermark=tip.high_watermark,
-        last_stable_offset=tip.last_stable_offset,
         open_transaction_offset=None if producer is None else producer.txn_start_offset,
         producer_epoch=None if producer is None else producer.producer_epoch,
-        uncommitted=uncommitted.values,
-        committed=committed.values,
-        starved=not tip.records and tip.last_stable_offset < tip.high_watermark,
+        uncommitted=_values(uncommitted),
+        committed=_values(committed),
+        reader=ReaderFetch(
+            offset=position,
+            isolation=IsolationLevel.READ_COMMITTED.name.lower(),
+            max_wait_ms=NO_WAIT_MS,
+            max_bytes=READ_BYTES_MAX,
+            values=_values(at_position),
+            last_stable_offset=at_position.last_stable_offset,
+            high_watermark=at_position.high_watermark,
+        ),
     )
 
 
-class _Read:
-    """What a reader got from the start of the partition on."""
+def late_gauge(stage: Stage) -> int:
+    """PartitionsWithLateTransactionsCount, summed over the brokers."""
+    return sum(
+        int(reading.value)
+        for reading in readings(stage.cluster)
+        if reading.metric == table.LATE_TRANSACTIONS
+    )
 
-    def __init__(self, values: tuple[str, ...], last_stable_offset: int) -> None:
-        self.values = values
-        self.last_stable_offset = last_stable_offset
 
-
-async def _read(stage: Stage, isolation: IsolationLevel) -> _Read:
-    result = await fetch(
+async def _fetch(stage: Stage, offset: int, isolation: IsolationLevel) -> FetchResult:
+    return await fetch(
         stage.outside,
         stage.partition.topic,
         stage.partition.partition,
-        0,
+        offset,
         isolation=isolation,
-        max_wait_ms=0,
+        max_wait_ms=NO_WAIT_MS,
         max_bytes=READ_BYTES_MAX,
     )
-    values = tuple((record.value or b"").decode() for record in result.records)
-    return _Read(values, result.last_stable_offset)
+
+
+def _values(result: FetchResult) -> tuple[str, ...]:
+    return tuple((record.value or b"").decode(errors="replace") for record in result.records)

@@ -7,21 +7,25 @@ fault does not matter tells nothing.
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from typing import Final
 
 import msgspec
 
 from sim.check.facts import Facts
-from sim.check.verdicts import Verdict, judge_late_produce
-from sim.errors import TxnsimError
+from sim.check.verdicts import JUDGES, Verdict
+from sim.errors import ClientError
 from sim.runtime import real
+from sim.runtime.env import Environment
 from sim.runtime.trace import RunInfo, TraceLevel
 from sim.scenario.model import Scenario
-from sim.scenario.stage import Casting, stage
-from sim.scenario.steps import act
+from sim.scenario.players.casting import Cast, Casting, cast
+from sim.scenario.stage import stage
+from sim.scenario.steps import StoryFailedError, act, need_strikes
 from sim.trace.story import Sentence, story
 
 FAILED: Final = "story-failed"
+"""In place of a verdict where the story could not be told to its end; never the declared one."""
 
 
 class RunResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +40,8 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
     facts: Facts
     story: tuple[Sentence, ...]
     remarks: tuple[str, ...]
-    """What the client that played the producer said on its own."""
+    """Who else might have played the producer, and what the client that did said on its own."""
+    duration_ms: int
     trace: bytes
     """The whole trace, JSON lines."""
 
@@ -49,54 +54,75 @@ class RunResult(msgspec.Struct, frozen=True, kw_only=True):
 async def run(
     scenario: Scenario, mode: str, *, armed: bool, casting: Casting | None = None
 ) -> RunResult:
-    """Tell the story once, in one mode."""
-    world = scenario.modes[mode]
-    environment = real.real_environment(
-        trace_level=TraceLevel.BRIEF,
-        trace_ring_events=None,
-        run=RunInfo(
-            scenario=scenario.name,
-            settings=(
-                ("transaction.version", world.transaction_version),
-                ("transaction.partition.verification.enable", world.verification),
-                ("armed", armed),
-            ),
-        ),
-    )
+    """Tell the story once, in one mode.
+
+    Args:
+        scenario: The story.
+        mode: One of its modes.
+        armed: Whether its faults strike.
+        casting: Who is wanted as the producer.
+
+    Raises:
+        ConfigError: Who is wanted can't play it.
+        MissingExtraError: Who is wanted is not installed.
+    """
+    chosen = cast(scenario, mode, casting or Casting())
+    environment = _environment(scenario, mode, armed=armed)
+    start_ms = environment.clock.monotonic_ms()
     facts = Facts(scenario=scenario.name, mode=mode, armed=armed, player="")
-    remarks: tuple[str, ...] = ()
-    verdict = None
+    remarks = [chosen.remark] if chosen.remark else []
     try:
-        async with stage(
-            scenario,
-            mode,
-            armed=armed,
-            casting=casting or Casting(),
-            environment=environment,
-        ) as built:
-            facts = built.facts
-            for step in scenario.steps:
-                if step.modes and mode not in step.modes:
-                    continue
-                if step.armed is not None and step.armed is not armed:
-                    continue
-                await act(built, step)
-            remarks = built.player.remarks()
-    except (TxnsimError, TimeoutError, LookupError) as error:
-        verdict = Verdict(name=FAILED, because=f"{type(error).__name__}: {error}")
-    if verdict is None:
-        verdict = judge_late_produce(facts)
+        remarks += await _tell(scenario, facts, chosen, environment)
+    except (ClientError, StoryFailedError) as error:
+        verdict = Verdict(name=FAILED, because=str(error))
+    else:
+        verdict = JUDGES[scenario.judge](facts)
+    tracer = environment.tracer
     lines: list[bytes] = []
-    environment.tracer.export(lines.append, verdict=verdict.name)
+    tracer.export(lines.append, verdict=verdict.name)
     return RunResult(
         scenario=scenario.name,
         mode=mode,
         armed=armed,
         player=facts.player,
-        expected=world.verdict if armed else scenario.disarmed_verdict,
+        expected=scenario.modes[mode].verdict if armed else scenario.disarmed_verdict,
         verdict=verdict,
         facts=facts,
-        story=story(environment.tracer),
-        remarks=remarks,
+        story=story(tracer.events(0), tracer.nodes),
+        remarks=tuple(remarks),
+        duration_ms=environment.clock.monotonic_ms() - start_ms,
         trace=b"".join(lines),
+    )
+
+
+async def _tell(
+    scenario: Scenario, facts: Facts, chosen: Cast, environment: Environment
+) -> tuple[str, ...]:
+    """Act out every step; returns what the player said on its own."""
+    steps = scenario.steps_of(facts.mode, armed=facts.armed, program=chosen.program)
+    async with stage(
+        scenario, facts.mode, facts=facts, cast=chosen, environment=environment
+    ) as built:
+        for step in steps:
+            await act(built, step)
+        need_strikes(built)
+        facts.player = built.player.name  # a program tells its name while it plays
+        return built.player.remarks()
+
+
+def _environment(scenario: Scenario, mode: str, *, armed: bool) -> Environment:
+    world = scenario.modes[mode]
+    return real.real_environment(
+        trace_level=TraceLevel.BRIEF,
+        trace_ring_events=None,
+        run=RunInfo(
+            sim=version("txnsim"),
+            scenario=scenario.name,
+            settings=(
+                ("transaction.version", world.transaction_version),
+                ("transaction.partition.verification.enable", world.verification),
+                ("mode", mode),
+                ("armed", armed),
+            ),
+        ),
     )

@@ -15,23 +15,15 @@ from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
 from sim.client.hanging import OpenTransaction
 from sim.client.producer import Producer
-from sim.errors import ConfigError
+from sim.faults.injector import ArmedRule
 from sim.runtime.env import Environment
 from sim.scenario.model import Mode, Scenario
 from sim.scenario.players.base import Part, Player
-from sim.scenario.players.own import OwnPlayer
+from sim.scenario.players.casting import Cast
 from sim.server.cluster import ClusterOptions, SimCluster
 from sim.settings import DEFAULTS
+from sim.trace.story import NARRATOR
 from sim.types import TopicPartition
-
-
-class Casting(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is wanted as the producer."""
-
-    player: str | None = None
-    """``own``, ``kafka-python``; the mode's first one that is installed unless given."""
-    program: str | None = None
-    """A command that plays the part instead (see ``players.program``)."""
 
 
 class Stage:
@@ -55,7 +47,10 @@ class Stage:
         self.bystander = Producer(outside, idempotent=True)
         self.player = player
         self.found: tuple[OpenTransaction, ...] = ()
-        self.handled_rules: dict[str, str] = {}
+        """What find-hanging named, as the abort needs it."""
+        self.armed: dict[str, ArmedRule] = {}
+        """Every fault of the story, also those that are not in force any more."""
+        self.onlookers: dict[str, str] = {}
         """Rule -> the rule that counts the answers to what it held."""
 
     @property
@@ -69,23 +64,27 @@ class Stage:
         role = self.scenario.producer
         return TopicPartition(role.topic, role.partition)
 
-    def note(self, text: str) -> None:
-        """Put a sentence into the trace."""
-        self.environment.tracer.emit("note", "scenario", data={"text": text})
+    def tell(self, text: str, *, who: str = NARRATOR) -> None:
+        """Put a sentence into the trace: the story's own, or what somebody saw."""
+        tracer = self.environment.tracer
+        if tracer.on:
+            tracer.emit("note", who, data={"text": text})
 
 
 @contextlib.asynccontextmanager
 async def stage(
-    scenario: Scenario,
-    mode: str,
-    *,
-    armed: bool,
-    casting: Casting,
-    environment: Environment,
+    scenario: Scenario, mode: str, *, facts: Facts, cast: Cast, environment: Environment
 ) -> AsyncIterator[Stage]:
-    """Build the stage of one run and take it down again."""
-    world = scenario.modes[mode]
-    cluster = SimCluster(environment, _options(scenario, world))
+    """Build the stage of one run and take it down again.
+
+    Args:
+        scenario: The story.
+        mode: The world it is told in.
+        facts: Where what is seen is kept.
+        cast: Who plays the producer.
+        environment: The run's world.
+    """
+    cluster = SimCluster(environment, _options(scenario, scenario.modes[mode]))
     await cluster.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(cluster.stop)
@@ -96,9 +95,9 @@ async def stage(
         )
         stack.push_async_callback(outside.close)
         await outside.connect()
-        player = _cast(scenario, world, casting, cluster)
+        player = cast.make(_part(scenario, cluster))
         stack.push_async_callback(player.close)
-        facts = Facts(scenario=scenario.name, mode=mode, armed=armed, player=player.name)
+        facts.player = player.name
         built = Stage(
             scenario=scenario, facts=facts, cluster=cluster, outside=outside, player=player
         )
@@ -121,31 +120,13 @@ def _options(scenario: Scenario, world: Mode) -> ClusterOptions:
     )
 
 
-def _cast(scenario: Scenario, world: Mode, casting: Casting, cluster: SimCluster) -> Player:
+def _part(scenario: Scenario, cluster: SimCluster) -> Part:
     role = scenario.producer
-    part = Part(
+    return Part(
         bootstrap=cluster.bootstrap,
         transactional_id=role.transactional_id,
         client_id=role.client_id,
         topic=role.topic,
         partition=role.partition,
-    )
-    if casting.program is not None:
-        from sim.scenario.players.program import ProgramPlayer
-
-        now_ms = cluster.environment.clock.now_ms()
-        return ProgramPlayer(part, casting.program, timestamp_ms=now_ms)
-    wanted = (casting.player,) if casting.player is not None else world.players
-    for name in wanted:
-        if name == "own":
-            return OwnPlayer(part)
-        if name != "kafka-python":
-            raise ConfigError(f"no player {name!r}; there are: own, kafka-python")
-        try:
-            from sim.scenario.players.kafka_python import KafkaPythonPlayer
-        except ImportError:
-            continue
-        return KafkaPythonPlayer(part)
-    raise ConfigError(
-        f"none of {', '.join(wanted)} is installed: pip install 'txnsim[demo]', or --player own"
+        now_ms=cluster.environment.clock.now_ms(),
     )

@@ -9,16 +9,22 @@ from typing import Final
 
 import msgspec
 
-from sim.check.facts import Finding
+from sim.check.facts import Finding, PartitionFacts
 from sim.client.txn_views import AbortSpec
 from sim.client.waiting import Deadline, pause
-from sim.errors import ConfigError, TxnsimError
+from sim.errors import InvariantViolation, TxnsimError
 from sim.faults.plan import Delay, FaultRule
 from sim.faults.points import FaultPoint
 from sim.scenario.model import Call, Condition, Expectation, Step
-from sim.scenario.observations import described, partition_facts, producer_on_partition
+from sim.scenario.observations import (
+    described,
+    late_gauge,
+    partition_facts,
+    position_after_all,
+    producer_on_partition,
+)
 from sim.scenario.stage import Stage
-from sim.server.readings import late_transactions
+from sim.trace.story import ONLOOKER_SUFFIX
 
 PATIENCE_MS: Final = 30_000
 """How long a step may wait for its condition; a story takes about a second."""
@@ -27,7 +33,7 @@ POLL_MS: Final = 2
 
 
 class StoryFailedError(TxnsimError):
-    """A step's condition did not come about."""
+    """A step's condition did not come about, or a fault never struck."""
 
 
 async def act(stage: Stage, step: Step) -> None:
@@ -38,7 +44,7 @@ async def act(stage: Stage, step: Step) -> None:
         ClientError: An actor could not do its part.
     """
     if step.say:
-        stage.note(step.say)
+        stage.tell(step.say)
     if step.call is not None:
         await _call(stage, step.call)
     elif step.hold is not None:
@@ -48,10 +54,21 @@ async def act(stage: Stage, step: Step) -> None:
     elif step.release is not None:
         await _release(stage, step.release)
     elif step.advance is not None:
-        stage.facts.late_gauge_before = late_transactions(stage.cluster)
         stage.environment.clock.advance(step.advance)
     elif step.expect is not None:
         await _expect(stage, step.expect)
+
+
+def need_strikes(stage: Stage) -> None:
+    """See to it that every fault of the story was part of it.
+
+    Raises:
+        StoryFailedError: One never struck.
+    """
+    stage.facts.struck = sum(armed.struck for armed in stage.armed.values())
+    for rule_id, armed in stage.armed.items():
+        if armed.struck == 0:
+            raise StoryFailedError(f"the fault {rule_id} never struck: the story was not told")
 
 
 # Calls
@@ -72,16 +89,13 @@ async def _call(stage: Stage, call: Call) -> None:
         case ("producer", "abort"):
             await player.abort()
         case ("bystander", "append"):
-            for value in call.values:
-                await stage.bystander.send(
-                    stage.partition.topic, stage.partition.partition, value.encode()
-                )
+            await _append(stage, call.values)
         case ("operator", "find-hanging"):
             await _find_hanging(stage)
         case ("operator", "abort-found"):
             await _abort_found(stage)
         case _:
-            raise ConfigError(f"{call.who} can't {call.do!r}")
+            raise InvariantViolation(f"{call.who} can't {call.do!r}, and the file was accepted")
 
 
 async def _note_epoch(stage: Stage) -> None:
@@ -91,30 +105,39 @@ async def _note_epoch(stage: Stage) -> None:
         stage.facts.late_epoch = transaction.producer_epoch
 
 
+async def _append(stage: Stage, values: tuple[str, ...]) -> None:
+    topic, partition = stage.partition.topic, stage.partition.partition
+    offsets = []
+    for value in values:
+        written = await stage.bystander.send(topic, partition, value.encode())
+        stage.facts.appended += (value,)
+        offsets.append(written.offset)
+    stage.tell(
+        f"{', '.join(values)} acknowledged at {', '.join(map(str, offsets))}", who="bystander"
+    )
+
+
 async def _find_hanging(stage: Stage) -> None:
     stage.found = await stage.admin.find_hanging(
         now_ms=stage.environment.clock.now_ms(), topic=stage.partition.topic
     )
-    stage.facts.found = tuple(
-        Finding(
+    for one in stage.found:
+        start = one.producer.txn_start_offset
+        finding = Finding(
             topic=one.partition.topic,
             partition=one.partition.partition,
             producer_id=one.producer.producer_id,
             producer_epoch=one.producer.producer_epoch,
-            start_offset=-1
-            if one.producer.txn_start_offset is None
-            else one.producer.txn_start_offset,
+            start_offset=-1 if start is None else start,
         )
-        for one in stage.found
-    )
-    for finding in stage.facts.found:
-        stage.note(
-            f"find-hanging names {finding.topic}-{finding.partition}: producer "
-            f"{finding.producer_id}, epoch {finding.producer_epoch}, open since offset "
-            f"{finding.start_offset}."
+        stage.facts.found += (finding,)
+        stage.tell(
+            f"find-hanging names {one.partition}: producer {finding.producer_id}, epoch "
+            f"{finding.producer_epoch}, open since offset {finding.start_offset}",
+            who="operator",
         )
     if not stage.found:
-        stage.note("find-hanging finds nothing.")
+        stage.tell("find-hanging names nothing: there is nothing to abort", who="operator")
 
 
 async def _abort_found(stage: Stage) -> None:
@@ -134,68 +157,71 @@ async def _abort_found(stage: Stage) -> None:
 
 
 def _hold(stage: Stage, rule: FaultRule) -> None:
-    if not stage.facts.armed:
-        return
     injector = stage.cluster.injector
-    injector.arm(rule)
+    stage.armed[rule.id] = injector.arm(rule)
     if rule.point is FaultPoint.CLIENT_REQUEST:
-        # An onlooker at the way back, so that the story can wait until what was held has been
-        # handled.
-        counter = msgspec.structs.replace(
+        # An onlooker at the way back: what is held can be waited for until it has been handled.
+        onlooker = msgspec.structs.replace(
             rule,
-            id=f"{rule.id}-answered",
+            id=rule.id + ONLOOKER_SUFFIX,
             point=FaultPoint.CLIENT_RESPONSE,
             action=Delay(delay_ms=0),
         )
-        injector.arm(counter)
-        stage.handled_rules[rule.id] = counter.id
+        injector.arm(onlooker)
+        stage.onlookers[rule.id] = onlooker.id
 
 
 async def _release(stage: Stage, rule_id: str) -> None:
-    if not stage.facts.armed:
-        return
+    need_strikes(stage)
     injector = stage.cluster.injector
-    armed = injector.get(rule_id)
-    if armed is None:
-        raise ConfigError(f"release {rule_id}: no such rule was armed")
-    if armed.struck == 0:
-        raise StoryFailedError(f"the fault {rule_id} never struck: the story was not told")
-    stage.facts.struck = armed.struck
+    armed = stage.armed[rule_id]
     injector.release(rule_id)
-    counter = stage.handled_rules.get(rule_id)
-    if counter is not None:
-        await injector.wait_until_struck(counter, count=armed.released, timeout_ms=PATIENCE_MS)
-        injector.disarm(counter)
+    onlooker = stage.onlookers.get(rule_id)
+    if onlooker is not None:
+        await _until_struck(stage, onlooker, count=armed.released)
+        injector.disarm(onlooker)
+        stage.facts.handled += armed.released
     injector.disarm(rule_id)
 
 
-# Conditions and expectations
+async def _until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
+    try:
+        await stage.cluster.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
+    except TimeoutError as error:
+        raise StoryFailedError(str(error)) from None
+
+
+# Conditions
 
 
 async def _wait_until(stage: Stage, condition: Condition) -> None:
     if condition.struck is not None:
-        if not stage.facts.armed:
-            return
-        await stage.cluster.injector.wait_until_struck(
-            condition.struck, count=1, timeout_ms=PATIENCE_MS
-        )
+        await _until_struck(stage, condition.struck, count=1)
         await _note_epoch(stage)
     elif condition.transaction is not None:
         wanted = condition.transaction
-
-        async def is_in_state() -> bool:
-            transaction = await described(stage)
-            stage.facts.state_after_abort = "" if transaction is None else transaction.state
-            return stage.facts.state_after_abort == wanted or (
-                transaction is not None
-                and transaction.state == "Empty"
-                and stage.facts.late_epoch is not None
-                and transaction.producer_epoch > stage.facts.late_epoch
-            )
-
-        await _poll(stage, is_in_state, f"DescribeTransactions says {wanted}")
+        await _poll(
+            stage, lambda: _is_in_state(stage, wanted), f"DescribeTransactions says {wanted}"
+        )
     else:
         await _poll(stage, lambda: _marker_is_written(stage), "DescribeProducers shows the marker")
+
+
+async def _is_in_state(stage: Stage, wanted: str) -> bool:
+    facts = stage.facts
+    transaction = await described(stage)
+    if transaction is None:
+        return False
+    facts.state_after_abort = transaction.state
+    facts.epoch_after_abort = transaction.producer_epoch
+    if transaction.state == wanted:
+        return True
+    # A client that bumps its epoch after an abort (KIP-360) goes on to Empty at once.
+    return (
+        transaction.state == "Empty"
+        and facts.late_epoch is not None
+        and transaction.producer_epoch > facts.late_epoch
+    )
 
 
 async def _marker_is_written(stage: Stage) -> bool:
@@ -216,12 +242,51 @@ async def _poll(stage: Stage, holds: Callable[[], Awaitable[bool]], what: str) -
         await pause(clock, POLL_MS)
 
 
+# Expectations
+
+
 async def _expect(stage: Stage, expectation: Expectation) -> None:
     facts = stage.facts
     match expectation.observe:
+        case "reader-position":
+            facts.reader_offset = await position_after_all(stage)
+            stage.tell(
+                f"has read everything that is committed, and stands at offset "
+                f"{facts.reader_offset}",
+                who="reader",
+            )
         case "after-release":
             facts.after_release = await partition_facts(stage)
-        case "late-gauge":
-            facts.late_gauge_after = late_transactions(stage.cluster)
+            stage.tell(_reading(facts.after_release), who="reader")
+        case "late-gauge-before":
+            facts.late_gauge_before = late_gauge(stage)
+        case "late-gauge-after":
+            facts.late_gauge_after = late_gauge(stage)
+            stage.tell(
+                f"PartitionsWithLateTransactionsCount was {facts.late_gauge_before} and is "
+                f"{facts.late_gauge_after}",
+                who="metrics",
+            )
         case "after-repair":
             facts.after_repair = await partition_facts(stage)
+            same = facts.after_release is not None and (
+                facts.after_release.reader.values == facts.after_repair.reader.values
+            )
+            stage.tell(_reading(facts.after_repair, again=True, same=same), who="reader")
+
+
+def _reading(seen: PartitionFacts, *, again: bool = False, same: bool = False) -> str:
+    """What the reader gets at its position, in words."""
+    reader = seen.reader
+    fetch = "the same Fetch" if again else f"a {reader.isolation} Fetch at {reader.offset}"
+    still = (" still" if same else " now") if again else ""
+    stable, high = reader.last_stable_offset, reader.high_watermark
+    if reader.starved:
+        return (
+            f"{fetch}{still} brings nothing, though the high watermark is {high}: the last stable "
+            f"offset stands at {stable}"
+        )
+    return (
+        f"{fetch}{still} brings {', '.join(reader.values) or 'nothing'}; the last stable offset is "
+        f"{stable}, the high watermark {high}"
+    )

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
-DELIVERY_TIMEOUT_MS = 400
+PLAYERS: Final = ("own", "kafka-python")
+"""Who can be named as the producer of a mode."""
+
+DELIVERY_TIMEOUT_MS: Final = 400
 """How long the producer waits for a record before it gives up: short, so that stories are."""
-REQUEST_TIMEOUT_MS = 200
+REQUEST_TIMEOUT_MS: Final = 200
 """How long it waits for one answer."""
 
 
@@ -20,10 +23,12 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     topic: str
     partition: int
+    now_ms: int
+    """The cluster clock, for players whose records carry a time they are told."""
 
 
 class Player(Protocol):
-    """A producer of records in a transaction."""
+    """A producer of records in a transaction. What goes wrong is raised as ``ClientError``."""
 
     name: str
 
@@ -37,7 +42,7 @@ class Player(Protocol):
         """Wait until the last record is acknowledged; raises where it is not."""
 
     async def give_up(self) -> None:
-        """Wait until the last record's delivery has timed out."""
+        """Wait until the last record's delivery has timed out; raises where it is acknowledged."""
 
     async def abort(self) -> None:
         """Abort the transaction."""

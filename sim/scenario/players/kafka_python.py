@@ -4,19 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
 
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from sim.errors import InvariantViolation
+from sim.errors import ClientError
 from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part
 
-WAIT_SECONDS = 30
+T = TypeVar("T")
+
+WAIT_SECONDS: Final = 30
+"""For what should take milliseconds."""
+CLOSE_SECONDS: Final = 1
+LINE_CHARACTERS_MAX: Final = 100
 
 
-class _Remembered(logging.Handler):
-    """Keeps what the client logs, instead of printing it into the story."""
+class Ear(logging.Handler):
+    """Keeps what the client logs, instead of having it printed into the story.
+
+    The client logs under one name for the whole process: stories that are told at the same time
+    hear each other.
+    """
+
+    _listening: Final[list[Ear]] = []
+    _logger: Final = logging.getLogger("kafka")
 
     def __init__(self) -> None:
         super().__init__(level=logging.WARNING)
@@ -25,6 +38,20 @@ class _Remembered(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Keep a record."""
         self.records.append(record)
+
+    def open(self) -> None:
+        """Listen from now on."""
+        self._listening.append(self)
+        self._logger.addHandler(self)
+        self._logger.propagate = False
+
+    def close(self) -> None:
+        """Listen no more; harmless at any time."""
+        if self in self._listening:
+            self._listening.remove(self)
+            self._logger.removeHandler(self)
+            self._logger.propagate = not self._listening
+        super().close()
 
 
 class KafkaPythonPlayer:
@@ -36,14 +63,12 @@ class KafkaPythonPlayer:
         self._part = part
         self._producer: Any = None
         self._sent: Any = None
-        self._logged = _Remembered()
-        logger = logging.getLogger("kafka")
-        logger.addHandler(self._logged)
-        logger.propagate = False
+        self._ear = Ear()
+        self._ear.open()
 
     async def begin(self) -> None:
         """Get an identity and begin a transaction."""
-        await asyncio.to_thread(self._begin)
+        await _in_thread(self._begin)
 
     def _begin(self) -> None:
         part = self._part
@@ -61,51 +86,65 @@ class KafkaPythonPlayer:
 
     async def send(self, value: str) -> None:
         """Send a record."""
-
-        def send() -> Any:
-            return self._producer.send(
-                self._part.topic, value.encode(), partition=self._part.partition
-            )
-
-        self._sent = await asyncio.to_thread(send)
+        part = self._part
+        self._sent = await _in_thread(
+            lambda: self._producer.send(part.topic, value.encode(), partition=part.partition)
+        )
 
     async def await_ack(self) -> None:
         """Wait until the last record is acknowledged."""
-        await asyncio.to_thread(self._sent.get, WAIT_SECONDS)
+        await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
 
     async def give_up(self) -> None:
         """Wait until the last record's delivery has timed out."""
         try:
-            await asyncio.to_thread(self._sent.get, WAIT_SECONDS)
-        except KafkaError:
+            await self.await_ack()
+        except ClientError:
             return
-        raise InvariantViolation("the record was acknowledged though its request is held")
+        raise ClientError("the record was acknowledged though its request is held")
 
     async def abort(self) -> None:
         """Abort the transaction."""
-        await asyncio.to_thread(self._producer.abort_transaction)
+        await _in_thread(lambda: self._producer.abort_transaction())
 
     async def close(self) -> None:
         """Leave."""
-        if self._producer is not None:
-            await asyncio.to_thread(self._producer.close, 1)
-        logging.getLogger("kafka").removeHandler(self._logged)
+        try:
+            if self._producer is not None:
+                await _in_thread(lambda: self._producer.close(CLOSE_SECONDS))
+        finally:
+            self._ear.close()
 
     def remarks(self) -> tuple[str, ...]:
         """What the client logged, shortened, and why."""
-        if not self._logged.records:
-            return ()
-        first = self._logged.records[0].getMessage().splitlines()[0][:140]
-        lines = [f"kafka-python logged {len(self._logged.records)} warnings, the first: {first}"]
-        if any("reset_producer_id" in _text(record) for record in self._logged.records):
-            lines.append(
-                "its traceback through reset_producer_id is its own: a transactional producer may "
-                "not reset its id after a timed-out batch, kafka-python tries to and goes on"
-            )
-        return tuple(lines)
+        return explain(self._ear.records)
+
+
+def explain(records: list[logging.LogRecord]) -> tuple[str, ...]:
+    """What the client logged in this story, shortened, and what is to be made of it."""
+    if not records:
+        return ()
+    first = records[0].getMessage().splitlines()[0]
+    if len(first) > LINE_CHARACTERS_MAX:
+        first = first[:LINE_CHARACTERS_MAX] + "…"
+    lines = [f"kafka-python logged what happened to it, beginning with: {first}"]
+    if any("reset_producer_id" in _text(record) for record in records):
+        lines.append(
+            "its traceback through reset_producer_id is its own affair: after a timed-out batch it "
+            "wants to reset its producer id, may not as it is transactional, and goes on"
+        )
+    return tuple(lines)
 
 
 def _text(record: logging.LogRecord) -> str:
     formatter = logging.Formatter()
     trace = formatter.formatException(record.exc_info) if record.exc_info else ""
     return record.getMessage() + trace
+
+
+async def _in_thread(call: Callable[[], T]) -> T:
+    """What blocks runs beside the cluster, which lives in this thread."""
+    try:
+        return await asyncio.to_thread(call)
+    except KafkaError as error:
+        raise ClientError(f"kafka-python: {type(error).__name__}: {error}") from error

@@ -8,7 +8,6 @@ from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
 from sim.client.errors import ClientError
 from sim.client.producer import Producer, RecordMetadata
-from sim.errors import InvariantViolation
 from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part
 
 
@@ -50,7 +49,7 @@ class OwnPlayer:
             await self._sent
         except ClientError:
             return
-        raise InvariantViolation("the record was acknowledged though its request is held")
+        raise ClientError("the record was acknowledged though its request is held")
 
     async def abort(self) -> None:
         """Abort the transaction."""

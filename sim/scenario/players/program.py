@@ -2,31 +2,58 @@
 one JSON object a line.
 
 It is called with bootstrap, transactional id, topic, partition and the record's timestamp in ms; it
-begins a transaction, sends one record, waits until that is acknowledged (``produced``) or given up
-(``produce-failed``), aborts (``aborted``), and leaves.
+begins a transaction, sends one record (``late``), waits until that is acknowledged (``produced``)
+or given up (``produce-failed``), aborts (``aborted``), and leaves. ``client`` in a line is its
+name; its exit status does not matter, and what it writes to standard error is passed on.
 """
 
 from __future__ import annotations
 
 import asyncio
 import shlex
+import shutil
+from typing import Final
 
 import msgspec
 
-from sim.errors import ClientError
+from sim.errors import ClientError, ConfigError
 from sim.scenario.players.base import Part
 
-LINE_TIMEOUT_SECONDS = 60
+LINE_TIMEOUT_SECONDS: Final = 60
+"""A JVM on a busy machine takes its time."""
+END_TIMEOUT_SECONDS: Final = 10
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program tells."""
+
+    event: str
+    client: str = ""
+    error: str = ""
+
+
+def words(command: str) -> tuple[str, ...]:
+    """The words of a command line.
+
+    Raises:
+        ConfigError: There is no such program.
+    """
+    try:
+        split = tuple(shlex.split(command))
+    except ValueError as error:
+        raise ConfigError(f"program {command!r}: {error}") from None
+    if not split or shutil.which(split[0]) is None:
+        raise ConfigError(f"program {command!r}: there is no such program to run")
+    return split
 
 
 class ProgramPlayer:
     """A child process that plays the part."""
 
-    def __init__(self, part: Part, command: str, *, timestamp_ms: int) -> None:
-        self.name = shlex.split(command)[-1].rsplit("/", 1)[-1]
+    def __init__(self, part: Part, *, command: tuple[str, ...]) -> None:
+        self.name = command[-1].rsplit("/", 1)[-1]
         self._part = part
-        self._command = shlex.split(command)
-        self._timestamp_ms = timestamp_ms
+        self._command = command
         self._process: asyncio.subprocess.Process | None = None
 
     async def begin(self) -> None:
@@ -34,6 +61,7 @@ class ProgramPlayer:
 
     async def send(self, _value: str) -> None:
         """Start the program; its record's value is its own."""
+        assert self._process is None, "a program plays the whole part in one go"
         part = self._part
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
@@ -41,7 +69,8 @@ class ProgramPlayer:
             part.transactional_id,
             part.topic,
             str(part.partition),
-            str(self._timestamp_ms),
+            str(part.now_ms),
+            stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
         )
 
@@ -63,23 +92,41 @@ class ProgramPlayer:
         if process is None:
             return
         try:
-            await asyncio.wait_for(process.wait(), timeout=10)
+            await asyncio.wait_for(process.communicate(), timeout=END_TIMEOUT_SECONDS)
         except TimeoutError:
             process.kill()
-            await process.wait()
+            await process.communicate()
 
     def remarks(self) -> tuple[str, ...]:
         """Nothing: what the program logs goes to standard error."""
         return ()
 
     async def _until(self, event: str) -> None:
+        """Read its lines up to that event; ``initialized`` may come before."""
+        while True:
+            line = await self._line(event)
+            if line.client:
+                self.name = line.client
+            if line.event == event:
+                return
+            if line.event != "initialized":
+                because = f": {line.error}" if line.error else ""
+                raise ClientError(f"{self.name} said {line.event!r}, not {event!r}{because}")
+
+    async def _line(self, awaited: str) -> Line:
         assert self._process is not None
         assert self._process.stdout is not None
-        while True:
-            line = await asyncio.wait_for(
+        try:
+            raw = await asyncio.wait_for(
                 self._process.stdout.readline(), timeout=LINE_TIMEOUT_SECONDS
             )
-            if not line:
-                raise ClientError(f"{self.name} ended before it said {event!r}")
-            if msgspec.json.decode(line).get("event") == event:
-                return
+        except TimeoutError:
+            raise ClientError(
+                f"{self.name} did not say {awaited!r} within {LINE_TIMEOUT_SECONDS} s"
+            ) from None
+        if not raw:
+            raise ClientError(f"{self.name} ended before it said {awaited!r}")
+        try:
+            return msgspec.json.decode(raw, type=Line)
+        except msgspec.MsgspecError as error:
+            raise ClientError(f"{self.name} said {raw[:200]!r}: {error}") from None

@@ -1,0 +1,90 @@
+"""Who plays the producer: decided before anything starts, so that a wish that can't be granted
+costs nothing.
+"""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from sim.errors import ConfigError, MissingExtraError
+from sim.scenario.model import Scenario
+from sim.scenario.players.base import PLAYERS, Part, Player
+from sim.scenario.players.own import OwnPlayer
+from sim.scenario.players.program import ProgramPlayer, words
+from sim.scenario.suggestions import unknown
+
+PIP_LINE: Final = "pip install 'txnsim[demo]'"
+
+
+class Casting(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is wanted as the producer."""
+
+    player: str | None = None
+    """``own``, ``kafka-python``; the mode's first one that is installed unless given."""
+    program: str | None = None
+    """A command that plays the part instead (see ``players.program``)."""
+
+
+class Cast(msgspec.Struct, frozen=True, kw_only=True):
+    """Who plays it."""
+
+    make: Callable[[Part], Player]
+    program: bool = False
+    remark: str = ""
+    """Why it is not the preferred one."""
+
+
+def cast(scenario: Scenario, mode: str, casting: Casting) -> Cast:
+    """Choose who plays the producer in a mode.
+
+    Raises:
+        ConfigError: Nobody of that name, or it can't play in this mode, or no such program.
+        MissingExtraError: Who was asked for is not installed.
+    """
+    if casting.program is not None:
+        command = words(casting.program)
+        return Cast(make=functools.partial(ProgramPlayer, command=command), program=True)
+    able = scenario.modes[mode].players
+    if casting.player is None:
+        return _first_installed(able)
+    if casting.player not in PLAYERS:
+        raise ConfigError(unknown("player", casting.player, PLAYERS))
+    if casting.player not in able:
+        raise ConfigError(f"{casting.player} can't play in mode {mode}; {', '.join(able)} can")
+    found = _named(casting.player)
+    if found is None:
+        raise MissingExtraError(f"{casting.player} is not installed: {PIP_LINE}")
+    return found
+
+
+def _first_installed(able: tuple[str, ...]) -> Cast:
+    missing: list[str] = []
+    for name in able:
+        found = _named(name)
+        if found is None:
+            missing.append(name)
+        elif missing:
+            remark = f"{', '.join(missing)} would play the producer if installed: {PIP_LINE}"
+            return msgspec.structs.replace(found, remark=remark)
+        else:
+            return found
+    raise MissingExtraError(f"nobody who plays the producer is installed: {PIP_LINE}")
+
+
+def _named(name: str) -> Cast | None:
+    """Who is called so; None where it is not installed."""
+    if name == "own":
+        return Cast(make=OwnPlayer)
+    try:
+        with warnings.catch_warnings():
+            # kafka-python reads its own schemas in a way that newer Pythons deprecate.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            from sim.scenario.players.kafka_python import KafkaPythonPlayer
+    except ImportError:
+        return None
+    return Cast(make=KafkaPythonPlayer)
