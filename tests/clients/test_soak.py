@@ -1,0 +1,118 @@
+"""Nothing is left behind: by transactions that ended, by clients that left."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import struct
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sim.log.partition_log import PartitionLog
+from sim.runtime.tasks import LoopTasks
+from sim.server.cluster import SimCluster
+from tests.support.clusters import real_cluster
+
+pytestmark = [pytest.mark.clients, pytest.mark.slow]
+
+ROOT: Final = Path(__file__).resolve().parents[2]
+TOPIC: Final = "soak"
+PARTITIONS: Final = 12
+PRODUCERS: Final = 50
+TRANSACTIONS: Final = 20
+CONNECTIONS: Final = 500
+SLACK_OBJECTS: Final = 150
+"""Imports on first use, a cache or two. One object kept per transaction would be a thousand."""
+
+API_VERSIONS: Final = struct.pack(">ihhih", 10, 18, 0, 1, -1)
+HALF_FRAME: Final = b"\0\0"
+
+
+async def test_ended_transactions_leave_nothing_but_their_records() -> None:
+    async with real_cluster(topics=((TOPIC, PARTITIONS),)) as sim:
+
+        async def load() -> None:
+            program = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.clients.load", sim.bootstrap, TOPIC),
+                *(str(PARTITIONS), str(PRODUCERS), str(TRANSACTIONS)),
+                cwd=ROOT,
+            )
+            assert await program.wait() == 0
+
+        await _expect_nothing_kept(sim, load)
+        records = sum(log.high_watermark for log in _logs(sim))
+        # Two rounds, two partitions each, a record and a marker.
+        assert records == 2 * PRODUCERS * TRANSACTIONS * 2 * 2
+
+
+async def test_closed_connections_leave_nothing() -> None:
+    async with real_cluster() as sim:
+        addresses = [address.rpartition(":")[::2] for address in sim.bootstrap.split(",")]
+
+        async def come_and_go() -> None:
+            writers = []
+            for number in range(CONNECTIONS):
+                host, port = addresses[number % len(addresses)]
+                reader, writer = await asyncio.open_connection(host, int(port))
+                writer.write(API_VERSIONS)
+                await reader.readexactly(4)
+                if number % 2:
+                    writer.write(HALF_FRAME)
+                writers.append(writer)
+            assert sum(len(listener.connections) for listener in sim.listeners) == CONNECTIONS
+            for number, writer in enumerate(writers):
+                if number % 3:
+                    writer.close()
+                else:
+                    writer.transport.abort()
+
+        await _expect_nothing_kept(sim, come_and_go)
+
+
+async def _expect_nothing_kept(sim: SimCluster, work: Callable[[], Awaitable[None]]) -> None:
+    """Do the work twice, the first time for what is made once only."""
+    tasks_before = len(asyncio.all_tasks())
+    await work()
+    before = await _objects_when_idle(sim)
+    await work()
+    after = await _objects_when_idle(sim)
+    assert after - before <= SLACK_OBJECTS, f"{before} objects, then {after}"
+    assert len(asyncio.all_tasks()) == tasks_before
+
+
+async def _objects_when_idle(sim: SimCluster) -> int:
+    """How many objects there are once every connection, task and marker is through."""
+    async with asyncio.timeout(20):
+        while _unfinished(sim):  # noqa: ASYNC110 - nobody sets an event when all is quiet
+            await asyncio.sleep(0.01)
+    gc.collect()
+    return len(gc.get_objects())
+
+
+def _unfinished(sim: SimCluster) -> int:
+    connections = sum(len(listener.connections) for listener in sim.listeners)
+    tasks = sim.environment.tasks
+    assert isinstance(tasks, LoopTasks)
+    unfinished = connections + len(tasks)
+    for broker in sim.brokers.values():
+        snapshot = broker.coordinator.snapshot()
+        unfinished += snapshot.pending_markers + snapshot.completions_waiting
+        unfinished += sum(
+            count
+            for state, count in snapshot.states.items()
+            if str(state) in {"Ongoing", "PrepareCommit", "PrepareAbort"}
+        )
+    return unfinished
+
+
+def _logs(sim: SimCluster) -> list[PartitionLog]:
+    return [
+        log
+        for broker in sim.brokers.values()
+        for topic_partition, log in broker.replicas.led.items()
+        if topic_partition.topic == TOPIC
+    ]
