@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+import argparse
+import errno
+import json
+import os
+import signal
+import socket  # noqa: TID251 - a port must really be busy
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.cli import serve
+from sim.cli.serve import changed_defaults, options_from
+from sim.errors import ConfigError, MissingExtraError
+from sim.server.cluster import ClusterOptions
+from sim.settings import DEFAULTS, Settings
+from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
+
+
+def arguments(*argv: str) -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    serve.add_arguments(parser)
+    return parser.parse_args(argv)
+
+
+# Arguments
+
+
+def test_without_arguments_the_options_are_the_defaults() -> None:
+    assert options_from(arguments()) == ClusterOptions()
+
+
+def test_arguments_become_options() -> None:
+    options = options_from(
+        arguments(
+            *("--brokers", "5", "--port", "0", "--host", "0.0.0.0", "--advertised-host", "box"),
+            *("--topic", "orders:6", "--topic", "with:colon:2", "--transaction-version", "1"),
+        )
+    )
+    assert options == ClusterOptions(
+        brokers=5,
+        port=0,
+        host="0.0.0.0",
+        advertised_host="box",
+        topics=(("orders", 6), ("with:colon", 2)),
+        settings=Settings(transaction_version=1),
+    )
+
+
+def test_arguments_win_over_the_file_and_topics_add_up(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("transaction.max.timeout.ms=5000\nnum.partitions=4\n")
+    options = options_from(arguments("--config", str(file), "--transaction-version", "0"))
+    assert options.settings == Settings(
+        transaction_max_timeout_ms=5_000, num_partitions=4, transaction_version=0
+    )
+
+
+@pytest.mark.parametrize("text", ["orders", "orders:", ":3", "orders:0", "orders:-1", "orders:x"])
+def test_a_topic_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected NAME:PARTITIONS"):
+        options_from(arguments("--topic", text))
+
+
+@pytest.mark.parametrize(
+    ("argv", "port"), [((), None), (("--http",), serve.HTTP_PORT_DEFAULT), (("--http", "0"), 0)]
+)
+def test_the_control_port_is_off_unless_asked_for(argv: tuple[str, ...], port: int | None) -> None:
+    assert arguments(*argv).http == port
+
+
+# The banner
+
+
+def test_the_banner_names_each_changed_default_with_kafkas_own() -> None:
+    assert changed_defaults(DEFAULTS) == ["every setting has Apache Kafka's default"]
+    (line,) = changed_defaults(Settings(transactional_id_expiration_ms=5))
+    assert line.startswith("transactional.id.expiration.ms=5 (Apache Kafka: 604800000; ")
+
+
+# What can go wrong
+
+
+def test_a_busy_port_is_named_and_free_ones_are_suggested(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert serve.run(arguments("--port", str(port), "--brokers", "1")) == 1
+    complaint = capsys.readouterr().err
+    assert f"between {port} and {port} on 127.0.0.1 is in use" in complaint
+    assert "--port 0" in complaint
+
+
+def test_a_host_of_somebody_else_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    # TEST-NET-1 of RFC 5737: nobody's address.
+    assert serve.run(arguments("--port", "0", "--host", "192.0.2.1")) == 1
+    assert "can't listen on 192.0.2.1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("failure", "status", "complaint"),
+    [
+        (ConfigError("topic is odd"), 2, "topic is odd"),
+        (MissingExtraError("pip install 'txnsim[http]'"), 2, "pip install 'txnsim[http]'"),
+        (OSError(errno.EACCES, "Permission denied"), 1, "Permission denied"),
+    ],
+)
+def test_a_failed_start_is_one_line_and_a_status(
+    failure: Exception,
+    status: int,
+    complaint: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(coroutine: Any) -> int:
+        coroutine.close()
+        raise failure
+
+    monkeypatch.setattr("sim.runtime.real.run", fail)
+    assert serve.run(arguments()) == status
+    assert complaint in capsys.readouterr().err
+
+
+def test_a_wrong_argument_is_told_before_anything_starts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert serve.run(arguments("--topic", "orders")) == 2
+    assert "--topic orders" in capsys.readouterr().err
+
+
+def test_a_topic_that_kafka_would_refuse_stops_the_start(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert serve.run(arguments("--port", "0", "--topic", "bad name:3")) == 2
+    assert "topic bad name" in capsys.readouterr().err
+
+
+# A whole run
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    command = [sys.executable, "-m", "sim.cli.main", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(
+        [*command, "--ready-file", str(ready), "--http", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        facts = json.loads(process.stdout.readline())
+        # The file is there before anything is printed, whole and under its own name only.
+        assert json.loads(ready.read_text()) == facts
+        assert [path.name for path in tmp_path.iterdir()] == ["ready.json"]
+        process.send_signal(number)
+        _out, complaints = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert complaints == ""
+    assert facts["pid"] == process.pid
+    assert len(facts["bootstrap"].split(",")) == 3
+    assert facts["http"].startswith("http://127.0.0.1:")
+    assert process.pid != os.getpid()
+
+
+@pytest.mark.slow
+def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
+    with TxnsimServer(brokers=1, transaction_version=1) as server:
+        printed = server.log_tail()
+        assert "txnsim: 1 broker up, transaction.version 1" in printed
+        assert f"bootstrap.servers={server.bootstrap}" in printed
+        assert f"SIGTERM to the process {server.pid}" in printed
+        assert "control port" not in printed
+
+
+@pytest.mark.slow
+def test_a_server_that_can_not_start_says_why() -> None:
+    with pytest.raises(TxnsimServerError, match=r"exited with 2:\n.*--topic x"):
+        TxnsimServer(arguments=("--topic", "x")).start()
