@@ -76,9 +76,9 @@ class _Teller:
 
     def hear(self, event: Event) -> None:
         """One more event."""
+        data = event.d if isinstance(event.d, Mapping) else {}
         if event.k == "fault.release" or not self._released.isdisjoint(event.p):
             self._released.add(event.i)
-        data = event.d if isinstance(event.d, Mapping) else {}
         match event.k:
             case "txn.complete":
                 self._transaction(event, data)
@@ -110,6 +110,9 @@ class _Teller:
     def _transaction(self, event: Event, data: Data) -> None:
         state, transactional_id = str(data.get("state")), event.tx.split("/")[0]
         if state == "Empty":
+            # Without a history it is only there; else InitProducerId has given it a new epoch.
+            if data.get("last_epoch", -1) >= 0:
+                self._say(event, f"{transactional_id} goes on with epoch {data.get('epoch')}")
             return
         before = self._on_the_way.pop(transactional_id, None)
         if state.startswith("Complete") and before is not None:

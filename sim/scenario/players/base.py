@@ -9,10 +9,14 @@ import msgspec
 PLAYERS: Final = ("own", "kafka-python")
 """Who can be named as the producer of a mode."""
 
-DELIVERY_TIMEOUT_MS: Final = 400
-"""How long the producer waits for a record before it gives up: short, so that stories are."""
-REQUEST_TIMEOUT_MS: Final = 200
-"""How long it waits for one answer."""
+REQUEST_TIMEOUT_MS: Final = 600
+"""How long the producer waits for an answer. kafka-python gives its coordinator no longer either,
+and does not forgive that one: a busy machine must be able to answer within it.
+"""
+DELIVERY_TIMEOUT_MS: Final = 800
+"""How long it waits for a record before it gives up: short, so that stories are, and longer than
+one attempt, which must have closed its connection by then.
+"""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
