@@ -1,0 +1,178 @@
+"""A whole cluster: how it starts and stops, and that faults between brokers break no promise."""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import pytest
+
+from sim.api.peer_codec import KafkaPeerCodec
+from sim.client.producer import Producer
+from sim.errors import ConfigError
+from sim.faults.plan import Action, Delay, Drop, Fail, Hold
+from sim.faults.points import FaultPoint
+from sim.runtime.real import real_environment
+from sim.runtime.virtual import VirtualEnvironment, run_virtual
+from sim.server.cluster import SimCluster
+from sim.types import BrokerId, IsolationLevel, TopicPartition
+from tests.support.clusters import (
+    VirtualCluster,
+    client_of,
+    options,
+    real_cluster,
+    run_cluster,
+    until_state,
+    values,
+)
+
+REQUEST, RESPONSE = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
+P0 = TopicPartition("orders", 0)
+
+
+# Start and stop
+
+
+@pytest.mark.parametrize("brokers", [1, 3, 5])
+def test_a_cluster_of_any_size_commits(brokers: int) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        assert len(cluster.sim.brokers) == brokers
+        assert len(cluster.sim.bootstrap.split(",")) == brokers
+        async with cluster.client() as client:
+            async with Producer(client, transactional_id="tx") as producer:
+                await producer.init_transactions()
+                producer.begin()
+                await producer.send("orders", 0, b"v")
+                await producer.commit()
+            await until_state(client, "tx", "CompleteCommit")
+            assert await values(client, "orders") == [b"v"]
+        replicas = cluster.sim.metadata.image.topics["orders"].partitions[0].replicas
+        assert len(replicas) == min(3, brokers)
+
+    run_cluster(main, brokers=brokers)
+
+
+def test_a_cluster_without_brokers_is_refused() -> None:
+    async def main(env: VirtualEnvironment) -> None:
+        with pytest.raises(ConfigError, match="at least one broker"):
+            SimCluster(env, options(brokers=0))
+
+    run_virtual(main, seed=1)
+
+
+@pytest.mark.parametrize("topics", [(("a b", 1),), (("orders", 1), ("orders", 1))])
+def test_a_topic_that_can_not_be_is_named_and_nothing_stays_bound(
+    topics: tuple[tuple[str, int], ...],
+) -> None:
+    async def main(env: VirtualEnvironment) -> None:
+        sim = SimCluster(env, msgspec.structs.replace(options(topics=topics), port=9092))
+        with pytest.raises(ConfigError, match=topics[-1][0]):
+            await sim.start()
+        again = SimCluster(env, msgspec.structs.replace(options(), port=9092))
+        await again.start()
+        await again.stop()
+
+    run_virtual(main, seed=1)
+
+
+async def test_a_busy_port_is_refused_and_the_others_are_free_again() -> None:
+    async with real_cluster(brokers=1) as first:
+        (taken,) = first.metadata.image.alive_brokers()
+        wanted = msgspec.structs.replace(options(brokers=2), port=taken.port - 1)
+        second = SimCluster(real_environment(), wanted)
+        with pytest.raises(OSError, match=str(taken.port)):
+            await second.start()
+        server = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", taken.port - 1)
+        server.close()
+        await server.wait_closed()
+
+
+def test_ports_are_consecutive_and_clients_are_told_the_advertised_host() -> None:
+    async def main(env: VirtualEnvironment) -> None:
+        wanted = msgspec.structs.replace(options(), port=19092, advertised_host="kafka.test")
+        sim = SimCluster(env, wanted)
+        await sim.start()
+        assert sim.bootstrap == "kafka.test:19092,kafka.test:19093,kafka.test:19094"
+        await sim.stop()
+
+    run_virtual(main, seed=1)
+
+
+async def test_a_stop_ends_what_still_waits() -> None:
+    """A request that is held, an open transaction, a connection: nothing keeps it."""
+    async with asyncio.timeout(10):
+        async with real_cluster() as sim, client_of(sim.environment, sim) as client:
+            producer = Producer(client, transactional_id="tx")
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("orders", 0, b"v")
+            cluster = VirtualCluster(sim.environment, sim)  # type: ignore[arg-type]
+            cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
+            ending = asyncio.get_running_loop().create_task(producer.commit())
+            await cluster.struck()
+            ending.cancel()
+            await asyncio.wait((ending,))
+    assert not sim.listeners[0].connections
+
+
+def test_moving_a_leader_to_where_it_can_not_be_is_refused() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        with pytest.raises(ConfigError, match="no live in-sync replica"):
+            cluster.sim.move_leader(P0, BrokerId(9))
+        with pytest.raises(ConfigError, match="does not exist"):
+            cluster.sim.move_leader(TopicPartition("orders", 9), BrokerId(1))
+
+    run_cluster(main)
+
+
+# Faults between brokers
+
+FAULTS: list[Action] = [Hold(), Delay(delay_ms=2_000), Drop(), Fail(error="NOT_COORDINATOR")]
+
+
+@pytest.mark.parametrize("codec", [None, KafkaPeerCodec()], ids=["objects", "bytes"])
+@pytest.mark.parametrize("action", FAULTS, ids=lambda action: type(action).__name__)
+@pytest.mark.parametrize("api", ["AddPartitionsToTxn", "WriteTxnMarkers"])
+@pytest.mark.parametrize("point", [REQUEST, RESPONSE])
+@pytest.mark.parametrize("level", [1, 2])
+def test_one_fault_between_brokers_delays_a_transaction_and_no_more(
+    level: int, point: FaultPoint, api: str, action: Action, codec: KafkaPeerCodec | None
+) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cluster.arm(action, point, api=api, limit=1)
+        async with cluster.client() as client:
+            async with Producer(client, transactional_id="tx") as producer:
+                await producer.init_transactions()
+                producer.begin()
+                sent = asyncio.gather(*(producer.send("orders", i, b"v") for i in range(3)))
+                if isinstance(action, Hold):
+                    releasing = cluster.env.tasks.spawn(release(cluster), name="release")
+                await sent
+                await producer.commit()
+                if isinstance(action, Hold):
+                    await releasing
+            await until_state(client, "tx", "CompleteCommit")
+            assert await values(client, "orders") == [b"v"] * 3
+            every = await values(client, "orders", isolation=IsolationLevel.READ_UNCOMMITTED)
+            assert every == [b"v"] * 3, "once each"
+        (rule,) = cluster.sim.injector.rules()
+        assert rule.struck == 1
+
+    run_cluster(main, level=level, codec=codec)
+
+
+async def release(cluster: VirtualCluster) -> None:
+    await cluster.struck()
+    await asyncio.sleep(1)
+    cluster.sim.injector.release("f")
+
+
+def test_producer_ids_come_although_the_controller_is_slow() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cluster.arm(Drop(), REQUEST, api="AllocateProducerIds", limit=1)
+        async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+            identity = await producer.init_transactions()
+            assert identity.producer_epoch == 0
+            assert cluster.sim.injector.rules()[0].struck == 1
+
+    run_cluster(main)
