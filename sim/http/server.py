@@ -55,6 +55,9 @@ class ControlServer:
             OSError: It is busy.
         """
         bound = loopback_socket(self._port)
+        # At once, not when uvicorn's task runs: whoever is told of the port may connect, and nobody
+        # else can bind it any more.
+        bound.listen()
         host, port = bound.getsockname()[:2]
         self.url = f"http://{host}:{port}"
         config = uvicorn.Config(

@@ -1,0 +1,38 @@
+"""What goes over the control port: rules as they are, and what came of them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from sim.faults.injector import ArmedRule
+from sim.faults.plan import FaultRule, Hold
+from sim.faults.points import FaultPoint
+from sim.http.messages import Advance, fault
+
+RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold(), api="Produce")
+
+
+def test_an_armed_rule_is_shown_with_its_counters() -> None:
+    armed = ArmedRule(RULE)
+    armed.matched, armed.released = 4, 1
+    armed.count_strike()
+    shown = msgspec.to_builtins(fault(armed))
+    assert shown == {
+        "rule": {
+            "id": "late",
+            "point": "client.request",
+            "action": {"do": "hold"},
+            "api": "Produce",
+        },
+        "matched": 4,
+        "struck": 1,
+        "held": 0,
+        "released": 1,
+    }
+
+
+@pytest.mark.parametrize("body", [b'{"advance_ms": "soon"}', b'{"advance": 1}', b"{}", b"[1]"])
+def test_an_advance_is_a_number_of_milliseconds_and_nothing_else(body: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        msgspec.json.decode(body, type=Advance)

@@ -1,0 +1,28 @@
+"""The control port as a server: on loopback, in the brokers' loop, closed with the cluster."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from sim.http.server import ControlServer
+from tests.support.clusters import real_cluster
+
+
+async def test_it_answers_on_loopback_until_it_is_closed() -> None:
+    async with real_cluster(brokers=1) as sim:
+        async with ControlServer(sim, port=0) as server:
+            assert server.url.startswith("http://127.0.0.1:")
+            async with httpx.AsyncClient() as client:
+                answer = await client.get(f"{server.url}/healthz")
+                assert answer.json()["bootstrap"] == sim.bootstrap
+        async with httpx.AsyncClient() as client:
+            with pytest.raises(httpx.ConnectError):
+                await client.get(f"{server.url}/healthz")
+
+
+async def test_a_busy_port_is_named() -> None:
+    async with real_cluster(brokers=1) as sim, ControlServer(sim, port=0) as first:
+        port = int(first.url.rpartition(":")[2])
+        with pytest.raises(OSError, match=str(port)):
+            await ControlServer(sim, port=port).__aenter__()
