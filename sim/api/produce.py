@@ -13,12 +13,18 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sim.api.leaders import CurrentLeaders
-from sim.api.request import NO_THROTTLE, Answer, Reply, Request
+from sim.api.request import Answer, Reply, Request
 from sim.cluster.produce import ProduceCommand, ProduceOutcome, ProducePartition
 from sim.cluster.verification import TransactionOperation
 from sim.errors import CorruptBatchError, ErrorCode
 from sim.types import Subject, TopicPartition, TransactionalId
-from sim.wire.batch_header import MAGIC, MAGIC_POSITION, BatchHeader, read_batch_header
+from sim.wire.batch_header import (
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    BatchHeader,
+    read_batch_header,
+)
 from sim.wire.codec import build
 
 KEY: Final = 0
@@ -27,11 +33,14 @@ ADVERTISED_FROM: Final = 0
 
 ZSTD: Final = 4
 ZSTD_FROM: Final = 7
+RECORD_ERRORS_FROM: Final = 8
 CURRENT_LEADER_FROM: Final = 10
 TOPIC_IDS_FROM: Final = 13
 ADMIN_CLIENT_ID: Final = "__admin_client"
 """The one client that may write to internal topics (AdminUtils.ADMIN_CLIENT_ID)."""
 
+_LENGTH_MIN: Final = 14
+"""Least length that a record of the oldest format has (LegacyRecord.RECORD_OVERHEAD_V0)."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -60,8 +69,8 @@ async def handle(request: Request) -> Reply:
             if data.records is None:
                 return Answer.NEVER
             part = _part(request, name, data)
-            if isinstance(part, ErrorCode):
-                results.append((key, data.index, ProduceOutcome(error=part)))
+            if isinstance(part, ProduceOutcome):
+                results.append((key, data.index, part))
             else:
                 parts.append(part)
                 keys[part.topic_partition] = key
@@ -140,34 +149,69 @@ def _topic(request: Request, topic: Any) -> tuple[Any, str | None]:
     return topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
 
 
-def _part(request: Request, name: str | None, data: Any) -> ProducePartition | ErrorCode:
+def _part(request: Request, name: str | None, data: Any) -> ProducePartition | ProduceOutcome:
     """The partition's batch, or why it is not even offered to the log, in KafkaApis' order."""
     if name is None:
-        return ErrorCode.unknown_topic_id
+        return ProduceOutcome(error=ErrorCode.unknown_topic_id)
     topic_partition = TopicPartition(name, data.index)
     if request.broker.image.partition(topic_partition) is None:
-        return ErrorCode.unknown_topic_or_partition
+        return ProduceOutcome(error=ErrorCode.unknown_topic_or_partition)
     header = _header(data.records)
-    if isinstance(header, ErrorCode):
+    if isinstance(header, ProduceOutcome):
         return header
     if header.compression == ZSTD and request.api_version < ZSTD_FROM:
-        return ErrorCode.unsupported_compression_type
-    return ProducePartition(topic_partition=topic_partition, batch=data.records, header=header)
+        return ProduceOutcome(error=ErrorCode.unsupported_compression_type)
+    batch = data.records if len(data.records) == header.size else data.records[: header.size]
+    return ProducePartition(topic_partition=topic_partition, batch=batch, header=header)
 
 
-def _header(records: bytes) -> BatchHeader | ErrorCode:
+def _header(records: bytes) -> BatchHeader | ProduceOutcome:
     """The header of the one whole batch in a Produce (ProduceRequest.validateRecords)."""
-    if len(records) <= MAGIC_POSITION:
-        return ErrorCode.invalid_record
-    magic = records[MAGIC_POSITION]
-    if magic != MAGIC:
-        return ErrorCode.invalid_record if magic < MAGIC else ErrorCode.corrupt_message
-    try:
-        header = read_batch_header(records, 0)
-    except CorruptBatchError:
+    size = _next_batch_size(records, 0)
+    if isinstance(size, ProduceOutcome):
+        return size
+    if size is None or records[MAGIC_POSITION] != MAGIC:
         # A batch cut short counts as no batch at all.
-        return ErrorCode.invalid_record
-    return header if header.size == len(records) else ErrorCode.invalid_record
+        return ProduceOutcome(error=ErrorCode.invalid_record)
+    if len(records) > size:
+        # Bytes that make no further batch are cut off before the append.
+        second = _next_batch_size(records, size)
+        if second is not None:
+            return (
+                second
+                if isinstance(second, ProduceOutcome)
+                else ProduceOutcome(error=ErrorCode.invalid_record)
+            )
+    try:
+        return read_batch_header(records, 0)
+    except CorruptBatchError as error:
+        return _corrupt(str(error))
+
+
+def _next_batch_size(records: bytes, position: int) -> int | ProduceOutcome | None:
+    """How large the batch at ``position`` is; None where the bytes end before it does
+    (ByteBufferLogInputStream.nextBatch).
+    """
+    remaining = len(records) - position
+    if remaining < LOG_OVERHEAD:
+        return None
+    length = int.from_bytes(records[position + 8 : position + LOG_OVERHEAD], "big", signed=True)
+    if length < _LENGTH_MIN:
+        return _corrupt(
+            f"Record size {length} is less than the minimum record overhead ({_LENGTH_MIN})"
+        )
+    if remaining <= MAGIC_POSITION:
+        return None
+    magic = records[position + MAGIC_POSITION]
+    if magic > MAGIC:
+        signed = magic - 256 if magic > 127 else magic
+        return _corrupt(f"Invalid magic found in record: {signed}")
+    size = length + LOG_OVERHEAD
+    return None if remaining < size else size
+
+
+def _corrupt(message: str) -> ProduceOutcome:
+    return ProduceOutcome(error=ErrorCode.corrupt_message, message=message)
 
 
 # Answering
@@ -193,7 +237,6 @@ def _answer(request: Request, results: Outcomes) -> Reply:
             )
             for key, partitions in by_key.items()
         ),
-        throttle_time=NO_THROTTLE,
         node_endpoints=leaders.endpoints(),
     )
 
@@ -203,7 +246,7 @@ def _partition(
 ) -> Any:
     schema = request.schema
     errors: tuple[Any, ...] = ()
-    if outcome.record_errors:
+    if outcome.record_errors and request.api_version >= RECORD_ERRORS_FROM:
         errors = tuple(
             schema.BatchIndexAndErrorMessage(batch_index=batch_index, batch_index_error_message=why)
             for batch_index, why in outcome.record_errors

@@ -36,6 +36,7 @@ from sim.api import (
 )
 from sim.api.request import Handler, nobody
 from sim.releases.kafka_4_3 import RELEASE_4_3
+from sim.wire.apis import api_name
 
 _MODULES: Final = (
     produce,
@@ -65,6 +66,7 @@ _MODULES: Final = (
 HANDLERS: Final[Mapping[int, Handler]] = {
     module.KEY: Handler(
         key=module.KEY,
+        name=api_name(module.KEY),
         versions=module.VERSIONS,
         handle=module.handle,
         refuse=module.refuse,

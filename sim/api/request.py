@@ -26,6 +26,21 @@ NO_THROTTLE: Final = timedelta(0)
 NOBODY: Final = Subject()
 
 
+INVALID_REQUEST_TEXT: Final = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+"""What Kafka says where nobody gave INVALID_REQUEST a text of its own (Errors.INVALID_REQUEST)."""
+CLUSTER_OPERATIONS: Final = 8096
+"""Bits of every operation on a cluster (AclEntry.supportedOperations): without an authorizer all
+of them are allowed.
+"""
+TOPIC_OPERATIONS: Final = 3576
+"""The same for a topic."""
+NOT_ASKED: Final = -(2**31)
+"""Authorized operations where nobody asked for them."""
+
+
 class Answer(Enum):
     """Answers without a message."""
 
@@ -62,9 +77,12 @@ class Request:
         return codec.response_schema(self.api_key, self.api_version)
 
     def answer(self, **values: object) -> Any:
-        """The answer's message with those values that this version has."""
-        values.setdefault("throttle_time", NO_THROTTLE)
-        return codec.build(codec.response_class(self.api_key, self.api_version), **values)
+        """The answer's message with those values that this version has; no throttling."""
+        return codec.build(
+            codec.response_class(self.api_key, self.api_version),
+            throttle_time=NO_THROTTLE,
+            **values,
+        )
 
 
 Reply = object
@@ -75,6 +93,7 @@ class Handler(msgspec.Struct, frozen=True, kw_only=True):
     """A handler module as ``api.registry`` keeps it."""
 
     key: int
+    name: str
     versions: tuple[int, int]
     handle: Callable[[Request], Coroutine[Any, Any, Reply]]
     """Answers the request."""

@@ -59,6 +59,8 @@ class Purgatory(Generic[KeyT]):
 
     def touch(self, key: KeyT) -> None:
         """Something happened to ``key``: run the checks of those who wait for it."""
+        if not self._parked:
+            return
         waiting = self._parked.get(key)
         if waiting is None:
             return

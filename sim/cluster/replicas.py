@@ -12,7 +12,7 @@ import uuid
 
 import msgspec
 
-from sim.cluster.configs import log_config, topic_value
+from sim.cluster.configs import log_config, topic_text
 from sim.cluster.image import ClusterImage, TopicImage
 from sim.errors import ErrorCode, Rejection
 from sim.log.partition_log import PartitionLog
@@ -68,13 +68,13 @@ class SharedLogs:
 
     def min_insync_replicas(self, image: ClusterImage, topic: str) -> int:
         """The topic's ``min.insync.replicas``."""
-        value = topic_value(
+        value = topic_text(
             "min.insync.replicas",
             topic=image.topics[topic].configs,
             image=image,
             settings=self._settings,
         )
-        return int(value.value)
+        return int(value)
 
     def forget(self, topic: TopicImage) -> None:
         """The topic was deleted."""
@@ -85,12 +85,13 @@ class SharedLogs:
 class Replicas:
     """The replicas of one broker."""
 
-    __slots__ = ("_broker_id", "_shared", "hosted", "image", "led")
+    __slots__ = ("_broker_id", "_shared", "_under_replicated", "hosted", "image", "led")
 
     def __init__(self, *, broker_id: BrokerId, shared: SharedLogs, image: ClusterImage) -> None:
         self._broker_id = broker_id
         self._shared = shared
         self.image = image
+        self._under_replicated: set[TopicPartition] = set()
         self.hosted: dict[TopicPartition, PartitionLog] = {}
         self.led: dict[TopicPartition, PartitionLog] = {}
         """The hosted logs that this broker leads."""
@@ -132,9 +133,10 @@ class Replicas:
         """A rejection where too few replicas are in sync for acks=-1; the demand is capped by the
         replication factor.
         """
-        partition = self.image.partition(topic_partition)
-        if partition is None or len(partition.isr) == len(partition.replicas):
+        if topic_partition not in self._under_replicated:
             return None
+        partition = self.image.partition(topic_partition)
+        assert partition is not None
         demanded = self._shared.min_insync_replicas(self.image, topic_partition.topic)
         if len(partition.isr) >= min(demanded, len(partition.replicas)):
             return None
@@ -177,6 +179,10 @@ class Replicas:
                 continue
             log = self._shared.log(self.image, topic, index)
             self.hosted[topic_partition] = log
+            if len(partition.isr) < len(partition.replicas):
+                self._under_replicated.add(topic_partition)
+            else:
+                self._under_replicated.discard(topic_partition)
             if partition.leader == self._broker_id:
                 if topic_partition in self.led and log.leader_epoch == partition.leader_epoch:
                     continue
@@ -191,6 +197,7 @@ class Replicas:
         for index in range(len(topic.partitions)):
             topic_partition = TopicPartition(topic.name, index)
             self.led.pop(topic_partition, None)
+            self._under_replicated.discard(topic_partition)
             if self.hosted.pop(topic_partition, None) is not None:
                 deleted.append(topic_partition)
         self._shared.forget(topic)

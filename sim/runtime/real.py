@@ -59,7 +59,7 @@ def real_environment(
     loop = asyncio.get_running_loop()
     clock = RealClock(loop)
     tracer = Tracer(clock.monotonic_us, level=trace_level, ring_events=trace_ring_events, run=run)
-    tasks = LoopTasks(loop)
+    tasks = LoopTasks(loop, tracer=tracer)
     network = LoopNetwork(
         loop,
         clock=clock,

@@ -15,12 +15,13 @@ import asyncio
 import types
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
-from contextvars import copy_context
+from contextvars import Context, copy_context
 from typing import Any, Final
 
 import structlog
 
 from sim.runtime.pending import Pending
+from sim.runtime.trace import Tracer
 
 _log: Final = structlog.get_logger("txnsim.tasks")
 
@@ -39,8 +40,17 @@ Done = Callable[[Any, BaseException | None], object]
 class LoopTasks:
     """``env.Tasks`` on the running event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, tracer: Tracer | None = None) -> None:
+        """Run on ``loop``.
+
+        Args:
+            loop: Turns, and the tasks of what waits for futures.
+            tracer: The only one here who keeps something in context variables (the current cause);
+                while it is off, driven coroutines share their caller's context, which is cheaper.
+                None: each gets its own, always.
+        """
         self._loop = loop
+        self._tracer = tracer
         self._running: dict[
             asyncio.Task[Any], None
         ] = {}  # a dict, as it keeps order: close is deterministic
@@ -94,14 +104,15 @@ class LoopTasks:
         ``done(result, exception)`` is called exactly once, also when the wait is cancelled (with
         the CancelledError). What ``done`` itself raises reaches whoever made the last step.
         """
-        self._step(_Drive(coroutine, done, name))
-
-    def _step(self, drive: _Drive) -> None:
-        coroutine, done = drive.coroutine, drive.done
-        context = drive.context
-        before, self.stepping = self.stepping, True
+        tracer = self._tracer
+        if tracer is None or tracer.on:
+            self._step(_Drive(coroutine, done, name, copy_context()))
+            return
+        # The hot path: _step, written out for a coroutine that ends at once.
+        before = self.stepping
+        self.stepping = True
         try:
-            awaited = context.run(coroutine.send, None)
+            awaited = coroutine.send(None)
         except StopIteration as stop:
             self.stepping = before
             done(stop.value, None)
@@ -110,19 +121,42 @@ class LoopTasks:
             done(None, error)
         else:
             self.stepping = before
-            if isinstance(awaited, Pending):
-                self._parked[drive] = None
-                awaited.on_done(lambda _: self._resume(drive))
-                return
-            if hasattr(awaited, "_asyncio_future_blocking"):
-                # A task takes this mark off at once, and so must we: until then nobody else may
-                # await the same future ("await wasn't used with future").
-                awaited._asyncio_future_blocking = False
-            rest = _Rest(coroutine, awaited, done)
-            task = self._loop.create_task(rest.run(), name=drive.name, context=context)
-            self._running[task] = None
-            task.add_done_callback(rest.settle)
-            task.add_done_callback(self._ended)
+            self._wait(_Drive(coroutine, done, name, None), awaited)
+
+    def _step(self, drive: _Drive) -> None:
+        coroutine, done = drive.coroutine, drive.done
+        context = drive.context
+        before, self.stepping = self.stepping, True
+        try:
+            if context is None:
+                awaited = coroutine.send(None)
+            else:
+                awaited = context.run(coroutine.send, None)
+        except StopIteration as stop:
+            self.stepping = before
+            done(stop.value, None)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
+            self.stepping = before
+            done(None, error)
+        else:
+            self.stepping = before
+            self._wait(drive, awaited)
+
+    def _wait(self, drive: _Drive, awaited: Any) -> None:
+        """Go on with a coroutine when what it waits for is there."""
+        if isinstance(awaited, Pending):
+            self._parked[drive] = None
+            awaited.on_done(lambda _: self._resume(drive))
+            return
+        if hasattr(awaited, "_asyncio_future_blocking"):
+            # A task takes this mark off at once, and so must we: until then nobody else may await
+            # the same future ("await wasn't used with future").
+            awaited._asyncio_future_blocking = False
+        rest = _Rest(drive.coroutine, awaited, drive.done)
+        task = self._loop.create_task(rest.run(), name=drive.name, context=drive.context)
+        self._running[task] = None
+        task.add_done_callback(rest.settle)
+        task.add_done_callback(self._ended)
 
     def _resume(self, drive: _Drive) -> None:
         if self._parked.pop(drive, _GONE) is not _GONE:
@@ -169,11 +203,17 @@ class _Drive:
 
     __slots__ = ("context", "coroutine", "done", "name")
 
-    def __init__(self, coroutine: Coroutine[Any, Any, Any], done: Done, name: str) -> None:
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        done: Done,
+        name: str,
+        context: Context | None,
+    ) -> None:
         self.coroutine = coroutine
         self.done = done
         self.name = name
-        self.context = copy_context()
+        self.context = context
 
 
 class _Rest:

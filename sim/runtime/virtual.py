@@ -57,13 +57,13 @@ class VirtualEnvironment(Environment):
             monotonic_start_ms=loop.time_ns() // 1_000_000,
         )
         rng = SeededRng(seed)
-        tasks = LoopTasks(loop)
         tracer = Tracer(
             clock.monotonic_us,
             level=trace_level,
             run=RunInfo(seed=seed, clock="virtual"),
             strict=True,
         )
+        tasks = LoopTasks(loop, tracer=tracer)
         network = LoopNetwork(
             loop,
             clock=clock,

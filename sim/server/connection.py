@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
@@ -33,7 +34,6 @@ class Connection(asyncio.Protocol):
     """A client's connection to one broker."""
 
     __slots__ = (
-        "_bytes_waiting",
         "_frames",
         "_is_busy",
         "_is_paused",
@@ -50,7 +50,6 @@ class Connection(asyncio.Protocol):
         self._listener = listener
         self._reader = FrameReader(listener.settings.socket_request_max_bytes)
         self._frames: deque[bytes] = deque()
-        self._bytes_waiting = 0
         self._is_busy = False
         self._is_paused = False
         self._is_pumping = False
@@ -89,8 +88,6 @@ class Connection(asyncio.Protocol):
             self._abandon(error)
             return
         if frames:
-            for frame in frames:
-                self._bytes_waiting += len(frame)
             self._frames.extend(frames)
             self.pump()
 
@@ -109,18 +106,18 @@ class Connection(asyncio.Protocol):
         """Take up what waits, as long as nothing is being handled."""
         if self._is_pumping:
             return
-        self._is_pumping = True
-        try:
-            while self._frames and not self._is_busy and not self._write_paused:
-                if not self._listener.is_open:
-                    break
-                frame = self._frames.popleft()
-                self._bytes_waiting -= len(frame)
-                self._take_up(frame)
-        finally:
-            self._is_pumping = False
-        self._flush()
-        self._apply_backpressure()
+        frames = self._frames
+        if frames and not self._is_busy and self._listener.is_open:
+            self._is_pumping = True
+            try:
+                while frames and not self._is_busy and not self._write_paused:
+                    self._take_up(frames.popleft())
+            finally:
+                self._is_pumping = False
+        if self._output:
+            self._flush()
+        if frames or self._is_paused:
+            self._apply_backpressure()
 
     def close(self) -> None:
         """Close the connection; what was written is still sent."""
@@ -145,8 +142,8 @@ class Connection(asyncio.Protocol):
             coroutine = handler.handle(request)
         listener.tasks.drive(
             coroutine,
-            lambda reply, error: self._handled(request, handler, reply, error),
-            name=f"{listener.node} {api_name(request.api_key)}",
+            partial(self._handled, request, handler),
+            name=handler.name,
         )
 
     def _parse(self, frame: bytes) -> tuple[Request, Handler, ErrorCode | None]:
@@ -224,7 +221,9 @@ class Connection(asyncio.Protocol):
                 self._transport.writelines(output)
 
     def _apply_backpressure(self) -> None:
-        waiting = self._bytes_waiting + self._reader.buffered_bytes if self._frames else 0
+        waiting = sum(map(len, self._frames))
+        if waiting:
+            waiting += self._reader.buffered_bytes
         limit = self._listener.settings.connection_queue_bytes
         if self._transport is None or self._transport.is_closing():
             return
