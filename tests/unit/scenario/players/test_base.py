@@ -1,0 +1,15 @@
+from __future__ import annotations
+
+from sim.scenario import catalog
+from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, PLAYERS, REQUEST_TIMEOUT_MS
+
+
+def test_a_delivery_takes_longer_than_an_attempt() -> None:
+    """kafka-python refuses other settings, and the story tells of an attempt that timed out."""
+    assert DELIVERY_TIMEOUT_MS > REQUEST_TIMEOUT_MS
+
+
+def test_every_player_plays_somewhere_and_ours_everywhere() -> None:
+    modes = [mode for one in catalog.scenarios().values() for mode in one.modes.values()]
+    assert {player for mode in modes for player in mode.players} == set(PLAYERS)
+    assert all("own" in mode.players for mode in modes)

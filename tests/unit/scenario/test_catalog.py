@@ -1,0 +1,48 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import sim
+from sim.errors import ConfigError
+from sim.scenario import catalog
+
+
+def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() -> None:
+    known = catalog.scenarios()
+    assert known
+    for path, scenario in known.items():
+        assert path.stem == scenario.name
+        for name in (scenario.name, *scenario.aliases, scenario.name.upper()):
+            assert catalog.find(name) == (path, scenario)
+        assert catalog.find(str(path)) == (path, scenario)
+
+
+def test_a_wheel_carries_them_beside_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "sim"
+    (package / "scenarios").mkdir(parents=True)
+    monkeypatch.setattr(sim, "__file__", str(package / "__init__.py"))
+    assert catalog.directory() == package / "scenarios"
+    assert catalog.scenarios() == {}
+    (package / "scenarios").rmdir()
+    with pytest.raises(ConfigError, match="the installation is incomplete"):
+        catalog.directory()
+
+
+def test_an_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError) as caught:
+        catalog.find("late-produce")
+    assert "did you mean late-produce-after-abort?" in str(caught.value)
+    assert "z01" in str(caught.value)
+
+
+def test_a_file_that_cant_be_read_is_named(tmp_path: Path) -> None:
+    missing, binary = tmp_path / "missing.yaml", tmp_path / "binary.yml"
+    binary.write_bytes(b"name: \xff")
+    with pytest.raises(ConfigError, match=r"missing\.yaml: can't be read: No such file"):
+        catalog.find(str(missing))
+    with pytest.raises(ConfigError, match=r"binary\.yml: not UTF-8 at byte 6"):
+        catalog.find(str(binary))

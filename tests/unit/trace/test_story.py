@@ -1,0 +1,175 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.runtime.trace import Event
+from sim.trace.story import Sentence, place, story
+
+NODES = ("scenario", "reader", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault")
+SCENARIO, READER, COORDINATOR, LOG, BROKER, FAULT = range(len(NODES))
+
+
+class Script:
+    """A trace in the making."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def add(
+        self, node: int, kind: str, *parents: int, tx: str = "app/7:0", data: object = None
+    ) -> int:
+        index = len(self.events)
+        self.events.append(Event(index, index * 1000, node, index, parents, kind, tx, data))
+        return index
+
+    @property
+    def sentences(self) -> tuple[Sentence, ...]:
+        return story(self.events, NODES)
+
+    @property
+    def texts(self) -> list[str]:
+        return [sentence.text for sentence in self.sentences]
+
+
+def state(name: str, **more: Any) -> dict[str, Any]:
+    return {"state": name, "pid": 7, "epoch": 0, "last_epoch": -1, "partitions": [], **more}
+
+
+def batch(**more: Any) -> dict[str, Any]:
+    return {"tp": "t-0", "pid": 7, "epoch": 0, "base": 1, "txn": True, **more}
+
+
+def test_the_storys_own_sentences_are_told_and_others_have_time_and_place() -> None:
+    script = Script()
+    script.add(SCENARIO, "note", data={"text": "It  is\nreleased.\n"})
+    script.add(READER, "note", data={"text": "brings nothing"})
+    assert script.sentences == (
+        Sentence(at_ms=0, who="scenario", text="It is released.", told=True),
+        Sentence(at_ms=1, who="reader", text="brings nothing"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("node", "name"),
+    [
+        ("broker/3/txn/1", "coordinator (broker 3)"),
+        ("broker/1/log/t-0", "t-0 (broker 1)"),
+        ("broker/1", "broker 1"),
+        ("client/app", "client app"),
+        ("fault", "fault"),
+        ("broker/1/group/3", "broker/1/group/3"),
+    ],
+)
+def test_places_have_the_names_that_people_use(node: str, name: str) -> None:
+    assert place(node) == name
+
+
+def test_a_state_on_the_way_is_told_only_where_the_way_ends_there() -> None:
+    script = Script()
+    script.add(COORDINATOR, "txn.complete", data=state("Empty"))
+    script.add(COORDINATOR, "txn.complete", data=state("Ongoing", partitions=["t-0"]))
+    script.add(COORDINATOR, "txn.complete", data=state("PrepareAbort", partitions=["t-0"]))
+    stuck = "app (producer 7, epoch 0) is PrepareAbort with t-0"
+    assert script.texts == ["app (producer 7, epoch 0) is Ongoing with t-0", stuck]
+    script.add(COORDINATOR, "txn.complete", tx="app/7:1", data=state("CompleteAbort", epoch=1))
+    assert script.texts[1:] == ["app (producer 7, epoch 1) is CompleteAbort"]
+
+
+def test_a_transaction_that_completes_without_having_prepared_is_told() -> None:
+    script = Script()
+    script.add(COORDINATOR, "txn.complete", data=state("CompleteCommit"))
+    assert script.texts == ["app (producer 7, epoch 0) is CompleteCommit"]
+
+
+def test_a_new_epoch_after_a_transaction_is_told() -> None:
+    script = Script()
+    script.add(COORDINATOR, "txn.complete", data=state("Empty", epoch=1, last_epoch=0))
+    assert script.texts == ["app goes on with epoch 1"]
+
+
+def test_a_marker_says_what_it_does_to_the_last_stable_offset() -> None:
+    script = Script()
+    marker = {"pid": 7, "epoch": 0, "committed": False, "offset": 1}
+    script.add(LOG, "marker.written", data=marker)
+    script.add(LOG, "log.lso", data={"to": 2})
+    script.add(LOG, "log.lso", data={"to": 3})
+    assert script.texts == [
+        "ABORT marker (producer 7, epoch 0) at offset 1; the last stable offset is 2"
+    ]
+    script.add(LOG, "marker.written", data={**marker, "committed": True, "offset": 3})
+    script.add(LOG, "log.append", data=batch(base=4))
+    script.add(LOG, "log.lso", data={"to": 4})
+    assert script.texts[1:] == [
+        "COMMIT marker (producer 7, epoch 0) at offset 3",
+        "a batch (producer 7, epoch 0) is at offset 4",
+    ]
+
+
+def test_plain_batches_and_what_is_not_in_the_table_go_without_saying() -> None:
+    script = Script()
+    script.add(LOG, "log.append", data=batch(txn=False))
+    script.add(LOG, "log.lso", data={"to": 2})
+    script.add(BROKER, "verify.answer", data=batch(error="NONE"))
+    script.add(BROKER, "msg.recv")
+    script.add(FAULT, "fault.arm", data={"rule": "late"})
+    assert script.sentences == ()
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        ("log.append", batch(opened=True), "{} opens a transaction at offset 1"),
+        ("log.append", batch(opened=False), "{} is at offset 1"),
+        ("log.duplicate", batch(), "{} is there already, at offset 1"),
+        (
+            "log.reject",
+            batch(error="INVALID_PRODUCER_EPOCH", reason="0 is below 1"),
+            "{} is refused with INVALID_PRODUCER_EPOCH: 0 is below 1",
+        ),
+        (
+            "verify.answer",
+            batch(error="INVALID_TXN_STATE"),
+            "{} for t-0 is refused: asked, the coordinator says INVALID_TXN_STATE",
+        ),
+    ],
+)
+def test_what_a_release_has_brought_about_is_told_as_such(
+    kind: str, data: dict[str, Any], text: str
+) -> None:
+    script = Script()
+    script.add(LOG, kind, data=data)
+    release = script.add(FAULT, "fault.release", data={"rule": "late"})
+    asked = script.add(BROKER, "verify.ask", release)
+    script.add(LOG, kind, asked, data=data)
+    identity = "batch (producer 7, epoch 0)"
+    assert script.texts == [text.format(f"a {identity}"), text.format(f"the released {identity}")]
+
+
+def test_attempts_that_fare_alike_are_told_once() -> None:
+    script = Script()
+    script.add(LOG, "log.reject", data=batch(error="X", reason="y"))
+    script.add(LOG, "log.reject", data=batch(error="X", reason="y"))
+    assert len(script.sentences) == 1
+
+
+def test_strikes_are_told_but_not_those_of_a_rule_that_only_counts() -> None:
+    script = Script()
+    hit = {"rule": "late", "action": "hold", "api": "Produce", "source": "client/app"}
+    script.add(FAULT, "fault.hit", data=hit)
+    script.add(FAULT, "fault.hit", data=hit)
+    script.add(FAULT, "fault.hit", data={**hit, "rule": "late-answered"})
+    assert script.texts == ["hold Produce of app", "hold another Produce of app"]
+
+
+def test_a_refused_marker_is_told() -> None:
+    script = Script()
+    script.add(LOG, "marker.refused", data={"pid": 7, "epoch": 0, "error": "X"})
+    assert script.texts == ["refuses a marker (producer 7, epoch 0): X"]
+
+
+def test_an_event_without_payload_does_no_harm() -> None:
+    script = Script()
+    script.add(LOG, "marker.refused")
+    assert script.texts == ["refuses a marker: None"]
