@@ -123,7 +123,9 @@ def _list(args: argparse.Namespace) -> int:
 def _show(args: argparse.Namespace) -> int:
     path, scenario = find(args.name)
     if args.json:
-        print_json(scenario.model_dump(mode="json", by_alias=True, exclude={"steps"}))
+        shown = scenario.model_dump(by_alias=True, exclude={"steps"})
+        steps = [step.model_dump(by_alias=True, exclude_defaults=True) for step in scenario.steps]
+        print_json({**shown, "steps": steps})
         return 0
     aliases = f" ({', '.join(scenario.aliases)})" if scenario.aliases else ""
     print_line(f"{scenario.name}{aliases}: {scenario.title}")
@@ -133,7 +135,7 @@ def _show(args: argparse.Namespace) -> int:
     print_line()
     for number, step in enumerate((step for step in scenario.steps if step.say), 1):
         only = f" [{', '.join(step.modes)}]" if step.modes else ""
-        print_line(wrapped(f"{number:2}. {step.say.strip()}{only}"))
+        print_line(wrapped(f"{number}. {step.say.strip()}{only}"))
     print_line()
     rows = [
         (mode, world.title, ", ".join(world.players), world.verdict)
