@@ -8,11 +8,11 @@ would refuse it. Kafka's counterpart: KafkaApis.handleAddPartitionsToTxnRequest.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from sim.api.peer_codec import (
     add_partitions_command,
-    add_partitions_response,
     partitions_of,
     topic_results,
 )
@@ -47,7 +47,7 @@ async def handle(request: Request) -> Reply:
     partitions = partitions_of(message.v3_and_below_topics)
     refused = _refused(request, partitions)
     if refused:
-        return _answer(request, refused)
+        return request.answer(results_by_topic_v3_and_below=topic_results(request.schema, refused))
     outcome = await request.broker.coordinator.add_partitions(
         AddPartitions(
             transactional_id=TransactionalId(message.v3_and_below_transactional_id),
@@ -57,18 +57,16 @@ async def handle(request: Request) -> Reply:
             transaction_version=TransactionVersion.TV_0,
         )
     )
-    error = outcome.error if isinstance(outcome, Rejection) else ErrorCode.none
-    return _answer(request, [(partition, error) for partition in partitions])
+    return refuse(request, outcome.error if isinstance(outcome, Rejection) else ErrorCode.none)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """Up to v3 the error on every partition, from v4 at the top."""
     if request.api_version >= BATCHED_FROM:
         return request.answer(error_code=error, results_by_transaction=())
-    return _answer(
-        request,
-        [(partition, error) for partition in partitions_of(request.message.v3_and_below_topics)],
-    )
+    topics = request.message.v3_and_below_topics
+    errors = dict.fromkeys(partitions_of(topics), _in_words_of(request, error))
+    return request.answer(results_by_topic_v3_and_below=_by_topic(request, topics, errors))
 
 
 def subject(request: Request) -> Subject:
@@ -88,8 +86,21 @@ async def _handle_batch(request: Request) -> Reply:
         # A real broker answers when the last transaction of the batch has its result, so it never
         # answers this one.
         return Answer.NEVER
+    transactions = request.message.transactions
     reply = await request.broker.add_partitions_to_txn(add_partitions_command(request.message))
-    return add_partitions_response(request.api_version, reply)
+    if reply.error:
+        return refuse(request, ErrorCode(reply.error))
+    schema = request.schema
+    return request.answer(
+        error_code=ErrorCode.none,
+        results_by_transaction=tuple(
+            schema.AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id,
+                topic_results=_by_topic(request, transaction.topics, dict(results)),
+            )
+            for transaction, (_, results) in zip(transactions, reply.results, strict=True)
+        ),
+    )
 
 
 def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
@@ -109,13 +120,27 @@ def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> Partit
     ]
 
 
-def _answer(request: Request, results: PartitionErrors) -> Reply:
-    if request.api_version < FENCED_KNOWN_FROM:
-        results = [
-            (
-                partition,
-                ErrorCode.invalid_producer_epoch if error is ErrorCode.producer_fenced else error,
-            )
-            for partition, error in results
-        ]
-    return request.answer(results_by_topic_v3_and_below=topic_results(request.schema, results))
+def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
+    if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
+        return ErrorCode.invalid_producer_epoch
+    return error
+
+
+def _by_topic(
+    request: Request, topics: Iterable[Any], errors: Mapping[TopicPartition, int]
+) -> tuple[Any, ...]:
+    """Errors in the order, and under the topics, in which the partitions were asked for."""
+    schema = request.schema
+    return tuple(
+        schema.AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                schema.AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=ErrorCode(errors[TopicPartition(topic.name, index)]),
+                )
+                for index in topic.partitions
+            ),
+        )
+        for topic in topics
+    )

@@ -56,9 +56,11 @@ def _answer(request: Request, error: ErrorCode, *, ranges: Mapping[int, tuple[in
         least = 0 if request.api_version >= LEVEL_ZERO_FROM else 1
         values = {
             "supported_features": tuple(
-                schema.SupportedFeatureKey(name=name, min_version=low, max_version=high)
-                for name, (low, high) in SUPPORTED_FEATURES.items()
-                if low >= least
+                schema.SupportedFeatureKey(
+                    name=name, min_version=feature.min_level, max_version=feature.max_level
+                )
+                for name, feature in SUPPORTED_FEATURES.items()
+                if feature.min_level >= least
             ),
             "finalized_features_epoch": image.features_epoch,
             "finalized_features": tuple(

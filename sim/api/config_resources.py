@@ -4,6 +4,7 @@ configs.
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
 
 from sim.api.request import Request
@@ -30,42 +31,26 @@ def resource_type(number: int) -> ResourceType:
         return ResourceType.UNKNOWN
 
 
-def refusal(request: Request, kind: ResourceType, name: str) -> Rejection | None:
-    """Why this resource can't be described or altered here; None where it can."""
-    match kind:
-        case ResourceType.TOPIC:
-            complaint = name_complaint(name)
-            if complaint is not None:
-                return Rejection(
-                    error=ErrorCode.invalid_topic_exception,
-                    reason=f"Topic name is invalid: {complaint}",
-                )
-            if name not in request.broker.image.topics:
-                return Rejection(
-                    error=ErrorCode.unknown_topic_or_partition,
-                    reason=f"The topic '{name}' does not exist.",
-                )
-            return None
-        case ResourceType.BROKER:
-            return _broker_refusal(request, name)
-        case _:
-            return Rejection(
-                error=ErrorCode.invalid_request,
-                reason=f"Unexpected resource type {kind.name} for resource {name}",
-            )
-
-
-def _broker_refusal(request: Request, name: str) -> Rejection | None:
-    if not name:
-        return None
-    if not name.isascii() or not name.isdigit():
+def topic_refusal(request: Request, name: str) -> Rejection | None:
+    """Why there are no configs of a topic of that name; None where there are."""
+    complaint = name_complaint(name)
+    if complaint is not None:
         return Rejection(
-            error=ErrorCode.invalid_request,
-            reason=f"Broker id must be an integer, but it is: {name}",
+            error=ErrorCode.invalid_topic_exception, reason=f"Topic name is invalid: {complaint}"
         )
-    if int(name) not in request.broker.image.brokers:
+    if name not in request.broker.image.topics:
         return Rejection(
-            error=ErrorCode.invalid_request,
-            reason=f"Unexpected broker id, expected {request.broker.broker_id} but received {name}",
+            error=ErrorCode.unknown_topic_or_partition,
+            reason=f"The topic '{name}' does not exist.",
         )
     return None
+
+
+def invalid(reason: str) -> Rejection:
+    """INVALID_REQUEST with a text of its own."""
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)
+
+
+def node_of(name: str) -> int | None:
+    """The broker id that a resource's name says; None where it says none."""
+    return int(name) if re.fullmatch(r"[+-]?[0-9]+", name) else None

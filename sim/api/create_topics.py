@@ -61,10 +61,10 @@ def _wanted(topic: Any) -> NewTopic:
         name=topic.name,
         partitions=topic.num_partitions,
         replication_factor=topic.replication_factor,
-        assignments={
-            assignment.partition_index: tuple(BrokerId(broker) for broker in assignment.broker_ids)
+        assignments=tuple(
+            (assignment.partition_index, tuple(map(BrokerId, assignment.broker_ids)))
             for assignment in topic.assignments
-        },
+        ),
         configs={config.name: config.value for config in topic.configs},
     )
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sim.api.request import Reply, Request
-from sim.cluster.configs import topic_value
+from sim.cluster.configs import topic_text
 from sim.errors import ErrorCode, Rejection
 from sim.types import INTERNAL_TOPICS, Subject, TopicPartition
 
@@ -43,7 +43,8 @@ def _answer(request: Request, error: ErrorCode | None) -> Reply:
     topics: list[Any] = []
     for topic in request.message.topics:
         partitions = []
-        for partition in topic.partitions:
+        # A partition that is named twice counts once, as it was named last.
+        for partition in {one.partition_index: one for one in topic.partitions}.values():
             topic_partition = TopicPartition(topic.name, partition.partition_index)
             outcome = error or _delete(request, topic_partition, partition.offset)
             failed = isinstance(outcome, ErrorCode)
@@ -70,13 +71,13 @@ def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> i
     log = broker.replicas.leader(topic_partition)
     if isinstance(log, Rejection):
         return log.error
-    policy = topic_value(
+    policy = topic_text(
         "cleanup.policy",
         topic=broker.image.topics[topic_partition.topic].configs,
         image=broker.image,
         settings=broker.settings,
     )
-    if "delete" not in policy.value:
+    if "delete" not in policy:
         return ErrorCode.policy_violation
     low_watermark = log.delete_records_before(offset)
     if isinstance(low_watermark, Rejection):

@@ -20,13 +20,26 @@ DISABLED_KNOWN_FROM: Final = 3
 
 Wanted = tuple[str | None, uuid.UUID | None]
 
+_NAMED_TWICE: Final = Rejection(
+    error=ErrorCode.invalid_request,
+    reason="The provided topic name maps to an ID that was already supplied.",
+)
+
 
 async def handle(request: Request) -> Reply:
     """Delete each topic by itself."""
     wanted = _wanted(request)
-    return request.answer(
-        responses=tuple(_result(request, one, _delete(request, one, wanted)) for one in wanted)
-    )
+    aliases = _aliases(request, wanted)
+    results = []
+    for one in dict.fromkeys(wanted):
+        name, topic_id = one
+        if name is None and topic_id in aliases.values():
+            continue
+        if topic_id is None and name in aliases:
+            results.append(_result(request, (name, aliases[name]), _NAMED_TWICE))
+        else:
+            results.append(_result(request, one, _delete(request, one, wanted)))
+    return request.answer(responses=tuple(results))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -45,6 +58,18 @@ def _wanted(request: Request) -> list[Wanted]:
             for topic in message.topics
         ]
     return [(name, None) for name in message.topic_names]
+
+
+def _aliases(request: Request, wanted: list[Wanted]) -> dict[str, uuid.UUID]:
+    """Topics that are wanted by name and by id in one request: id by name."""
+    ids = {topic_id for name, topic_id in wanted if name is None}
+    named = [name for name, topic_id in wanted if name is not None and topic_id is None]
+    topics = request.broker.metadata.image.topics
+    return {
+        name: topics[name].topic_id
+        for name in named
+        if name in topics and topics[name].topic_id in ids
+    }
 
 
 def _delete(request: Request, one: Wanted, wanted: list[Wanted]) -> Wanted | Rejection:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sim.api.request import Reply, Request
+from sim.api.request import CLUSTER_OPERATIONS, NOT_ASKED, Reply, Request
 from sim.errors import ErrorCode
 from sim.wire.codec import build
 
@@ -49,10 +49,14 @@ def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
     return request.answer(
         error_code=error,
         error_message=message,
-        endpoint_type=getattr(request.message, "endpoint_type", BROKERS),
+        # What was reached, not what was asked for.
+        endpoint_type=BROKERS,
         cluster_id=image.cluster_id if error is ErrorCode.none else "",
         controller_id=brokers[0].broker_id if brokers else -1,
         brokers=tuple(_broker(request, broker) for broker in brokers),
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if error is ErrorCode.none and request.message.include_cluster_authorized_operations
+        else NOT_ASKED,
     )
 
 

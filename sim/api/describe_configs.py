@@ -7,17 +7,40 @@ ConfigHelper.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-from sim.api.config_resources import ResourceType, refusal, resource_type
-from sim.api.request import Reply, Request
+from sim.api.config_resources import (
+    ResourceType,
+    invalid,
+    node_of,
+    resource_type,
+    topic_refusal,
+)
+from sim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from sim.cluster import configs
-from sim.cluster.configs import ConfigValue
+from sim.cluster.configs import ConfigSource, ConfigType, ConfigValue
 from sim.errors import ErrorCode, Rejection
 from sim.wire.codec import build
 
 KEY: Final = 32
 VERSIONS: Final = (1, 4)
+
+CLIENT_METRICS: Final = tuple(
+    ConfigValue(name=name, value=value, type=kind, source=ConfigSource.DEFAULT, synonyms=())
+    for name, value, kind in (
+        ("interval.ms", "300000", ConfigType.INT),
+        ("match", "", ConfigType.LIST),
+        ("metrics", "", ConfigType.LIST),
+    )
+)
+"""A subscription for client metrics that nobody has made (KIP-714)."""
+
+DEVIATIONS: Final = (
+    "DescribeConfigs shows those broker configs that txnsim has, no documentation texts, no "
+    "loggers and no configs of groups.",
+)
+
+Outcome = list[ConfigValue] | Rejection
 
 
 async def handle(request: Request) -> Reply:
@@ -38,37 +61,78 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _describe(request: Request, resource: Any) -> Any:
-    kind = resource_type(resource.resource_type)
-    name = resource.resource_name
-    rejection = refusal(request, kind, name)
-    if rejection is not None:
-        return _result(request, resource, rejection)
-    broker = request.broker
+    outcome = _values(request, resource_type(resource.resource_type), resource.resource_name)
     wanted = resource.configuration_keys
-    if kind is ResourceType.TOPIC:
-        own = broker.image.topics[name].configs
-        values = [
-            configs.topic_value(
-                key, topic=own, image=broker.image, settings=broker.metadata.settings
-            )
-            for key in configs.TOPIC_CONFIGS
-            if wanted is None or key in wanted
-        ]
-    else:
-        # The nameless resource stands for the dynamic defaults of all brokers: only what was set.
-        names = configs.BROKER_CONFIGS if name else broker.image.broker_configs.get("", {})
-        values = [
-            configs.broker_value(
-                key, broker=name, image=broker.image, settings=broker.metadata.settings
-            )
-            for key in names
-            if wanted is None or key in wanted
-        ]
-    return _result(request, resource, values)
+    # No keys at all mean every key, as null does.
+    if wanted and not isinstance(outcome, Rejection):
+        outcome = [value for value in outcome if value.name in wanted]
+    return _result(request, resource, outcome)
 
 
-def _result(request: Request, resource: Any, outcome: list[ConfigValue] | Rejection) -> Any:
-    error, reason, values = ErrorCode.none, None, []
+def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
+    """Every config of a resource, or why it has none (ConfigHelper.describeConfigs)."""
+    match kind:
+        case ResourceType.TOPIC:
+            refused = topic_refusal(request, name)
+            if refused is not None and refused.error is ErrorCode.unknown_topic_or_partition:
+                refused = Rejection(error=refused.error, reason="")
+            return _topic_values(request, name) if refused is None else refused
+        case ResourceType.BROKER:
+            if not name or node_of(name) in request.broker.image.brokers:
+                return _broker_values(request, name)
+            return _unknown_broker(request, name, " or empty string,")
+        case ResourceType.BROKER_LOGGER:
+            if not name:
+                return invalid("Broker id must not be empty")
+            if node_of(name) != request.broker.broker_id:
+                return _unknown_broker(request, name, "")
+            return []
+        case ResourceType.CLIENT_METRICS:
+            return (
+                list(CLIENT_METRICS)
+                if name
+                else invalid("Client metrics subscription name must not be empty")
+            )
+        case ResourceType.GROUP:
+            return [] if name else invalid("Group name must not be empty")
+        case ResourceType.UNKNOWN:
+            return invalid(INVALID_REQUEST_TEXT)
+        case _:
+            assert_never(kind)
+
+
+def _topic_values(request: Request, name: str) -> list[ConfigValue]:
+    broker = request.broker
+    own = broker.image.topics[name].configs
+    return [
+        configs.topic_value(key, topic=own, image=broker.image, settings=broker.metadata.settings)
+        for key in configs.TOPIC_CONFIGS
+    ]
+
+
+def _broker_values(request: Request, name: str) -> list[ConfigValue]:
+    broker = request.broker
+    # The nameless resource stands for the dynamic defaults of all brokers: only what was set.
+    known = configs.BROKER_CONFIGS if name else {}
+    names = {**known, **broker.image.broker_configs.get(name, {})}
+    return [
+        configs.broker_value(
+            key, broker=name, image=broker.image, settings=broker.metadata.settings
+        )
+        for key in names
+    ]
+
+
+def _unknown_broker(request: Request, name: str, besides: str) -> Rejection:
+    if node_of(name) is None:
+        return invalid(f"Broker id must be an integer, but it is: {name}")
+    return invalid(
+        f"Unexpected broker id, expected {request.broker.broker_id}{besides} but received {name}"
+    )
+
+
+def _result(request: Request, resource: Any, outcome: Outcome) -> Any:
+    error, reason, values = ErrorCode.none, "", list[ConfigValue]()
     if isinstance(outcome, Rejection):
         error, reason = outcome.error, outcome.reason
     else:
@@ -96,7 +160,7 @@ def _entry(request: Request, value: ConfigValue) -> Any:
         value=value.value,
         read_only=value.read_only,
         config_source=value.source,
-        is_sensitive=False,
+        is_sensitive=value.is_sensitive,
         synonyms=synonyms,
         config_type=value.type,
         documentation=None,

@@ -17,6 +17,9 @@ from sim.types import Subject, TopicPartition
 KEY: Final = 61
 VERSIONS: Final = (0, 0)
 
+_NO_SUCH_TOPIC: Final = "This server does not host this topic-partition."
+"""Said where the topic is unknown; where only the partition is, nothing is said."""
+
 
 async def handle(request: Request) -> Reply:
     """List every producer that the partitions know."""
@@ -63,9 +66,12 @@ def _partition(request: Request, partition: TopicPartition, error: ErrorCode | N
         complaint = name_complaint(partition.topic)
         log = request.broker.replicas.replica(partition)
         if complaint is not None:
-            error, message = ErrorCode.invalid_topic_exception, complaint
+            error = ErrorCode.invalid_topic_exception
+            message = f"Topic name is invalid: {complaint}"
         elif isinstance(log, Rejection):
             error = log.error
+            if partition.topic not in request.broker.image.topics:
+                message = _NO_SUCH_TOPIC
         else:
             error, producers = ErrorCode.none, log.producers()
     return schema.PartitionResponse(

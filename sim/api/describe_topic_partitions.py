@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sim.api.request import Answer, Reply, Request
+from sim.api.request import NOT_ASKED, TOPIC_OPERATIONS, Reply, Request
 from sim.cluster.controller import name_complaint
 from sim.cluster.image import NO_LEADER, PartitionImage
 from sim.errors import ErrorCode
@@ -22,6 +22,9 @@ async def handle(request: Request) -> Reply:
     image = request.broker.image
     names = sorted({topic.name for topic in message.topics}) or sorted(image.topics)
     first_partition = 0
+    if "" in names:
+        # Kafka can't name the resource whose authorization it wants to check.
+        return refuse(request, ErrorCode.unknown_server_error)
     cursor = message.cursor
     if cursor is not None:
         if cursor.partition_index < 0:
@@ -32,18 +35,24 @@ async def handle(request: Request) -> Reply:
         names = [name for name in names if name >= cursor.topic_name]
         if not names or names[0] != cursor.topic_name:
             first_partition = 0
-    limit = request.broker.settings.max_request_partition_size_limit
-    if message.response_partition_limit > 0:
-        limit = min(limit, message.response_partition_limit)
+    # At least one: a page without a partition would lead nowhere.
+    limit = max(
+        1,
+        min(
+            request.broker.settings.max_request_partition_size_limit,
+            message.response_partition_limit,
+        ),
+    )
     return _page(request, names, first_partition, limit)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every topic asked for; where none was named there is no place for it."""
-    if not request.message.topics:
-        return Answer.CLOSE
     return request.answer(
-        topics=tuple(_failed(request, topic.name, error) for topic in request.message.topics),
+        topics=tuple(
+            _failed(request, topic.name, error, operations=NOT_ASKED)
+            for topic in request.message.topics
+        ),
         next_cursor=None,
     )
 
@@ -73,6 +82,7 @@ def _page(request: Request, names: list[str], first_partition: int, limit: int) 
                     _partition(request, index, topic.partitions[index])
                     for index in range(first_partition, upper)
                 ),
+                topic_authorized_operations=TOPIC_OPERATIONS,
             )
         )
         limit -= max(0, upper - first_partition)
@@ -107,7 +117,13 @@ def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
     )
 
 
-def _failed(request: Request, name: str, error: ErrorCode) -> Any:
+def _failed(
+    request: Request, name: str, error: ErrorCode, *, operations: int = TOPIC_OPERATIONS
+) -> Any:
     return request.schema.DescribeTopicPartitionsResponseTopic(
-        error_code=error, name=name, topic_id=None, partitions=()
+        error_code=error,
+        name=name,
+        topic_id=None,
+        partitions=(),
+        topic_authorized_operations=operations,
     )

@@ -30,6 +30,9 @@ _EMPTY_ABORTED: Final = frozenset(
 a real broker.
 """
 
+_ISOLATIONS: Final = frozenset(IsolationLevel)
+_NO_SUCH_TOPIC: Final = FetchOutcome(error=ErrorCode.unknown_topic_id)
+
 DEVIATIONS: Final = (
     "Fetch sessions (KIP-227) are declined: every answer has session id 0, so clients send full "
     "fetches.",
@@ -44,37 +47,37 @@ async def handle(request: Request) -> Reply:
         return request.answer(
             error_code=ErrorCode.fetch_session_id_not_found, session_id=0, responses=()
         )
-    failed: list[tuple[Any, int, FetchOutcome]] = []
-    keys: dict[TopicPartition, Any] = {}
-    wanted: list[FetchPartition] = []
+    if message.isolation_level not in _ISOLATIONS:
+        return refuse(request, ErrorCode.unknown_server_error)
+    asked: dict[tuple[Any, int], TopicPartition | None] = {}
+    wanted: dict[TopicPartition, FetchPartition] = {}
     for topic in message.topics:
         key, name = _topic(request, topic)
         for partition in topic.partitions:
             if name is None:
-                outcome = FetchOutcome(error=ErrorCode.unknown_topic_id)
-                failed.append((key, partition.partition, outcome))
+                asked[key, partition.partition] = None
                 continue
+            # A partition that is named twice counts once, as it was named last.
             part = _wanted(TopicPartition(name, partition.partition), partition)
-            keys[part.topic_partition] = key
-            wanted.append(part)
+            asked[key, partition.partition] = part.topic_partition
+            wanted[part.topic_partition] = part
     outcomes = await request.broker.fetching.fetch(
-        _command(request, wanted, any_failed=bool(failed))
+        _command(request, tuple(wanted.values()), any_failed=None in asked.values())
     )
     return _answer(
         request,
-        failed
-        + [
-            (keys[partition], partition.partition, outcome)
-            for partition, outcome in outcomes.items()
+        [
+            (key, index, _NO_SUCH_TOPIC if partition is None else outcomes[partition])
+            for (key, index), partition in asked.items()
         ],
     )
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """At the top from v7, else on every partition."""
-    if request.api_version >= 7:
+    """At the top from v7, and on every partition as long as topics have names."""
+    if request.api_version >= TOPIC_IDS_FROM:
         return request.answer(error_code=error, session_id=0, responses=())
-    outcome = FetchOutcome(error=error)
+    outcome = FetchOutcome(error=error, aborted=())
     return _answer(
         request,
         [
@@ -82,6 +85,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
             for topic in request.message.topics
             for partition in topic.partitions
         ],
+        error=error,
     )
 
 
@@ -115,7 +119,9 @@ def _wanted(topic_partition: TopicPartition, partition: Any) -> FetchPartition:
     )
 
 
-def _command(request: Request, wanted: list[FetchPartition], *, any_failed: bool) -> FetchCommand:
+def _command(
+    request: Request, wanted: tuple[FetchPartition, ...], *, any_failed: bool
+) -> FetchCommand:
     message = request.message
     max_wait_ms = message.max_wait.days * 86_400_000 + message.max_wait.seconds * 1000
     max_wait_ms += message.max_wait.microseconds // 1000
@@ -125,7 +131,7 @@ def _command(request: Request, wanted: list[FetchPartition], *, any_failed: bool
         min_bytes=message.min_bytes,
         max_bytes=message.max_bytes,
         isolation=IsolationLevel(message.isolation_level),
-        partitions=tuple(wanted),
+        partitions=wanted,
         leader_only=request.api_version < ANY_REPLICA_FROM,
     )
 
@@ -133,7 +139,12 @@ def _command(request: Request, wanted: list[FetchPartition], *, any_failed: bool
 # Answering
 
 
-def _answer(request: Request, results: list[tuple[Any, int, FetchOutcome]]) -> Reply:
+def _answer(
+    request: Request,
+    results: list[tuple[Any, int, FetchOutcome]],
+    *,
+    error: ErrorCode = ErrorCode.none,
+) -> Reply:
     schema = request.schema
     by_key: dict[Any, list[Any]] = {}
     leaders = CurrentLeaders(request)
@@ -141,7 +152,7 @@ def _answer(request: Request, results: list[tuple[Any, int, FetchOutcome]]) -> R
         by_key.setdefault(key, []).append(_partition(request, key, index, outcome, leaders))
     key_field = "topic_id" if request.api_version >= TOPIC_IDS_FROM else "topic"
     return request.answer(
-        error_code=ErrorCode.none,
+        error_code=error,
         session_id=0,
         responses=tuple(
             schema.FetchableTopicResponse(**{key_field: key}, partitions=tuple(partitions))

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from sim.api.request import Reply, Request
+from sim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from sim.cluster.image import BrokerImage
 from sim.errors import ErrorCode
 from sim.types import TRANSACTION_STATE_TOPIC, Subject, TransactionalId
@@ -29,6 +29,16 @@ DEVIATIONS: Final = (
 )
 
 
+_TEXTS: Final = {
+    ErrorCode.none: "NONE",
+    ErrorCode.coordinator_not_available: "The coordinator is not available.",
+    ErrorCode.invalid_request: INVALID_REQUEST_TEXT,
+}
+"""Kafka's own texts (Errors): v1 to v3 always give one, later versions only where the whole request
+fails.
+"""
+
+
 class KeyType(IntEnum):
     """What a key stands for."""
 
@@ -42,12 +52,16 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
     error: ErrorCode
     broker: BrokerImage | None = None
+    message: str = ""
+    """Text of the error, where Kafka gives one in a batch."""
 
 
 async def handle(request: Request) -> Reply:
     """Find the coordinator of each key."""
     message = request.message
     key_type = getattr(message, "key_type", KeyType.GROUP)
+    if key_type not in list(KeyType):
+        return refuse(request, ErrorCode.invalid_request)
     if request.api_version >= BATCHED_FROM:
         return _answer(
             request, [(key, _find(request, key_type, key)) for key in message.coordinator_keys]
@@ -59,7 +73,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for every key."""
     message = request.message
     keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
-    return _answer(request, [(key, Found(error=error)) for key in keys])
+    text = _TEXTS.get(error, error.name)
+    return _answer(request, [(key, Found(error=error, message=text)) for key in keys])
 
 
 def subject(request: Request) -> Subject:
@@ -91,12 +106,14 @@ def _answer(request: Request, found: list[tuple[str, Found]]) -> Reply:
     if request.api_version >= BATCHED_FROM:
         return request.answer(
             coordinators=tuple(
-                schema.Coordinator(key=key, error_code=one.error, error_message=None, **_node(one))
+                schema.Coordinator(
+                    key=key, error_code=one.error, error_message=one.message, **_node(one)
+                )
                 for key, one in found
             )
         )
     one = found[0][1]
-    message = "NONE" if one.error is ErrorCode.none else None
+    message = _TEXTS.get(one.error, one.message)
     return request.answer(error_code=one.error, error_message=message, **_node(one))
 
 

@@ -6,9 +6,15 @@ Versions: 1 is flexible. Kafka's counterparts: ConfigAdminManager, Configuration
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
-from sim.api.config_resources import ResourceType, refusal, resource_type
+from sim.api.config_resources import (
+    ResourceType,
+    invalid,
+    node_of,
+    resource_type,
+    topic_refusal,
+)
 from sim.api.request import Reply, Request
 from sim.cluster import configs, controller
 from sim.cluster.controller import ConfigChange, ConfigOperation
@@ -17,6 +23,10 @@ from sim.errors import ErrorCode, Rejection
 
 KEY: Final = 44
 VERSIONS: Final = (0, 1)
+
+DEVIATIONS: Final = (
+    "IncrementalAlterConfigs knows topics and brokers only: no loggers, client metrics or groups.",
+)
 
 
 async def handle(request: Request) -> Reply:
@@ -53,43 +63,59 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
     kind = resource_type(resource.resource_type)
     name = resource.resource_name
-    rejection = refusal(request, kind, name)
-    if rejection is not None:
-        return rejection
+    refused = _refusal(request, kind, resource)
+    if refused is not None:
+        return refused
     changes = []
     for config in resource.configs:
         try:
             operation = ConfigOperation(config.config_operation)
         except ValueError:
-            return Rejection(
-                error=ErrorCode.invalid_request,
-                reason=f"Unknown operation type {config.config_operation}",
-            )
+            return Rejection(error=ErrorCode.unknown_server_error, reason="")
         changes.append(ConfigChange(name=config.name, operation=operation, value=config.value))
     image = request.broker.metadata.image
     if kind is ResourceType.TOPIC:
         topic = image.topics[name]
         altered = controller.altered_configs(topic.configs, tuple(changes), configs.TOPIC_CONFIGS)
-        if isinstance(altered, Rejection):
-            return altered
-        return image.with_topic_configs(name, altered)
-    current = image.broker_configs.get(name, {})
-    fixed = [change.name for change in changes if change.name not in configs.DYNAMIC_BROKER_CONFIGS]
-    if fixed:
-        return Rejection(
-            error=ErrorCode.invalid_request,
-            reason=f"Cannot update these configs dynamically: {{{', '.join(sorted(fixed))}}}",
+        return (
+            altered if isinstance(altered, Rejection) else image.with_topic_configs(name, altered)
         )
+    fixed = [change.name for change in changes if change.name in configs.FIXED_BROKER_CONFIGS]
+    if fixed:
+        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    current = image.broker_configs.get(name, {})
     altered = controller.altered_configs(current, tuple(changes), configs.BROKER_CONFIGS)
-    if isinstance(altered, Rejection):
-        return altered
-    return image.with_broker_configs(name, altered)
+    return altered if isinstance(altered, Rejection) else image.with_broker_configs(name, altered)
+
+
+def _refusal(request: Request, kind: ResourceType, resource: Any) -> Rejection | None:
+    """Why a resource can't be altered here (ConfigAdminManager.preprocess); None where it can."""
+    name = resource.resource_name
+    match kind:
+        case ResourceType.TOPIC:
+            if not name:
+                return invalid("Default topic resources are not allowed.")
+            return topic_refusal(request, name)
+        case ResourceType.BROKER:
+            if not name or node_of(name) in request.broker.image.brokers:
+                return None
+            if node_of(name) is None:
+                return invalid(f"Node id must be an integer, but it is: {name}")
+            return invalid(
+                f"Unexpected broker id, expected {request.broker.broker_id}, but received {name}"
+            )
+        case ResourceType.UNKNOWN:
+            return invalid(f"Unknown resource type {resource.resource_type}")
+        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            return invalid(f"Unexpected resource type {kind.name} for resource {name}")
+        case _:
+            assert_never(kind)
 
 
 def _result(request: Request, resource: Any, rejection: Rejection | None) -> Any:
     return request.schema.AlterConfigsResourceResponse(
         error_code=ErrorCode.none if rejection is None else rejection.error,
-        error_message=None if rejection is None else rejection.reason,
+        error_message=None if rejection is None else rejection.reason or None,
         resource_type=resource.resource_type,
         resource_name=resource.resource_name,
     )

@@ -39,6 +39,11 @@ _SINCE: Final = {
 
 CONSUMER: Final = -1
 
+DEVIATIONS: Final = (
+    "ListOffsets for the greatest timestamp does not see deleted records; Apache Kafka sees them "
+    "until their segment is removed.",
+)
+
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What one partition is answered; -1 where there is no such offset."""
@@ -88,7 +93,8 @@ def _answer(request: Request, find: Any) -> Reply:
     topics = []
     for topic in request.message.topics:
         partitions = []
-        for partition in topic.partitions:
+        # Who asks twice is told once.
+        for partition in {one.partition_index: one for one in topic.partitions}.values():
             found = find(TopicPartition(topic.name, partition.partition_index), partition)
             partitions.append(
                 build(

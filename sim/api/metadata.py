@@ -10,7 +10,13 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from sim.api.request import Reply, Request
+from sim.api.request import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+    Reply,
+    Request,
+)
 from sim.cluster.controller import name_complaint
 from sim.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from sim.errors import ErrorCode
@@ -38,23 +44,31 @@ async def handle(request: Request) -> Reply:
         topic.name is None or _id_of(topic) != ZERO_ID for topic in topics
     ):
         return refuse(request, ErrorCode.invalid_request)
-    ids = [_id_of(topic) for topic in topics if _id_of(topic) != ZERO_ID]
+    # Who asks twice is told once.
+    ids = list(dict.fromkeys(_id_of(topic) for topic in topics if _id_of(topic) != ZERO_ID))
     if ids:
         # If any id is given, names are ignored.
         return _answer(request, [_by_id(request, topic_id) for topic_id in ids])
+    if any(topic.name is None for topic in topics):
+        # Neither id nor name: Kafka trips over the null.
+        return refuse(request, ErrorCode.unknown_server_error)
     may_create = getattr(message, "allow_auto_topic_creation", True)
-    return _answer(
-        request, [_by_name(request, topic.name, may_create=may_create) for topic in topics]
-    )
+    names = dict.fromkeys(topic.name for topic in topics)
+    return _answer(request, [_by_name(request, name, may_create=may_create) for name in names])
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error on every topic asked for."""
-    failed = [
-        _failed(request, error, name=topic.name, topic_id=_id_of(topic))
-        for topic in request.message.topics or ()
-    ]
-    return _answer(request, failed)
+    """The error on every topic asked for, and nothing of the cluster."""
+    return request.answer(
+        brokers=(),
+        cluster_id=None,
+        controller_id=NO_LEADER,
+        topics=tuple(
+            _failed(request, error, name=topic.name or "", topic_id=_id_of(topic))
+            for topic in request.message.topics or ()
+        ),
+        error_code=error,
+    )
 
 
 def _id_of(topic: Any) -> uuid.UUID:
@@ -108,6 +122,9 @@ def _topic(request: Request, topic: TopicImage) -> Any:
             _partition(request, index, partition)
             for index, partition in enumerate(topic.partitions)
         ),
+        topic_authorized_operations=TOPIC_OPERATIONS
+        if getattr(request.message, "include_topic_authorized_operations", False)
+        else NOT_ASKED,
     )
 
 
@@ -153,5 +170,8 @@ def _answer(request: Request, topics: list[Any]) -> Reply:
         # runs repeat.
         controller_id=brokers[0].broker_id if brokers else NO_LEADER,
         topics=tuple(topics),
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if getattr(request.message, "include_cluster_authorized_operations", False)
+        else NOT_ASKED,
         error_code=ErrorCode.none,
     )

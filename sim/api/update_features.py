@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sim.api.request import Reply, Request
 from sim.cluster import controller
-from sim.cluster.controller import FeatureUpdate
+from sim.cluster.controller import SAFE_DOWNGRADE, UPGRADE, FeatureUpdate
 from sim.errors import ErrorCode, Rejection
 
 KEY: Final = 57
@@ -19,8 +19,8 @@ VERSIONS: Final = (0, 2)
 
 UPGRADE_TYPES_FROM: Final = 1
 TOP_LEVEL_ONLY_FROM: Final = 2
-UPGRADE: Final = 1
-SAFE_DOWNGRADE: Final = 2
+NO_ERROR: Final = "NONE"
+"""Kafka's text for success, where it fills in the text of an error."""
 
 
 async def handle(request: Request) -> Reply:
@@ -60,7 +60,7 @@ def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
             if error is not ErrorCode.none
             else tuple(
                 request.schema.UpdatableFeatureResult(
-                    feature=update.feature, error_code=ErrorCode.none, error_message=None
+                    feature=update.feature, error_code=ErrorCode.none, error_message=NO_ERROR
                 )
                 for update in request.message.feature_updates
             )

@@ -184,7 +184,11 @@ class Broker:
         """
         results = []
         for transaction in command.transactions:
-            results.append((transaction.transactional_id, await self._add_or_verify(transaction)))
+            errors = await self._add_or_verify(transaction)
+            if any(error == ErrorCode.unsupported_version for _, error in errors):
+                # A record that can't be built is an exception, and that fails the whole batch.
+                return AddPartitionsToTxnReply(error=ErrorCode.unsupported_version)
+            results.append((transaction.transactional_id, errors))
         return AddPartitionsToTxnReply(results=tuple(results))
 
     async def write_txn_markers(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
@@ -199,6 +203,7 @@ class Broker:
             results=tuple(
                 (producer_id, tuple(errors.items()))  # type: ignore[misc]
                 for producer_id, errors in merged.items()
+                if errors
             )
         )
 

@@ -7,9 +7,10 @@ DynamicBrokerConfig, ConfigDef.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from enum import IntEnum
-from typing import Final, assert_never
+from typing import Final
 
 import msgspec
 
@@ -24,13 +25,14 @@ LONG_MAX: Final = 2**63 - 1
 DEVIATIONS = (
     "Topic configs of retention, segment rolling, flushing, compression and tiered storage are "
     "stored, validated and described, "
-    "but have no effect yet.",
+    "but have no effect yet. So a Fetch is never cut off at the end of a segment.",
 )
 
 
 class ConfigType(IntEnum):
     """Types as DescribeConfigs v3+ numbers them."""
 
+    UNKNOWN = 0
     BOOLEAN = 1
     STRING = 2
     INT = 3
@@ -65,11 +67,12 @@ class ConfigValue(msgspec.Struct, frozen=True, kw_only=True):
     """An effective value and where it comes from, best source first in ``synonyms``."""
 
     name: str
-    value: str
+    value: str | None
     type: ConfigType
     source: ConfigSource
-    synonyms: tuple[tuple[str, str, ConfigSource], ...]
+    synonyms: tuple[tuple[str, str | None, ConfigSource], ...]
     read_only: bool = False
+    is_sensitive: bool = False
 
 
 _BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
@@ -136,7 +139,17 @@ _TIMESTAMP_TYPES: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
-_PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _LONG, str: _STRING}
+_PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _INT, str: _STRING}
+_SHORTS: Final = frozenset({"transaction.state.log.replication.factor"})
+_INTERNAL: Final = frozenset({"producer.id.expiration.check.interval.ms"})
+"""Broker configs that Kafka defines as internal: they work, but nobody is shown them."""
+_UNSET: Final = frozenset(
+    {"log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"}
+)
+"""Broker configs without a default of their own: others (in hours, or of the log flusher) stand in
+while they are null, and a topic shows no synonym for what nobody set.
+"""
+_THROTTLED: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 
 def _broker_configs() -> dict[str, ConfigKey]:
@@ -151,8 +164,11 @@ def _broker_configs() -> dict[str, ConfigKey]:
     for name, documentation in settings_module.documentation().items():
         if documentation.kafka is None or documentation.kafka in keys:
             continue
+        if documentation.kafka in _INTERNAL:
+            continue
         default = getattr(settings_module.DEFAULTS, name)
-        keys[documentation.kafka] = ConfigKey(_PYTHON_TYPES[type(default)], text(default))
+        kind = ConfigType.SHORT if documentation.kafka in _SHORTS else _PYTHON_TYPES[type(default)]
+        keys[documentation.kafka] = ConfigKey(kind, text(default))
     return dict(sorted(keys.items()))
 
 
@@ -175,61 +191,88 @@ DYNAMIC_BROKER_CONFIGS: Final = frozenset(
         if documentation.kafka is not None and documentation.dynamic
     }
 )
+FIXED_BROKER_CONFIGS: Final = frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIGS
+"""Broker configs that only a restart changes."""
 
 
 # Validation
 
 
-def complaint(keys: Mapping[str, ConfigKey], name: str, value: str) -> str | None:
-    """Why ``name=value`` is no valid config, in the words of Kafka's ConfigDef; None where it is
-    one.
+def topic_complaint(name: str, value: str) -> str | None:
+    """Why ``name=value`` is no valid config of a topic, in the words of Kafka's ConfigDef and
+    LogConfig; None where it is one.
     """
-    key = keys.get(name)
+    key = TOPIC_CONFIGS.get(name)
     if key is None:
         return f"Unknown topic config name: {name}"
+    return _complaint(key, name, value) or _topic_rule(name, value)
+
+
+def broker_complaint(name: str, value: str) -> str | None:
+    """The same for a broker. Configs that Kafka does not know are accepted: a plugin may read
+    them.
+    """
+    key = BROKER_CONFIGS.get(name)
+    return None if key is None else _complaint(key, name, value)
+
+
+def _complaint(key: ConfigKey, name: str, value: str) -> str | None:
     match key.type:
         case ConfigType.BOOLEAN:
             if value.strip().lower() not in ("true", "false"):
                 return _invalid(name, value, "Expected value to be either true or false")
         case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG | ConfigType.DOUBLE:
             return _number_complaint(key, name, value)
-        case ConfigType.LIST:
-            wrong = [item for item in _items(value) if key.choices and item not in key.choices]
-            if wrong or (key.choices and not _items(value)):
-                return _invalid(
-                    name, value, f"String must be one of: {', '.join(key.choices)}", bracket=True
-                )
-        case ConfigType.STRING:
-            if key.choices and value not in key.choices:
-                return _invalid(name, value, f"String must be one of: {', '.join(key.choices)}")
         case _:
-            assert_never(key.type)
+            items = _items(value) if key.type is ConfigType.LIST else [value]
+            wrong = [item for item in items if key.choices and item not in key.choices]
+            if wrong:
+                return _invalid(name, wrong[0], f"String must be one of: {', '.join(key.choices)}")
+    return None
+
+
+def _topic_rule(name: str, value: str) -> str | None:
+    """Rules of single topic configs (LogConfig's validators)."""
+    if name == "compression.gzip.level" and int(value) not in (-1, *range(1, 10)):
+        return _invalid(name, value, "Value must be between 1 and 9 or equal to -1")
+    if name.endswith(".replication.throttled.replicas"):
+        if all(_THROTTLED.fullmatch(item) for item in _items(value)):
+            return None
+        return _invalid(
+            name,
+            f"[{', '.join(_items(value))}]",
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        )
+    if name == "remote.storage.enable" and value.strip().lower() == "true":
+        return (
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage."
+        )
     return None
 
 
 def _number_complaint(key: ConfigKey, name: str, value: str) -> str | None:
-    kind, limit = {
-        ConfigType.INT: ("a 32-bit integer", 2**31 - 1),
-        ConfigType.SHORT: ("a 16-bit integer", 2**15 - 1),
-        ConfigType.LONG: ("a 64-bit integer", LONG_MAX),
-        ConfigType.DOUBLE: ("a double", None),
-    }[key.type]
+    limit = {
+        ConfigType.INT: 2**31 - 1,
+        ConfigType.SHORT: 2**15 - 1,
+        ConfigType.LONG: LONG_MAX,
+    }.get(key.type)
     try:
-        number = float(value) if key.type is ConfigType.DOUBLE else int(value.strip())
+        number = float(value) if limit is None else int(value.strip())
     except ValueError:
         return _invalid(name, value, f"Not a number of type {key.type.name}")
     if limit is not None and not -limit - 1 <= number <= limit:
-        return _invalid(name, value, f"Not a number of type {key.type.name}, {kind}")
+        return _invalid(name, value, f"Not a number of type {key.type.name}")
     if key.minimum is not None and number < key.minimum:
-        return _invalid(name, value, f"Value must be at least {key.minimum:g}")
+        return _invalid(name, str(number), f"Value must be at least {key.minimum}")
     if key.maximum is not None and number > key.maximum:
-        return _invalid(name, value, f"Value must be no more than {key.maximum:g}")
+        return _invalid(name, str(number), f"Value must be no more than {key.maximum}")
     return None
 
 
-def _invalid(name: str, value: str, why: str, *, bracket: bool = False) -> str:
-    shown = f"[{value}]" if bracket else value
-    return f"Invalid value {shown} for configuration {name}: {why}"
+def _invalid(name: str, value: str, why: str) -> str:
+    return f"Invalid value {value} for configuration {name}: {why}"
 
 
 def _items(value: str) -> list[str]:
@@ -268,24 +311,59 @@ def topic_value(
         found += _broker_synonyms(
             key.broker_name, key, scopes=("",), image=image, settings=settings
         )
-    else:
-        found.append((name, key.default, ConfigSource.DEFAULT))
-    return ConfigValue(
-        name=name, value=found[0][1], type=key.type, source=found[0][2], synonyms=tuple(found)
-    )
+    value, source = found[0][1:] if found else (key.default, ConfigSource.DEFAULT)
+    return ConfigValue(name=name, value=value, type=key.type, source=source, synonyms=tuple(found))
+
+
+def topic_text(
+    name: str, *, topic: Mapping[str, str], image: ClusterImage, settings: Settings
+) -> str:
+    """The effective value of a topic config alone; there always is one."""
+    value = topic_value(name, topic=topic, image=image, settings=settings).value
+    assert value is not None, name
+    return value
 
 
 def broker_value(name: str, *, broker: str, image: ClusterImage, settings: Settings) -> ConfigValue:
-    """The effective value of a broker config; ``broker`` is its id as text."""
-    key = BROKER_CONFIGS[name]
-    found = _broker_synonyms(name, key, scopes=(broker, ""), image=image, settings=settings)
+    """The effective value of a broker config; ``broker`` is its id as text, or empty for the
+    dynamic defaults of all brokers.
+    """
+    key = BROKER_CONFIGS.get(name)
+    if key is None:
+        return _unknown_value(name, source_of(broker))
+    scopes = (broker, "") if broker else ("",)
+    found = _broker_synonyms(name, key, scopes=scopes, image=image, settings=settings)
+    if not broker:
+        # The defaults of all brokers are described by what was set for them alone.
+        found = [entry for entry in found if entry[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+    value, source = found[0][1:] if found else (None, ConfigSource.DEFAULT)
     return ConfigValue(
         name=name,
-        value=found[0][1],
+        value=value,
         type=key.type,
-        source=found[0][2],
+        source=source,
         synonyms=tuple(found),
         read_only=name not in DYNAMIC_BROKER_CONFIGS,
+    )
+
+
+def source_of(broker: str) -> ConfigSource:
+    """Where a dynamic config of that broker, or of all, comes from."""
+    return ConfigSource.DYNAMIC_BROKER if broker else ConfigSource.DYNAMIC_DEFAULT_BROKER
+
+
+def _unknown_value(name: str, source: ConfigSource) -> ConfigValue:
+    """A config that somebody set and Kafka does not know: it may hold a secret, so it is not
+    shown.
+    """
+    return ConfigValue(
+        name=name,
+        value=None,
+        type=ConfigType.UNKNOWN,
+        source=source,
+        synonyms=((name, None, source),),
+        read_only=True,
+        is_sensitive=True,
     )
 
 
@@ -301,14 +379,14 @@ def _broker_synonyms(
     for scope in scopes:
         value = image.broker_configs.get(scope, {}).get(name)
         if value is not None:
-            source = ConfigSource.DYNAMIC_BROKER if scope else ConfigSource.DYNAMIC_DEFAULT_BROKER
-            found.append((name, value, source))
+            found.append((name, value, source_of(scope)))
     field = _SETTING_OF.get(name)
     if field is not None:
         value = text(getattr(settings, field))
         if value != key.default:
             found.append((name, value, ConfigSource.STATIC_BROKER))
-    found.append((name, key.default, ConfigSource.DEFAULT))
+    if name not in _UNSET:
+        found.append((name, key.default, ConfigSource.DEFAULT))
     return found
 
 
@@ -316,7 +394,7 @@ def log_config(image: ClusterImage, topic: TopicImage, settings: Settings) -> Lo
     """What a partition's log needs to know, resolved."""
 
     def value(name: str) -> str:
-        return topic_value(name, topic=topic.configs, image=image, settings=settings).value
+        return topic_text(name, topic=topic.configs, image=image, settings=settings)
 
     # Configs of the log that have no topic form are cluster-wide: the dynamic default of all
     # brokers.

@@ -26,6 +26,7 @@ from sim.cluster.image import (
     TopicImage,
 )
 from sim.errors import ErrorCode, Rejection
+from sim.releases import RELEASE_4_3
 from sim.settings import Settings
 from sim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -34,16 +35,16 @@ from sim.types import (
     BrokerId,
     LeaderEpoch,
     TopicPartition,
-    TransactionVersion,
 )
 
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-SUPPORTED_FEATURES: Final[Mapping[str, tuple[int, int]]] = {
-    "group.version": (0, 1),
-    "metadata.version": (7, 30),
-    TRANSACTION_VERSION: (int(TransactionVersion.TV_0), int(TransactionVersion.TV_2)),
-}
-"""Features by name with the range of levels that every broker supports."""
+SUPPORTED_FEATURES: Final = RELEASE_4_3.features
+"""Features by name with the levels that every broker supports."""
+KRAFT_VERSION: Final = "kraft.version"
+METADATA_VERSION: Final = "metadata.version"
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+_CONTROLLER_NODE: Final = 1
+"""Node that messages name as the controller: the first one, as in a small cluster of Kafka."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +53,8 @@ class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     partitions: int = -1
     replication_factor: int = -1
-    assignments: Mapping[int, tuple[BrokerId, ...]] = {}
+    assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
+    """(partition, its brokers) as they were given."""
     configs: Mapping[str, str | None] = {}
 
 
@@ -73,25 +75,38 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None
 
 
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+
+
 class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """One feature of UpdateFeatures; ``upgrade_type`` 1 upgrade, 2 safe, 3 unsafe downgrade."""
+    """One feature of UpdateFeatures."""
 
     name: str
     level: int
     upgrade_type: int
+    """``UPGRADE``, ``SAFE_DOWNGRADE``, ``UNSAFE_DOWNGRADE``, or what else a client sent."""
 
 
 def initial_image(
-    *, cluster_id: str, brokers: tuple[BrokerImage, ...], transaction_version: int
+    *,
+    cluster_id: str,
+    brokers: tuple[BrokerImage, ...],
+    transaction_version: int,
+    min_insync_replicas: int = 1,
 ) -> ClusterImage:
     """The metadata of a freshly formatted cluster."""
     image = ClusterImage(cluster_id=cluster_id)
     for broker in brokers:
         image = image.with_broker(broker)
-    for name, (_, level) in SUPPORTED_FEATURES.items():
-        image = image.with_feature(
-            name, transaction_version if name == TRANSACTION_VERSION else level
-        )
+    # Eligible leader replicas need one minimum for the whole cluster, so their feature pins it as
+    # a dynamic config (KIP-966, ConfigurationControlManager.maybeGenerateElrSafetyRecords).
+    image = image.with_broker_configs("", {"min.insync.replicas": str(min_insync_replicas)})
+    # A quorum with a fixed list of voters stays at kraft.version 0 (KIP-853).
+    chosen = {TRANSACTION_VERSION: transaction_version, KRAFT_VERSION: 0}
+    for name, feature in SUPPORTED_FEATURES.items():
+        image = image.with_feature(name, chosen.get(name, feature.new_cluster_level))
     return image
 
 
@@ -125,14 +140,9 @@ def create_topic(
     refusal = _name_refusal(image, wanted.name)
     if refusal is not None:
         return refusal
-    for name, value in wanted.configs.items():
-        why = (
-            f"Null value not supported for topic configs: {name}"
-            if value is None
-            else configs.complaint(configs.TOPIC_CONFIGS, name, value)
-        )
-        if why is not None:
-            return Rejection(error=ErrorCode.invalid_config, reason=why)
+    config_refusal = _config_refusal(wanted.configs)
+    if config_refusal is not None:
+        return config_refusal
     alive = [broker.broker_id for broker in image.brokers.values() if broker.alive]
     replicas = (
         _manual_replicas(wanted, set(alive))
@@ -211,6 +221,18 @@ def _name_refusal(image: ClusterImage, name: str) -> Rejection | None:
     return None
 
 
+def _config_refusal(wanted: Mapping[str, str | None]) -> Rejection | None:
+    for name, value in wanted.items():
+        why = (
+            f"Null value not supported for topic configs: {name}"
+            if value is None
+            else configs.topic_complaint(name, value)
+        )
+        if why is not None:
+            return Rejection(error=ErrorCode.invalid_config, reason=why)
+    return None
+
+
 def _manual_replicas(
     wanted: NewTopic, alive: set[BrokerId]
 ) -> list[tuple[BrokerId, ...]] | Rejection:
@@ -226,11 +248,18 @@ def _manual_replicas(
             reason="A manual partition assignment was specified, but numPartitions was not set to "
             "-1.",
         )
+    assignments: dict[int, tuple[BrokerId, ...]] = {}
+    for index, brokers in wanted.assignments:
+        if index in assignments:
+            return _bad_assignment(
+                f"Found multiple manual partition assignments for partition {index}"
+            )
+        assignments[index] = brokers
     replicas: list[tuple[BrokerId, ...]] = []
-    for index in range(len(wanted.assignments)):
-        brokers = wanted.assignments.get(index)
-        if brokers is None:
+    for index in range(len(assignments)):
+        if index not in assignments:
             return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        brokers = assignments[index]
         if not brokers:
             return _bad_assignment(
                 "The manual partition assignment includes an empty replica list."
@@ -239,18 +268,18 @@ def _manual_replicas(
             return _bad_assignment(
                 f"The manual partition assignment includes the broker {brokers[0]} more than once."
             )
-        if replicas and len(brokers) != len(replicas[0]):
-            return _bad_assignment(
-                f"The manual partition assignment includes a partition with {len(brokers)} "
-                f"replica(s), but this is not consistent with previous partitions, which have "
-                f"{len(replicas[0])} replica(s)."
-            )
         for broker in brokers:
             if broker not in alive:
                 return _bad_assignment(
                     f"The manual partition assignment includes broker {broker}, "
                     "but no such broker is registered."
                 )
+        if replicas and len(brokers) != len(replicas[0]):
+            return _bad_assignment(
+                f"The manual partition assignment includes a partition with {len(brokers)} "
+                f"replica(s), but this is not consistent with previous partitions, which have "
+                f"{len(replicas[0])} replica(s)."
+            )
         replicas.append(tuple(brokers))
     return replicas
 
@@ -262,15 +291,15 @@ def _bad_assignment(reason: str) -> Rejection:
 def _placed_replicas(
     image: ClusterImage, wanted: NewTopic, alive: list[BrokerId], settings: Settings
 ) -> list[tuple[BrokerId, ...]] | Rejection:
+    if wanted.replication_factor != -1 and wanted.replication_factor <= 0:
+        return Rejection(
+            error=ErrorCode.invalid_replication_factor,
+            reason="Replication factor must be larger than 0, or -1 to use the default value.",
+        )
     if wanted.partitions != -1 and wanted.partitions <= 0:
         return Rejection(
             error=ErrorCode.invalid_partitions,
             reason="Number of partitions was set to an invalid non-positive value.",
-        )
-    if wanted.replication_factor != -1 and wanted.replication_factor <= 0:
-        return Rejection(
-            error=ErrorCode.invalid_replication_factor,
-            reason="Replication factor was set to an invalid non-positive value.",
         )
     count = settings.num_partitions if wanted.partitions == -1 else wanted.partitions
     factor = (
@@ -284,7 +313,7 @@ def _placed_replicas(
             reason=(
                 f"Unable to replicate the partition {factor} time(s): The target replication "
                 f"factor of {factor} cannot be reached because only {len(alive)} broker(s) "
-                "are registered."
+                "are registered or some brokers have all their log directories cordoned."
             ),
         )
     # Leaders go round the brokers; each topic starts one further, so that single-partition topics
@@ -343,6 +372,16 @@ def altered_configs(
             error=ErrorCode.invalid_request,
             reason="Error due to duplicate config keys",
         )
+    nulls = [
+        change.name
+        for change in changes
+        if change.value is None and change.operation is not ConfigOperation.DELETE
+    ]
+    if nulls:
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason=f"Null value not supported for : {', '.join(nulls)}",
+        )
     for change in changes:
         value = _changed_value(result, change, keys)
         if isinstance(value, Rejection):
@@ -350,9 +389,18 @@ def altered_configs(
         if value is None:
             result.pop(change.name, None)
             continue
-        why = configs.complaint(keys, change.name, value)
+        why = (
+            configs.topic_complaint(change.name, value)
+            if keys is configs.TOPIC_CONFIGS
+            else configs.broker_complaint(change.name, value)
+        )
         if why is not None:
-            return Rejection(error=ErrorCode.invalid_config, reason=why)
+            return Rejection(
+                error=ErrorCode.invalid_config
+                if keys is configs.TOPIC_CONFIGS
+                else ErrorCode.invalid_request,
+                reason=why,
+            )
         result[change.name] = value
     return result
 
@@ -360,13 +408,8 @@ def altered_configs(
 def _changed_value(
     current: Mapping[str, str], change: ConfigChange, keys: Mapping[str, configs.ConfigKey]
 ) -> str | Rejection | None:
-    if change.operation is ConfigOperation.DELETE:
+    if change.operation is ConfigOperation.DELETE or change.value is None:
         return None
-    if change.value is None:
-        return Rejection(
-            error=ErrorCode.invalid_config,
-            reason=f"Null value not supported for : {change.operation.name}:{change.name}",
-        )
     if change.operation is ConfigOperation.SET:
         return change.value
     key = keys.get(change.name)
@@ -396,7 +439,11 @@ def update_features(
     for update in updates:
         why = _feature_complaint(image, update)
         if why is not None:
-            return Rejection(error=ErrorCode.invalid_update_version, reason=why)
+            return Rejection(
+                error=ErrorCode.invalid_update_version,
+                reason="The update failed for all features since the following feature had an "
+                f"error: {why}",
+            )
     changed = image
     for update in updates:
         if changed.features.get(update.name) != update.level:
@@ -405,25 +452,44 @@ def update_features(
 
 
 def _feature_complaint(image: ClusterImage, update: FeatureUpdate) -> str | None:
-    lead = f"Invalid update version {update.level} for feature {update.name}."
-    supported = SUPPORTED_FEATURES.get(update.name)
-    if supported is None:
-        return f"{lead} Local controller {BrokerId(3000)} does not support this feature."
-    if update.upgrade_type not in (1, 2, 3):
-        return f"{lead} The controller does not support the given upgrade type."
-    if update.level < 0:
-        return f"{lead} A feature version cannot be less than 0."
+    """Why a feature can't go to that level, in the words of FeatureControlManager.updateFeature."""
+    why = _level_complaint(image, update)
+    if why is not None:
+        return f"Invalid update version {update.level} for feature {update.name}. {why}"
     current = image.features.get(update.name, 0)
-    if not supported[0] <= update.level <= supported[1]:
-        return (
-            f"{lead} Local controller {BrokerId(3000)} only supports versions "
-            f"{supported[0]}-{supported[1]}"
+    if update.name == METADATA_VERSION and update.level < current:
+        risk = (
+            "Refusing to perform the requested downgrade because it might delete metadata "
+            "information."
+            if update.upgrade_type == SAFE_DOWNGRADE
+            else "Unsafe metadata downgrade is not supported in this version."
         )
-    if update.level < current and update.upgrade_type == 1:
+        return f"Unsupported metadata.version downgrade from {current} to {update.level}. {risk}"
+    return None
+
+
+def _level_complaint(image: ClusterImage, update: FeatureUpdate) -> str | None:
+    if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    supported = SUPPORTED_FEATURES.get(update.name)
+    node = f"Local controller {_CONTROLLER_NODE}"
+    if supported is None:
+        # Level 0 of anything counts as supported: it means that the feature is off.
         return (
-            f"{lead} Can't downgrade the version of this feature without setting the upgrade "
-            "type to either safe or unsafe downgrade."
+            f"{node} does not support this feature."
+            if update.level
+            else f"Feature {update.name} not found."
         )
-    if update.level > current and update.upgrade_type != 1:
-        return f"{lead} Can't downgrade to a newer version."
+    if not supported.min_level <= update.level <= supported.max_level:
+        return f"{node} only supports versions {supported.min_level}-{supported.max_level}"
+    current = image.features.get(update.name, 0)
+    if update.level < current and update.upgrade_type == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade."
+        )
+    if update.level > current and update.upgrade_type != UPGRADE:
+        return "Can't downgrade to a newer version."
     return None

@@ -231,6 +231,12 @@ class PartitionLog(LogView):
             coordinator_epoch=coordinator_epoch,
             transaction_version=transaction_version,
         )
+        is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
+        if transaction_version < 0 and not is_stale:
+            return AppendRejection(
+                error=ErrorCode.unknown_server_error,
+                reason=f"there is no transaction version {transaction_version}",
+            )
         if refusal is not None:
             return self._refused(refusal)
         offset = self._log_end_offset
@@ -427,7 +433,7 @@ class PartitionLog(LogView):
         if self.config.timestamp_type is _LOG_APPEND_TIME:
             log_append_time_ms = max_timestamp = now_ms
             batch = restamp(batch, max_timestamp_ms=now_ms, log_append_time=True)
-        elif max_timestamp != header.max_timestamp_ms:
+        elif max_timestamp != header.max_timestamp_ms or header.is_log_append_time:
             batch = restamp(batch, max_timestamp_ms=max_timestamp, log_append_time=False)
         base_offset = self._log_end_offset
         last_offset = base_offset + header.last_offset_delta

@@ -26,6 +26,11 @@ from sim.types import TopicPartition
 from sim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid, read_records
 from sim.wire.compression import decompress
 
+DEVIATIONS: Final = (
+    "The header of an uncompressed batch is believed in its count, offsets and newest timestamp "
+    "unless the topic is compacted or limits the age of records; Apache Kafka reads every record.",
+)
+
 _CREATE_TIME: Final = TimestampType.CREATE_TIME
 _NO_KEY: Final = "Compacted topic cannot accept message without key in topic partition"
 _WRONG_TYPE: Final = (
@@ -101,6 +106,7 @@ def needs_examination(header: BatchHeader, *, config: LogConfig, now_ms: int) ->
         config.timestamp_before_max_ms != NEVER_MS
         or header.max_timestamp_ms > now_ms + config.timestamp_after_max_ms
         or header.base_timestamp_ms > header.max_timestamp_ms
+        or header.base_timestamp_ms < NO_TIMESTAMP
     )
 
 
@@ -138,7 +144,7 @@ def examine(
         timestamp = NO_TIMESTAMP if record.timestamp_ms is None else record.timestamp_ms
         timestamp_max = max(timestamp_max, timestamp)
         if config.is_compacted and record.key is None:
-            errors.append((index, f"{_NO_KEY} {topic_partition}."))
+            errors.append((index, f"{_NO_KEY} {topic_partition}"))
             continue
         problem = _timestamp_problem(timestamp, index, header, config=config, now_ms=now_ms)
         if problem is not None:

@@ -127,6 +127,7 @@ class SimCluster:
                 for index, port in enumerate(ports)
             ),
             transaction_version=options.settings.transaction_version,
+            min_insync_replicas=options.settings.min_insync_replicas,
         )
         self._metadata = Metadata(
             image=image,

@@ -34,6 +34,15 @@ _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\x01\0\0\0\x01"
 _XERIAL_BLOCK: Final = 32 << 10
 _LENGTH: Final = Struct(">i")
 
+_LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
+"""Magic, version 1 with independent blocks and no checksums, blocks of 64 KiB, and the header's own
+checksum.
+"""
+_LZ4_BLOCK: Final = 1 << 16
+_LZ4_STORED: Final = 1 << 31
+"""Set in the length of a block that is stored as it is."""
+_LZ4_END: Final = bytes(4)
+
 
 def compress(codec: int, data: bytes) -> bytes:
     """Compress the records of a batch.
@@ -52,7 +61,7 @@ def compress(codec: int, data: bytes) -> bytes:
         case 2:
             return _compress_snappy(data)
         case 3:
-            return bytes(_cramjam(codec).lz4.compress(data))
+            return _compress_lz4(data)
         case 4:
             return bytes(_cramjam(codec).zstd.compress(data))
         case _:
@@ -156,6 +165,23 @@ def _decompress_frame(codec: int, data: bytes) -> bytes:
             raise CorruptBatchError(
                 f"{NAMES[codec]}: not decodable into {DECOMPRESSED_MAX} bytes: {error}"
             ) from None
+
+
+def _compress_lz4(data: bytes) -> bytes:
+    """An lz4 frame of independent blocks. A broker reads no others (Lz4BlockInputStream), and
+    cramjam's own frames link theirs.
+    """
+    lz4 = _cramjam(LZ4).lz4
+    pieces = [_LZ4_HEADER]
+    for start in range(0, len(data), _LZ4_BLOCK):
+        plain = data[start : start + _LZ4_BLOCK]
+        block = bytes(lz4.compress_block(plain, store_size=False))
+        if len(block) < len(plain):
+            pieces += [len(block).to_bytes(4, "little"), block]
+        else:
+            pieces += [(len(plain) | _LZ4_STORED).to_bytes(4, "little"), plain]
+    pieces.append(_LZ4_END)
+    return b"".join(pieces)
 
 
 def _check_size(codec: int, size: int) -> None:

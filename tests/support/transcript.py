@@ -33,7 +33,13 @@ UNORDERED: Final = {
     "configs": ("name",),
     "finalized_features": ("name",),
     "partition_indexes": (),
+    "markers": ("producer_id",),
     "partition_responses": ("index",),
+    "partitions of WritableTxnMarkerPartitionResult": ("partition_index",),
+    "partitions of int": (),
+    "topics of TopicData": ("topic",),
+    "topics of CreatableTopicResult": ("name",),
+    "responses of DeletableTopicResult": ("name",),
     "results_by_partition": ("partition_index",),
     "results_by_topic_v3_and_below": ("name",),
     "supported_features": ("name",),
@@ -43,6 +49,8 @@ UNORDERED: Final = {
 }
 """Lists whose order Kafka leaves open (hash maps), with the fields to sort by."""
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - compared after dropping the zone
+_WINDOW_IN_TEXT: Final = re.compile(r"within \[-?\d+, -?\d+\]")
+"""The window of allowed times moves with the clock."""
 _ID_IN_TEXT: Final = re.compile(r"\b[A-Za-z0-9_-]{22}\b")
 
 
@@ -86,11 +94,15 @@ class Transcript:
                 return self._number(value, name)
         if name in ADDRESSES:
             return f"some {name}"
-        return _ID_IN_TEXT.sub("some-id", value) if name == "error_message" else value
+        if name.endswith("error_message"):
+            return _WINDOW_IN_TEXT.sub("within some window", _ID_IN_TEXT.sub("some-id", value))
+        return value
 
     def _listed(self, values: Any, name: str) -> Plain:
-        if name in UNORDERED:
-            values = in_order(values, *UNORDERED[name])
+        first = type(values[0]).__name__ if values else ""
+        order = UNORDERED.get(name, UNORDERED.get(f"{name} of {first}"))
+        if order is not None:
+            values = in_order(values, *order)
         return [self._plain(value, name) for value in values]
 
     def _number(self, value: int, name: str) -> Plain:
@@ -133,9 +145,12 @@ class Transcript:
 
 def in_order(values: Iterable[Any], *names: str) -> list[Any]:
     """Sorted by these fields, or by themselves."""
-    return sorted(
-        values, key=lambda one: [getattr(one, name) for name in names] if names else [one]
-    )
+
+    def key(one: Any) -> list[Any]:
+        found = [getattr(one, name) for name in names] if names else [one]
+        return [(part is not None, part) for part in found]
+
+    return sorted(values, key=key)
 
 
 def differences(expected: Transcript, found: Transcript) -> Iterator[str]:

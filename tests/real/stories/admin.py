@@ -1,4 +1,4 @@
-"""Topics, configs, features and what the cluster tells of itself."""
+"""Topics, features and what the cluster tells of itself."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ import uuid
 from collections.abc import Callable
 from typing import Any, Final
 
-from tests.real.stories.player import Player
-
-Story = Callable[[Player], None]
+from tests.real.stories.configs import BAD_TOPIC_CONFIGS
+from tests.real.stories.player import Player, Story
+from tests.support.transcript import in_order
 
 NO_SUCH_ID: Final = uuid.UUID("11111111-2222-4333-8444-555555555555")
 
@@ -29,15 +29,17 @@ def api_versions(player: Player) -> None:
                     for one in answer.api_keys
                     if one.api_key in OURS
                 ],
-                "features": getattr(answer, "supported_features", None),
-                "finalized": getattr(answer, "finalized_features", None),
+                "features": in_order(getattr(answer, "supported_features", ()), "name"),
+                "finalized": in_order(getattr(answer, "finalized_features", ()), "name"),
             },
         )
     for name in ("", "-x", "x-", "a b", "a.b-c", "é"):
         answer = player.quiet(
             "ApiVersions", 3, client_software_name=name, client_software_version="1"
         )
-        player.note(f"ApiVersions v3 software {name!r}", (answer.error_code, len(answer.api_keys) > 0))
+        player.note(
+            f"ApiVersions v3 software {name!r}", (answer.error_code, len(answer.api_keys) > 0)
+        )
     player.ask_bytes("ApiVersions v99", framed(struct.pack(">hhih", 18, 99, 5, -1) + b"\0junk"))
     player.ask_bytes("ApiVersions v-1", framed(struct.pack(">hhih", 18, -1, 5, -1)))
     player.ask_bytes("ApiVersions v5", framed(struct.pack(">hhih", 18, 5, 5, -1) + b"\0"))
@@ -121,23 +123,35 @@ def auto_create(player: Player) -> None:
     """A Metadata request for an unknown topic creates it."""
     for version in (0, 3, 4, 9, 12, 13):
         name = player.name(f"auto-{version}")
-        player.ask("Metadata", version, "creates", topics=[{"name": name}],
-                   allow_auto_topic_creation=True)
+        player.ask(
+            "Metadata", version, "creates", topics=[{"name": name}], allow_auto_topic_creation=True
+        )
         player.until(
             lambda answer: answer.topics[0].error_code == 0,
-            "Metadata", 4, topics=[{"name": name}], allow_auto_topic_creation=False,
+            "Metadata",
+            4,
+            topics=[{"name": name}],
+            allow_auto_topic_creation=False,
         )
-        player.ask("Metadata", version, "created", topics=[{"name": name}],
-                   allow_auto_topic_creation=True)
-    player.ask("Metadata", 12, "bad name", topics=[{"name": "a/b"}, {"name": "."}, {"name": ""}],
-               allow_auto_topic_creation=True)
+        player.ask(
+            "Metadata", version, "created", topics=[{"name": name}], allow_auto_topic_creation=True
+        )
+    player.ask(
+        "Metadata",
+        12,
+        "bad name",
+        topics=[{"name": "a/b"}, {"name": "."}, {"name": ""}],
+        allow_auto_topic_creation=True,
+    )
     # Kafka folds '.' and '_' into one another in the names of metrics.
     player.topic("dot.ted")
     collides = player.name("dot_ted")
-    player.ask("Metadata", 12, "collides", topics=[{"name": collides}],
-               allow_auto_topic_creation=True)
-    player.ask("Metadata", 12, "collides", topics=[{"name": collides}],
-               allow_auto_topic_creation=True)
+    player.ask(
+        "Metadata", 12, "collides", topics=[{"name": collides}], allow_auto_topic_creation=True
+    )
+    player.ask(
+        "Metadata", 12, "collides", topics=[{"name": collides}], allow_auto_topic_creation=True
+    )
 
 
 def create_topics(player: Player) -> None:
@@ -148,8 +162,14 @@ def create_topics(player: Player) -> None:
     def create(note: str, version: int = 7, *, validate_only: bool = False, **values: Any) -> Any:
         values.setdefault("num_partitions", 1)
         values.setdefault("replication_factor", 1)
-        return player.ask("CreateTopics", version, note, topics=[values], timeout=5_000,
-                          validate_only=validate_only)
+        return player.ask(
+            "CreateTopics",
+            version,
+            note,
+            topics=[values],
+            timeout=5_000,
+            validate_only=validate_only,
+        )
 
     for version in range(2, 8):
         create("plain", version, name=player.name(f"v{version}"), num_partitions=2)
@@ -157,8 +177,13 @@ def create_topics(player: Player) -> None:
         create("only a check", version, name=player.name("check"), validate_only=True)
         create("only a check, exists", version, name=topic, validate_only=True)
     for version in (4, 7):
-        create("defaults", version, name=player.name(f"default-{version}"), num_partitions=-1,
-               replication_factor=-1)
+        create(
+            "defaults",
+            version,
+            name=player.name(f"default-{version}"),
+            num_partitions=-1,
+            replication_factor=-1,
+        )
     for bad in ("", ".", "..", "a b", "a/b", "é", long, "__cluster_metadata"):
         create(f"name {bad[:20]!r}", name=bad)
     player.topic("under_score")
@@ -173,10 +198,20 @@ def create_topics(player: Player) -> None:
     own = {"partition_index": 0, "broker_ids": [1]}
     neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
     create("assigned", name=player.name("m0"), assignments=[own], **neither)
-    create("assigned, partitions", name=player.name("m1"), assignments=[own],
-           num_partitions=1, replication_factor=-1)
-    create("assigned, replicas", name=player.name("m2"), assignments=[own],
-           num_partitions=-1, replication_factor=1)
+    create(
+        "assigned, partitions",
+        name=player.name("m1"),
+        assignments=[own],
+        num_partitions=1,
+        replication_factor=-1,
+    )
+    create(
+        "assigned, replicas",
+        name=player.name("m2"),
+        assignments=[own],
+        num_partitions=-1,
+        replication_factor=1,
+    )
     create("assigned, both", name=player.name("m2"), assignments=[own])
     for note, assignments in (
         ("gap", [{"partition_index": 1, "broker_ids": [1]}]),
@@ -189,14 +224,30 @@ def create_topics(player: Player) -> None:
     ):
         create(f"assigned {note}", name=player.name("m3"), assignments=assignments, **neither)
     for name, value in BAD_TOPIC_CONFIGS:
-        create(f"config {name}={value}", name=player.name("c1"), validate_only=True,
-               configs=[{"name": name, "value": value}])
-    create("config set", name=player.name("c2"),
-           configs=[{"name": "retention.ms", "value": "5"}, {"name": "cleanup.policy", "value": "compact"}])
-    create("config twice", name=player.name("c3"),
-           configs=[{"name": "retention.ms", "value": "5"}, {"name": "retention.ms", "value": "6"}])
+        create(
+            f"config {name}={value}",
+            name=player.name("c1"),
+            validate_only=True,
+            configs=[{"name": name, "value": value}],
+        )
+    create(
+        "config set",
+        name=player.name("c2"),
+        configs=[
+            {"name": "retention.ms", "value": "5"},
+            {"name": "cleanup.policy", "value": "compact"},
+        ],
+    )
+    create(
+        "config twice",
+        name=player.name("c3"),
+        configs=[{"name": "retention.ms", "value": "5"}, {"name": "retention.ms", "value": "6"}],
+    )
     player.ask(
-        "CreateTopics", 7, "several", timeout=5_000,
+        "CreateTopics",
+        7,
+        "several",
+        timeout=5_000,
         topics=[
             {"name": player.name("s1"), "num_partitions": 1, "replication_factor": 1},
             {"name": topic, "num_partitions": 1, "replication_factor": 1},
@@ -204,51 +255,14 @@ def create_topics(player: Player) -> None:
         ],
     )
     twice = {"name": player.name("d1"), "num_partitions": 1, "replication_factor": 1}
-    player.ask("CreateTopics", 7, "duplicate", timeout=5_000,
-               topics=[twice, twice, {**twice, "name": player.name("d2")}])
+    player.ask(
+        "CreateTopics",
+        7,
+        "duplicate",
+        timeout=5_000,
+        topics=[twice, twice, {**twice, "name": player.name("d2")}],
+    )
     player.ask("CreateTopics", 7, "none", topics=[])
-
-
-BAD_TOPIC_CONFIGS: Final = (
-    ("nonsense", "1"),
-    ("", "1"),
-    ("retention.ms", "x"),
-    ("retention.ms", "-2"),
-    ("retention.ms", None),
-    ("retention.ms", ""),
-    ("retention.ms", "99999999999999999999"),
-    ("segment.bytes", "1"),
-    ("segment.bytes", "9999999999"),
-    ("segment.bytes", "x"),
-    ("min.insync.replicas", "0"),
-    ("preallocate", "maybe"),
-    ("preallocate", " TRUE "),
-    ("cleanup.policy", "nothing"),
-    ("cleanup.policy", "compact,delete"),
-    ("cleanup.policy", "compact, nothing"),
-    ("cleanup.policy", ""),
-    ("compression.type", "fast"),
-    ("compression.zstd.level", "23"),
-    ("compression.lz4.level", "0"),
-    ("compression.gzip.level", "0"),
-    ("compression.gzip.level", "10"),
-    ("message.timestamp.type", "Never"),
-    ("message.timestamp.after.max.ms", "-1"),
-    ("min.cleanable.dirty.ratio", "2"),
-    ("min.cleanable.dirty.ratio", "x"),
-    ("min.cleanable.dirty.ratio", "-0.5"),
-    ("max.compaction.lag.ms", "0"),
-    ("max.message.bytes", "-1"),
-    ("flush.messages", "0"),
-    ("segment.ms", "0"),
-    ("leader.replication.throttled.replicas", "x"),
-    ("leader.replication.throttled.replicas", "*"),
-    ("leader.replication.throttled.replicas", "0:1"),
-    ("message.format.version", "2.8"),
-    ("remote.storage.enable", "true"),
-    ("local.retention.ms", "-3"),
-    ("local.retention.ms", "999999999999"),
-)
 
 
 def delete_topics(player: Player) -> None:
@@ -272,10 +286,16 @@ def delete_topics(player: Player) -> None:
     delete("bad name", {"name": "a b"})
     delete("by id", {"name": None, "topic_id": topic_id})
     delete("by id again", {"name": None, "topic_id": topic_id})
-    answer = player.quiet("DeleteTopics", 6, timeout=5_000, topics=[
-        {"name": None, "topic_id": other_id}, {"name": other}])
-    player.note("same by id and name", sorted(map(repr, [
-        (one.error_code, one.error_message) for one in answer.responses])))
+    answer = player.quiet(
+        "DeleteTopics",
+        6,
+        timeout=5_000,
+        topics=[{"name": None, "topic_id": other_id}, {"name": other}],
+    )
+    player.note(
+        "same by id and name",
+        sorted(map(repr, [(one.error_code, one.error_message) for one in answer.responses])),
+    )
     delete("none")
     player.ask("DeleteTopics", 3, "none", timeout=5_000, topic_names=[])
 
@@ -285,8 +305,9 @@ def describe_cluster(player: Player) -> None:
     for version in range(3):
         for endpoint in (1, 2, 0, 3, -1) if version else (1,):
             player.ask("DescribeCluster", version, f"endpoint {endpoint}", endpoint_type=endpoint)
-        player.ask("DescribeCluster", version, "operations",
-                   include_cluster_authorized_operations=True)
+        player.ask(
+            "DescribeCluster", version, "operations", include_cluster_authorized_operations=True
+        )
     player.ask("DescribeCluster", 2, "fenced", include_fenced_brokers=True)
 
 
@@ -296,16 +317,27 @@ def describe_topic_partitions(player: Player) -> None:
     two, _ = player.topic("two", 2)
     missing = player.name("missing")
 
-    def ask(note: str, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> None:
+    def ask(
+        note: str, *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
+    ) -> None:
         player.ask(
-            "DescribeTopicPartitions", 0, note, topics=[{"name": name} for name in names],
+            "DescribeTopicPartitions",
+            0,
+            note,
+            topics=[{"name": name} for name in names],
             response_partition_limit=limit,
-            cursor=None if cursor is None else {"topic_name": cursor[0], "partition_index": cursor[1]},
+            cursor=None
+            if cursor is None
+            else {"topic_name": cursor[0], "partition_index": cursor[1]},
         )
 
     ask("both", two, one)
     ask("twice", one, one)
-    ask("missing and bad", missing, "a b", one, "")
+    ask("missing", missing, one)
+    ask("bad", "a b", one)
+    ask("bad alone", "a b")
+    ask("too long", "x" * 250)
+    ask("empty", one, "")
     for limit in (1, 2, 3, 4, 5, 6, 0, -1):
         ask(f"limit {limit}", one, two, limit=limit)
         ask(f"limit {limit} with missing", one, missing, two, limit=limit)
@@ -322,128 +354,29 @@ def describe_topic_partitions(player: Player) -> None:
     ask("cursor negative, no topics", cursor=("a", -1))
 
 
-def describe_configs(player: Player) -> None:
-    """All configs of a topic, chosen ones, synonyms, brokers, what can't be described."""
-    topic, _ = player.topic("t", 1, retention_ms="77", cleanup_policy="compact")
-    for version in range(1, 5):
-        for synonyms in (False, True):
-            player.ask("DescribeConfigs", version, f"topic synonyms={synonyms}",
-                       resources=[{"resource_type": 2, "resource_name": topic,
-                                   "configuration_keys": None}],
-                       include_synonyms=synonyms)
-    chosen = ["retention.ms", "nonsense", "cleanup.policy"]
-    for kind, name, keys in (
-        (2, topic, chosen), (2, topic, []), (2, player.name("missing"), None), (2, "a b", None),
-        (2, "", None), (4, "9", None), (4, "x", None), (4, "-1", None), (4, "", None), (8, "9", None),
-        (8, "", None), (8, "x", None), (16, "none", None), (16, "", None), (32, "none", ["nonsense"]), (32, "", []),
-        (0, "x", None), (1, "x", None), (99, "x", None),
-    ):
-        player.ask("DescribeConfigs", 4, f"{kind} {name!r} {keys}",
-                   resources=[{"resource_type": kind, "resource_name": name,
-                               "configuration_keys": keys}])
-    player.ask("DescribeConfigs", 4, "twice", resources=[
-        {"resource_type": 2, "resource_name": topic, "configuration_keys": chosen}] * 2)
-    player.ask("DescribeConfigs", 4, "documented", include_documentation=True, resources=[
-        {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms"]}])
-    player.ask("DescribeConfigs", 4, "none")
-
-
-def describe_broker_configs(player: Player) -> None:
-    """Those broker configs that the simulator has."""
-    from sim.cluster.configs import BROKER_CONFIGS
-
-    for synonyms in (False, True):
-        for name in BROKER_CONFIGS:
-            player.ask("DescribeConfigs", 4, f"{name} synonyms={synonyms}", resources=[
-                {"resource_type": 4, "resource_name": "1", "configuration_keys": [name]}],
-                include_synonyms=synonyms)
-
-
-def alter_configs(player: Player) -> None:
-    """Operations on topics and brokers, and every refusal."""
-    topic, _ = player.topic()
-
-    def alter(note: str, *changes: tuple[str, int, str | None], kind: int = 2, name: str = topic,
-              version: int = 1, validate_only: bool = False) -> None:
-        player.ask("IncrementalAlterConfigs", version, note, validate_only=validate_only, resources=[
-            {"resource_type": kind, "resource_name": name, "configs": [
-                {"name": key, "config_operation": operation, "value": value}
-                for key, operation, value in changes]}])
-
-    def show(*keys: str, kind: int = 2, name: str = topic) -> None:
-        player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=[
-            {"resource_type": kind, "resource_name": name, "configuration_keys": list(keys)}])
-
-    for version in (0, 1):
-        alter("set", ("retention.ms", 0, f"{version + 5}"), version=version)
-        show("retention.ms")
-    alter("only a check", ("retention.ms", 0, "99"), validate_only=True)
-    alter("only a check, bad", ("retention.ms", 0, "x"), validate_only=True)
-    show("retention.ms")
-    alter("delete", ("retention.ms", 1, None))
-    show("retention.ms")
-    alter("delete again", ("retention.ms", 1, None))
-    alter("delete unknown", ("nonsense", 1, None))
-    alter("append", ("cleanup.policy", 2, "compact"))
-    show("cleanup.policy")
-    alter("append again", ("cleanup.policy", 2, "compact"))
-    show("cleanup.policy")
-    alter("subtract", ("cleanup.policy", 3, "delete"))
-    show("cleanup.policy")
-    alter("subtract what is not there", ("cleanup.policy", 3, "delete"))
-    alter("subtract all", ("cleanup.policy", 3, "compact"))
-    show("cleanup.policy")
-    alter("append to a number", ("retention.ms", 2, "5"))
-    alter("subtract from a number", ("retention.ms", 3, "5"))
-    alter("unknown operation", ("retention.ms", 9, "5"))
-    alter("negative operation", ("retention.ms", -1, "5"))
-    alter("null", ("retention.ms", 0, None))
-    alter("two nulls", ("retention.ms", 0, None), ("segment.ms", 0, None))
-    alter("null append", ("cleanup.policy", 2, None))
-    alter("same key twice", ("retention.ms", 0, "5"), ("retention.ms", 0, "6"))
-    alter("one good, one bad", ("retention.ms", 0, "5"), ("segment.ms", 0, "0"))
-    show("retention.ms")
-    for key, value in BAD_TOPIC_CONFIGS:
-        if value is not None:
-            alter(f"{key}={value}", (key, 0, value), validate_only=True)
-    alter("no changes")
-    alter("missing topic", ("retention.ms", 0, "5"), name=player.name("missing"))
-    alter("bad name", ("retention.ms", 0, "5"), name="a b")
-    alter("empty name", ("retention.ms", 0, "5"), name="")
-    for kind, name in ((0, "x"), (1, "x"), (99, "x"), (4, "9"), (4, "x"), (4, "-1")):
-        alter(f"resource {kind} {name}", ("retention.ms", 0, "5"), kind=kind, name=name)
-    both = {"resource_type": 2, "resource_name": topic, "configs": [
-        {"name": "retention.ms", "config_operation": 0, "value": "9"}]}
-    player.ask("IncrementalAlterConfigs", 1, "resource twice", resources=[both, both])
-    show("retention.ms")
-    player.ask("IncrementalAlterConfigs", 1, "several", resources=[
-        both, {**both, "resource_name": player.name("missing")}])
-    show("retention.ms")
-    player.ask("IncrementalAlterConfigs", 1, "none")
-    for name in ("1", ""):
-        broker: dict[str, Any] = {"kind": 4, "name": name}
-        alter(f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), **broker)
-        show("message.max.bytes", **broker)
-        alter(f"broker {name!r} fixed", ("num.partitions", 0, "5"), **broker)
-        alter(f"broker {name!r} two fixed", ("num.partitions", 0, "5"), ("default.replication.factor", 0, "5"), **broker)
-        alter(f"broker {name!r} unknown", ("nonsense", 0, "5"), **broker)
-        alter(f"broker {name!r} bad", ("message.max.bytes", 0, "x"), **broker)
-        alter(f"broker {name!r} too small", ("message.max.bytes", 0, "-1"), **broker)
-        alter(f"broker {name!r} delete", ("message.max.bytes", 1, None), **broker)
-        show("message.max.bytes", **broker)
-
-
 def update_features(player: Player) -> None:
     """Levels, upgrade types, dry runs, all or nothing."""
     level = player.level
 
-    def update(note: str, *updates: tuple[str, int, int], version: int = 1,
-               validate_only: bool = True) -> None:
-        player.ask("UpdateFeatures", version, note, validate_only=validate_only, timeout=5_000,
-                   feature_updates=[
-                       {"feature": feature, "max_version_level": to, "upgrade_type": kind,
-                        "allow_downgrade": kind != 1}
-                       for feature, to, kind in updates])
+    def update(
+        note: str, *updates: tuple[str, int, int], version: int = 1, validate_only: bool = True
+    ) -> None:
+        player.ask(
+            "UpdateFeatures",
+            version,
+            note,
+            validate_only=validate_only,
+            timeout=5_000,
+            feature_updates=[
+                {
+                    "feature": feature,
+                    "max_version_level": to,
+                    "upgrade_type": kind,
+                    "allow_downgrade": kind != 1,
+                }
+                for feature, to, kind in updates
+            ],
+        )
 
     name = "transaction.version"
     for version in (1, 2):
@@ -457,8 +390,13 @@ def update_features(player: Player) -> None:
     update("good and bad", (name, level, 1), ("nonsense", 1, 1))
     update("bad and good", ("nonsense", 1, 1), (name, level, 1))
     update("none")
-    for feature in ("group.version", "share.version", "streams.version",
-                    "eligible.leader.replicas.version", "kraft.version"):
+    for feature in (
+        "group.version",
+        "share.version",
+        "streams.version",
+        "eligible.leader.replicas.version",
+        "kraft.version",
+    ):
         for to, kind in ((0, 1), (0, 2), (0, 3), (1, 1), (2, 1)):
             update(f"{feature} to {to} by {kind}", (feature, to, kind))
     for to, kind in ((0, 2), (6, 3), (7, 2), (7, 3), (29, 1), (29, 2), (29, 3), (30, 1), (31, 1)):
@@ -476,8 +414,5 @@ STORIES: Final[tuple[Story, ...]] = (
     delete_topics,
     describe_cluster,
     describe_topic_partitions,
-    describe_configs,
-    describe_broker_configs,
-    alter_configs,
     update_features,
 )

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import struct
-import uuid
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch, crc_of
 from tests.real.stories.admin import NO_SUCH_ID
-from tests.real.stories.player import STAMP_MS, Player, Topic, fetch, produce, records
-
-Story = Callable[[Player], None]
-
-ACROSS: Final = ("Produce", "Fetch")
+from tests.real.stories.player import STAMP_MS, Player, Story, Topic, fetch, produce, records
 
 
 def _patched(batch: bytes, at: int, piece: bytes, *, crc: bool = True) -> bytes:
@@ -29,31 +23,52 @@ def produce_versions(player: Player) -> None:
     """Every version: appended, unknown, several partitions, acks."""
     topic = player.topic(partitions=2)
     missing: Topic = (player.name("missing"), NO_SUCH_ID)
+    player.coordinator(player.name())
     for version in range(3, 14):
         player.ask("Produce", version, "one", **produce(topic, records("a", "b"), version))
         player.ask("Produce", version, "acks 1", **produce(topic, records("c"), version, acks=1))
         player.ask("Produce", version, "acks 2", **produce(topic, records("c"), version, acks=2))
         player.ask("Produce", version, "unknown topic", **produce(missing, records("c"), version))
         player.ask(
-            "Produce", version, "unknown partition",
+            "Produce",
+            version,
+            "unknown partition",
             **produce(topic, records("c"), version, partition=7),
         )
         player.ask(
-            "Produce", version, "negative partition",
+            "Produce",
+            version,
+            "negative partition",
             **produce(topic, records("c"), version, partition=-1),
         )
-        player.ask("Produce", version, "no topics", topic_data=[], acks=-1, timeout=1000,
-                   transactional_id=None)
+        player.ask(
+            "Produce",
+            version,
+            "no topics",
+            topic_data=[],
+            acks=-1,
+            timeout=1000,
+            transactional_id=None,
+        )
         both = produce(topic, records("d"), version)
         both["topic_data"][0]["partition_data"] += [
-            {"index": 9, "records": records("e")}, {"index": 1, "records": records("f")}]
+            {"index": 9, "records": records("e")},
+            {"index": 1, "records": records("f")},
+        ]
         player.ask("Produce", version, "good, bad, good", **both)
-        player.unanswered("Produce", version, "acks 0", **produce(topic, records("g"), version, acks=0))
-        player.unanswered("Produce", version, "acks 0, unknown",
-                          **produce(missing, records("g"), version, acks=0))
+        player.unanswered(
+            "Produce", version, "acks 0", **produce(topic, records("g"), version, acks=0)
+        )
+        player.unanswered(
+            "Produce", version, "acks 0, unknown", **produce(missing, records("g"), version, acks=0)
+        )
         player.unanswered("Produce", version, "null records", **produce(topic, None, version))
-        player.ask("Produce", version, "null topic of internals",
-                   **produce(("__transaction_state", NO_SUCH_ID), records("h"), version))
+        player.ask(
+            "Produce",
+            version,
+            "null topic of internals",
+            **produce(("__transaction_state", NO_SUCH_ID), records("h"), version),
+        )
     player.ask("Fetch", 12, "all", **fetch(topic))
     player.ask("Fetch", 12, "all of 1", **fetch(topic, partition=1))
 
@@ -103,29 +118,60 @@ def produce_batches(player: Player) -> None:
         for note, batch in cases:
             player.ask("Produce", version, note, **produce(topic, batch, version))
         for codec in (GZIP, SNAPPY, LZ4, ZSTD):
-            player.ask("Produce", version, f"codec {codec}",
-                       **produce(topic, records("a", "b", compression=codec), version))
+            player.ask(
+                "Produce",
+                version,
+                f"codec {codec}",
+                **produce(topic, records("a", "b", compression=codec), version),
+            )
         body = records("a" * 50, "b" * 50, compression=GZIP)
-        player.ask("Produce", version, "broken gzip",
-                   **produce(topic, _patched(body, 70, b"\xff\xff\xff\xff"), version))
-        player.ask("Produce", version, "count 3 in gzip",
-                   **produce(topic, _patched(body, 57, struct.pack(">i", 3)), version))
-        marker = control_batch(producer_id=5, producer_epoch=0, committed=True, coordinator_epoch=0, base_offset=0, leader_epoch=-1,
-                               timestamp_ms=STAMP_MS)
+        player.ask(
+            "Produce",
+            version,
+            "broken gzip",
+            **produce(topic, _patched(body, 70, b"\xff\xff\xff\xff"), version),
+        )
+        player.ask(
+            "Produce",
+            version,
+            "count 3 in gzip",
+            **produce(topic, _patched(body, 57, struct.pack(">i", 3)), version),
+        )
+        marker = control_batch(
+            producer_id=5,
+            producer_epoch=0,
+            committed=True,
+            coordinator_epoch=0,
+            base_offset=0,
+            leader_epoch=-1,
+            timestamp_ms=STAMP_MS,
+        )
         player.ask("Produce", version, "a marker", **produce(topic, marker, version))
     mixed = build_batch(
-        [Record(key=b"k", value=b"1", timestamp_ms=STAMP_MS), Record(key=b"k", value=b"2", timestamp_ms=STAMP_MS * 2),
-         Record(key=b"k", value=b"3", timestamp_ms=STAMP_MS * 3)], timestamp_ms=STAMP_MS)
+        [
+            Record(key=b"k", value=b"1", timestamp_ms=STAMP_MS),
+            Record(key=b"k", value=b"2", timestamp_ms=STAMP_MS * 2),
+            Record(key=b"k", value=b"3", timestamp_ms=STAMP_MS * 3),
+        ],
+        timestamp_ms=STAMP_MS,
+    )
     player.ask("Produce", 8, "two of three in the future", **produce(topic, mixed, 8))
     compacted = player.topic("compacted", cleanup_policy="compact")
-    keyless = build_batch([Record(value=b"1"), Record(key=b"k", value=b"2"), Record(value=b"3")], timestamp_ms=STAMP_MS)
+    keyless = build_batch(
+        [Record(value=b"1"), Record(key=b"k", value=b"2"), Record(value=b"3")],
+        timestamp_ms=STAMP_MS,
+    )
     player.ask("Produce", 8, "without keys", **produce(compacted, keyless, 8))
     player.ask("Produce", 7, "without keys", **produce(compacted, keyless, 7))
     player.ask("Produce", 8, "with keys", **produce(compacted, good, 8))
     stamped = player.topic("stamped", message_timestamp_type="LogAppendTime")
     player.ask("Produce", 8, "stamped by the broker", **produce(stamped, good, 8))
-    player.ask("Produce", 8, "far future, stamped by the broker",
-               **produce(stamped, records("a", timestamp_ms=STAMP_MS * 2), 8))
+    player.ask(
+        "Produce",
+        8,
+        "far future, stamped by the broker",
+        **produce(stamped, records("a", timestamp_ms=STAMP_MS * 2), 8),
+    )
     player.ask("Fetch", 12, "stamped", **fetch(stamped))
     small = player.topic("small", max_message_bytes="100")
     player.ask("Produce", 8, "100 bytes", **produce(small, records("x" * 100), 8))
@@ -142,9 +188,18 @@ def idempotence(player: Player) -> None:
     topic = player.topic()
     pid = player.producer().producer_id
 
-    def send(note: str, sequence: int, *, epoch: int = 0, count: int = 1, version: int = 8,
-             producer: int = pid) -> None:
-        batch = records(*(["x"] * count), producer_id=producer, producer_epoch=epoch, base_sequence=sequence)
+    def send(
+        note: str,
+        sequence: int,
+        *,
+        epoch: int = 0,
+        count: int = 1,
+        version: int = 8,
+        producer: int = pid,
+    ) -> None:
+        batch = records(
+            *(["x"] * count), producer_id=producer, producer_epoch=epoch, base_sequence=sequence
+        )
         player.ask("Produce", version, note, **produce(topic, batch, version))
 
     send("first at 3", 3)
@@ -183,7 +238,9 @@ def fetch_versions(player: Player) -> None:
         player.quiet("Produce", 8, **produce(topic, records(value, value), 8))
     for version in range(4, 19):
         for isolation in (0, 1):
-            player.ask("Fetch", version, f"isolation {isolation}", **fetch(topic, isolation=isolation))
+            player.ask(
+                "Fetch", version, f"isolation {isolation}", **fetch(topic, isolation=isolation)
+            )
         for offset in (-1, 1, 5, 6, 7):
             player.ask("Fetch", version, f"offset {offset}", **fetch(topic, offset))
         player.ask("Fetch", version, "unknown topic", **fetch(missing))
@@ -192,11 +249,18 @@ def fetch_versions(player: Player) -> None:
         player.ask("Fetch", version, "empty partition", **fetch(topic, partition=1))
         player.ask("Fetch", version, "no topics", **{**fetch(topic), "topics": []})
         for epoch in (-1, 0, 1):
-            player.ask("Fetch", version, f"epoch {epoch}", **fetch(topic, current_leader_epoch=epoch))
-            player.ask("Fetch", version, f"fetched epoch {epoch}",
-                       **fetch(topic, 4, last_fetched_epoch=epoch))
-        player.ask("Fetch", version, "fetched epoch 0 beyond",
-                   **fetch(topic, 9, last_fetched_epoch=0))
+            player.ask(
+                "Fetch", version, f"epoch {epoch}", **fetch(topic, current_leader_epoch=epoch)
+            )
+            player.ask(
+                "Fetch",
+                version,
+                f"fetched epoch {epoch}",
+                **fetch(topic, 4, last_fetched_epoch=epoch),
+            )
+        player.ask(
+            "Fetch", version, "fetched epoch 0 beyond", **fetch(topic, 9, last_fetched_epoch=0)
+        )
     tight = fetch(topic)
     tight["max_bytes"] = 1
     player.ask("Fetch", 12, "one byte", **tight)
@@ -206,7 +270,9 @@ def fetch_versions(player: Player) -> None:
     player.ask("Fetch", 12, "no bytes", **tight)
     two = fetch(topic, partition_max_bytes=150)
     player.ask("Fetch", 12, "two batches", **two)
-    two["topics"][0]["partitions"].append(dict(two["topics"][0]["partitions"][0], partition_max_bytes=10))
+    two["topics"][0]["partitions"].append(
+        dict(two["topics"][0]["partitions"][0], partition_max_bytes=10)
+    )
     player.ask("Fetch", 12, "same partition twice", **two)
     known_and_not = fetch(topic)
     known_and_not["topics"] += fetch(missing)["topics"]
@@ -215,7 +281,12 @@ def fetch_versions(player: Player) -> None:
     player.ask("Fetch", 12, "isolation 2", **fetch(topic, isolation=2))
     player.ask("Fetch", 12, "waits", **fetch(topic, 6, max_wait_ms=50))
     player.ask("Fetch", 12, "debugging consumer", **{**fetch(topic), "replica_id": -2})
-    player.ask("Fetch", 12, "waits for more than there is", **{**fetch(topic, max_wait_ms=50), "min_bytes": 9999})
+    player.ask(
+        "Fetch",
+        12,
+        "waits for more than there is",
+        **{**fetch(topic, max_wait_ms=50), "min_bytes": 9999},
+    )
 
 
 def fetch_sessions(player: Player) -> None:
@@ -224,22 +295,53 @@ def fetch_sessions(player: Player) -> None:
     player.quiet("Produce", 8, **produce(topic, records("a"), 8))
     for version in (7, 12, 13, 18):
         for session_id, epoch in ((0, -1), (99, -1), (99, 5), (0, 5), (99, 1)):
-            player.ask("Fetch", version, f"session {session_id} epoch {epoch}",
-                       **{**fetch(topic), "session_id": session_id, "session_epoch": epoch})
+            player.ask(
+                "Fetch",
+                version,
+                f"session {session_id} epoch {epoch}",
+                **{**fetch(topic), "session_id": session_id, "session_epoch": epoch},
+            )
 
 
 def list_offsets(player: Player) -> None:
     """All special timestamps at all versions, times, isolation, epochs, bad partitions."""
     topic, _ = whole = player.topic(partitions=2)
     for index, stamp in enumerate((10, 30, 20, 40, 40)):
-        player.quiet("Produce", 8, **produce(whole, records(f"{index}", timestamp_ms=STAMP_MS + stamp), 8))
+        player.quiet(
+            "Produce", 8, **produce(whole, records(f"{index}", timestamp_ms=STAMP_MS + stamp), 8)
+        )
 
-    def ask(note: str, version: int, *, partition: int = 0, timestamp: int = -1, replica: int = -1,
-            isolation: int = 0, epoch: int = -1, name: str = topic) -> None:
-        player.ask("ListOffsets", version, note, replica_id=replica, isolation_level=isolation,
-                   timeout=1000, topics=[{"name": name, "partitions": [
-                       {"partition_index": partition, "timestamp": timestamp,
-                        "current_leader_epoch": epoch}]}])
+    def ask(
+        note: str,
+        version: int,
+        *,
+        partition: int = 0,
+        timestamp: int = -1,
+        replica: int = -1,
+        isolation: int = 0,
+        epoch: int = -1,
+        name: str = topic,
+    ) -> None:
+        player.ask(
+            "ListOffsets",
+            version,
+            note,
+            replica_id=replica,
+            isolation_level=isolation,
+            timeout=1000,
+            topics=[
+                {
+                    "name": name,
+                    "partitions": [
+                        {
+                            "partition_index": partition,
+                            "timestamp": timestamp,
+                            "current_leader_epoch": epoch,
+                        }
+                    ],
+                }
+            ],
+        )
 
     for version in range(1, 12):
         for timestamp in (-1, -2, -3, -4, -5, -6, -7, -100):
@@ -258,8 +360,18 @@ def list_offsets(player: Player) -> None:
         ask("follower", version, replica=5)
         ask("isolation 2", version, isolation=2)
         twice = {"partition_index": 0, "timestamp": -1}
-        player.ask("ListOffsets", version, "twice", replica_id=-1, topics=[
-            {"name": topic, "partitions": [twice, twice, {"partition_index": 1, "timestamp": -2}]}])
+        player.ask(
+            "ListOffsets",
+            version,
+            "twice",
+            replica_id=-1,
+            topics=[
+                {
+                    "name": topic,
+                    "partitions": [twice, twice, {"partition_index": 1, "timestamp": -2}],
+                }
+            ],
+        )
         player.ask("ListOffsets", version, "no topics", replica_id=-1, topics=[])
 
 
@@ -269,9 +381,18 @@ def delete_records(player: Player) -> None:
     for value in ("a", "b", "c"):
         player.quiet("Produce", 8, **produce(whole, records(value, value), 8))
 
-    def delete(note: str, offset: int, version: int = 2, *, name: str = topic, partition: int = 0) -> None:
-        player.ask("DeleteRecords", version, note, timeout=1000, topics=[
-            {"name": name, "partitions": [{"partition_index": partition, "offset": offset}]}])
+    def delete(
+        note: str, offset: int, version: int = 2, *, name: str = topic, partition: int = 0
+    ) -> None:
+        player.ask(
+            "DeleteRecords",
+            version,
+            note,
+            timeout=1000,
+            topics=[
+                {"name": name, "partitions": [{"partition_index": partition, "offset": offset}]}
+            ],
+        )
 
     for version in range(3):
         delete("at the start", 0, version)
@@ -292,18 +413,43 @@ def delete_records(player: Player) -> None:
     player.ask("Fetch", 12, "from 2", **fetch(whole, 2))
     player.ask("Fetch", 12, "from 3", **fetch(whole, 3))
     delete("back to 1", 1)
-    player.ask("ListOffsets", 7, "earliest", replica_id=-1, topics=[
-        {"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}])
+    player.ask(
+        "ListOffsets",
+        7,
+        "earliest",
+        replica_id=-1,
+        topics=[{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}],
+    )
     player.ask("Produce", 8, "afterwards", **produce(whole, records("d"), 8))
     delete("high watermark", -1)
     player.ask("Fetch", 12, "from the end", **fetch(whole, 7))
     player.ask("Fetch", 12, "deleted", **fetch(whole, 6))
     for timestamp in (-1, -2, -3, -4, STAMP_MS):
-        player.ask("ListOffsets", 8, f"{timestamp} of an emptied log", replica_id=-1, topics=[
-            {"name": topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}])
+        player.ask(
+            "ListOffsets",
+            8,
+            f"{timestamp} of an emptied log",
+            replica_id=-1,
+            topics=[
+                {"name": topic, "partitions": [{"partition_index": 0, "timestamp": timestamp}]}
+            ],
+        )
     player.ask("DeleteRecords", 2, "none", timeout=1000)
-    player.ask("DeleteRecords", 2, "twice", timeout=1000, topics=[
-        {"name": topic, "partitions": [{"partition_index": 0, "offset": 7}, {"partition_index": 0, "offset": 99}]}])
+    player.ask(
+        "DeleteRecords",
+        2,
+        "twice",
+        timeout=1000,
+        topics=[
+            {
+                "name": topic,
+                "partitions": [
+                    {"partition_index": 0, "offset": 7},
+                    {"partition_index": 0, "offset": 99},
+                ],
+            }
+        ],
+    )
 
 
 def offset_for_leader_epoch(player: Player) -> None:
@@ -311,11 +457,34 @@ def offset_for_leader_epoch(player: Player) -> None:
     topic, _ = whole = player.topic(partitions=2)
     player.quiet("Produce", 8, **produce(whole, records("a", "b"), 8))
 
-    def ask(note: str, version: int, *, epoch: int = 0, current: int = -1, partition: int = 0,
-            name: str = topic, replica: int = -1) -> None:
-        player.ask("OffsetForLeaderEpoch", version, note, replica_id=replica, topics=[
-            {"topic": name, "partitions": [{"partition": partition, "current_leader_epoch": current,
-                                            "leader_epoch": epoch}]}])
+    def ask(
+        note: str,
+        version: int,
+        *,
+        epoch: int = 0,
+        current: int = -1,
+        partition: int = 0,
+        name: str = topic,
+        replica: int = -1,
+    ) -> None:
+        player.ask(
+            "OffsetForLeaderEpoch",
+            version,
+            note,
+            replica_id=replica,
+            topics=[
+                {
+                    "topic": name,
+                    "partitions": [
+                        {
+                            "partition": partition,
+                            "current_leader_epoch": current,
+                            "leader_epoch": epoch,
+                        }
+                    ],
+                }
+            ],
+        )
 
     for version in (2, 3, 4):
         for epoch in (-2, -1, 0, 1, 9):

@@ -16,6 +16,7 @@ KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 STAMP_MS: Final = 1_700_000_000_000
 """Time of every record: long past, so that it is told apart from times read from a clock."""
 
+Story = Callable[["Player"], None]
 Topic = tuple[str, Any]
 """(name, topic id)."""
 
@@ -118,7 +119,13 @@ class Player:
     # What many stories do first; nothing of it is written down
 
     def topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
-        """A fresh topic, known everywhere."""
+        """A fresh topic, led everywhere. Its log stays one segment: records that carry old times
+        beside markers of now would roll it at once.
+        """
+        return self.plain_topic(name, partitions, **{"segment_ms": str(2**63 - 1), **configs})
+
+    def plain_topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
+        """A fresh topic with these configs only."""
         full = self.name(name)
         self.quiet(
             "CreateTopics",
@@ -135,16 +142,31 @@ class Player:
                 }
             ],
         )
-        return full, self.until(
-            lambda answer: (
-                answer.topics[0].error_code is ErrorCode.none
-                and all(p.leader_id >= 0 for p in answer.topics[0].partitions)
-            ),
-            "Metadata",
-            12,
-            topics=[{"name": full}],
-            allow_auto_topic_creation=False,
-        ).topics[0].topic_id
+        topic_id = (
+            self.until(
+                lambda answer: (
+                    answer.topics[0].error_code is ErrorCode.none
+                    and all(p.leader_id >= 0 for p in answer.topics[0].partitions)
+                ),
+                "Metadata",
+                12,
+                topics=[{"name": full}],
+                allow_auto_topic_creation=False,
+            )
+            .topics[0]
+            .topic_id
+        )
+        for index in range(partitions):
+            self.until(
+                lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
+                "ListOffsets",
+                7,
+                replica_id=-1,
+                topics=[
+                    {"name": full, "partitions": [{"partition_index": index, "timestamp": -1}]}
+                ],
+            )
+        return full, topic_id
 
     def coordinator(self, transactional_id: str) -> None:
         """Wait until the transactional id has a loaded coordinator."""

@@ -9,14 +9,14 @@ from sim.cluster.configs import (
     BROKER_CONFIGS,
     DYNAMIC_BROKER_CONFIGS,
     TOPIC_CONFIGS,
-    ConfigKey,
     ConfigSource,
     ConfigType,
+    broker_complaint,
     broker_value,
-    complaint,
     effective_settings,
     log_config,
     text,
+    topic_complaint,
     topic_value,
 )
 from sim.log.config import TimestampType
@@ -38,13 +38,19 @@ from tests.support.images import cluster, topic
         ("compression.lz4.level", "17"),
         ("cleanup.policy", "compact"),
         ("cleanup.policy", "compact, delete"),
+        ("cleanup.policy", ""),
+        ("compression.gzip.level", "-1"),
+        ("compression.gzip.level", "9"),
+        ("leader.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", "0:1,1:2"),
+        ("remote.storage.enable", "false"),
         ("leader.replication.throttled.replicas", ""),
         ("compression.type", "zstd"),
         ("message.timestamp.type", "LogAppendTime"),
     ],
 )
 def test_valid_values(name: str, value: str) -> None:
-    assert complaint(TOPIC_CONFIGS, name, value) is None
+    assert topic_complaint(name, value) is None
 
 
 @pytest.mark.parametrize(
@@ -56,39 +62,62 @@ def test_valid_values(name: str, value: str) -> None:
         ("retention.ms", str(2**63), "Not a number of type LONG"),
         ("retention.ms", "-2", "at least -1"),
         ("index.interval.bytes", str(2**31), "Not a number of type INT"),
-        ("segment.bytes", "10", "at least 1.04858e+06"),
+        ("segment.bytes", "10", "at least 1048576"),
         ("compression.lz4.level", "18", "no more than 17"),
         ("min.cleanable.dirty.ratio", "1.5", "no more than 1"),
+        ("min.cleanable.dirty.ratio", "2", "Invalid value 2.0"),
+        ("compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
+        ("compression.gzip.level", "10", "between 1 and 9 or equal to -1"),
+        ("leader.replication.throttled.replicas", "0:1, x", "Invalid value [0:1, x]"),
+        ("remote.storage.enable", "true", "Tiered Storage functionality is disabled"),
         ("min.cleanable.dirty.ratio", "much", "Not a number of type DOUBLE"),
         ("cleanup.policy", "shred", "one of: compact, delete"),
-        ("cleanup.policy", "", "one of: compact, delete"),
-        ("cleanup.policy", "compact,shred", "[compact,shred]"),
+        ("cleanup.policy", "compact,shred", "Invalid value shred"),
         ("compression.type", "rar", "one of: uncompressed"),
     ],
 )
 def test_wrong_values_are_refused_with_the_name_the_value_and_the_rule(
     name: str, value: str, why: str
 ) -> None:
-    said = complaint(TOPIC_CONFIGS, name, value)
+    said = topic_complaint(name, value)
     assert said is not None
     assert why in said
-    assert name in said
+    assert name in said or name == "remote.storage.enable"
 
 
-@pytest.mark.parametrize("value", ["9", "nan"])
-def test_a_short_has_its_own_bounds(value: str) -> None:
-    keys = {"x": ConfigKey(ConfigType.SHORT, "1")}
-    assert (complaint(keys, "x", value) is None) == (value == "9")
-    assert complaint(keys, "x", "32768") is not None
+@pytest.mark.parametrize(("value", "is_good"), [("9", True), ("nan", False), ("32768", False)])
+def test_a_short_has_its_own_bounds(value: str, is_good: bool) -> None:
+    name = "transaction.state.log.replication.factor"
+    assert BROKER_CONFIGS[name].type is ConfigType.SHORT
+    assert (broker_complaint(name, value) is None) == is_good
 
 
-def test_a_free_text_takes_anything() -> None:
-    assert complaint({"x": ConfigKey(ConfigType.STRING, "")}, "x", "anything") is None
+def test_a_broker_takes_configs_that_nobody_knows_but_shows_no_value() -> None:
+    assert broker_complaint("my.plugin.password", "anything") is None
+    image = cluster().with_broker_configs("1", {"my.plugin.password": "x"})
+    found = broker_value("my.plugin.password", broker="1", image=image, settings=DEFAULTS)
+    assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
+    assert found.source is ConfigSource.DYNAMIC_BROKER
+
+
+def test_what_has_no_default_on_a_broker_shows_none() -> None:
+    found = broker_value("log.retention.ms", broker="1", image=cluster(), settings=DEFAULTS)
+    assert (found.value, found.synonyms) == (None, ())
+    of_topic = topic_value("retention.ms", topic={}, image=cluster(), settings=DEFAULTS)
+    assert (of_topic.value, of_topic.synonyms) == ("604800000", ())
+
+
+def test_the_defaults_of_all_brokers_are_what_was_set_for_them() -> None:
+    image = cluster().with_broker_configs("", {"message.max.bytes": "5"})
+    found = broker_value("message.max.bytes", broker="", image=image, settings=DEFAULTS)
+    assert found.synonyms == (("message.max.bytes", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),)
+    unset = broker_value("num.partitions", broker="", image=image, settings=DEFAULTS)
+    assert (unset.value, unset.synonyms) == (None, ())
 
 
 @pytest.mark.parametrize("name", sorted(TOPIC_CONFIGS))
 def test_every_default_of_a_topic_is_valid(name: str) -> None:
-    assert complaint(TOPIC_CONFIGS, name, TOPIC_CONFIGS[name].default) is None
+    assert topic_complaint(name, TOPIC_CONFIGS[name].default) is None
 
 
 def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None:
@@ -140,7 +169,7 @@ def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafk
 
 def test_a_topic_config_without_a_broker_side_has_only_its_default() -> None:
     found = topic_value("remote.storage.enable", topic={}, image=cluster(), settings=DEFAULTS)
-    assert found.synonyms == (("remote.storage.enable", "false", ConfigSource.DEFAULT),)
+    assert (found.value, found.source, found.synonyms) == ("false", ConfigSource.DEFAULT, ())
 
 
 def test_a_brokers_value_is_its_own_before_the_clusters() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
 
 import pytest
 
@@ -125,7 +124,7 @@ def test_fenced_brokers_get_no_replicas() -> None:
 
 
 def test_an_assignment_by_hand_is_obeyed() -> None:
-    made = create(NewTopic(name="a", assignments={0: (B3, B1), 1: (B2, B3)}))
+    made = create(NewTopic(name="a", assignments=((0, (B3, B1)), (1, (B2, B3)))))
     assert isinstance(made, TopicImage)
     assert [one.replicas for one in made.partitions] == [(3, 1), (2, 3)]
     assert [one.leader for one in made.partitions] == [3, 2]
@@ -134,17 +133,20 @@ def test_an_assignment_by_hand_is_obeyed() -> None:
 @pytest.mark.parametrize(
     ("assignments", "options", "error"),
     [
-        ({0: (B1,)}, {"partitions": 1}, ErrorCode.invalid_request),
-        ({0: (B1,)}, {"replication_factor": 1}, ErrorCode.invalid_request),
-        ({1: (B1,)}, {}, ErrorCode.invalid_replica_assignment),
-        ({0: ()}, {}, ErrorCode.invalid_replica_assignment),
-        ({0: (B1, B1)}, {}, ErrorCode.invalid_replica_assignment),
-        ({0: (B1, B2), 1: (B1,)}, {}, ErrorCode.invalid_replica_assignment),
-        ({0: (BrokerId(9),)}, {}, ErrorCode.invalid_replica_assignment),
+        (((0, (B1,)),), {"partitions": 1}, ErrorCode.invalid_request),
+        (((0, (B1,)),), {"replication_factor": 1}, ErrorCode.invalid_request),
+        (((1, (B1,)),), {}, ErrorCode.invalid_replica_assignment),
+        (((0, ()),), {}, ErrorCode.invalid_replica_assignment),
+        (((0, (B1, B1)),), {}, ErrorCode.invalid_replica_assignment),
+        (((0, (B1, B2)), (1, (B1,))), {}, ErrorCode.invalid_replica_assignment),
+        (((0, (BrokerId(9),)),), {}, ErrorCode.invalid_replica_assignment),
+        (((0, (B1,)), (0, (B1,))), {}, ErrorCode.invalid_replica_assignment),
     ],
 )
 def test_a_bad_assignment_is_refused(
-    assignments: Mapping[int, tuple[BrokerId, ...]], options: dict[str, int], error: ErrorCode
+    assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...],
+    options: dict[str, int],
+    error: ErrorCode,
 ) -> None:
     wanted = NewTopic(
         name="a",
@@ -247,16 +249,23 @@ def test_operations_on_configs(
     ("changes", "error"),
     [
         ([change("retention.ms", SET, "x")], ErrorCode.invalid_config),
-        ([change("retention.ms", SET, None)], ErrorCode.invalid_config),
+        ([change("retention.ms", SET, None)], ErrorCode.invalid_request),
         ([change("retention.ms", APPEND, "1")], ErrorCode.invalid_config),
         ([change("no.such", SUBTRACT, "1")], ErrorCode.invalid_config),
         ([change("no.such", SET, "1")], ErrorCode.invalid_config),
-        ([change("cleanup.policy", SUBTRACT, "delete")], ErrorCode.invalid_config),
         ([change("retention.ms", SET, "1")] * 2, ErrorCode.invalid_request),
     ],
 )
 def test_wrong_operations_change_nothing(changes: list[ConfigChange], error: ErrorCode) -> None:
     assert error_of(altered_configs({}, tuple(changes), configs.TOPIC_CONFIGS)) is error
+
+
+def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
+    changes = (change("message.max.bytes", SET, "x"),)
+    refused = altered_configs({}, changes, configs.BROKER_CONFIGS)
+    assert error_of(refused) is ErrorCode.invalid_request
+    unknown = (change("no.such", SET, "x"),)
+    assert altered_configs({}, unknown, configs.BROKER_CONFIGS) == {"no.such": "x"}
 
 
 # Features
@@ -272,6 +281,8 @@ def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
     image = at_level(1)
     assert image.features[TRANSACTION_VERSION] == 1
     assert image.features["metadata.version"] == 30
+    assert image.features["kraft.version"] == 0, "a fixed list of voters"
+    assert image.broker_configs[""] == {"min.insync.replicas": "1"}, "pinned by KIP-966"
     assert image.is_alive(B1)
     assert image.features_epoch == image.offset
 
@@ -312,6 +323,23 @@ def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
         FeatureUpdate(name="no.such", level=1, upgrade_type=UPGRADE),
     )
     assert error_of(update_features(at_level(1), updates)) is ErrorCode.invalid_update_version
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "why"),
+    [
+        ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("no.such", 0, SAFE, "Feature no.such not found."),
+        ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
+        ("metadata.version", 29, SAFE, "it might delete metadata information."),
+        ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
+    ],
+)
+def test_a_refused_feature_says_why(name: str, level: int, kind: int, why: str) -> None:
+    update = FeatureUpdate(name=name, level=level, upgrade_type=kind)
+    refused = update_features(at_level(2), (update,))
+    assert isinstance(refused, Rejection)
+    assert why in refused.reason
 
 
 def test_what_is_so_already_is_no_change() -> None:

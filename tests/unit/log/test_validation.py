@@ -146,7 +146,7 @@ def test_keys_are_required_on_a_compacted_topic() -> None:
         assert answer.record_errors == tuple(
             (
                 index,
-                "Compacted topic cannot accept message without key in topic partition orders-0.",
+                "Compacted topic cannot accept message without key in topic partition orders-0",
             )
             for index in (1, 2)
         )

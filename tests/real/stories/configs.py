@@ -1,0 +1,245 @@
+"""Configs of topics and brokers: described, altered, refused."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sim.cluster.configs import BROKER_CONFIGS
+from tests.real.stories.player import Player, Story
+
+GONE: Final = "gone"
+MAX_BYTES: Final = "message.max.bytes"
+BAD_TOPIC_CONFIGS: Final = (
+    ("nonsense", "1"),
+    ("", "1"),
+    ("retention.ms", "x"),
+    ("retention.ms", "-2"),
+    ("retention.ms", None),
+    ("retention.ms", ""),
+    ("retention.ms", "99999999999999999999"),
+    ("segment.bytes", "1"),
+    ("segment.bytes", "9999999999"),
+    ("segment.bytes", "x"),
+    ("min.insync.replicas", "0"),
+    ("preallocate", "maybe"),
+    ("preallocate", " TRUE "),
+    ("cleanup.policy", "nothing"),
+    ("cleanup.policy", "compact,delete"),
+    ("cleanup.policy", "compact, nothing"),
+    ("cleanup.policy", ""),
+    ("compression.type", "fast"),
+    ("compression.zstd.level", "23"),
+    ("compression.lz4.level", "0"),
+    ("compression.gzip.level", "0"),
+    ("compression.gzip.level", "10"),
+    ("message.timestamp.type", "Never"),
+    ("message.timestamp.after.max.ms", "-1"),
+    ("min.cleanable.dirty.ratio", "2"),
+    ("min.cleanable.dirty.ratio", "x"),
+    ("min.cleanable.dirty.ratio", "-0.5"),
+    ("max.compaction.lag.ms", "0"),
+    ("max.message.bytes", "-1"),
+    ("flush.messages", "0"),
+    ("segment.ms", "0"),
+    ("leader.replication.throttled.replicas", "x"),
+    ("leader.replication.throttled.replicas", "*"),
+    ("leader.replication.throttled.replicas", "0:1"),
+    ("message.format.version", "2.8"),
+    ("remote.storage.enable", "true"),
+    ("local.retention.ms", "-3"),
+    ("local.retention.ms", "999999999999"),
+)
+
+
+def describe_configs(player: Player) -> None:
+    """All configs of a topic, chosen ones, synonyms, brokers, what can't be described."""
+    topic, _ = player.plain_topic("t", 1, retention_ms="77", cleanup_policy="compact")
+    for version in range(1, 5):
+        for synonyms in (False, True):
+            player.ask(
+                "DescribeConfigs",
+                version,
+                f"topic synonyms={synonyms}",
+                resources=[
+                    {"resource_type": 2, "resource_name": topic, "configuration_keys": None}
+                ],
+                include_synonyms=synonyms,
+            )
+    chosen = ["retention.ms", "nonsense", "cleanup.policy"]
+    for kind, name, keys in (
+        (2, topic, chosen),
+        (2, topic, []),
+        (2, player.name("missing"), None),
+        (2, "a b", None),
+        (2, "", None),
+        (4, "9", None),
+        (4, "x", None),
+        (4, "-1", None),
+        (4, "", None),
+        (8, "9", None),
+        (8, "", None),
+        (8, "x", None),
+        (16, "none", None),
+        (16, "", None),
+        (32, "none", ["nonsense"]),
+        (32, "", []),
+        (0, "x", None),
+        (1, "x", None),
+        (99, "x", None),
+    ):
+        player.ask(
+            "DescribeConfigs",
+            4,
+            f"{kind} {name!r} {keys}",
+            resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
+        )
+    player.ask(
+        "DescribeConfigs",
+        4,
+        "twice",
+        resources=[{"resource_type": 2, "resource_name": topic, "configuration_keys": chosen}] * 2,
+    )
+    player.ask(
+        "DescribeConfigs",
+        4,
+        "documented",
+        include_documentation=True,
+        resources=[
+            {"resource_type": 2, "resource_name": topic, "configuration_keys": ["retention.ms"]}
+        ],
+    )
+    player.ask("DescribeConfigs", 4, "none")
+
+
+def describe_broker_configs(player: Player) -> None:
+    """Those broker configs that the simulator has."""
+    for synonyms in (False, True):
+        for name in BROKER_CONFIGS:
+            player.ask(
+                "DescribeConfigs",
+                4,
+                f"{name} synonyms={synonyms}",
+                resources=[
+                    {"resource_type": 4, "resource_name": "1", "configuration_keys": [name]}
+                ],
+                include_synonyms=synonyms,
+            )
+
+
+def alter_configs(player: Player) -> None:
+    """Operations on topics and brokers, and every refusal."""
+    topic, _ = player.topic()
+
+    def alter(
+        note: str,
+        *changes: tuple[str, int, str | None],
+        kind: int = 2,
+        name: str = topic,
+        version: int = 1,
+        validate_only: bool = False,
+    ) -> None:
+        player.ask(
+            "IncrementalAlterConfigs",
+            version,
+            note,
+            validate_only=validate_only,
+            resources=[
+                {
+                    "resource_type": kind,
+                    "resource_name": name,
+                    "configs": [
+                        {"name": key, "config_operation": operation, "value": value}
+                        for key, operation, value in changes
+                    ],
+                }
+            ],
+        )
+
+    def shown(key: str, value: str | None, *, kind: int = 2, name: str = topic) -> None:
+        """What is told of a config, once the change has reached this broker."""
+        wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
+        player.until(
+            lambda answer: (
+                [one.value for one in answer.results[0].configs]
+                == ([] if value is GONE else [value])
+            ),
+            "DescribeConfigs",
+            4,
+            resources=wanted,
+        )
+        player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=wanted)
+
+    for version in (0, 1):
+        alter("set", ("retention.ms", 0, f"{version + 5}"), version=version)
+        shown("retention.ms", f"{version + 5}")
+    alter("only a check", ("retention.ms", 0, "99"), validate_only=True)
+    alter("only a check, bad", ("retention.ms", 0, "x"), validate_only=True)
+    shown("retention.ms", "6")
+    alter("delete", ("retention.ms", 1, None))
+    shown("retention.ms", "604800000")
+    alter("delete again", ("retention.ms", 1, None))
+    alter("delete unknown", ("nonsense", 1, None))
+    alter("append", ("cleanup.policy", 2, "compact"))
+    shown("cleanup.policy", "delete,compact")
+    alter("append again", ("cleanup.policy", 2, "compact"))
+    shown("cleanup.policy", "delete,compact")
+    alter("subtract", ("cleanup.policy", 3, "delete"))
+    shown("cleanup.policy", "compact")
+    alter("subtract what is not there", ("cleanup.policy", 3, "delete"))
+    alter("subtract all", ("cleanup.policy", 3, "compact"))
+    shown("cleanup.policy", "")
+    alter("append to a number", ("retention.ms", 2, "5"))
+    alter("subtract from a number", ("retention.ms", 3, "5"))
+    alter("unknown operation", ("retention.ms", 9, "5"))
+    alter("negative operation", ("retention.ms", -1, "5"))
+    alter("null", ("retention.ms", 0, None))
+    alter("two nulls", ("retention.ms", 0, None), ("segment.ms", 0, None))
+    alter("null append", ("cleanup.policy", 2, None))
+    alter("same key twice", ("retention.ms", 0, "5"), ("retention.ms", 0, "6"))
+    alter("one good, one bad", ("retention.ms", 0, "5"), ("segment.ms", 0, "0"))
+    shown("retention.ms", "604800000")
+    for key, value in BAD_TOPIC_CONFIGS:
+        if value is not None:
+            alter(f"{key}={value}", (key, 0, value), validate_only=True)
+    alter("no changes")
+    alter("missing topic", ("retention.ms", 0, "5"), name=player.name("missing"))
+    alter("bad name", ("retention.ms", 0, "5"), name="a b")
+    alter("empty name", ("retention.ms", 0, "5"), name="")
+    for kind, name in ((0, "x"), (1, "x"), (99, "x"), (4, "9"), (4, "x"), (4, "-1")):
+        alter(f"resource {kind} {name}", ("retention.ms", 0, "5"), kind=kind, name=name)
+    both = {
+        "resource_type": 2,
+        "resource_name": topic,
+        "configs": [{"name": "retention.ms", "config_operation": 0, "value": "9"}],
+    }
+    player.ask("IncrementalAlterConfigs", 1, "resource twice", resources=[both, both])
+    shown("retention.ms", "604800000")
+    player.ask(
+        "IncrementalAlterConfigs",
+        1,
+        "several",
+        resources=[both, {**both, "resource_name": player.name("missing")}],
+    )
+    shown("retention.ms", "9")
+    player.ask("IncrementalAlterConfigs", 1, "none")
+    for name in ("1", ""):
+        broker: dict[str, Any] = {"kind": 4, "name": name}
+        alter(f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), **broker)
+        shown(MAX_BYTES, "1000000", **broker)
+        alter(f"broker {name!r} fixed", ("num.partitions", 0, "5"), **broker)
+        alter(
+            f"broker {name!r} two fixed",
+            ("num.partitions", 0, "5"),
+            ("default.replication.factor", 0, "5"),
+            **broker,
+        )
+        alter(f"broker {name!r} unknown", ("nonsense", 0, "5"), **broker)
+        shown("nonsense", None, **broker)
+        alter(f"broker {name!r} unknown deleted", ("nonsense", 1, None), **broker)
+        alter(f"broker {name!r} bad", ("message.max.bytes", 0, "x"), **broker)
+        alter(f"broker {name!r} too small", ("message.max.bytes", 0, "-1"), **broker)
+        alter(f"broker {name!r} delete", ("message.max.bytes", 1, None), **broker)
+        shown(MAX_BYTES, "1048588" if name else GONE, **broker)
+
+
+STORIES: Final[tuple[Story, ...]] = (describe_configs, describe_broker_configs, alter_configs)

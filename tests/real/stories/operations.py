@@ -1,0 +1,292 @@
+"""What operators and coordinators ask: markers, states of transactions, who coordinates."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.real.stories.player import Player, Story, Topic, fetch, produce, records
+from tests.real.stories.txn import Txn, marker, producers_of
+
+
+def markers(player: Player) -> None:
+    """WriteTxnMarkers v1 and v2: epochs, coordinator epochs, repeats, who is not there."""
+    missing: Topic = (player.name("missing"), None)
+    for version, level in ((1, 0), (2, 0), (2, 1), (2, 2), (2, 3), (2, -1)):
+        topic = player.topic(f"t{version}-{level}", partitions=2)
+        again: dict[str, Any] = {"version": version, "transaction_version": level}
+        txn = Txn(player, f"id-{version}-{level}")
+        txn.reinit("bump")
+        txn.reinit("bump")
+        txn.add("add", topic, 3)
+        txn.send("open", topic, 11, 0)
+        marker(player, topic, "lower epoch", txn.pid, txn.epoch - 1, **again)
+        marker(player, topic, "same epoch", txn.pid, txn.epoch, coordinator_epoch=5, **again)
+        producers_of(player, topic, "after same epoch")
+        marker(player, topic, "same epoch again", txn.pid, txn.epoch, coordinator_epoch=5, **again)
+        marker(
+            player,
+            topic,
+            "higher epoch",
+            txn.pid,
+            txn.epoch + 1,
+            coordinator_epoch=5,
+            committed=False,
+            **again,
+        )
+        marker(
+            player,
+            topic,
+            "higher epoch again",
+            txn.pid,
+            txn.epoch + 1,
+            coordinator_epoch=5,
+            **again,
+        )
+        marker(player, topic, "lower epoch", txn.pid, txn.epoch, coordinator_epoch=5, **again)
+        marker(
+            player, topic, "older coordinator", txn.pid, txn.epoch + 2, coordinator_epoch=4, **again
+        )
+        marker(
+            player, topic, "newer coordinator", txn.pid, txn.epoch + 2, coordinator_epoch=6, **again
+        )
+        marker(
+            player, topic, "coordinator -1", txn.pid, txn.epoch + 3, coordinator_epoch=-1, **again
+        )
+        marker(player, topic, "epoch -1", txn.pid, -1, **again)
+        marker(
+            player, topic, "unknown producer", txn.pid + 100_000, 3, coordinator_epoch=9, **again
+        )
+        marker(player, topic, "unknown producer, epoch -1", txn.pid + 100_001, -1, **again)
+        marker(player, topic, "negative producer", -1, 0, **again)
+        marker(
+            player,
+            topic,
+            "unknown producer, coordinator -1",
+            txn.pid + 100_002,
+            0,
+            coordinator_epoch=-1,
+            **again,
+        )
+        marker(player, topic, "top epoch", txn.pid, 32767, coordinator_epoch=9, **again)
+        marker(player, topic, "top epoch again", txn.pid, 32767, coordinator_epoch=9, **again)
+        marker(player, missing, "unknown topic", txn.pid, 3, **again)
+        marker(
+            player,
+            topic,
+            "unknown partition",
+            txn.pid,
+            32767,
+            coordinator_epoch=9,
+            partitions=(0, 9, 1),
+            **again,
+        )
+        marker(player, topic, "no partitions", txn.pid, 3, partitions=(), **again)
+        one: dict[str, Any] = {
+            "producer_id": txn.pid + 100_005,
+            "producer_epoch": 0,
+            "transaction_result": True,
+            "coordinator_epoch": 0,
+            "transaction_version": level,
+            "topics": [{"name": topic[0], "partition_indexes": [0]}],
+        }
+        other: dict[str, Any] = {**one, "topics": [{"name": topic[0], "partition_indexes": [1]}]}
+        player.ask("WriteTxnMarkers", version, "merged", markers=[one, other])
+        player.ask("WriteTxnMarkers", version, "same twice", markers=[one, one])
+        player.ask(
+            "WriteTxnMarkers",
+            version,
+            "two producers",
+            markers=[one, {**one, "producer_id": txn.pid + 100_006}],
+        )
+        player.ask("WriteTxnMarkers", version, "none", markers=[])
+        producers_of(player, topic, "afterwards")
+        player.ask("Fetch", 12, "markers", **fetch(topic, isolation=1))
+        txn.end("the coordinator's own", 4)
+
+
+def overflow(player: Player) -> None:
+    """Epochs up to 32766 are a long way on foot; a marker brings the partition there at once."""
+    topic = player.topic()
+    pid = player.producer().producer_id
+    marker(player, topic, "32766", pid, 32766)
+    for version in (11,):
+        for epoch in (32765, 32766, 32767):
+            batch = records("x", producer_id=pid, producer_epoch=epoch, base_sequence=0)
+            player.ask("Produce", version, f"epoch {epoch}", **produce(topic, batch, version))
+    producers_of(player, topic)
+    txn = Txn(player)
+    txn.init("expected 32766", 4, expected=(txn.pid, 32766))
+    txn.init("expected 32767", 4, expected=(txn.pid, 32767))
+    txn.end("32766", 5, epoch=32766)
+    txn.end("32767", 5, epoch=32767)
+    txn.end("-1", 5, epoch=-1)
+
+
+def describing(player: Player) -> None:
+    """DescribeProducers, DescribeTransactions and ListTransactions with their filters."""
+    topic = player.topic(partitions=2)
+    for name, partitions in (
+        (topic[0], [0, 1, 7, -1]),
+        (player.name("missing"), [0]),
+        ("a b", [0]),
+        ("", [0]),
+        (topic[0], []),
+    ):
+        player.ask(
+            "DescribeProducers",
+            0,
+            f"{name[-8:]!r} {partitions}",
+            topics=[{"name": name, "partition_indexes": partitions}],
+        )
+    player.ask(
+        "DescribeProducers",
+        0,
+        "same twice",
+        topics=[
+            {"name": topic[0], "partition_indexes": [0, 0]},
+            {"name": topic[0], "partition_indexes": [1]},
+        ],
+    )
+    player.ask("DescribeProducers", 0, "none", topics=[])
+    idle = Txn(player, "idle")
+    txn = Txn(player, "open")
+    txn.add("add", topic, 3, 0, 1)
+    done = Txn(player, "done")
+    done.quiet_add(topic)
+    done.end("commit", 3)
+    done.completed("CompleteCommit")
+    player.ask(
+        "DescribeTransactions",
+        0,
+        "several",
+        transactional_ids=[idle.id, "", player.name("nobody"), txn.id, done.id],
+    )
+    player.ask("DescribeTransactions", 0, "same twice", transactional_ids=[idle.id, idle.id])
+    player.ask("DescribeTransactions", 0, "none", transactional_ids=[])
+    pids = [idle.pid, txn.pid, done.pid]
+    for version in range(3):
+        for states in (
+            [],
+            ["Ongoing"],
+            ["Empty", "Ongoing"],
+            ["ongoing"],
+            ["Nonsense"],
+            ["Nonsense", "Empty"],
+            ["Dead"],
+            ["PrepareEpochFence"],
+            [""],
+            ["Ongoing", "Ongoing"],
+            ["CompleteCommit"],
+        ):
+            player.ask(
+                "ListTransactions",
+                version,
+                f"states {states}",
+                state_filters=states,
+                producer_id_filters=pids,
+            )
+        for some in ([txn.pid], [txn.pid, txn.pid + 100_000], [-1], [txn.pid + 100_000]):
+            player.ask("ListTransactions", version, f"{len(some)} pids", producer_id_filters=some)
+        if version >= 1:
+            for duration in (-1, -5, 0, 3_600_000, 2**62):
+                player.ask(
+                    "ListTransactions",
+                    version,
+                    f"duration {duration}",
+                    duration_filter=duration,
+                    producer_id_filters=pids,
+                )
+        if version >= 2:
+            for pattern in (
+                None,
+                "",
+                txn.id,
+                ".*-open",
+                "open",
+                "(?i).*-OPEN",
+                "(",
+                "a{2",
+                ".*(?=x)",
+                "(.)\\1",
+                ".*?",
+                "*",
+                "x*+",
+            ):
+                player.ask(
+                    "ListTransactions",
+                    version,
+                    f"pattern {(pattern or '')[-8:]!r}",
+                    transactional_id_pattern=pattern,
+                    producer_id_filters=pids,
+                )
+    txn.end("abort", 3, committed=False)
+
+
+def find_coordinator(player: Player) -> None:
+    """Every version and type of key."""
+    player.coordinator(player.name())
+    for version in range(7):
+        keys: dict[str, Any] = {
+            "key": player.name(),
+            "coordinator_keys": [player.name(), "", player.name("b")],
+        }
+        for kind in (1, 2, 3, -1) if version else ():
+            player.ask("FindCoordinator", version, f"type {kind}", key_type=kind, **keys)
+        if version >= 4:
+            player.ask("FindCoordinator", version, "no keys", key_type=1, coordinator_keys=[])
+        if version == 6:
+            for key in ("a:b:0", f"{player.name()}:AAAAAAAAAAAAAAAAAAAAAQ:x", "::"):
+                player.ask(
+                    "FindCoordinator",
+                    version,
+                    f"share {key[-4:]}",
+                    key_type=2,
+                    coordinator_keys=[key],
+                )
+        elif version in (1, 2, 3):
+            player.ask("FindCoordinator", version, "empty key", key_type=1, key="")
+
+
+def lasting_prepare(player: Player) -> None:
+    """PrepareX made to last by a marker of a higher epoch: everybody is told to wait."""
+    topic = player.topic()
+    for version, end in ((11, 4), (12, 5)) if player.level else ((11, 4),):
+        for committed in (True, False):
+            txn = Txn(player, f"id-{version}-{committed}")
+            if version == 11:
+                txn.add("add", topic, 3)
+            txn.send("send", topic, version, 0)
+            marker(player, topic, "higher epoch", txn.pid, txn.epoch + 5)
+            txn.end("end", end, committed=committed, epoch=txn.epoch)
+            txn.player.until_state(txn.id, "PrepareCommit" if committed else "PrepareAbort")
+            txn.describe("prepared")
+            for again in (True, False):
+                for api in (3, 4, 5):
+                    txn.end(f"again {again}", api, committed=again)
+                    txn.end(f"again {again} one less", api, committed=again, epoch=txn.epoch - 1)
+                    txn.end(f"again {again} wrong pid", api, committed=again, pid=txn.pid + 100_000)
+            txn.add("add", topic, 3)
+            txn.add("add wrong pid", topic, 3, pid=txn.pid + 100_000)
+            txn.add("add wrong epoch", topic, 3, epoch=txn.epoch + 1)
+            txn.add("verify", topic, 4, verify=True)
+            txn.add("verify wrong epoch", topic, 4, epoch=txn.epoch + 1, verify=True)
+            txn.init("init", 4)
+            txn.init("init expected", 4, expected=(txn.pid, txn.epoch))
+            txn.init("init other", 4, expected=(txn.pid + 100_000, 0))
+            other = player.topic(f"other-{version}-{committed}")
+            for api in (10, 11, 12, 13) if player.level else (10, 11):
+                txn.send("elsewhere", other, api, 0)
+                txn.send("here", topic, api, 1)
+                txn.send("here, marker's epoch", topic, api, 0, epoch=txn.epoch + 5)
+            producers_of(player, topic, "prepared")
+
+
+AT_EVERY_LEVEL: Final[tuple[Story, ...]] = (
+    find_coordinator,
+    lasting_prepare,
+    markers,
+    overflow,
+    describing,
+)
+STORIES: Final = tuple((story, level) for level in (0, 1, 2) for story in AT_EVERY_LEVEL)
+"""Stories with the levels of ``transaction.version`` at which they are played."""

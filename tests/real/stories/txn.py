@@ -1,0 +1,208 @@
+"""What stories about transactions are told with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.real.stories.player import Player, Topic, fetch, produce, records
+
+
+class Txn:
+    """One transactional id on the stage, with short calls."""
+
+    def __init__(self, player: Player, name: str = "id", *, timeout_ms: int = 60_000) -> None:
+        self.player = player
+        self.id = player.name(name)
+        self.timeout_ms = timeout_ms
+        answer = player.producer(self.id, timeout_ms)
+        self.pid, self.epoch = answer.producer_id, answer.producer_epoch
+
+    def init(self, note: str, version: int = 4, *, expected: tuple[int, int] = (-1, -1)) -> Any:
+        return self.player.ask(
+            "InitProducerId",
+            version,
+            note,
+            transactional_id=self.id,
+            transaction_timeout=self.timeout_ms,
+            producer_id=expected[0],
+            producer_epoch=expected[1],
+        )
+
+    def reinit(self, note: str, version: int = 4, *, expected: tuple[int, int] = (-1, -1)) -> Any:
+        """InitProducerId until the coordinator has finished what it does; take the identity."""
+        answer = self.player.settled(
+            "InitProducerId",
+            version,
+            note,
+            transactional_id=self.id,
+            transaction_timeout=self.timeout_ms,
+            producer_id=expected[0],
+            producer_epoch=expected[1],
+        )
+        if answer.error_code == 0:
+            self.pid, self.epoch = answer.producer_id, answer.producer_epoch
+        return answer
+
+    def add(
+        self,
+        note: str,
+        topic: Topic,
+        version: int = 3,
+        *partitions: int,
+        pid: int | None = None,
+        epoch: int | None = None,
+        verify: bool = False,
+    ) -> Any:
+        return self.player.ask(
+            "AddPartitionsToTxn",
+            version,
+            note,
+            **add_values(
+                self.id,
+                self.pid if pid is None else pid,
+                self.epoch if epoch is None else epoch,
+                [(topic[0], list(partitions or (0,)))],
+                verify=verify,
+            ),
+        )
+
+    def quiet_add(self, topic: Topic, version: int = 3) -> None:
+        self.player.quiet(
+            "AddPartitionsToTxn",
+            version,
+            **add_values(self.id, self.pid, self.epoch, [(topic[0], [0])]),
+        )
+
+    def send(
+        self,
+        note: str,
+        topic: Topic,
+        version: int,
+        sequence: int,
+        *,
+        pid: int | None = None,
+        epoch: int | None = None,
+        partition: int = 0,
+        transactional: bool = True,
+    ) -> Any:
+        batch = records(
+            "x",
+            producer_id=self.pid if pid is None else pid,
+            producer_epoch=self.epoch if epoch is None else epoch,
+            base_sequence=sequence,
+            transactional=transactional,
+        )
+        return self.player.ask(
+            "Produce",
+            version,
+            note,
+            **produce(topic, batch, version, partition=partition, transactional_id=self.id),
+        )
+
+    def end(
+        self,
+        note: str,
+        version: int,
+        *,
+        committed: bool = True,
+        pid: int | None = None,
+        epoch: int | None = None,
+    ) -> Any:
+        answer = self.player.ask(
+            "EndTxn",
+            version,
+            note,
+            transactional_id=self.id,
+            producer_id=self.pid if pid is None else pid,
+            producer_epoch=self.epoch if epoch is None else epoch,
+            committed=committed,
+        )
+        if version >= 5 and answer.error_code == 0:
+            self.pid, self.epoch = answer.producer_id, answer.producer_epoch
+        return answer
+
+    def describe(self, note: str) -> None:
+        self.player.ask("DescribeTransactions", 0, note, transactional_ids=[self.id])
+
+    def completed(self, state: str) -> None:
+        self.player.until_state(self.id, state)
+        self.describe(state)
+
+
+def add_values(
+    transactional_id: str,
+    pid: int,
+    epoch: int,
+    topics: list[tuple[str, list[int]]],
+    *,
+    verify: bool = False,
+) -> dict[str, Any]:
+    """Values of AddPartitionsToTxn in both shapes."""
+    wanted = [{"name": name, "partitions": partitions} for name, partitions in topics]
+    return {
+        "v3_and_below_transactional_id": transactional_id,
+        "v3_and_below_producer_id": pid,
+        "v3_and_below_producer_epoch": epoch,
+        "v3_and_below_topics": wanted,
+        "transactions": [
+            {
+                "transactional_id": transactional_id,
+                "producer_id": pid,
+                "producer_epoch": epoch,
+                "verify_only": verify,
+                "topics": wanted,
+            }
+        ],
+    }
+
+
+def producers_of(player: Player, topic: Topic, note: str = "") -> None:
+    """The producer state of the topic's first partition."""
+    player.ask("DescribeProducers", 0, note, topics=[{"name": topic[0], "partition_indexes": [0]}])
+
+
+def both_views(player: Player, topic: Topic, note: str) -> None:
+    """What either isolation level reads."""
+    for isolation in (0, 1):
+        player.ask(
+            "Fetch", 12, f"{note}, isolation {isolation}", **fetch(topic, isolation=isolation)
+        )
+        player.ask(
+            "ListOffsets",
+            7,
+            f"{note}, isolation {isolation}",
+            replica_id=-1,
+            isolation_level=isolation,
+            topics=[{"name": topic[0], "partitions": [{"partition_index": 0, "timestamp": -1}]}],
+        )
+
+
+def marker(
+    player: Player,
+    topic: Topic,
+    note: str,
+    pid: int,
+    epoch: int,
+    *,
+    committed: bool = True,
+    coordinator_epoch: int = 0,
+    version: int = 1,
+    transaction_version: int = 0,
+    partitions: tuple[int, ...] = (0,),
+) -> None:
+    """Write a marker as an operator does."""
+    player.ask(
+        "WriteTxnMarkers",
+        version,
+        f"{note} tv{transaction_version}",
+        markers=[
+            {
+                "producer_id": pid,
+                "producer_epoch": epoch,
+                "transaction_result": committed,
+                "coordinator_epoch": coordinator_epoch,
+                "transaction_version": transaction_version,
+                "topics": [{"name": topic[0], "partition_indexes": list(partitions)}],
+            }
+        ],
+    )
