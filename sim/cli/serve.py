@@ -29,6 +29,7 @@ from sim.settings import Settings
 
 HELP: Final = "start a cluster of brokers in this process"
 HTTP_PORT_DEFAULT: Final = 9080
+PORT_MAX: Final = 65_535
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -131,6 +132,8 @@ def options_from(args: argparse.Namespace) -> ClusterOptions:
         for warning in configuration.warnings:
             warn(warning)
         options = configuration.onto(options)
+        if args.http is None:
+            args.http = configuration.http_port
     given: dict[str, Any] = {
         "brokers": args.brokers,
         "port": args.port,
@@ -144,7 +147,20 @@ def options_from(args: argparse.Namespace) -> ClusterOptions:
         changes["settings"] = msgspec.structs.replace(
             options.settings, transaction_version=args.transaction_version
         )
-    return msgspec.structs.replace(options, **changes)
+    options = msgspec.structs.replace(options, **changes)
+    _check_ports(options, http=args.http)
+    return options
+
+
+def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
+    last = options.port + options.brokers - 1 if options.port else 0
+    if options.port < 0 or last > PORT_MAX:
+        raise ConfigError(
+            f"--port {options.port}: {options.brokers} brokers need ports from 1 to {PORT_MAX}, "
+            "or 0 for free ones"
+        )
+    if http is not None and not 0 <= http <= PORT_MAX:
+        raise ConfigError(f"--http {http}: a port is a number from 0 to {PORT_MAX}")
 
 
 def _topic(text: str) -> tuple[str, int]:
@@ -170,7 +186,14 @@ async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
                 # need not wait for it.
                 from sim.http.server import ControlServer
 
-                http = await stack.enter_async_context(ControlServer(cluster, port=args.http))
+                try:
+                    http = await stack.enter_async_context(ControlServer(cluster, port=args.http))
+                except OSError as error:
+                    warn(
+                        f"control port: {error.strerror}: choose another --http, or --http 0 for "
+                        "a free one"
+                    )
+                    return 1
             _announce(cluster, None if http is None else http.url, args)
             await stop.wait()
     finally:
@@ -223,10 +246,5 @@ def changed_defaults(settings: Settings) -> list[str]:
 
 def _address_trouble(error: OSError, options: ClusterOptions) -> str:
     if error.errno == errno.EADDRINUSE:
-        last = options.port + options.brokers - 1
-        return (
-            f"a port between {options.port} and {last} on {options.host} is in use "
-            f"({error.strerror}): "
-            "choose another --port, or --port 0 for free ones"
-        )
+        return f"{error.strerror}: choose another --port, or --port 0 for free ones"
     return f"can't listen on {options.host}: {error.strerror or error}"

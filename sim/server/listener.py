@@ -5,6 +5,7 @@ handled.
 from __future__ import annotations
 
 import asyncio
+import errno
 from typing import Final
 
 from sim.cluster.broker import Broker
@@ -42,9 +43,15 @@ class BrokerListener:
         """Listen; returns the port really bound.
 
         Raises:
-            OSError: The port is busy, or the host is none of ours.
+            OSError: The port is busy and named, or the host is none of ours.
         """
-        self._socket = await self.network.listen(host, port, lambda: Connection(self))
+        try:
+            self._socket = await self.network.listen(host, port, lambda: Connection(self))
+        except OSError as error:
+            if error.errno != errno.EADDRINUSE:
+                raise
+            # Loops word it differently; the port is what matters.
+            raise OSError(error.errno, f"{host}:{port} is in use") from error
         return self._socket.address[1]
 
     def open(self, broker: Broker) -> None:

@@ -15,6 +15,8 @@ import pytest
 
 from sim.cli import serve
 from sim.cli.serve import changed_defaults, options_from
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
 from sim.errors import ConfigError, MissingExtraError
 from sim.server.cluster import ClusterOptions
 from sim.settings import DEFAULTS, Settings
@@ -73,6 +75,18 @@ def test_the_control_port_is_off_unless_asked_for(argv: tuple[str, ...], port: i
     assert arguments(*argv).http == port
 
 
+def test_a_file_may_ask_for_the_control_port_and_the_argument_wins(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("http: 9090\n")
+    for argv, port in (
+        (("--config", str(file)), 9_090),
+        (("--http", "1", "--config", str(file)), 1),
+    ):
+        args = arguments(*argv)
+        options_from(args)
+        assert args.http == port
+
+
 # The banner
 
 
@@ -94,8 +108,49 @@ def test_a_busy_port_is_named_and_free_ones_are_suggested(
         port = taken.getsockname()[1]
         assert serve.run(arguments("--port", str(port), "--brokers", "1")) == 1
     complaint = capsys.readouterr().err
-    assert f"between {port} and {port} on 127.0.0.1 is in use" in complaint
-    assert "--port 0" in complaint
+    assert complaint == (
+        f"127.0.0.1:{port} is in use: choose another --port, or --port 0 for free ones\n"
+    )
+
+
+def test_of_several_ports_the_busy_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert serve.run(arguments("--port", str(port - 1), "--brokers", "2")) == 1
+    assert f":{port} is in use" in capsys.readouterr().err
+
+
+def test_a_busy_control_port_is_not_taken_for_a_brokers(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert serve.run(arguments("--port", "0", "--http", str(port))) == 1
+    complaint = capsys.readouterr().err
+    assert complaint.startswith(f"control port: 127.0.0.1:{port}: ")
+    assert "--http 0" in complaint
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("--port", "-1"),
+        ("--port", "70000"),
+        ("--port", "65534", "--brokers", "3"),
+        ("--http", "70000"),
+    ],
+)
+def test_ports_that_do_not_exist_are_refused(argv: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=argv[0]):
+        options_from(arguments(*argv))
+
+
+def test_the_last_ports_there_are_can_be_had() -> None:
+    assert options_from(arguments("--port", "65533", "--brokers", "3")).port == 65_533
 
 
 def test_a_host_of_somebody_else_is_named(capsys: pytest.CaptureFixture[str]) -> None:
@@ -185,3 +240,51 @@ def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
 def test_a_server_that_can_not_start_says_why() -> None:
     with pytest.raises(TxnsimServerError, match=r"exited with 2:\n.*--topic x"):
         TxnsimServer(arguments=("--topic", "x")).start()
+
+
+WITHOUT_STARLETTE = """
+import sys
+
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "starlette":
+            raise ModuleNotFoundError(f"No module named {name!r}", name="starlette")
+
+sys.meta_path.insert(0, Blocker())
+from sim.cli.main import main
+sys.exit(main(["serve", "--port", "0", "--http", "0"]))
+"""
+
+
+@pytest.mark.slow
+def test_the_control_port_without_its_extra_gives_the_pip_line() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", WITHOUT_STARLETTE],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert ended.stderr == "the control port needs starlette: pip install 'txnsim[http]'\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("cluster.yaml", "advertised_host: localhost\ntopics:\n  orders: 2\n"),
+        ("server.properties", "num.partitions=2\nadvertised.listeners=PLAINTEXT://localhost:9\n"),
+    ],
+)
+async def test_a_file_says_what_is_started(name: str, text: str, tmp_path: Path) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with TxnsimServer(brokers=1, arguments=("--config", str(file))) as server:
+        assert server.bootstrap.startswith("localhost:")
+        async with Cluster(server.bootstrap) as cluster:
+            (address,) = cluster.view.brokers
+            assert address.host == "localhost"
+            await cluster.refresh(["orders"], create=True)
+            topic = await Admin(cluster).wait_for_topic("orders")
+            assert len(topic.partitions) == 2
