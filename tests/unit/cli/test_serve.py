@@ -20,6 +20,7 @@ from sim.client.cluster import Cluster
 from sim.errors import ConfigError, MissingExtraError
 from sim.server.cluster import ClusterOptions
 from sim.settings import DEFAULTS, Settings
+from tests.support.ports import free_port_before_a_busy_one
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 
 
@@ -114,12 +115,9 @@ def test_a_busy_port_is_named_and_free_ones_are_suggested(
 
 
 def test_of_several_ports_the_busy_one_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        assert serve.run(arguments("--port", str(port - 1), "--brokers", "2")) == 1
-    assert f":{port} is in use" in capsys.readouterr().err
+    with free_port_before_a_busy_one() as port:
+        assert serve.run(arguments("--port", str(port), "--brokers", "2")) == 1
+    assert f":{port + 1} is in use" in capsys.readouterr().err
 
 
 def test_a_busy_control_port_is_not_taken_for_a_brokers(

@@ -24,7 +24,7 @@ from tests.support.clusters import (
     run_cluster,
     until_state,
     values,
-)
+)from tests.support.ports import free_port_before_a_busy_one
 
 REQUEST, RESPONSE = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
 P0 = TopicPartition("orders", 0)
@@ -76,13 +76,11 @@ def test_a_topic_that_can_not_be_is_named_and_nothing_stays_bound(
 
 
 async def test_a_busy_port_is_refused_and_the_others_are_free_again() -> None:
-    async with real_cluster(brokers=1) as first:
-        (taken,) = first.metadata.image.alive_brokers()
-        wanted = msgspec.structs.replace(options(brokers=2), port=taken.port - 1)
-        second = SimCluster(real_environment(), wanted)
-        with pytest.raises(OSError, match=str(taken.port)):
-            await second.start()
-        server = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", taken.port - 1)
+    with free_port_before_a_busy_one() as port:
+        sim = SimCluster(real_environment(), msgspec.structs.replace(options(brokers=2), port=port))
+        with pytest.raises(OSError, match=f":{port + 1} is in use"):
+            await sim.start()
+        server = await asyncio.start_server(lambda _r, _w: None, "127.0.0.1", port)
         server.close()
         await server.wait_closed()
 
