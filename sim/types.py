@@ -51,7 +51,7 @@ class IsolationLevel(IntEnum):
     READ_COMMITTED = 1
 
 
-class TopicPartition(msgspec.Struct, frozen=True, order=True):
+class TopicPartition(msgspec.Struct, frozen=True, order=True, cache_hash=True, gc=False):
     """One partition of a topic. Positional on purpose: ``TopicPartition("orders", 0)`` can't be
     swapped.
     """
@@ -75,7 +75,9 @@ ReplyT = TypeVar("ReplyT")
 EffectT = TypeVar("EffectT")
 
 
-class Decision(msgspec.Struct, Generic[RecordT, ReplyT, EffectT], frozen=True, kw_only=True):
+class Decision(
+    msgspec.Struct, Generic[RecordT, ReplyT, EffectT], frozen=True, kw_only=True, gc=False
+):
     """What a core wants done: records to append first, then the reply to release, then effects to
     follow up.
 
@@ -91,7 +93,7 @@ class Decision(msgspec.Struct, Generic[RecordT, ReplyT, EffectT], frozen=True, k
 # ``api.peer_codec`` turns them into Kafka's bytes where a link is real.
 
 
-class TxnPartitions(msgspec.Struct, frozen=True, kw_only=True):
+class TxnPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One transaction of an AddPartitionsToTxn v4+ request between brokers (KIP-890)."""
 
     transactional_id: TransactionalId
@@ -101,13 +103,13 @@ class TxnPartitions(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...]
 
 
-class AddPartitionsToTxnCommand(msgspec.Struct, frozen=True, kw_only=True):
-    """AddPartitionsToTxn v4+ from a partition leader to the coordinator: verify, or add implicitly."""
+class AddPartitionsToTxnCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """AddPartitionsToTxn v4+ from a partition leader to the coordinator: verify, or add."""
 
     transactions: tuple[TxnPartitions, ...]
 
 
-class AddPartitionsToTxnReply(msgspec.Struct, frozen=True, kw_only=True):
+class AddPartitionsToTxnReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``error`` is the top-level code; ``results`` hold (transactional id, ((partition, error),
     ...)) in request order.
     """
@@ -116,7 +118,7 @@ class AddPartitionsToTxnReply(msgspec.Struct, frozen=True, kw_only=True):
     results: tuple[tuple[TransactionalId, tuple[tuple[TopicPartition, int], ...]], ...] = ()
 
 
-class TxnMarker(msgspec.Struct, frozen=True, kw_only=True):
+class TxnMarker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One marker of a WriteTxnMarkers request: end the transaction of this producer on these
     partitions.
     """
@@ -130,13 +132,13 @@ class TxnMarker(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...]
 
 
-class WriteTxnMarkersCommand(msgspec.Struct, frozen=True, kw_only=True):
+class WriteTxnMarkersCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """WriteTxnMarkers from a coordinator (or an admin) to a partition leader."""
 
     markers: tuple[TxnMarker, ...]
 
 
-class WriteTxnMarkersReply(msgspec.Struct, frozen=True, kw_only=True):
+class WriteTxnMarkersReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """``results`` hold (producer id, ((partition, error), ...)); markers of one producer id are
     merged.
     """

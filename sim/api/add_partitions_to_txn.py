@@ -16,7 +16,8 @@ from sim.api.peer_codec import (
     partitions_of,
     topic_results,
 )
-from sim.api.request import Answer, Reply, Request
+from sim.api.prepared import prepared
+from sim.api.request import Answer, Reply, Request, answer
 from sim.errors import ErrorCode, Rejection
 from sim.runtime.peer_subject import subject_of
 from sim.txn.commands import AddPartitions
@@ -29,6 +30,7 @@ from sim.types import (
     TransactionalId,
     TransactionVersion,
 )
+from sim.wire.codec import encode_body, response_schema
 
 KEY: Final = 24
 VERSIONS: Final = (0, 5)
@@ -57,7 +59,10 @@ async def handle(request: Request) -> Reply:
             transaction_version=TransactionVersion.TV_0,
         )
     )
-    return refuse(request, outcome.error if isinstance(outcome, Rejection) else ErrorCode.none)
+    if isinstance(outcome, Rejection):
+        return refuse(request, outcome.error)
+    topics = message.v3_and_below_topics
+    return _added(request.api_version, tuple((topic.name, topic.partitions) for topic in topics))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
@@ -101,6 +106,25 @@ async def _handle_batch(request: Request) -> Reply:
             for transaction, (_, results) in zip(transactions, reply.results, strict=True)
         ),
     )
+
+
+@prepared
+def _added(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+    """The answer when all of them were added."""
+    schema = response_schema(KEY, api_version)
+    results = tuple(
+        schema.AddPartitionsToTxnTopicResult(
+            name=name,
+            results_by_partition=tuple(
+                schema.AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=ErrorCode.none
+                )
+                for index in indexes
+            ),
+        )
+        for name, indexes in topics
+    )
+    return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=results))
 
 
 def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:

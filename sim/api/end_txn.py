@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.api.request import Reply, Request
+from sim.api.prepared import Gap, prepared
+from sim.api.request import Reply, Request, answer
 from sim.errors import ErrorCode, Rejection
 from sim.txn.commands import EndTxn
 from sim.types import ProducerEpoch, ProducerId, Subject, TransactionalId, TransactionVersion
+from sim.wire.codec import encode_body
 
 KEY: Final = 26
 VERSIONS: Final = (0, 5)
@@ -42,18 +44,35 @@ async def handle(request: Request) -> Reply:
     )
     if isinstance(outcome, Rejection):
         return refuse(request, outcome.error)
-    return request.answer(
-        error_code=ErrorCode.none,
-        producer_id=outcome.producer_id,
-        producer_epoch=outcome.producer_epoch,
-    )
+    if request.api_version < TRANSACTIONS_V2_FROM:
+        return _without_identity(request.api_version, ErrorCode.none)
+    return _with_identity(request.api_version).fill(outcome.producer_id, outcome.producer_epoch)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error in the words of this version."""
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
-    return request.answer(error_code=error)
+    return _without_identity(request.api_version, error)
+
+
+@prepared
+def _without_identity(api_version: int, error: ErrorCode) -> bytes:
+    return encode_body(answer(KEY, api_version, error_code=error))
+
+
+@prepared
+def _with_identity(api_version: int) -> Gap:
+    return Gap(
+        "qh",
+        lambda identity: answer(
+            KEY,
+            api_version,
+            error_code=ErrorCode.none,
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+        ),
+    )
 
 
 def subject(request: Request) -> Subject:

@@ -134,7 +134,7 @@ def topic_results(schema: Any, results: Iterable[tuple[TopicPartition, int]]) ->
             name=name,
             results_by_partition=tuple(
                 schema.AddPartitionsToTxnPartitionResult(
-                    partition_index=index, partition_error_code=ErrorCode(error)
+                    partition_index=index, partition_error_code=error
                 )
                 for index, error in partitions
             ),

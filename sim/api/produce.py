@@ -13,11 +13,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from sim.api.leaders import CurrentLeaders
-from sim.api.request import Answer, Reply, Request
+from sim.api.prepared import Gap, prepared
+from sim.api.request import Answer, Reply, Request, answer
 from sim.cluster.produce import ProduceCommand, ProduceOutcome, ProducePartition
 from sim.cluster.verification import TransactionOperation
 from sim.errors import CorruptBatchError, ErrorCode
 from sim.types import Subject, TopicPartition, TransactionalId
+from sim.wire import codec
 from sim.wire.batch_header import (
     LOG_OVERHEAD,
     MAGIC,
@@ -32,6 +34,7 @@ VERSIONS: Final = (3, 13)
 ADVERTISED_FROM: Final = 0
 
 ZSTD: Final = 4
+LOG_START_OFFSET_FROM: Final = 5
 ZSTD_FROM: Final = 7
 RECORD_ERRORS_FROM: Final = 8
 CURRENT_LEADER_FROM: Final = 10
@@ -218,6 +221,13 @@ def _corrupt(message: str) -> ProduceOutcome:
 
 
 def _answer(request: Request, results: Outcomes) -> Reply:
+    if len(results) == 1:
+        key, index, outcome = results[0]
+        if outcome.error is ErrorCode.none and outcome.log_append_time_ms < 0:
+            offsets = (outcome.base_offset, -1, outcome.log_start_offset)
+            if request.api_version >= LOG_START_OFFSET_FROM:
+                return _appended(request.api_version, key, index).fill(*offsets)
+            return _appended(request.api_version, key, index).fill(*offsets[:2])
     schema = request.schema
     by_key: dict[Any, list[Any]] = {}
     leaders = CurrentLeaders(request)
@@ -263,6 +273,28 @@ def _partition(
         error_message=outcome.message,
         **values,
     )
+
+
+@prepared
+def _appended(api_version: int, key: Any, index: int) -> Gap:
+    """The answer to a batch that was appended to one partition, but for its offsets."""
+    schema = codec.response_schema(KEY, api_version)
+
+    def make(offsets: tuple[int, ...]) -> Any:
+        part = build(
+            schema.PartitionProduceResponse,
+            index=index,
+            error_code=ErrorCode.none,
+            base_offset=offsets[0],
+            log_append_time=offsets[1],
+            log_start_offset=offsets[-1],
+            record_errors=(),
+        )
+        key_field = "topic_id" if api_version >= TOPIC_IDS_FROM else "name"
+        topic = schema.TopicProduceResponse(**{key_field: key}, partition_responses=(part,))
+        return answer(KEY, api_version, responses=(topic,))
+
+    return Gap("qqq" if api_version >= LOG_START_OFFSET_FROM else "qq", make)
 
 
 def _partition_of(request: Request, key: Any, index: int) -> TopicPartition:

@@ -78,11 +78,14 @@ class Request:
 
     def answer(self, **values: object) -> Any:
         """The answer's message with those values that this version has; no throttling."""
-        return codec.build(
-            codec.response_class(self.api_key, self.api_version),
-            throttle_time=NO_THROTTLE,
-            **values,
-        )
+        return answer(self.api_key, self.api_version, **values)
+
+
+def answer(api_key: int, api_version: int, **values: object) -> Any:
+    """An answer's message with those values that this version has; no throttling."""
+    return codec.build(
+        codec.response_class(api_key, api_version), throttle_time=NO_THROTTLE, **values
+    )
 
 
 Reply = object

@@ -65,6 +65,8 @@ class Broker:
         self.environment = environment
         self.metadata = metadata
         self.settings = self._effective_settings(metadata.image)
+        self._transaction_version = _transaction_version(metadata.image)
+        self._transaction_log: dict[int, TopicPartition] = {}
         self.replicas = Replicas(broker_id=broker_id, shared=shared_logs, image=metadata.image)
         self.purgatory: Purgatory[TopicPartition] = Purgatory(environment.clock)
         self.peers = Peers(
@@ -126,6 +128,7 @@ class Broker:
     def apply(self, image: ClusterImage) -> None:
         """Take over a new image: host, lead, load and unload what it says."""
         self.settings = self._effective_settings(image)
+        self._transaction_version = _transaction_version(image)
         changes = self.replicas.apply(image)
         self.coordinator.leaders_changed()
         if self.environment.tracer.on:
@@ -149,7 +152,7 @@ class Broker:
 
     def transaction_version(self) -> TransactionVersion:
         """The finalized level of ``transaction.version``."""
-        return TransactionVersion(self.image.features.get(TRANSACTION_VERSION, 0))
+        return self._transaction_version
 
     def transaction_coordinator_of(self, transactional_id: TransactionalId) -> BrokerId | None:
         """The live broker that coordinates this id; None where there is none at the moment."""
@@ -285,7 +288,10 @@ class Broker:
         self, partition: int, batch: bytes, _coordinator_epoch: int, _timeout_ms: int
     ) -> ErrorCode:
         """Append a coordinator's record with acks=all; here that is at once."""
-        topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
+        topic_partition = self._transaction_log.get(partition)
+        if topic_partition is None:
+            topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
+            self._transaction_log[partition] = topic_partition
         log = self.replicas.leader(topic_partition)
         if isinstance(log, Rejection):
             return log.error
@@ -342,3 +348,7 @@ class Broker:
                     self.node,
                     data={"tp": str(topic_partition), "role": "leader", "epoch": epoch},
                 )
+
+
+def _transaction_version(image: ClusterImage) -> TransactionVersion:
+    return TransactionVersion(image.features.get(TRANSACTION_VERSION, 0))

@@ -29,7 +29,7 @@ from sim.wire.batch_header import BatchHeader
 ACKS_ALL: Final = -1
 
 
-class ProducePartition(msgspec.Struct, frozen=True, kw_only=True):
+class ProducePartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One partition's batch, whole and well-formed, as the producer's bytes."""
 
     topic_partition: TopicPartition
@@ -37,7 +37,7 @@ class ProducePartition(msgspec.Struct, frozen=True, kw_only=True):
     header: BatchHeader
 
 
-class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True):
+class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A Produce request without its version: ``operation`` is what the version stood for."""
 
     transactional_id: TransactionalId | None
@@ -48,7 +48,7 @@ class ProduceCommand(msgspec.Struct, frozen=True, kw_only=True):
     internal_topics_allowed: bool = False
 
 
-class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True):
+class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What one partition is answered; offsets are -1 where the answer has none."""
 
     error: ErrorCode = ErrorCode.none

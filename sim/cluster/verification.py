@@ -218,7 +218,7 @@ class Verification:
             return
         for transactional_id, results in reply.results:
             asked = batch[transactional_id]
-            errors = {
+            errors: Errors = {
                 partition: _mapped(ErrorCode(error), operation)
                 for partition, error in results
                 if error

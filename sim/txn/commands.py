@@ -33,7 +33,7 @@ class InitProducerId(msgspec.Struct, frozen=True, kw_only=True):
     keep_prepared: bool = False
 
 
-class AddPartitions(msgspec.Struct, frozen=True, kw_only=True):
+class AddPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The transaction is about to write to these partitions; opens it where none is open."""
 
     transactional_id: TransactionalId
@@ -46,7 +46,7 @@ class AddPartitions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-class VerifyPartitions(msgspec.Struct, frozen=True, kw_only=True):
+class VerifyPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Are these partitions part of the open transaction? Asked by partition leaders (KIP-890)."""
 
     transactional_id: TransactionalId
@@ -55,7 +55,7 @@ class VerifyPartitions(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[TopicPartition, ...]
 
 
-class EndTxn(msgspec.Struct, frozen=True, kw_only=True):
+class EndTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Commit or abort. The protocol version is that of the request; the cluster's level plays no
     part.
     """
@@ -74,7 +74,7 @@ class PartitionsAdded(msgspec.Struct, frozen=True, kw_only=True):
 PARTITIONS_ADDED: Final = PartitionsAdded()
 
 
-class PartitionsVerified(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionsVerified(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The error of each partition asked about, in request order."""
 
     results: tuple[tuple[TopicPartition, int], ...]

@@ -150,7 +150,7 @@ PREPARED_STATES: Final = frozenset(
 )
 
 
-class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True):
+class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """All a coordinator knows of one transactional id."""
 
     transactional_id: TransactionalId
@@ -184,7 +184,7 @@ class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-class TxnTransition(msgspec.Struct, frozen=True, kw_only=True):
+class TxnTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One record of ``__transaction_state``: everything an entry is after the move."""
 
     transactional_id: TransactionalId

@@ -45,7 +45,7 @@ _STAMP: Final = Struct(">q").pack_into
 _CRC_INTO: Final = Struct(">I").pack_into
 
 
-class BatchHeader(msgspec.Struct, frozen=True):
+class BatchHeader(msgspec.Struct, frozen=True, gc=False):
     """The fields of a batch header in wire order, and what follows from them."""
 
     base_offset: int

@@ -57,7 +57,7 @@ _REQUEST: Final = Struct(">ihhih")
 _CORRELATION: Final = Struct(">i")
 
 
-class RequestHeader(msgspec.Struct, frozen=True):
+class RequestHeader(msgspec.Struct, frozen=True, gc=False):
     """A request's header; the body starts at ``body_offset`` of the frame."""
 
     api_key: int
