@@ -146,9 +146,7 @@ def test_a_refused_marker_says_who_sent_it() -> None:
 def test_events_belong_to_the_log_of_the_broker() -> None:
     traced = Traced()
     traced.append(0)
-    assert {traced.tracer.nodes[event.n] for event in traced.events()} == {
-        "broker/1/log/orders-0"
-    }
+    assert {traced.tracer.nodes[event.n] for event in traced.events()} == {"broker/1/log/orders-0"}
     assert traced.trace.on
     traced.tracer.level = TraceLevel.OFF
     assert not traced.trace.on

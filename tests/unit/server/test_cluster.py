@@ -24,7 +24,8 @@ from tests.support.clusters import (
     run_cluster,
     until_state,
     values,
-)from tests.support.ports import free_port_before_a_busy_one
+)
+from tests.support.ports import free_port_before_a_busy_one
 
 REQUEST, RESPONSE = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
 P0 = TopicPartition("orders", 0)
