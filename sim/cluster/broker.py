@@ -36,6 +36,7 @@ from sim.types import (
     AllocateProducerIdsReply,
     BrokerId,
     CoordinatorEpoch,
+    ProducerId,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
@@ -196,7 +197,7 @@ class Broker:
 
     async def write_txn_markers(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
         """Write the markers that this broker leads (KafkaApis.handleWriteTxnMarkersRequest)."""
-        merged: dict[int, dict[TopicPartition, int]] = {}
+        merged: dict[ProducerId, dict[TopicPartition, int]] = {}
         now_ms = self.environment.clock.now_ms()
         for marker in command.markers:
             errors = merged.setdefault(marker.producer_id, {})
@@ -204,7 +205,7 @@ class Broker:
                 errors[topic_partition] = self._write_marker(marker, topic_partition, now_ms)
         return WriteTxnMarkersReply(
             results=tuple(
-                (producer_id, tuple(errors.items()))  # type: ignore[misc]
+                (producer_id, tuple(errors.items()))
                 for producer_id, errors in merged.items()
                 if errors
             )
