@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 _log: Final = structlog.get_logger("txnsim.server")
 
+UNJOINED_FROM_BYTES: Final = 65_536
+"""Answers of this size are handed to the socket in pieces: another copy would cost more."""
+
 
 class Connection(asyncio.Protocol):
     """A client's connection to one broker."""
@@ -206,10 +209,18 @@ class Connection(asyncio.Protocol):
             self._flush()
             self.close()
             return
-        body = reply if type(reply) is bytes else codec.encode_body(reply)
-        self._output.append(
-            codec.frame_response(request.api_key, request.api_version, request.correlation_id, body)
-        )
+        key, version, correlation_id = request.api_key, request.api_version, request.correlation_id
+        if type(reply) is bytes:
+            self._output.append(codec.frame_response(key, version, correlation_id, reply))
+            return
+        pieces = codec.encode_pieces(reply)
+        size = sum(map(len, pieces))
+        head = codec.response_head(key, version, correlation_id, size)
+        if size < UNJOINED_FROM_BYTES:
+            self._output.append(b"".join((head, *pieces)))
+        else:
+            # Record batches go to the socket as they lie in the log.
+            self._output += (head, *pieces)
 
     def _flush(self) -> None:
         output = self._output

@@ -38,6 +38,7 @@ __all__ = [
     "builder",
     "decode_request",
     "encode_body",
+    "encode_pieces",
     "encode_request",
     "frame_response",
     "is_flexible",
@@ -235,9 +236,14 @@ def builder(cls: Any) -> Callable[..., Any]:
 
 def encode_body(message: Any) -> bytes:
     """The bytes of a request or response body."""
+    return b"".join(encode_pieces(message))
+
+
+def encode_pieces(message: Any) -> list[bytes]:
+    """The bytes of a body in pieces, large fields as they are: for who can send them unjoined."""
     pieces: list[bytes] = []
     writer(message.__class__)(message, pieces.append)
-    return b"".join(pieces)
+    return pieces
 
 
 # Whole frames
