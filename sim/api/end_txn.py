@@ -19,6 +19,7 @@ from sim.wire.codec import encode_body
 KEY: Final = 26
 VERSIONS: Final = (0, 5)
 
+NO_ERROR: Final = 0
 FENCED_KNOWN_FROM: Final = 2
 TRANSACTIONS_V2_FROM: Final = 5
 
@@ -45,7 +46,7 @@ async def handle(request: Request) -> Reply:
     if isinstance(outcome, Rejection):
         return refuse(request, outcome.error)
     if request.api_version < TRANSACTIONS_V2_FROM:
-        return _without_identity(request.api_version, ErrorCode.none)
+        return _without_identity(request.api_version, NO_ERROR)
     return _with_identity(request.api_version).fill(outcome.producer_id, outcome.producer_epoch)
 
 
@@ -53,11 +54,11 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error in the words of this version."""
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
-    return _without_identity(request.api_version, error)
+    return _without_identity(request.api_version, int(error))
 
 
 @prepared
-def _without_identity(api_version: int, error: ErrorCode) -> bytes:
+def _without_identity(api_version: int, error: int) -> bytes:
     return encode_body(answer(KEY, api_version, error_code=error))
 
 

@@ -98,29 +98,30 @@ def encode_batch(records: Sequence[TxnRecord], *, level: TransactionVersion, now
         level: Finalized level of ``transaction.version``.
         now_ms: Timestamp of every record.
     """
-    parts = []
+    parts: list[bytes] = []
     for index, record in enumerate(records):
-        key = encode_key(record.transactional_id)
-        if isinstance(record, Tombstone):
-            rest = b"".join((_varint(len(key)), key, b"\x01\x00"))
-        else:
-            value = encode_value(record, level=level)
-            rest = b"".join((_varint(len(key)), key, _varint(len(value)), value, b"\x00"))
+        key = _key_field(record.transactional_id)
         # attributes, timestamp delta, offset delta
         head = b"\x00\x00" + _varint(index)
-        parts.append(b"".join((_varint(len(head) + len(rest)), head, rest)))
+        if isinstance(record, Tombstone):
+            parts += (_varint(len(head) + len(key) + 2), head, key, b"\x01\x00")
+        else:
+            value = encode_value(record, level=level)
+            value_length = _varint(len(value))
+            length = len(head) + len(key) + len(value_length) + len(value) + 1
+            parts += (_varint(length), head, key, value_length, value, b"\x00")
     return pack_batch(
         b"".join(parts),
         base_offset=0,  # the log fills in the offset and its leader epoch
         leader_epoch=-1,
         attributes=0,
-        last_offset_delta=len(parts) - 1,
+        last_offset_delta=len(records) - 1,
         base_timestamp_ms=now_ms,
         max_timestamp_ms=now_ms,
         producer_id=-1,
         producer_epoch=-1,
         base_sequence=-1,
-        records_count=len(parts),
+        records_count=len(records),
     )
 
 
@@ -138,6 +139,13 @@ def tombstone_batches(
         batches[-1].append(tombstone)
         room -= needed
     return batches
+
+
+@lru_cache(maxsize=65_536)
+def _key_field(transactional_id: TransactionalId) -> bytes:
+    """The key of a record with its length: the same in all records of a transactional id."""
+    key = encode_key(transactional_id)
+    return _varint(len(key)) + key
 
 
 def encode_key(transactional_id: TransactionalId) -> bytes:
@@ -162,20 +170,24 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion) -> byt
     else:
         partitions = _encode_partitions(transition.partitions, flexible=flexible)
     if not flexible:
-        return b"".join((head, partitions, times))
-    return b"".join((head, partitions, times, _encode_tags(transition)))
+        return head + partitions + times
+    return head + partitions + times + _encode_tags(transition)
 
 
 def _encode_tags(transition: TxnTransition) -> bytes:
     """Tagged fields; one at its default is left out."""
-    tags = []
+    tags = b""
+    count = 0
     if transition.prev_producer_id != NO_PRODUCER_ID:
-        tags.append(_TAG_INT64.pack(_TAG_PREV_PRODUCER_ID, 8, transition.prev_producer_id))
+        count += 1
+        tags += _TAG_INT64.pack(_TAG_PREV_PRODUCER_ID, 8, transition.prev_producer_id)
     if transition.next_producer_id != NO_PRODUCER_ID:
-        tags.append(_TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, transition.next_producer_id))
+        count += 1
+        tags += _TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, transition.next_producer_id)
     if transition.client_version:
-        tags.append(_CLIENT_VERSION_TAG.pack(_TAG_CLIENT_VERSION, 2, transition.client_version))
-    return bytes((len(tags),)) + b"".join(tags)
+        count += 1
+        tags += _CLIENT_VERSION_TAG.pack(_TAG_CLIENT_VERSION, 2, transition.client_version)
+    return _COUNTS[count] + tags
 
 
 @lru_cache(maxsize=4_096)
@@ -213,6 +225,8 @@ def _uvarint(value: int) -> bytes:
     out.append(value)
     return bytes(out)
 
+
+_COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03")
 
 _VARINTS: Final = [_uvarint(2 * value) for value in range(1_024)]
 """Zigzag varints of the usual lengths."""

@@ -88,6 +88,9 @@ class TransactionState(IntEnum):
     way to PrepareAbort. Fencing and preparing the abort are one step here, so nobody sees it.
     """
 
+    # Enum's own hash is written in Python, and states are looked up in sets at every request.
+    __hash__ = int.__hash__
+
     @property
     def wire_name(self) -> str:
         """The name ListTransactions and DescribeTransactions show."""
