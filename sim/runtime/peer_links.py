@@ -20,6 +20,8 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from types import CoroutineType
 from typing import Any, Final, Protocol, cast
 
 import structlog
@@ -253,7 +255,7 @@ class PeerLinks:
         if self._latency_ms is not None:
             self._pipe(call.link).send(self._latency_ms(source, target), lambda: self._arrive(call))
         else:
-            self._tasks.soon(lambda: self._arrive_safely(call))
+            self._tasks.soon(partial(self._arrive_safely, call))
         return answer
 
     # The way there
@@ -285,6 +287,14 @@ class PeerLinks:
             call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
             return
         command = call.command
+        if self._codec is None and not self._tracer.on:
+            # The hot path: a command travels as the object that it is, and nobody watches.
+            self._tasks.drive(
+                _as_coroutine(handler(call.api_key, call.api_version, command, source)),
+                partial(self._handled, call),
+                name="peer request",
+            )
+            return
         if self._codec is not None:
             command = self._codec.decode_request(
                 call.api_key, call.api_version, cast(bytes, command)
@@ -305,15 +315,16 @@ class PeerLinks:
     # The way back
 
     def _handled(self, call: _PeerCall, reply: object, error: BaseException | None) -> None:
-        if isinstance(error, asyncio.CancelledError):
+        if error is None:
+            if call.correlation_id in call.pending:  # else the sender has given up on it
+                self._answer(call, reply)
+        elif isinstance(error, asyncio.CancelledError):
             call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
         elif isinstance(error, PeerAnsweredError):
             self._return(call, lambda: call.fail(error))
-        elif error is not None:
+        else:
             _log.error("peer.handler_failed", request=str(call), exc_info=error)
             self._return(call, lambda: call.fail(_answered(call, ErrorCode.unknown_server_error)))
-        elif call.correlation_id in call.pending:  # else the sender has given up on it
-            self._answer(call, reply)
 
     def _answer(self, call: _PeerCall, reply: object) -> None:
         if self._codec is not None:
@@ -500,7 +511,7 @@ def _answered(call: _PeerCall, error: ErrorCode) -> PeerAnsweredError:
 
 
 def _as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
-    if asyncio.iscoroutine(awaitable):
+    if type(awaitable) is CoroutineType or asyncio.iscoroutine(awaitable):
         return awaitable
     return _wait_for_it(awaitable)
 

@@ -128,10 +128,7 @@ class LoopTasks:
         context = drive.context
         before, self.stepping = self.stepping, True
         try:
-            if context is None:
-                awaited = coroutine.send(None)
-            else:
-                awaited = context.run(coroutine.send, None)
+            awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
         except StopIteration as stop:
             self.stepping = before
             done(stop.value, None)
