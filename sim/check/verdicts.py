@@ -165,6 +165,6 @@ def _judge_refused(facts: Facts) -> Verdict:
         name=REFUSED_BY_VERIFICATION,
         because=(
             f"on the partition the producer's epoch is still {late_epoch}, that of the late "
-            "record; but the leader asked the coordinator, which knows of no such transaction"
+            "record; but the leader asked the coordinator, which did not vouch for it"
         ),
     )

@@ -1,5 +1,5 @@
 """Looks from outside: what clients see of the story's partition. Every fact comes from an answer on
-the wire; the gauge is read from what ``/metrics`` exposes.
+the wire.
 """
 
 from __future__ import annotations
@@ -10,9 +10,7 @@ from sim.check.facts import PartitionFacts, ReaderFetch
 from sim.client.errors import ClientError
 from sim.client.fetching import FetchResult, fetch
 from sim.client.txn_views import ProducerState, TransactionDescription
-from sim.metrics import table
 from sim.scenario.stage import Stage
-from sim.server.readings import readings
 from sim.types import IsolationLevel
 
 READ_BYTES_MAX: Final = 1_000_000
@@ -78,15 +76,6 @@ async def partition_facts(stage: Stage) -> PartitionFacts:
             last_stable_offset=at_position.last_stable_offset,
             high_watermark=at_position.high_watermark,
         ),
-    )
-
-
-def late_gauge(stage: Stage) -> int:
-    """PartitionsWithLateTransactionsCount, summed over the brokers."""
-    return sum(
-        int(reading.value)
-        for reading in readings(stage.cluster)
-        if reading.metric == table.LATE_TRANSACTIONS
     )
 
 

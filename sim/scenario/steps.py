@@ -18,12 +18,12 @@ from sim.faults.points import FaultPoint
 from sim.scenario.model import Call, Condition, Expectation, Step
 from sim.scenario.observations import (
     described,
-    late_gauge,
     partition_facts,
     position_after_all,
     producer_on_partition,
 )
 from sim.scenario.stage import Stage
+from sim.server.readings import late_transactions
 from sim.trace.story import ONLOOKER_SUFFIX
 
 PATIENCE_MS: Final = 30_000
@@ -259,9 +259,9 @@ async def _expect(stage: Stage, expectation: Expectation) -> None:
             facts.after_release = await partition_facts(stage)
             stage.tell(_reading(facts.after_release), who="reader")
         case "late-gauge-before":
-            facts.late_gauge_before = late_gauge(stage)
+            facts.late_gauge_before = late_transactions(stage.cluster)
         case "late-gauge-after":
-            facts.late_gauge_after = late_gauge(stage)
+            facts.late_gauge_after = late_transactions(stage.cluster)
             stage.tell(
                 f"PartitionsWithLateTransactionsCount was {facts.late_gauge_before} and is "
                 f"{facts.late_gauge_after}",

@@ -96,7 +96,11 @@ class KafkaPythonPlayer:
         await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
 
     async def give_up(self) -> None:
-        """Wait until the last record's delivery has timed out."""
+        """Wait until the last record's delivery has timed out.
+
+        Raises:
+            ClientError: It was acknowledged instead.
+        """
         try:
             await self.await_ack()
         except ClientError:

@@ -43,7 +43,11 @@ class OwnPlayer:
         await self._sent
 
     async def give_up(self) -> None:
-        """Wait until the last record's delivery has timed out."""
+        """Wait until the last record's delivery has timed out.
+
+        Raises:
+            ClientError: It was acknowledged instead.
+        """
         assert self._sent is not None
         try:
             await self._sent

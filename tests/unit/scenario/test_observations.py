@@ -4,7 +4,6 @@ import pytest
 
 from sim.scenario.observations import (
     described,
-    late_gauge,
     partition_facts,
     position_after_all,
     producer_on_partition,
@@ -48,14 +47,6 @@ async def test_an_open_transaction_is_seen_by_operator_and_readers() -> None:
         assert not healed.reader.starved
         assert healed.open_transaction_offset is None
         assert await position_after_all(built) == 4  # behind the marker too
-
-
-async def test_the_gauge_is_what_the_metrics_expose_and_follows_the_cluster_clock() -> None:
-    async with staged() as built:
-        await play(built, "begin", "send open", "await-ack")
-        assert late_gauge(built) == 0
-        await act(built, step(advance="15m"))
-        assert late_gauge(built) == 0
 
 
 async def test_a_reader_without_a_position_is_a_bug_of_ours() -> None:
