@@ -1,0 +1,227 @@
+"""Handlers of a running cluster, asked directly: no socket, but every answer through the codec."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from sim.api.registry import HANDLERS
+from sim.api.request import Answer, Request
+from sim.cluster.broker import Broker
+from sim.errors import ErrorCode
+from sim.server.cluster import SimCluster
+from sim.types import BrokerId, Subject
+from sim.wire import codec
+from sim.wire.apis import APIS
+from sim.wire.batch import Record, build_batch
+from tests.support.clusters import real_cluster
+from tests.support.raw_wire import message_from
+
+KEYS: Final = {name: key for key, (name, _) in APIS.items()}
+NO_SUCH_ID: Final = uuid.UUID(int=0x1234)
+STAMP_MS: Final = 1_700_000_000_000
+NOT_YET: Final = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.concurrent_transactions,
+    }
+)
+"""Errors of a coordinator that is asked too early."""
+
+_TURNS: Final = 2_000
+
+
+class Api:
+    """Asks the handlers of one broker."""
+
+    def __init__(self, cluster: SimCluster, broker: int = 1) -> None:
+        self.cluster = cluster
+        self.broker: Broker = cluster.brokers[BrokerId(broker)]
+
+    def at(self, broker: int) -> Api:
+        """The handlers of another broker of the cluster."""
+        return Api(self.cluster, broker)
+
+    def request(self, api: str, version: int, *, client_id: str = "test", **values: Any) -> Request:
+        """A request as the connection hands it to a handler."""
+        key = KEYS[api]
+        sent = message_from(codec.request_class(key, version), values)
+        frame = codec.encode_request(key, version, 1, client_id, sent)[4:]
+        header = codec.read_request_header(frame)
+        return Request(
+            broker=self.broker,
+            api_key=key,
+            api_version=version,
+            correlation_id=header.correlation_id,
+            client_id=header.client_id,
+            message=codec.decode_request(header, frame),
+        )
+
+    async def ask(self, api: str, version: int, **values: Any) -> Any:
+        """What the client would read: the answer, encoded and decoded again."""
+        request = self.request(api, version, **values)
+        return read_back(request, await HANDLERS[request.api_key].handle(request))
+
+    def refuse(self, api: str, version: int, error: ErrorCode, **values: Any) -> Any:
+        """The answer that fails the whole request."""
+        request = self.request(api, version, **values)
+        return read_back(request, HANDLERS[request.api_key].refuse(request, error))
+
+    def subject(self, api: str, version: int, **values: Any) -> Subject:
+        """Whom the request is about."""
+        request = self.request(api, version, **values)
+        return HANDLERS[request.api_key].subject(request)
+
+    async def until(self, ready: Callable[[Any], bool], api: str, version: int, **values: Any) -> Any:
+        """Ask again, turn by turn of the loop, until the answer is ready."""
+        for _ in range(_TURNS):
+            answer = await self.ask(api, version, **values)
+            if ready(answer):
+                return answer
+            await asyncio.sleep(0.001)
+        raise AssertionError(f"{api} stays {answer}")
+
+    async def producer(
+        self, transactional_id: str | None = None, *, timeout_ms: int = 60_000
+    ) -> tuple[int, int]:
+        """An identity (producer id, epoch) as soon as the coordinator gives one."""
+        if transactional_id is not None:
+            await self.until(
+                lambda answer: answer.error_code is ErrorCode.none,
+                "FindCoordinator",
+                1,
+                key=transactional_id,
+                key_type=1,
+            )
+        answer = await self.until(
+            lambda answer: answer.error_code not in NOT_YET,
+            "InitProducerId",
+            4,
+            transactional_id=transactional_id,
+            transaction_timeout=timeout_ms,
+        )
+        return answer.producer_id, answer.producer_epoch
+
+    async def state(self, transactional_id: str, wanted: str) -> Any:
+        """The description of a transactional id, once it is in that state."""
+        answer = await self.until(
+            lambda answer: answer.transaction_states[0].transaction_state == wanted,
+            "DescribeTransactions",
+            0,
+            transactional_ids=[transactional_id],
+        )
+        return answer.transaction_states[0]
+
+    def topic_id(self, name: str) -> uuid.UUID:
+        """Id of a topic."""
+        return self.broker.image.topics[name].topic_id
+
+
+@asynccontextmanager
+async def handlers(*, brokers: int = 1, **changes: Any) -> AsyncIterator[Api]:
+    """The handlers of broker 1 of a fresh cluster."""
+    async with real_cluster(brokers=brokers, **changes) as cluster:
+        yield Api(cluster)
+
+
+def read_back(request: Request, reply: Any) -> Any:
+    """A reply as the client decodes it; answers without a message as they are."""
+    if isinstance(reply, Answer):
+        return reply
+    body = reply if isinstance(reply, bytes) else codec.encode_body(reply)
+    frame = codec.frame_response(request.api_key, request.api_version, 1, body)
+    return codec.read_response(request.api_key, request.api_version, frame[4:])[1]
+
+
+def batch(*values: bytes, **header: Any) -> bytes:
+    """A batch of records with these values."""
+    header.setdefault("timestamp_ms", STAMP_MS)
+    return build_batch([Record(key=b"k", value=value) for value in values or (b"v",)], **header)
+
+
+def produce(
+    name: str,
+    records: bytes | None,
+    *,
+    topic_id: uuid.UUID | None = None,
+    partition: int = 0,
+    acks: int = -1,
+    transactional_id: str | None = None,
+) -> dict[str, Any]:
+    """Values of a Produce request for one partition."""
+    return {
+        "transactional_id": transactional_id,
+        "acks": acks,
+        "timeout": 1_000,
+        "topic_data": [
+            {
+                "name": name,
+                "topic_id": topic_id,
+                "partition_data": [{"index": partition, "records": records}],
+            }
+        ],
+    }
+
+
+def fetch(
+    name: str,
+    offset: int = 0,
+    *,
+    topic_id: uuid.UUID | None = None,
+    partition: int = 0,
+    isolation: int = 0,
+    max_wait_ms: int = 0,
+    **more: Any,
+) -> dict[str, Any]:
+    """Values of a Fetch request for one partition; ``more`` goes into the partition."""
+    return {
+        "max_wait": max_wait_ms,
+        "min_bytes": 1,
+        "max_bytes": 1 << 20,
+        "isolation_level": isolation,
+        "topics": [
+            {
+                "topic": name,
+                "topic_id": topic_id,
+                "partitions": [
+                    {
+                        "partition": partition,
+                        "fetch_offset": offset,
+                        "partition_max_bytes": 1 << 20,
+                        **more,
+                    }
+                ],
+            }
+        ],
+    }
+
+
+def transaction(
+    transactional_id: str,
+    identity: tuple[int, int],
+    topics: dict[str, list[int]],
+    *,
+    verify: bool = False,
+) -> dict[str, Any]:
+    """Values of AddPartitionsToTxn in both of its shapes."""
+    wanted = [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+    producer_id, epoch = identity
+    return {
+        "v3_and_below_transactional_id": transactional_id,
+        "v3_and_below_producer_id": producer_id,
+        "v3_and_below_producer_epoch": epoch,
+        "v3_and_below_topics": wanted,
+        "transactions": [
+            {
+                "transactional_id": transactional_id,
+                "producer_id": producer_id,
+                "producer_epoch": epoch,
+                "verify_only": verify,
+                "topics": wanted,
+            }
+        ],
+    }

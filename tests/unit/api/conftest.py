@@ -1,0 +1,23 @@
+"""A running broker whose handlers are asked directly."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.handlers import Api, handlers
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    """Handlers of a single broker with the topic ``orders`` of three partitions."""
+    async with handlers() as found:
+        yield found
+
+
+@pytest.fixture
+async def api_of_three() -> AsyncIterator[Api]:
+    """Handlers of the first of three brokers; partition n of ``orders`` is led by broker n + 1."""
+    async with handlers(brokers=3) as found:
+        yield found

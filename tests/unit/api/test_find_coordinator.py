@@ -1,0 +1,82 @@
+"""FindCoordinator v0 to v6: transactional ids are found, groups not yet, keys judged alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.api.request import INVALID_REQUEST_TEXT
+from sim.errors import ErrorCode
+from tests.support.handlers import Api
+
+NOWHERE = (-1, "", -1)
+
+
+def keys(*names: str) -> dict[str, object]:
+    return {"key": names[0], "coordinator_keys": names}
+
+
+async def test_the_first_question_creates_the_log_of_transactions(api: Api) -> None:
+    first = await api.ask("FindCoordinator", 1, key="id", key_type=1)
+    assert first.error_code is ErrorCode.coordinator_not_available
+    assert first.error_message == "The coordinator is not available."
+    assert "__transaction_state" in api.broker.image.topics
+    second = await api.ask("FindCoordinator", 1, key="id", key_type=1)
+    assert second.error_code is ErrorCode.none
+
+
+@pytest.mark.parametrize("version", [1, 2, 3])
+async def test_up_to_v3_one_key_is_answered_at_the_top(api_of_three: Api, version: int) -> None:
+    api = api_of_three
+    await api.producer("id")
+    answer = await api.ask("FindCoordinator", version, key_type=1, **keys("id"))
+    node = api.broker.transaction_coordinator_of("id")  # type: ignore[arg-type]
+    assert node is not None
+    assert (answer.error_code, answer.error_message) == (ErrorCode.none, "NONE")
+    assert (answer.node_id, answer.port) == (node, api.broker.image.brokers[node].port)
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+async def test_from_v4_many_keys_are_judged_alone(api: Api, version: int) -> None:
+    await api.producer("id")
+    answer = await api.ask("FindCoordinator", version, key_type=1, **keys("id", "", "other"))
+    assert [one.key for one in answer.coordinators] == ["id", "", "other"]
+    assert {one.error_code for one in answer.coordinators} == {ErrorCode.none}
+    assert {one.error_message for one in answer.coordinators} == {""}
+    assert (await api.ask("FindCoordinator", version, key_type=1)).coordinators == ()
+
+
+@pytest.mark.parametrize("version", range(7))
+async def test_groups_have_no_coordinator_yet(api: Api, version: int) -> None:
+    answer = await api.ask("FindCoordinator", version, key_type=0, **keys("group"))
+    one = answer.coordinators[0] if version >= 4 else answer
+    assert one.error_code is ErrorCode.coordinator_not_available
+    assert (one.node_id, one.host, one.port) == NOWHERE
+
+
+@pytest.mark.parametrize("version", [1, 3, 4, 6])
+@pytest.mark.parametrize("key_type", [3, -1])
+async def test_an_unknown_type_fails_every_key(api: Api, version: int, key_type: int) -> None:
+    answer = await api.ask("FindCoordinator", version, key_type=key_type, **keys("a", "b"))
+    for one in answer.coordinators if version >= 4 else (answer,):
+        assert one.error_code is ErrorCode.invalid_request
+        assert one.error_message == INVALID_REQUEST_TEXT
+        assert (one.node_id, one.host, one.port) == NOWHERE
+
+
+@pytest.mark.parametrize(("version", "text"), [(1, INVALID_REQUEST_TEXT), (4, ""), (6, "")])
+async def test_share_keys_are_refused(api: Api, version: int, text: str) -> None:
+    answer = await api.ask("FindCoordinator", version, key_type=2, **keys("a:b:0"))
+    one = answer.coordinators[0] if version >= 4 else answer
+    assert (one.error_code, one.error_message) == (ErrorCode.invalid_request, text)
+
+
+async def test_refusals_and_the_subject(api: Api) -> None:
+    error = ErrorCode.request_timed_out
+    assert api.refuse("FindCoordinator", 0, error, key="a").error_code is error
+    both = api.refuse("FindCoordinator", 4, error, key_type=1, coordinator_keys=["a", "b"])
+    assert [one.error_code for one in both.coordinators] == [error, error]
+    subject = api.subject
+    assert subject("FindCoordinator", 4, key_type=1, coordinator_keys=["a"]).transactional_id == "a"
+    assert subject("FindCoordinator", 4, key_type=1).transactional_id is None
+    assert subject("FindCoordinator", 1, key_type=1, key="b").transactional_id == "b"
+    assert subject("FindCoordinator", 0, key="g").transactional_id is None

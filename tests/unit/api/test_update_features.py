@@ -1,0 +1,70 @@
+"""UpdateFeatures v0 to v2: levels, upgrade types, all or nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.errors import ErrorCode
+from tests.support.handlers import Api
+
+NAME = "transaction.version"
+
+
+def values(*updates: tuple[str, int, int], validate_only: bool = False) -> dict[str, Any]:
+    return {
+        "validate_only": validate_only,
+        "feature_updates": [
+            {
+                "feature": feature,
+                "max_version_level": level,
+                "upgrade_type": kind,
+                "allow_downgrade": kind != 1,
+            }
+            for feature, level, kind in updates
+        ],
+    }
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_every_version_lowers_and_raises(api: Api, version: int) -> None:
+    for level, kind in ((1, 2), (0, 2), (2, 1)):
+        before = api.broker.image.features_epoch
+        answer = await api.ask("UpdateFeatures", version, **values((NAME, level, kind)))
+        assert (answer.error_code, answer.error_message) == (ErrorCode.none, None)
+        assert api.broker.transaction_version() == level
+        assert api.broker.image.features_epoch > before
+        if version < 2:
+            assert [(one.feature, one.error_message) for one in answer.results] == [(NAME, "NONE")]
+
+
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_dry_run_changes_nothing(api: Api, version: int) -> None:
+    answer = await api.ask("UpdateFeatures", version, **values((NAME, 0, 2), validate_only=True))
+    assert answer.error_code is ErrorCode.none
+    assert api.broker.transaction_version() == 2
+
+
+@pytest.mark.parametrize("version", range(3))
+async def test_a_refused_update_stops_all_and_is_told_at_the_top(api: Api, version: int) -> None:
+    wanted = values((NAME, 1, 2), ("nonsense", 1, 1))
+    answer = await api.ask("UpdateFeatures", version, **wanted)
+    assert answer.error_code is ErrorCode.invalid_update_version
+    assert answer.error_message == (
+        "The update failed for all features since the following feature had an error: Invalid "
+        "update version 1 for feature nonsense. Local controller 1 does not support this feature."
+    )
+    assert getattr(answer, "results", ()) == ()
+    assert api.broker.transaction_version() == 2
+
+
+@pytest.mark.parametrize("kind", [0, 4])
+async def test_unknown_upgrade_types_are_refused(api: Api, kind: int) -> None:
+    answer = await api.ask("UpdateFeatures", 1, **values((NAME, 2, kind)))
+    assert answer.error_code is ErrorCode.invalid_update_version
+
+
+async def test_refusing(api: Api) -> None:
+    answer = api.refuse("UpdateFeatures", 1, ErrorCode.request_timed_out, **values((NAME, 1, 2)))
+    assert (answer.error_code, answer.results) == (ErrorCode.request_timed_out, ())
