@@ -1,0 +1,172 @@
+"""Chaos drawn from a seed: leaders move, time jumps, requests are held, delayed, lost and refused,
+while three producers of ours commit and abort. In the end, when the faults are over, every
+transaction is whole on every partition or on none, and nothing is left open.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from enum import Enum
+from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
+
+import pytest
+
+from sim.client.errors import AbortableError, ClientError
+from sim.client.producer import Producer
+from sim.cluster.broker import Broker
+from sim.errors import ErrorCode
+from sim.faults.plan import Action, Delay, Drop, Fail, Hold
+from sim.faults.points import FaultPoint
+from sim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TxnMarker
+from tests.support.clusters import VirtualCluster, run_cluster, values
+
+PRODUCERS = ("tx-a", "tx-b", "tx-c")
+PARTITIONS = 3
+PATIENCE = {"request_timeout_ms": 8_000, "api_timeout_ms": 20_000}
+
+
+class Fate(Enum):
+    """What the producer knows of a transaction."""
+
+    COMMITTED = (PARTITIONS,)
+    ABORTED = (0,)
+    UNKNOWN = (0, PARTITIONS)
+    """The commit was asked for, and its answer never came."""
+
+
+class Chaos:
+    """One run: what disturbs it, and what the producers were told."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        self.cluster = cluster
+        self.random: Random = cluster.env.rng.stream("chaos")
+        self.fates: dict[str, Fate] = {}
+        self.struck = 0
+        self.is_over = False
+
+    async def disturb(self) -> None:
+        """Until it is over: a leader moves, the clock jumps, or faults are in force for a while."""
+        number = 0
+        while not self.is_over:
+            await asyncio.sleep(self.random.random() * 0.4)
+            number += 1
+            kind = self.random.randrange(7)
+            if kind == 0:
+                self.cluster.move(TopicPartition("orders", self.random.randrange(PARTITIONS)))
+            elif kind == 1 and TRANSACTION_STATE_TOPIC in self.cluster.sim.metadata.image.topics:
+                self.cluster.move(self.cluster.home(self.random.choice(PRODUCERS)))
+            elif kind == 2:
+                self.cluster.advance(self.random.choice((100, 5_000, 20_000)))
+            else:
+                await self._fault(f"fault-{number}")
+
+    async def _fault(self, name: str) -> None:
+        delay = Delay(delay_ms=self.random.choice((50, 500, 3_000, 20_000)))
+        if self.random.random() < 0.6:
+            point = self.random.choice((FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE))
+            error = self.random.choice(("NOT_COORDINATOR", "COORDINATOR_LOAD_IN_PROGRESS"))
+            actions: tuple[Action, ...] = (Hold(), delay, Drop(), Fail(error=error))
+        else:
+            point = self.random.choice((FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE))
+            actions = (Hold(), delay)
+        api = self.random.choice((None, "AddPartitionsToTxn", "WriteTxnMarkers", "Produce"))
+        action = self.random.choice(actions)
+        self.cluster.arm(action, point, name, api=api, limit=self.random.randrange(1, 4))
+        await asyncio.sleep(self.random.random() * 3)
+        self.struck += self.cluster.sim.injector.disarm(name).struck
+
+    async def work(self, name: str) -> None:
+        """Lives of one producer, each until it can't go on."""
+        for life in range(3):
+            async with (
+                self.cluster.client(name, **PATIENCE) as client,
+                Producer(client, transactional_id=name, delivery_timeout_ms=15_000) as producer,
+            ):
+                try:
+                    await producer.init_transactions()
+                    for number in range(10):
+                        await asyncio.sleep(self.random.random())
+                        await self._transact(producer, f"{name}/{life}/{number}")
+                except ClientError:
+                    continue  # a new life fences this one
+
+    async def _transact(self, producer: Producer, value: str) -> None:
+        producer.begin()
+        self.fates[value] = Fate.ABORTED
+        try:
+            sent = [producer.send("orders", index, value.encode()) for index in range(PARTITIONS)]
+            for failure in await asyncio.gather(*sent, return_exceptions=True):
+                if isinstance(failure, BaseException):
+                    raise failure
+            if self.random.random() < 0.3:
+                await producer.abort()
+                return
+            self.fates[value] = Fate.UNKNOWN
+            await producer.commit()
+            self.fates[value] = Fate.COMMITTED
+        except AbortableError:
+            # The coordinator said no: it was not committed.
+            self.fates[value] = Fate.ABORTED
+            await producer.abort()
+
+
+async def chaos(cluster: VirtualCluster) -> Chaos:
+    run = Chaos(cluster)
+    disturbing = cluster.env.tasks.spawn(run.disturb(), name="chaos")
+    await asyncio.gather(*(run.work(name) for name in PRODUCERS))
+    run.is_over = True
+    await disturbing
+    # What is still open times out, and its markers are written.
+    cluster.advance(200_000)
+    await asyncio.sleep(200)
+    async with cluster.client("reader") as reader:
+        read = Counter(value.decode() for value in await values(reader, "orders") if value)
+    wrong = {
+        value: (fate, read[value])
+        for value, fate in run.fates.items()
+        if read[value] not in fate.value
+    }
+    assert wrong == {}
+    assert set(read) <= set(run.fates)
+    for broker in cluster.sim.brokers.values():
+        assert {entry.state.wire_name[:8] for entry in broker.coordinator.entries()} <= {
+            "Complete",
+            "Empty",
+        }
+        for topic_partition, log in broker.replicas.led.items():
+            open_ones = [
+                one for one in log.producers() if log.open_transaction_of(one.producer_id) >= 0
+            ]
+            assert not open_ones, topic_partition
+    return run
+
+
+@pytest.mark.seeds
+@pytest.mark.parametrize("level", [0, 2])
+def test_chaos_breaks_no_transaction(level: int, seed: int) -> None:
+    run = run_cluster(chaos, seed=seed, level=level)
+    fates = Counter(run.fates.values())
+    assert fates[Fate.COMMITTED] > 20
+    assert fates[Fate.ABORTED] > 5
+    assert run.struck > 5
+
+
+@pytest.mark.seeds
+def test_chaos_finds_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge convicts: one marker in ten is acknowledged and never written."""
+    write = Broker._write_marker
+    seen = 0
+
+    def forget(
+        broker: Broker, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int
+    ) -> ErrorCode:
+        nonlocal seen
+        seen += 1
+        if seen % 10 == 0:
+            return ErrorCode.none
+        return write(broker, marker, topic_partition, now_ms)
+
+    monkeypatch.setattr(Broker, "_write_marker", forget)
+    with pytest.raises(AssertionError):
+        run_cluster(chaos, seed=1)
