@@ -6,6 +6,7 @@ that is wrong about Kafka fails as well.
 
 from __future__ import annotations
 
+import shlex
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
@@ -126,6 +127,20 @@ def late_produce(deadline: Deadline) -> Verdict:
     return judge_checks("late Produce, Kafka", finished.code, finished.output)
 
 
+def scenario(deadline: Deadline) -> Verdict:
+    """The simulator's scenario of the same story, with stock clients as its producer."""
+    # Side by side with everything else, an acknowledgement may take longer than a story's patience.
+    patient = ("--delivery-timeout-ms", "800", "--request-timeout-ms", "600")
+    java = shlex.join([*java_program("LateProduce"), *patient])
+    go = shlex.join([str(go_program()), "late-produce"])  # waits 150 ms, and no option for it
+    run_one = [str(_PYTHON), "-m", "sim.cli.main", "scenario", "run", "late-produce-after-abort"]
+    verdict = Verdict(0, 0)
+    for name, options in (("Java", ("--program", java)), ("Go", ("--armed", "--program", go))):
+        finished = run([*run_one, "--quiet", *options], deadline=deadline)
+        verdict += judge_step(f"scenario played by {name}", finished)
+    return verdict
+
+
 PARTS_FIRST: Final = (Part("make test", make_test), Part("Java and Go toolchains", toolchains))
 """One after the other: the rest stands on them, and the first one uses every core."""
 
@@ -134,6 +149,7 @@ PARTS_TOGETHER: Final = (
     Part("wheel in an empty directory", wheel),
     *(txnsim_at(level) for level in LEVELS),
     Part("late Produce of stock clients, Kafka", late_produce),
+    Part("late Produce of stock clients, txnsim", scenario),
 )
 """Side by side, the longest first."""
 

@@ -99,6 +99,22 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("mode", list(STORY.modes))
+async def test_a_program_of_somebody_else_can_play_the_producer(mode: str) -> None:
+    """It does everything in one go: under transactions v2 its partition never joins, so that no
+    marker but the coordinator itself stands against the late record.
+    """
+    casting = Casting(program=f"'{sys.executable}' '{ROOT / 'tests/support/late_program.py'}'")
+    armed = await run(STORY, mode, armed=True, casting=casting)
+    disarmed = await run(STORY, mode, armed=False, casting=casting)
+    check(armed)
+    check(disarmed)
+    assert armed.player == disarmed.player == "a program"
+    assert (armed.facts.marker_epoch is None) is (mode == "TV2")
+    assert "first" not in texts(armed)
+
+
+@pytest.mark.slow
 @pytest.mark.clients
 async def test_the_demo_comes_to_the_same_verdicts_fifty_times() -> None:
     turn = asyncio.Semaphore(AT_ONCE)

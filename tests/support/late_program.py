@@ -1,0 +1,47 @@
+"""A program that plays the producer of the late produce, as those in other languages do: one record
+in a transaction, acknowledged or given up, then an abort. One JSON object a line tells of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+
+from sim.client.cluster import Cluster
+from sim.client.errors import ClientError
+from sim.client.producer import Producer
+
+
+async def main(
+    bootstrap: str, transactional_id: str, topic: str, partition: str, timestamp_ms: str
+) -> None:
+    """Play the part."""
+    async with Cluster(bootstrap) as cluster:
+        producer = Producer(
+            cluster,
+            transactional_id=transactional_id,
+            delivery_timeout_ms=400,
+            request_timeout_ms=300,
+        )
+        await producer.init_transactions()
+        say("initialized")
+        producer.begin()
+        try:
+            await producer.send(topic, int(partition), b"late", timestamp_ms=int(timestamp_ms))
+            say("produced")
+        except ClientError:
+            say("produce-failed")
+        await producer.abort()
+        say("aborted")
+        await producer.close()
+
+
+def say(event: str) -> None:
+    """Tell what the application sees."""
+    sys.stdout.write(json.dumps({"client": "a program", "event": event}) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
