@@ -76,7 +76,9 @@ class Api:
         request = self.request(api, version, **values)
         return HANDLERS[request.api_key].subject(request)
 
-    async def until(self, ready: Callable[[Any], bool], api: str, version: int, **values: Any) -> Any:
+    async def until(
+        self, ready: Callable[[Any], bool], api: str, version: int, **values: Any
+    ) -> Any:
         """Ask again, turn by turn of the loop, until the answer is ready."""
         for _ in range(_TURNS):
             answer = await self.ask(api, version, **values)

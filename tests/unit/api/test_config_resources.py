@@ -11,8 +11,17 @@ from tests.support.handlers import Api
 
 @pytest.mark.parametrize(
     ("number", "kind"),
-    [(0, "UNKNOWN"), (1, "UNKNOWN"), (2, "TOPIC"), (4, "BROKER"), (8, "BROKER_LOGGER"),
-     (16, "CLIENT_METRICS"), (32, "GROUP"), (-1, "UNKNOWN"), (99, "UNKNOWN")],
+    [
+        (0, "UNKNOWN"),
+        (1, "UNKNOWN"),
+        (2, "TOPIC"),
+        (4, "BROKER"),
+        (8, "BROKER_LOGGER"),
+        (16, "CLIENT_METRICS"),
+        (32, "GROUP"),
+        (-1, "UNKNOWN"),
+        (99, "UNKNOWN"),
+    ],
 )
 def test_kinds_are_numbered_as_kafka_does(number: int, kind: str) -> None:
     assert resource_type(number) is ResourceType[kind]

@@ -22,7 +22,12 @@ async def test_every_producer_is_listed_open_or_not(api: Api) -> None:
         (batch(producer_id=idle, producer_epoch=0, base_sequence=0), None),
         (
             batch(
-                b"a", b"b", producer_id=pid, producer_epoch=epoch, base_sequence=0, transactional=True
+                b"a",
+                b"b",
+                producer_id=pid,
+                producer_epoch=epoch,
+                base_sequence=0,
+                transactional=True,
             ),
             "id",
         ),
@@ -67,8 +72,6 @@ async def test_a_follower_answers_too(api_of_three: Api) -> None:
 async def test_refusal_and_subject(api: Api) -> None:
     wanted = values("orders", 0, 1)
     refused = api.refuse("DescribeProducers", 0, ErrorCode.request_timed_out, **wanted)
-    assert {one.error_code for one in refused.topics[0].partitions} == {
-        ErrorCode.request_timed_out
-    }
+    assert {one.error_code for one in refused.topics[0].partitions} == {ErrorCode.request_timed_out}
     about = api.subject("DescribeProducers", 0, **wanted)
     assert [str(one) for one in about.partitions] == ["orders-0", "orders-1"]

@@ -18,9 +18,7 @@ async def two(api: Api) -> Api:
     return api
 
 
-def values(
-    *names: str, limit: int = 2000, cursor: tuple[str, int] | None = None
-) -> dict[str, Any]:
+def values(*names: str, limit: int = 2000, cursor: tuple[str, int] | None = None) -> dict[str, Any]:
     return {
         "topics": [{"name": name} for name in names],
         "response_partition_limit": limit,

@@ -8,7 +8,9 @@ from sim.errors import ErrorCode
 from tests.support.handlers import Api, handlers, transaction
 
 
-def values(identity: tuple[int, int], *, committed: bool = True, name: str = "id") -> dict[str, object]:
+def values(
+    identity: tuple[int, int], *, committed: bool = True, name: str = "id"
+) -> dict[str, object]:
     return {
         "transactional_id": name,
         "producer_id": identity[0],
@@ -53,9 +55,7 @@ async def test_checks_in_their_order(api: Api, version: int) -> None:
 
 
 @pytest.mark.parametrize("version", [0, 4])
-async def test_a_repeated_end_of_the_old_protocol_is_answered_again(
-    api: Api, version: int
-) -> None:
+async def test_a_repeated_end_of_the_old_protocol_is_answered_again(api: Api, version: int) -> None:
     identity = await open_transaction(api)
     await api.ask("EndTxn", version, **values(identity))
     await api.state("id", "CompleteCommit")

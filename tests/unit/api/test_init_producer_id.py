@@ -38,7 +38,7 @@ async def test_every_version_gives_and_bumps(api: Api, version: int) -> None:
 
 @pytest.mark.parametrize("version", [0, 3, 5])
 @pytest.mark.parametrize(
-    ("transactional_id", "timeout", "error"),
+    ("transactional_id", "timeout_ms", "error"),
     [
         ("", 60_000, ErrorCode.invalid_request),
         ("id", 0, ErrorCode.invalid_transaction_timeout),
@@ -48,10 +48,10 @@ async def test_every_version_gives_and_bumps(api: Api, version: int) -> None:
     ],
 )
 async def test_id_and_timeout_are_checked(
-    api: Api, version: int, transactional_id: str, timeout: int, error: ErrorCode
+    api: Api, version: int, transactional_id: str, timeout_ms: int, error: ErrorCode
 ) -> None:
     await api.producer("id")
-    answer = await api.ask("InitProducerId", version, **values(transactional_id, timeout=timeout))
+    answer = await api.ask("InitProducerId", version, **values(transactional_id, timeout=timeout_ms))
     assert answer.error_code is error
 
 

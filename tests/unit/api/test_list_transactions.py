@@ -54,7 +54,11 @@ async def test_by_producer(listed: Api, version: int) -> None:
 @pytest.mark.parametrize("version", [1, 2])
 async def test_by_duration_idle_ids_always_pass(listed: Api, version: int) -> None:
     listed.cluster.environment.clock.advance(5_000)
-    for duration, found in ((-1, ["idle", "open"]), (1_000, ["idle", "open"]), (3_600_000, ["idle"])):
+    for duration, found in (
+        (-1, ["idle", "open"]),
+        (1_000, ["idle", "open"]),
+        (3_600_000, ["idle"]),
+    ):
         answer = await listed.ask("ListTransactions", version, duration_filter=duration)
         assert ids(answer) == found
 
