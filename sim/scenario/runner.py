@@ -72,7 +72,7 @@ async def run(
     facts = Facts(scenario=scenario.name, mode=mode, armed=armed, player="")
     remarks = [chosen.remark] if chosen.remark else []
     try:
-        remarks += await _tell(scenario, facts, chosen, environment)
+        await _tell(scenario, facts, chosen, environment, remarks)
     except (ClientError, StoryFailedError) as error:
         verdict = Verdict(name=FAILED, because=str(error))
     else:
@@ -96,18 +96,24 @@ async def run(
 
 
 async def _tell(
-    scenario: Scenario, facts: Facts, chosen: Cast, environment: Environment
-) -> tuple[str, ...]:
-    """Act out every step; returns what the player said on its own."""
+    scenario: Scenario,
+    facts: Facts,
+    chosen: Cast,
+    environment: Environment,
+    remarks: list[str],
+) -> None:
+    """Act out every step; ``facts`` and ``remarks`` are kept up to where it fails."""
     steps = scenario.steps_of(facts.mode, armed=facts.armed, program=chosen.program)
     async with stage(
         scenario, facts.mode, facts=facts, cast=chosen, environment=environment
     ) as built:
-        for step in steps:
-            await act(built, step)
-        need_strikes(built)
-        facts.player = built.player.name  # a program tells its name while it plays
-        return built.player.remarks()
+        try:
+            for step in steps:
+                await act(built, step)
+            need_strikes(built)
+        finally:
+            facts.player = built.player.name  # a program tells its name while it plays
+            remarks += built.player.remarks()
 
 
 def _environment(scenario: Scenario, mode: str, *, armed: bool) -> Environment:

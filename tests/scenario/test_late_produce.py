@@ -12,13 +12,15 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from sim.check.verdicts import ABORTED_IN_TIME
+from sim.check.verdicts import ABORTED_IN_TIME, HANGING_AND_REPAIRED, REFUSED_BY_VERIFICATION
 from sim.scenario import catalog
 from sim.scenario.players.casting import Casting
 from sim.scenario.runner import RunResult, run
+from tests.support.stories import late_produce
 
 ROOT = Path(__file__).resolve().parents[2]
 STORY = catalog.find("late-produce-after-abort")[1]
@@ -96,6 +98,24 @@ async def test_the_story_tells_what_became_of_the_record_and_of_the_reader(
     assert ("find-hanging names payments-0" in told) is hangs
     assert ("the same Fetch now brings after-1, after-2" in told) is hangs
     assert ("the same Fetch still brings after-1, after-2" in told) is not hangs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("mode", "broken", "verdict"),
+    [
+        ("V+", {"verification": False}, HANGING_AND_REPAIRED),
+        ("V-", {"verification": True}, REFUSED_BY_VERIFICATION),
+        ("TV2", {"transaction-version": 1}, REFUSED_BY_VERIFICATION),
+        ("TV2", {"transaction-version": 1, "verification": False}, HANGING_AND_REPAIRED),
+    ],
+)
+async def test_a_defence_that_is_missing_or_another_one_is_noticed(
+    mode: str, broken: dict[str, Any], verdict: str
+) -> None:
+    scenario = late_produce(lambda document: document["modes"][mode].update(broken))
+    result = await run(scenario, mode, armed=True, casting=Casting(player="own"))
+    assert (result.verdict.name, result.as_declared) == (verdict, False), result.verdict
 
 
 @pytest.mark.slow
