@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import struct
 import uuid
-from collections.abc import Callable
 from typing import Any, Final
 
 from tests.real.stories.configs import BAD_TOPIC_CONFIGS
@@ -275,9 +274,10 @@ def delete_topics(player: Player) -> None:
         player.ask("DeleteTopics", version, "again", timeout=5_000, **wanted)
     name, topic_id = player.topic("by-id")
     other, other_id = player.topic("other")
-    delete: Callable[..., Any] = lambda note, *topics: player.ask(  # noqa: E731
-        "DeleteTopics", 6, note, timeout=5_000, topics=list(topics)
-    )
+
+    def delete(note: str, *topics: dict[str, Any]) -> None:
+        player.ask("DeleteTopics", 6, note, timeout=5_000, topics=list(topics))
+
     delete("both", {"name": name, "topic_id": topic_id})
     delete("neither", {"name": None})
     delete("unknown id", {"name": None, "topic_id": NO_SUCH_ID})

@@ -50,7 +50,7 @@ async def test_defaults_come_from_the_settings() -> None:
 
 
 OWN = {"partition_index": 0, "broker_ids": [1]}
-BY_HAND = {"num_partitions": -1, "replication_factor": -1}
+BY_HAND: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
 
 
 @pytest.mark.parametrize(

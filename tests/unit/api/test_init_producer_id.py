@@ -51,7 +51,9 @@ async def test_id_and_timeout_are_checked(
     api: Api, version: int, transactional_id: str, timeout_ms: int, error: ErrorCode
 ) -> None:
     await api.producer("id")
-    answer = await api.ask("InitProducerId", version, **values(transactional_id, timeout=timeout_ms))
+    answer = await api.ask(
+        "InitProducerId", version, **values(transactional_id, timeout=timeout_ms)
+    )
     assert answer.error_code is error
 
 
