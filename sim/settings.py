@@ -28,8 +28,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """May be changed while the cluster runs (IncrementalAlterConfigs on the BROKER resource)."""
 
 
-def _int(kafka: str | None, unit: str, reason: str, **more: object) -> Setting:
-    return Setting(kafka=kafka, unit=unit, reason=reason, **more)  # type: ignore[arg-type]
+def _of(kafka: str | None, unit: str, reason: str, *, dynamic: bool = False) -> Setting:
+    """A setting whose default is Apache Kafka's, or that Kafka does not have."""
+    return Setting(kafka=kafka, unit=unit, reason=reason, dynamic=dynamic)
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Transaction coordinator
     transaction_max_timeout_ms: Annotated[
         int,
-        _int(
+        _of(
             "transaction.max.timeout.ms",
             "ms",
             "upper bound of a producer's transaction timeout; sizes 'late'",
@@ -46,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 900_000
     transactional_id_expiration_ms: Annotated[
         int,
-        _int(
+        _of(
             "transactional.id.expiration.ms",
             "ms",
             "idle transactional ids are forgotten after this",
@@ -54,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 604_800_000
     transaction_abort_timed_out_cleanup_interval_ms: Annotated[
         int,
-        _int(
+        _of(
             "transaction.abort.timed.out.transaction.cleanup.interval.ms",
             "ms",
             "how often timed-out transactions are looked for",
@@ -62,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 10_000
     transaction_remove_expired_cleanup_interval_ms: Annotated[
         int,
-        _int(
+        _of(
             "transaction.remove.expired.transaction.cleanup.interval.ms",
             "ms",
             "how often expired transactional ids are looked for",
@@ -70,7 +71,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 3_600_000
     transaction_two_phase_commit_enable: Annotated[
         bool,
-        _int(
+        _of(
             "transaction.two.phase.commit.enable",
             "boolean",
             "KIP-939: Enable2Pc of InitProducerId v6",
@@ -78,26 +79,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     transaction_state_log_num_partitions: Annotated[
         int,
-        _int("transaction.state.log.num.partitions", "partitions", "spread of the coordinators"),
+        _of("transaction.state.log.num.partitions", "partitions", "spread of the coordinators"),
     ] = 50
     transaction_state_log_replication_factor: Annotated[
         int,
-        _int(
+        _of(
             "transaction.state.log.replication.factor",
             "replicas",
             "capped at the number of brokers, so that one broker is enough",
         ),
     ] = 3
     transaction_state_log_min_isr: Annotated[
-        int, _int("transaction.state.log.min.isr", "replicas", "capped at the number of brokers")
+        int, _of("transaction.state.log.min.isr", "replicas", "capped at the number of brokers")
     ] = 2
     transaction_state_log_segment_bytes: Annotated[
         int,
-        _int("transaction.state.log.segment.bytes", "bytes", "segment size of __transaction_state"),
+        _of("transaction.state.log.segment.bytes", "bytes", "segment size of __transaction_state"),
     ] = 104_857_600
     transaction_partition_verification_enable: Annotated[
         bool,
-        _int(
+        _of(
             "transaction.partition.verification.enable",
             "boolean",
             "KIP-890: ask the coordinator before a transaction opens on a partition; never skips "
@@ -107,7 +108,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     add_partitions_to_txn_retry_backoff_ms: Annotated[
         int,
-        _int(
+        _of(
             "add.partitions.to.txn.retry.backoff.ms",
             "ms",
             "pause before the leader repeats an implicit add (KAFKA-18654)",
@@ -115,13 +116,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 20
     add_partitions_to_txn_retry_backoff_max_ms: Annotated[
         int,
-        _int("add.partitions.to.txn.retry.backoff.max.ms", "ms", "how long the leader repeats it"),
+        _of("add.partitions.to.txn.retry.backoff.max.ms", "ms", "how long the leader repeats it"),
     ] = 100
 
     # Partition leader
     producer_id_expiration_ms: Annotated[
         int,
-        _int(
+        _of(
             "producer.id.expiration.ms",
             "ms",
             "idle producers are forgotten by a partition",
@@ -130,18 +131,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 86_400_000
     producer_id_expiration_check_interval_ms: Annotated[
         int,
-        _int(
+        _of(
             "producer.id.expiration.check.interval.ms",
             "ms",
             "how often idle producers are looked for",
         ),
     ] = 600_000
     message_max_bytes: Annotated[
-        int, _int("message.max.bytes", "bytes", "largest record batch", dynamic=True)
+        int, _of("message.max.bytes", "bytes", "largest record batch", dynamic=True)
     ] = 1_048_588
     message_timestamp_before_max_ms: Annotated[
         int,
-        _int(
+        _of(
             "log.message.timestamp.before.max.ms",
             "ms",
             "how far behind the broker's clock a record may be stamped",
@@ -149,43 +150,43 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 9_223_372_036_854_775_807
     message_timestamp_after_max_ms: Annotated[
-        int, _int("log.message.timestamp.after.max.ms", "ms", "how far ahead of it", dynamic=True)
+        int, _of("log.message.timestamp.after.max.ms", "ms", "how far ahead of it", dynamic=True)
     ] = 3_600_000
     message_timestamp_type: Annotated[
-        str, _int("log.message.timestamp.type", "name", "CreateTime or LogAppendTime", dynamic=True)
+        str, _of("log.message.timestamp.type", "name", "CreateTime or LogAppendTime", dynamic=True)
     ] = "CreateTime"
     min_insync_replicas: Annotated[
         int,
-        _int("min.insync.replicas", "replicas", "what acks=-1 waits for at least", dynamic=True),
+        _of("min.insync.replicas", "replicas", "what acks=-1 waits for at least", dynamic=True),
     ] = 1
     segment_bytes: Annotated[
-        int, _int("log.segment.bytes", "bytes", "largest append; segment size", dynamic=True)
+        int, _of("log.segment.bytes", "bytes", "largest append; segment size", dynamic=True)
     ] = 1_073_741_824
-    fetch_max_bytes: Annotated[int, _int("fetch.max.bytes", "bytes", "largest Fetch answer")] = (
+    fetch_max_bytes: Annotated[int, _of("fetch.max.bytes", "bytes", "largest Fetch answer")] = (
         57_671_680
     )
 
     # Topics and cluster
     num_partitions: Annotated[
-        int, _int("num.partitions", "partitions", "of an auto-created topic")
+        int, _of("num.partitions", "partitions", "of an auto-created topic")
     ] = 1
     default_replication_factor: Annotated[
-        int, _int("default.replication.factor", "replicas", "of an auto-created topic")
+        int, _of("default.replication.factor", "replicas", "of an auto-created topic")
     ] = 1
     auto_create_topics_enable: Annotated[
         bool,
-        _int(
+        _of(
             "auto.create.topics.enable",
             "boolean",
             "a Metadata request for an unknown topic creates it",
         ),
     ] = True
     delete_topic_enable: Annotated[
-        bool, _int("delete.topic.enable", "boolean", "DeleteTopics is obeyed")
+        bool, _of("delete.topic.enable", "boolean", "DeleteTopics is obeyed")
     ] = True
     transaction_version: Annotated[
         int,
-        _int(
+        _of(
             None,
             "level",
             "finalized level of the feature transaction.version at start (KIP-890); Kafka formats "
@@ -193,13 +194,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 2
     cluster_id: Annotated[
-        str, _int(None, "base64 uuid", "told to clients; the same in every run")
+        str, _of(None, "base64 uuid", "told to clients; the same in every run")
     ] = "dHhuc2ltLXR4bnNpbS0xMA"
 
     # Requests
     request_timeout_ms: Annotated[
         int,
-        _int(
+        _of(
             "request.timeout.ms",
             "ms",
             "requests between brokers: markers, verification, appends of markers",
@@ -207,13 +208,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30_000
     socket_request_max_bytes: Annotated[
         int,
-        _int(
-            "socket.request.max.bytes", "bytes", "largest frame; larger ones close the connection"
-        ),
+        _of("socket.request.max.bytes", "bytes", "largest frame; larger ones close the connection"),
     ] = 104_857_600
     max_request_partition_size_limit: Annotated[
         int,
-        _int(
+        _of(
             "max.request.partition.size.limit", "partitions", "page size of DescribeTopicPartitions"
         ),
     ] = 2_000
@@ -221,7 +220,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Ours alone
     connection_queue_bytes: Annotated[
         int,
-        _int(
+        _of(
             None,
             "bytes",
             "unread requests buffered per connection before its socket is no longer read "
@@ -229,7 +228,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 1_048_576
     trace_ring_events: Annotated[
-        int, _int(None, "events", "how many trace events are kept while the trace is on")
+        int, _of(None, "events", "how many trace events are kept while the trace is on")
     ] = 100_000
 
 

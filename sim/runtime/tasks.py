@@ -47,7 +47,7 @@ class LoopTasks:
             loop: Turns, and the tasks of what waits for futures.
             tracer: The only one here who keeps something in context variables (the current cause);
                 while it is off, driven coroutines share their caller's context, which is cheaper.
-                None: each gets its own, always.
+                Without one, each gets its own, always.
         """
         self._loop = loop
         self._tracer = tracer
