@@ -38,6 +38,8 @@ _LZ4_HEADER: Final = bytes.fromhex("04224d18604082")
 """Magic, version 1 with independent blocks and no checksums, blocks of 64 KiB, and the header's own
 checksum.
 """
+_LZ4_FLAGS_AT: Final = 4
+_LZ4_INDEPENDENT: Final = 0x20
 _LZ4_BLOCK: Final = 1 << 16
 _LZ4_STORED: Final = 1 << 31
 """Set in the length of a block that is stored as it is."""
@@ -156,6 +158,8 @@ def _decompress_frame(codec: int, data: bytes) -> bytes:
 
     So they are written into anonymous memory, of which the system hands out no more than is used.
     """
+    if codec == LZ4 and len(data) > _LZ4_FLAGS_AT and not data[_LZ4_FLAGS_AT] & _LZ4_INDEPENDENT:
+        raise CorruptBatchError("lz4: linked blocks, which Lz4BlockInputStream does not read")
     module = _cramjam(codec)
     decoder = module.lz4 if codec == LZ4 else module.zstd
     with mmap.mmap(-1, DECOMPRESSED_MAX) as room:

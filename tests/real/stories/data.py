@@ -142,6 +142,8 @@ def produce_batches(player: Player) -> None:
             "count 3 in gzip",
             **produce(topic, _patched(body, 57, struct.pack(">i", 3)), version),
         )
+        linked = _patched(records("a", compression=LZ4), 65, b"\x40")
+        player.ask("Produce", version, "linked lz4", **produce(topic, linked, version))
         marker = control_batch(
             producer_id=5,
             producer_epoch=0,

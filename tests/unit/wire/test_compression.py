@@ -123,3 +123,21 @@ def test_missing_library_is_told_with_its_pip_line(
     for convert in (compress, decompress):
         with pytest.raises(MissingExtraError, match=f"{NAMES[codec]}.*pip install cramjam"):
             convert(codec, b"x")
+
+
+@needs_cramjam
+def test_an_lz4_frame_has_independent_blocks_and_linked_ones_are_refused() -> None:
+    # Kafka's Lz4BlockInputStream reads no others, and cramjam's own frames are linked.
+    noise = bytes(range(256)) * 512
+    whole = compress(LZ4, noise)
+    assert whole[:7].hex() == "04224d18604082"
+    assert decompress(LZ4, whole) == noise
+    linked = bytes(importlib.import_module("cramjam").lz4.compress(noise))
+    with pytest.raises(CorruptBatchError, match="linked blocks"):
+        decompress(LZ4, linked)
+
+
+@needs_cramjam
+def test_what_lz4_can_not_make_smaller_is_stored() -> None:
+    assert compress(LZ4, b"x")[7:] == b"\1\0\0\x80x\0\0\0\0"
+    assert decompress(LZ4, compress(LZ4, b"x")) == b"x"
