@@ -30,6 +30,7 @@ JUDGED_ELSEWHERE: Final = {
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
 FOR_OTHERS: Final = {
+    "sim.client.consumer": "our client as a library: whoever reads with it",
     "sim.runtime.virtual": "what tests start a cluster in virtual time with",
 }
 """Modules that the product offers and does not import itself."""
