@@ -78,6 +78,12 @@ class RawConnection:
         assert correlation_id == self._correlation_id
         return message
 
+    def receive_next(self, api_key: int, api_version: int) -> Any:
+        """The next answer of several that were sent for."""
+        frame = self.receive_frame()
+        assert isinstance(frame, bytes), frame
+        return codec.read_response(api_key, api_version, frame)[1]
+
     def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are."""
         self._socket.sendall(data)

@@ -22,6 +22,7 @@ Topic = tuple[str, Any]
 
 _PATIENCE_S: Final = 30.0
 _PAUSE_S: Final = 0.01
+_STEPS_AT_ONCE: Final = 200
 _NOT_YET: Final = frozenset(
     {
         ErrorCode.coordinator_not_available,
@@ -195,6 +196,19 @@ class Player:
             transactional_id=transactional_id,
             transaction_timeout=timeout_ms,
         )
+
+    def climb(self, transactional_id: str, epoch: int) -> None:
+        """Initialize a transactional id until it has that epoch, many requests at a time."""
+        at = self.producer(transactional_id).producer_epoch
+        values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
+        key = KEYS["InitProducerId"]
+        while at < epoch:
+            steps = min(_STEPS_AT_ONCE, epoch - at)
+            for _ in range(steps):
+                self._connection.send(key, 4, **values)
+            for _ in range(steps):
+                answer = self._connection.receive_next(key, 4)
+                at = max(at, answer.producer_epoch)
 
     def until_state(self, transactional_id: str, state: str) -> None:
         """Wait for a state of a transactional id."""

@@ -340,6 +340,40 @@ def v2_requests_at_level_0(player: Player) -> None:
     txn.describe("afterwards")
 
 
+def exhausted(player: Player) -> None:
+    """Epoch 32766, the last one: what ends, fences or initializes there goes on with a new id."""
+    topic = player.topic()
+    for way in ("init", "expected", "end", "abort", "fence"):
+        name = player.name(way)
+        player.climb(name, 32765)
+        txn = Txn(player, way)
+        player.note(f"{way} is at", txn.epoch)
+        old = (txn.pid, txn.epoch)
+        match way:
+            case "init":
+                txn.reinit("plain")
+            case "expected":
+                for _ in range(3):
+                    txn.init("expected", 4, expected=old)
+            case "end" | "abort":
+                txn.send("last", topic, 12, 0)
+                txn.end("at the end", 5, committed=way == "end")
+                txn.completed("CompleteCommit" if way == "end" else "CompleteAbort")
+                txn.end("again", 5, committed=way == "end", pid=old[0], epoch=old[1])
+                txn.send("late", topic, 12, 1, pid=old[0], epoch=old[1])
+                txn.send("next", topic, 12, 0)
+            case _:
+                txn.send("last", topic, 12, 0)
+                txn.init("fence", 4)
+                txn.completed("CompleteAbort")
+                txn.end("of the fenced", 5, committed=False, pid=old[0], epoch=old[1])
+                txn.init("of the fenced", 4, expected=old)
+        txn.describe("afterwards")
+        txn.reinit("plain again")
+    producers_of(player, topic, "afterwards")
+    both_views(player, topic, "afterwards")
+
+
 AT_EVERY_LEVEL: Final[tuple[Story, ...]] = (
     init_producer_id,
     add_partitions,
@@ -351,5 +385,6 @@ STORIES: Final = (
     *((story, level) for level in (0, 1, 2) for story in AT_EVERY_LEVEL),
     *((new_flow, level) for level in (1, 2)),
     (v2_requests_at_level_0, 0),
+    (exhausted, 2),
 )
 """Stories with the levels of ``transaction.version`` at which they are played."""
