@@ -140,6 +140,7 @@ def _typed_paths() -> list[str]:
         "tests/conftest.py",
         "tests/docs.py",
         "tests/support",
+        "tests/clients",
         "benchmarks",
     ]
     return [path for path in paths if (ROOT / path).is_file() or any((ROOT / path).rglob("*.py"))]
