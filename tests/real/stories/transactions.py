@@ -347,7 +347,7 @@ def exhausted(player: Player) -> None:
         name = player.name(way)
         player.climb(name, 32765)
         txn = Txn(player, way)
-        player.note(f"{way} is at", txn.epoch)
+        player.note(f"{way} is at", txn.first)
         old = (txn.pid, txn.epoch)
         match way:
             case "init":

@@ -14,8 +14,8 @@ class Txn:
         self.player = player
         self.id = player.name(name)
         self.timeout_ms = timeout_ms
-        answer = player.producer(self.id, timeout_ms)
-        self.pid, self.epoch = answer.producer_id, answer.producer_epoch
+        self.first = player.producer(self.id, timeout_ms)
+        self.pid, self.epoch = self.first.producer_id, self.first.producer_epoch
 
     def init(self, note: str, version: int = 4, *, expected: tuple[int, int] = (-1, -1)) -> Any:
         return self.player.ask(
