@@ -90,6 +90,9 @@ class Tasks(Protocol):
         loop looks at its sockets again.
         """
 
+    def at_turn_end(self, callback: Callable[[], object]) -> None:
+        """Run ``callback`` when nothing is due by ``soon`` any more, still in this turn."""
+
     @property
     def stepping(self) -> bool:
         """Whether a driven coroutine is being run right now."""

@@ -37,6 +37,7 @@ class Connection(asyncio.Protocol):
     """A client's connection to one broker."""
 
     __slots__ = (
+        "_flush_is_due",
         "_frames",
         "_is_busy",
         "_is_paused",
@@ -54,6 +55,7 @@ class Connection(asyncio.Protocol):
         self._reader = FrameReader(listener.settings.socket_request_max_bytes)
         self._frames: deque[bytes] = deque()
         self._is_busy = False
+        self._flush_is_due = False
         self._is_paused = False
         self._is_pumping = False
         self._write_paused = False
@@ -117,8 +119,9 @@ class Connection(asyncio.Protocol):
                     self._take_up(frames.popleft())
             finally:
                 self._is_pumping = False
-        if self._output:
-            self._flush()
+        if self._output and not self._flush_is_due:
+            self._flush_is_due = True
+            self._listener.tasks.at_turn_end(self._flush)
         if frames or self._is_paused:
             self._apply_backpressure()
 
@@ -223,6 +226,7 @@ class Connection(asyncio.Protocol):
             self._output += (head, *pieces)
 
     def _flush(self) -> None:
+        self._flush_is_due = False
         output = self._output
         if output and self._transport is not None:
             self._output = []

@@ -335,3 +335,64 @@ async def test_close_ends_also_what_is_spawned_while_closing(tasks: LoopTasks) -
     await a_few_turns()
     await tasks.close()
     assert sorted(ended) == ["first", "last"]
+
+
+# Turns
+
+
+async def test_what_is_due_soon_runs_in_order_with_all_that_it_causes_in_one_turn(
+    tasks: LoopTasks,
+) -> None:
+    ran: list[str] = []
+
+    def first() -> None:
+        ran.append("first")
+        tasks.soon(lambda: ran.append("caused"))
+
+    asyncio.get_running_loop().call_soon(ran.append, "loop")
+    tasks.soon(first)
+    tasks.soon(lambda: ran.append("second"))
+    assert ran == []
+    await asyncio.sleep(0)
+    assert ran == ["loop", "first", "second", "caused"]
+
+
+async def test_what_is_kept_for_the_end_of_the_turn_runs_when_nothing_else_is_due(
+    tasks: LoopTasks,
+) -> None:
+    ran: list[str] = []
+    tasks.at_turn_end(lambda: (ran.append("answer"), tasks.soon(lambda: ran.append("late"))))
+    tasks.at_turn_end(lambda: ran.append("other answer"))
+    tasks.soon(lambda: tasks.soon(lambda: ran.append("exchange")))
+    await asyncio.sleep(0)
+    assert ran == ["exchange", "answer", "late", "other answer"]
+
+
+async def test_a_bug_in_one_due_callback_does_not_lose_the_others() -> None:
+    tasks = LoopTasks(asyncio.get_running_loop())
+    ran: list[str] = []
+
+    def broken() -> None:
+        raise ValueError("broken")
+
+    with capture_logs() as logs:
+        tasks.soon(broken)
+        tasks.soon(lambda: ran.append("next"))
+        await asyncio.sleep(0)
+    assert ran == ["next"]
+    assert [entry["event"] for entry in logs] == ["task.failed"]
+    with pytest.raises(BaseExceptionGroup, match="background tasks failed"):
+        await tasks.close()
+
+
+async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
+    tasks: LoopTasks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sim.runtime.tasks.DUE_PER_TURN_MAX", 3)
+    ran: list[int] = []
+    for number in range(5):
+        tasks.soon(lambda number=number: ran.append(number))
+    await asyncio.sleep(0)
+    assert ran == [0, 1, 2]
+    await asyncio.sleep(0)
+    assert ran == [0, 1, 2, 3, 4]
