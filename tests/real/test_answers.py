@@ -34,9 +34,9 @@ PROPERTIES: Final = {
 ACCEPTED: Final = {
     "describe_configs": (r"v4 documented.*documentation",),  # sim.api.describe_configs
     "produce_batches": (
-        r"Fetch v12 gzip.*attributes: 1 != 0",  # sim.cluster.configs: compression.type
         r"Fetch v12 all.*max_timestamp: 1700000000000 != 1700000000099",  # sim.log.validation
     ),
+    "produce_by_config": (r"Fetch v12 gzip.*attributes: 1 != 0",),  # sim.cluster.configs
     "delete_records": (r"-3 of an emptied log",),  # sim.api.list_offsets
 }
 """Story -> patterns of differences that a ``DEVIATIONS`` tuple tells of."""

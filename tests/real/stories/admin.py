@@ -153,30 +153,34 @@ def auto_create(player: Player) -> None:
     )
 
 
+def create(
+    player: Player, note: str, version: int = 7, *, validate_only: bool = False, **values: Any
+) -> None:
+    """Create one topic; one partition with one replica unless told otherwise."""
+    values.setdefault("num_partitions", 1)
+    values.setdefault("replication_factor", 1)
+    player.ask(
+        "CreateTopics",
+        version,
+        note,
+        topics=[values],
+        timeout=5_000,
+        validate_only=validate_only,
+    )
+
+
 def create_topics(player: Player) -> None:
-    """Every error with its message, validate only, defaults, configs."""
+    """Every version, validate only, defaults, several at once; bad names and counts."""
     topic, _ = player.topic("there")
     long = "x" * 250
-
-    def create(note: str, version: int = 7, *, validate_only: bool = False, **values: Any) -> Any:
-        values.setdefault("num_partitions", 1)
-        values.setdefault("replication_factor", 1)
-        return player.ask(
-            "CreateTopics",
-            version,
-            note,
-            topics=[values],
-            timeout=5_000,
-            validate_only=validate_only,
-        )
-
     for version in range(2, 8):
-        create("plain", version, name=player.name(f"v{version}"), num_partitions=2)
-        create("exists", version, name=topic)
-        create("only a check", version, name=player.name("check"), validate_only=True)
-        create("only a check, exists", version, name=topic, validate_only=True)
+        create(player, "plain", version, name=player.name(f"v{version}"), num_partitions=2)
+        create(player, "exists", version, name=topic)
+        create(player, "only a check", version, name=player.name("check"), validate_only=True)
+        create(player, "only a check, exists", version, name=topic, validate_only=True)
     for version in (4, 7):
         create(
+            player,
             "defaults",
             version,
             name=player.name(f"default-{version}"),
@@ -184,64 +188,16 @@ def create_topics(player: Player) -> None:
             replication_factor=-1,
         )
     for bad in ("", ".", "..", "a b", "a/b", "é", long, "__cluster_metadata"):
-        create(f"name {bad[:20]!r}", name=bad)
+        create(player, f"name {bad[:20]!r}", name=bad)
     player.topic("under_score")
-    create("collision", name=player.name("under.score"))
-    create("0 partitions", name=player.name("e1"), num_partitions=0)
-    create("-2 partitions", name=player.name("e2"), num_partitions=-2)
-    create("0 replicas", name=player.name("e3"), replication_factor=0)
-    create("-2 replicas", name=player.name("e4"), replication_factor=-2)
-    create("2 replicas", name=player.name("e5"), replication_factor=2)
-    create("0 and 0", name=player.name("e6"), replication_factor=0, num_partitions=0)
-    create("exists and 0", name=topic, num_partitions=0)
-    own = {"partition_index": 0, "broker_ids": [1]}
-    neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
-    create("assigned", name=player.name("m0"), assignments=[own], **neither)
-    create(
-        "assigned, partitions",
-        name=player.name("m1"),
-        assignments=[own],
-        num_partitions=1,
-        replication_factor=-1,
-    )
-    create(
-        "assigned, replicas",
-        name=player.name("m2"),
-        assignments=[own],
-        num_partitions=-1,
-        replication_factor=1,
-    )
-    create("assigned, both", name=player.name("m2"), assignments=[own])
-    for note, assignments in (
-        ("gap", [{"partition_index": 1, "broker_ids": [1]}]),
-        ("gap 2", [own, {"partition_index": 2, "broker_ids": [1]}]),
-        ("unknown broker", [{"partition_index": 0, "broker_ids": [9]}]),
-        ("twice", [{"partition_index": 0, "broker_ids": [1, 1]}]),
-        ("empty", [{"partition_index": 0, "broker_ids": []}]),
-        ("same partition", [own, own]),
-        ("uneven", [own, {"partition_index": 1, "broker_ids": [1, 2]}]),
-    ):
-        create(f"assigned {note}", name=player.name("m3"), assignments=assignments, **neither)
-    for name, value in BAD_TOPIC_CONFIGS:
-        create(
-            f"config {name}={value}",
-            name=player.name("c1"),
-            validate_only=True,
-            configs=[{"name": name, "value": value}],
-        )
-    create(
-        "config set",
-        name=player.name("c2"),
-        configs=[
-            {"name": "retention.ms", "value": "5"},
-            {"name": "cleanup.policy", "value": "compact"},
-        ],
-    )
-    create(
-        "config twice",
-        name=player.name("c3"),
-        configs=[{"name": "retention.ms", "value": "5"}, {"name": "retention.ms", "value": "6"}],
-    )
+    create(player, "collision", name=player.name("under.score"))
+    create(player, "0 partitions", name=player.name("e1"), num_partitions=0)
+    create(player, "-2 partitions", name=player.name("e2"), num_partitions=-2)
+    create(player, "0 replicas", name=player.name("e3"), replication_factor=0)
+    create(player, "-2 replicas", name=player.name("e4"), replication_factor=-2)
+    create(player, "2 replicas", name=player.name("e5"), replication_factor=2)
+    create(player, "0 and 0", name=player.name("e6"), replication_factor=0, num_partitions=0)
+    create(player, "exists and 0", name=topic, num_partitions=0)
     player.ask(
         "CreateTopics",
         7,
@@ -262,6 +218,69 @@ def create_topics(player: Player) -> None:
         topics=[twice, twice, {**twice, "name": player.name("d2")}],
     )
     player.ask("CreateTopics", 7, "none", topics=[])
+
+
+def create_topics_by_hand(player: Player) -> None:
+    """Assignments, and what is wrong with them."""
+    own = {"partition_index": 0, "broker_ids": [1]}
+    neither: dict[str, Any] = {"num_partitions": -1, "replication_factor": -1}
+    create(player, "assigned", name=player.name("m0"), assignments=[own], **neither)
+    create(
+        player,
+        "assigned, partitions",
+        name=player.name("m1"),
+        assignments=[own],
+        num_partitions=1,
+        replication_factor=-1,
+    )
+    create(
+        player,
+        "assigned, replicas",
+        name=player.name("m2"),
+        assignments=[own],
+        num_partitions=-1,
+        replication_factor=1,
+    )
+    create(player, "assigned, both", name=player.name("m2"), assignments=[own])
+    for note, assignments in (
+        ("gap", [{"partition_index": 1, "broker_ids": [1]}]),
+        ("gap 2", [own, {"partition_index": 2, "broker_ids": [1]}]),
+        ("unknown broker", [{"partition_index": 0, "broker_ids": [9]}]),
+        ("twice", [{"partition_index": 0, "broker_ids": [1, 1]}]),
+        ("empty", [{"partition_index": 0, "broker_ids": []}]),
+        ("same partition", [own, own]),
+        ("uneven", [own, {"partition_index": 1, "broker_ids": [1, 2]}]),
+    ):
+        create(
+            player, f"assigned {note}", name=player.name("m3"), assignments=assignments, **neither
+        )
+
+
+def create_topics_with_configs(player: Player) -> None:
+    """Configs that are refused, and some that are not."""
+    for name, value in BAD_TOPIC_CONFIGS:
+        create(
+            player,
+            f"config {name}={value}",
+            name=player.name("c1"),
+            validate_only=True,
+            configs=[{"name": name, "value": value}],
+        )
+    create(
+        player,
+        "config set",
+        name=player.name("c2"),
+        configs=[
+            {"name": "retention.ms", "value": "5"},
+            {"name": "cleanup.policy", "value": "compact"},
+        ],
+    )
+    create(
+        player,
+        "config twice",
+        name=player.name("c3"),
+        configs=[{"name": "retention.ms", "value": "5"}, {"name": "retention.ms", "value": "6"}],
+    )
 
 
 def delete_topics(player: Player) -> None:
@@ -411,6 +430,8 @@ STORIES: Final[tuple[Story, ...]] = (
     metadata,
     auto_create,
     create_topics,
+    create_topics_by_hand,
+    create_topics_with_configs,
     delete_topics,
     describe_cluster,
     describe_topic_partitions,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from sim.cluster.configs import BROKER_CONFIGS
 from tests.real.stories.player import Player, Story
@@ -126,120 +126,138 @@ def describe_broker_configs(player: Player) -> None:
             )
 
 
+def alter(
+    player: Player,
+    name: str,
+    note: str,
+    *changes: tuple[str, int, str | None],
+    kind: int = 2,
+    version: int = 1,
+    validate_only: bool = False,
+) -> None:
+    """Change configs of one resource."""
+    player.ask(
+        "IncrementalAlterConfigs",
+        version,
+        note,
+        validate_only=validate_only,
+        resources=[
+            {
+                "resource_type": kind,
+                "resource_name": name,
+                "configs": [
+                    {"name": key, "config_operation": operation, "value": value}
+                    for key, operation, value in changes
+                ],
+            }
+        ],
+    )
+
+
+def shown(player: Player, name: str, key: str, value: str | None, *, kind: int = 2) -> None:
+    """What is told of a config, once the change has reached this broker."""
+    wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
+    player.until(
+        lambda answer: (
+            [one.value for one in answer.results[0].configs] == ([] if value is GONE else [value])
+        ),
+        "DescribeConfigs",
+        4,
+        resources=wanted,
+    )
+    player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=wanted)
+
+
 def alter_configs(player: Player) -> None:
-    """Operations on topics and brokers, and every refusal."""
+    """Operations on a topic, one by one."""
     topic, _ = player.topic()
-
-    def alter(
-        note: str,
-        *changes: tuple[str, int, str | None],
-        kind: int = 2,
-        name: str = topic,
-        version: int = 1,
-        validate_only: bool = False,
-    ) -> None:
-        player.ask(
-            "IncrementalAlterConfigs",
-            version,
-            note,
-            validate_only=validate_only,
-            resources=[
-                {
-                    "resource_type": kind,
-                    "resource_name": name,
-                    "configs": [
-                        {"name": key, "config_operation": operation, "value": value}
-                        for key, operation, value in changes
-                    ],
-                }
-            ],
-        )
-
-    def shown(key: str, value: str | None, *, kind: int = 2, name: str = topic) -> None:
-        """What is told of a config, once the change has reached this broker."""
-        wanted = [{"resource_type": kind, "resource_name": name, "configuration_keys": [key]}]
-        player.until(
-            lambda answer: (
-                [one.value for one in answer.results[0].configs]
-                == ([] if value is GONE else [value])
-            ),
-            "DescribeConfigs",
-            4,
-            resources=wanted,
-        )
-        player.ask("DescribeConfigs", 4, "afterwards", include_synonyms=True, resources=wanted)
-
     for version in (0, 1):
-        alter("set", ("retention.ms", 0, f"{version + 5}"), version=version)
-        shown("retention.ms", f"{version + 5}")
-    alter("only a check", ("retention.ms", 0, "99"), validate_only=True)
-    alter("only a check, bad", ("retention.ms", 0, "x"), validate_only=True)
-    shown("retention.ms", "6")
-    alter("delete", ("retention.ms", 1, None))
-    shown("retention.ms", "604800000")
-    alter("delete again", ("retention.ms", 1, None))
-    alter("delete unknown", ("nonsense", 1, None))
-    alter("append", ("cleanup.policy", 2, "compact"))
-    shown("cleanup.policy", "delete,compact")
-    alter("append again", ("cleanup.policy", 2, "compact"))
-    shown("cleanup.policy", "delete,compact")
-    alter("subtract", ("cleanup.policy", 3, "delete"))
-    shown("cleanup.policy", "compact")
-    alter("subtract what is not there", ("cleanup.policy", 3, "delete"))
-    alter("subtract all", ("cleanup.policy", 3, "compact"))
-    shown("cleanup.policy", "")
-    alter("append to a number", ("retention.ms", 2, "5"))
-    alter("subtract from a number", ("retention.ms", 3, "5"))
-    alter("unknown operation", ("retention.ms", 9, "5"))
-    alter("negative operation", ("retention.ms", -1, "5"))
-    alter("null", ("retention.ms", 0, None))
-    alter("two nulls", ("retention.ms", 0, None), ("segment.ms", 0, None))
-    alter("null append", ("cleanup.policy", 2, None))
-    alter("same key twice", ("retention.ms", 0, "5"), ("retention.ms", 0, "6"))
-    alter("one good, one bad", ("retention.ms", 0, "5"), ("segment.ms", 0, "0"))
-    shown("retention.ms", "604800000")
+        alter(player, topic, "set", ("retention.ms", 0, f"{version + 5}"), version=version)
+        shown(player, topic, "retention.ms", f"{version + 5}")
+    alter(player, topic, "only a check", ("retention.ms", 0, "99"), validate_only=True)
+    alter(player, topic, "only a check, bad", ("retention.ms", 0, "x"), validate_only=True)
+    shown(player, topic, "retention.ms", "6")
+    alter(player, topic, "delete", ("retention.ms", 1, None))
+    shown(player, topic, "retention.ms", "604800000")
+    alter(player, topic, "delete again", ("retention.ms", 1, None))
+    alter(player, topic, "delete unknown", ("nonsense", 1, None))
+    alter(player, topic, "append", ("cleanup.policy", 2, "compact"))
+    shown(player, topic, "cleanup.policy", "delete,compact")
+    alter(player, topic, "append again", ("cleanup.policy", 2, "compact"))
+    shown(player, topic, "cleanup.policy", "delete,compact")
+    alter(player, topic, "subtract", ("cleanup.policy", 3, "delete"))
+    shown(player, topic, "cleanup.policy", "compact")
+    alter(player, topic, "subtract what is not there", ("cleanup.policy", 3, "delete"))
+    alter(player, topic, "subtract all", ("cleanup.policy", 3, "compact"))
+    shown(player, topic, "cleanup.policy", "")
+    alter(player, topic, "append to a number", ("retention.ms", 2, "5"))
+    alter(player, topic, "subtract from a number", ("retention.ms", 3, "5"))
+    alter(player, topic, "unknown operation", ("retention.ms", 9, "5"))
+    alter(player, topic, "negative operation", ("retention.ms", -1, "5"))
+    alter(player, topic, "null", ("retention.ms", 0, None))
+    alter(player, topic, "two nulls", ("retention.ms", 0, None), ("segment.ms", 0, None))
+    alter(player, topic, "null append", ("cleanup.policy", 2, None))
+    alter(player, topic, "same key twice", ("retention.ms", 0, "5"), ("retention.ms", 0, "6"))
+    alter(player, topic, "one good, one bad", ("retention.ms", 0, "5"), ("segment.ms", 0, "0"))
+    shown(player, topic, "retention.ms", "604800000")
+
+
+def alter_configs_refused(player: Player) -> None:
+    """Bad values, resources that are not there, resources named twice."""
+    topic, _ = player.topic()
     for key, value in BAD_TOPIC_CONFIGS:
         if value is not None:
-            alter(f"{key}={value}", (key, 0, value), validate_only=True)
-    alter("no changes")
-    alter("missing topic", ("retention.ms", 0, "5"), name=player.name("missing"))
-    alter("bad name", ("retention.ms", 0, "5"), name="a b")
-    alter("empty name", ("retention.ms", 0, "5"), name="")
+            alter(player, topic, f"{key}={value}", (key, 0, value), validate_only=True)
+    alter(player, topic, "no changes")
+    alter(player, player.name("missing"), "missing topic", ("retention.ms", 0, "5"))
+    alter(player, "a b", "bad name", ("retention.ms", 0, "5"))
+    alter(player, "", "empty name", ("retention.ms", 0, "5"))
     for kind, name in ((0, "x"), (1, "x"), (99, "x"), (4, "9"), (4, "x"), (4, "-1")):
-        alter(f"resource {kind} {name}", ("retention.ms", 0, "5"), kind=kind, name=name)
+        alter(player, name, f"resource {kind} {name}", ("retention.ms", 0, "5"), kind=kind)
     both = {
         "resource_type": 2,
         "resource_name": topic,
         "configs": [{"name": "retention.ms", "config_operation": 0, "value": "9"}],
     }
     player.ask("IncrementalAlterConfigs", 1, "resource twice", resources=[both, both])
-    shown("retention.ms", "604800000")
+    shown(player, topic, "retention.ms", "604800000")
     player.ask(
         "IncrementalAlterConfigs",
         1,
         "several",
         resources=[both, {**both, "resource_name": player.name("missing")}],
     )
-    shown("retention.ms", "9")
+    shown(player, topic, "retention.ms", "9")
     player.ask("IncrementalAlterConfigs", 1, "none")
+
+
+def alter_broker_configs(player: Player) -> None:
+    """Dynamic configs of a broker and of all brokers."""
     for name in ("1", ""):
-        broker: dict[str, Any] = {"kind": 4, "name": name}
-        alter(f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), **broker)
-        shown(MAX_BYTES, "1000000", **broker)
-        alter(f"broker {name!r} fixed", ("num.partitions", 0, "5"), **broker)
+        alter(player, name, f"broker {name!r} dynamic", ("message.max.bytes", 0, "1000000"), kind=4)
+        shown(player, name, MAX_BYTES, "1000000", kind=4)
+        alter(player, name, f"broker {name!r} fixed", ("num.partitions", 0, "5"), kind=4)
         alter(
+            player,
+            name,
             f"broker {name!r} two fixed",
             ("num.partitions", 0, "5"),
             ("default.replication.factor", 0, "5"),
-            **broker,
+            kind=4,
         )
-        alter(f"broker {name!r} unknown", ("nonsense", 0, "5"), **broker)
-        shown("nonsense", None, **broker)
-        alter(f"broker {name!r} unknown deleted", ("nonsense", 1, None), **broker)
-        alter(f"broker {name!r} bad", ("message.max.bytes", 0, "x"), **broker)
-        alter(f"broker {name!r} too small", ("message.max.bytes", 0, "-1"), **broker)
-        alter(f"broker {name!r} delete", ("message.max.bytes", 1, None), **broker)
-        shown(MAX_BYTES, "1048588" if name else GONE, **broker)
+        alter(player, name, f"broker {name!r} unknown", ("nonsense", 0, "5"), kind=4)
+        shown(player, name, "nonsense", None, kind=4)
+        alter(player, name, f"broker {name!r} unknown deleted", ("nonsense", 1, None), kind=4)
+        alter(player, name, f"broker {name!r} bad", ("message.max.bytes", 0, "x"), kind=4)
+        alter(player, name, f"broker {name!r} too small", ("message.max.bytes", 0, "-1"), kind=4)
+        alter(player, name, f"broker {name!r} delete", ("message.max.bytes", 1, None), kind=4)
+        shown(player, name, MAX_BYTES, "1048588" if name else GONE, kind=4)
 
 
-STORIES: Final[tuple[Story, ...]] = (describe_configs, describe_broker_configs, alter_configs)
+STORIES: Final[tuple[Story, ...]] = (
+    describe_configs,
+    describe_broker_configs,
+    alter_configs,
+    alter_configs_refused,
+    alter_broker_configs,
+)

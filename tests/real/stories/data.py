@@ -78,49 +78,52 @@ def unanswered(player: Player, version: int, topic: Topic, missing: Topic) -> No
         player.unanswered("Produce", version, note, **wanted)
 
 
+GOOD: Final = records("a", "b")
+BATCHES: Final[tuple[tuple[str, bytes], ...]] = (
+    ("empty", b""),
+    ("garbage", b"\1" * 40),
+    ("short", GOOD[:30]),
+    ("cut", GOOD[:-1]),
+    ("trailing byte", GOOD + b"\0"),
+    ("two batches", GOOD + GOOD),
+    ("magic 1", _patched(GOOD, 16, b"\1", crc=False)),
+    ("magic 0", _patched(GOOD, 16, b"\0", crc=False)),
+    ("magic 3", _patched(GOOD, 16, b"\3", crc=False)),
+    ("magic -1", _patched(GOOD, 16, b"\xff", crc=False)),
+    ("bad checksum", _patched(GOOD, 17, b"\0\0\0\0", crc=False)),
+    ("base offset 5", _patched(GOOD, 0, struct.pack(">q", 5))),
+    ("count 3", _patched(GOOD, 57, struct.pack(">i", 3))),
+    ("count 1", _patched(GOOD, 57, struct.pack(">i", 1))),
+    ("count 0", _patched(GOOD, 57, struct.pack(">i", 0))),
+    ("count -1", _patched(GOOD, 57, struct.pack(">i", -1))),
+    ("last offset 5", _patched(GOOD, 23, struct.pack(">i", 5))),
+    ("last offset -1", _patched(GOOD, 23, struct.pack(">i", -1))),
+    ("length 10", _patched(GOOD, 8, struct.pack(">i", 10), crc=False)),
+    ("length -1", _patched(GOOD, 8, struct.pack(">i", -1), crc=False)),
+    ("codec 5", _patched(GOOD, 21, struct.pack(">h", 5))),
+    ("codec 7", _patched(GOOD, 21, struct.pack(">h", 7))),
+    ("control flag", _patched(GOOD, 21, struct.pack(">h", 0x20))),
+    ("transactional without id", _patched(GOOD, 21, struct.pack(">h", 0x10))),
+    ("log append time", _patched(GOOD, 21, struct.pack(">h", 0x08))),
+    ("delete horizon", _patched(GOOD, 21, struct.pack(">h", 0x40))),
+    ("pid without sequence", records("a", producer_id=5, producer_epoch=0)),
+    ("pid with epoch -1", records("a", producer_id=5, producer_epoch=-1, base_sequence=0)),
+    ("sequence without pid", records("a", base_sequence=0)),
+    ("max timestamp wrong", _patched(GOOD, 35, struct.pack(">q", STAMP_MS + 99))),
+    ("timestamp -1", records("a", timestamp_ms=-1)),
+    ("timestamp -2", records("a", timestamp_ms=-2)),
+    ("timestamp of the far future", records("a", "b", timestamp_ms=STAMP_MS * 2)),
+    ("too large", records("x" * 1_100_000)),
+    ("leader epoch 7", _patched(GOOD, 12, struct.pack(">i", 7))),
+)
+"""Batches by what is wrong, or only odd, with them."""
+
+
 def produce_batches(player: Player) -> None:
-    """Batches that are refused, and how: shapes, checksums, counts, codecs, times, sizes."""
+    """Batches that are refused, and how: shapes, checksums, counts, codecs."""
     topic = player.topic()
-    good = records("a", "b")
-    cases: tuple[tuple[str, bytes], ...] = (
-        ("empty", b""),
-        ("garbage", b"\1" * 40),
-        ("short", good[:30]),
-        ("cut", good[:-1]),
-        ("trailing byte", good + b"\0"),
-        ("two batches", good + good),
-        ("magic 1", _patched(good, 16, b"\1", crc=False)),
-        ("magic 0", _patched(good, 16, b"\0", crc=False)),
-        ("magic 3", _patched(good, 16, b"\3", crc=False)),
-        ("magic -1", _patched(good, 16, b"\xff", crc=False)),
-        ("bad checksum", _patched(good, 17, b"\0\0\0\0", crc=False)),
-        ("base offset 5", _patched(good, 0, struct.pack(">q", 5))),
-        ("count 3", _patched(good, 57, struct.pack(">i", 3))),
-        ("count 1", _patched(good, 57, struct.pack(">i", 1))),
-        ("count 0", _patched(good, 57, struct.pack(">i", 0))),
-        ("count -1", _patched(good, 57, struct.pack(">i", -1))),
-        ("last offset 5", _patched(good, 23, struct.pack(">i", 5))),
-        ("last offset -1", _patched(good, 23, struct.pack(">i", -1))),
-        ("length 10", _patched(good, 8, struct.pack(">i", 10), crc=False)),
-        ("length -1", _patched(good, 8, struct.pack(">i", -1), crc=False)),
-        ("codec 5", _patched(good, 21, struct.pack(">h", 5))),
-        ("codec 7", _patched(good, 21, struct.pack(">h", 7))),
-        ("control flag", _patched(good, 21, struct.pack(">h", 0x20))),
-        ("transactional without id", _patched(good, 21, struct.pack(">h", 0x10))),
-        ("log append time", _patched(good, 21, struct.pack(">h", 0x08))),
-        ("delete horizon", _patched(good, 21, struct.pack(">h", 0x40))),
-        ("pid without sequence", records("a", producer_id=5, producer_epoch=0)),
-        ("pid with epoch -1", records("a", producer_id=5, producer_epoch=-1, base_sequence=0)),
-        ("sequence without pid", records("a", base_sequence=0)),
-        ("max timestamp wrong", _patched(good, 35, struct.pack(">q", STAMP_MS + 99))),
-        ("timestamp -1", records("a", timestamp_ms=-1)),
-        ("timestamp -2", records("a", timestamp_ms=-2)),
-        ("timestamp of the far future", records("a", "b", timestamp_ms=STAMP_MS * 2)),
-        ("too large", records("x" * 1_100_000)),
-        ("leader epoch 7", _patched(good, 12, struct.pack(">i", 7))),
-    )
     for version in (3, 7, 8, 13):
-        for note, batch in cases:
+        for note, batch in BATCHES:
             player.ask("Produce", version, note, **produce(topic, batch, version))
         for codec in (GZIP, SNAPPY, LZ4, ZSTD):
             player.ask(
@@ -154,6 +157,12 @@ def produce_batches(player: Player) -> None:
             timestamp_ms=STAMP_MS,
         )
         player.ask("Produce", version, "a marker", **produce(topic, marker, version))
+    player.ask("Fetch", 12, "all", **fetch(topic))
+
+
+def produce_by_config(player: Player) -> None:
+    """What depends on the topic: keys, times, sizes, codecs."""
+    topic = player.topic()
     mixed = build_batch(
         [
             Record(key=b"k", value=b"1", timestamp_ms=STAMP_MS),
@@ -170,9 +179,9 @@ def produce_batches(player: Player) -> None:
     )
     player.ask("Produce", 8, "without keys", **produce(compacted, keyless, 8))
     player.ask("Produce", 7, "without keys", **produce(compacted, keyless, 7))
-    player.ask("Produce", 8, "with keys", **produce(compacted, good, 8))
+    player.ask("Produce", 8, "with keys", **produce(compacted, GOOD, 8))
     stamped = player.topic("stamped", message_timestamp_type="LogAppendTime")
-    player.ask("Produce", 8, "stamped by the broker", **produce(stamped, good, 8))
+    player.ask("Produce", 8, "stamped by the broker", **produce(stamped, GOOD, 8))
     player.ask(
         "Produce",
         8,
@@ -183,11 +192,10 @@ def produce_batches(player: Player) -> None:
     small = player.topic("small", max_message_bytes="100")
     player.ask("Produce", 8, "100 bytes", **produce(small, records("x" * 100), 8))
     early = player.topic("early", message_timestamp_before_max_ms="1000")
-    player.ask("Produce", 8, "too early", **produce(early, good, 8))
+    player.ask("Produce", 8, "too early", **produce(early, GOOD, 8))
     gzipped = player.topic("gzipped", compression_type="gzip")
-    player.ask("Produce", 8, "plain into gzip", **produce(gzipped, good, 8))
+    player.ask("Produce", 8, "plain into gzip", **produce(gzipped, GOOD, 8))
     player.ask("Fetch", 12, "gzip", **fetch(gzipped))
-    player.ask("Fetch", 12, "all", **fetch(topic))
 
 
 def idempotence(player: Player) -> None:
@@ -382,44 +390,52 @@ def list_offsets(player: Player) -> None:
         player.ask("ListOffsets", version, "no topics", replica_id=-1, topics=[])
 
 
-def delete_records(player: Player) -> None:
-    """Where the log then starts, and every refusal."""
+def delete(
+    player: Player, name: str, note: str, offset: int, version: int = 2, *, partition: int = 0
+) -> None:
+    """Delete records of one partition."""
+    player.ask(
+        "DeleteRecords",
+        version,
+        note,
+        timeout=1000,
+        topics=[{"name": name, "partitions": [{"partition_index": partition, "offset": offset}]}],
+    )
+
+
+def delete_records_refused(player: Player) -> None:
+    """Offsets, topics and partitions that are not there, and policies that forbid it."""
     topic, _ = whole = player.topic()
     for value in ("a", "b", "c"):
         player.quiet("Produce", 8, **produce(whole, records(value, value), 8))
 
-    def delete(
-        note: str, offset: int, version: int = 2, *, name: str = topic, partition: int = 0
-    ) -> None:
-        player.ask(
-            "DeleteRecords",
-            version,
-            note,
-            timeout=1000,
-            topics=[
-                {"name": name, "partitions": [{"partition_index": partition, "offset": offset}]}
-            ],
-        )
-
     for version in range(3):
-        delete("at the start", 0, version)
-        delete("negative", -2, version)
-        delete("beyond", 7, version)
-        delete("unknown topic", 0, version, name=player.name("missing"))
-        delete("bad name", 0, version, name="a b")
-        delete("unknown partition", 0, version, partition=5)
-        delete("negative partition", 0, version, partition=-1)
+        delete(player, topic, "at the start", 0, version)
+        delete(player, topic, "negative", -2, version)
+        delete(player, topic, "beyond", 7, version)
+        delete(player, player.name("missing"), "unknown topic", 0, version)
+        delete(player, "a b", "bad name", 0, version)
+        delete(player, topic, "unknown partition", 0, version, partition=5)
+        delete(player, topic, "negative partition", 0, version, partition=-1)
     player.coordinator(player.name("x"))
-    delete("internal", 0, name="__transaction_state")
+    delete(player, "__transaction_state", "internal", 0)
     compacted, _ = player.topic("compacted", cleanup_policy="compact")
-    delete("compacted", 0, name=compacted)
-    delete("compacted high watermark", -1, name=compacted)
+    delete(player, compacted, "compacted", 0)
+    delete(player, compacted, "compacted high watermark", -1)
     both, _ = player.topic("both", cleanup_policy="compact,delete")
-    delete("compacted and deleted", 0, name=both)
-    delete("3", 3)
+    delete(player, both, "compacted and deleted", 0)
+
+
+def delete_records(player: Player) -> None:
+    """Where the log then starts."""
+    topic, _ = whole = player.topic()
+    for value in ("a", "b", "c"):
+        player.quiet("Produce", 8, **produce(whole, records(value, value), 8))
+
+    delete(player, topic, "3", 3)
     player.ask("Fetch", 12, "from 2", **fetch(whole, 2))
     player.ask("Fetch", 12, "from 3", **fetch(whole, 3))
-    delete("back to 1", 1)
+    delete(player, topic, "back to 1", 1)
     player.ask(
         "ListOffsets",
         7,
@@ -428,7 +444,7 @@ def delete_records(player: Player) -> None:
         topics=[{"name": topic, "partitions": [{"partition_index": 0, "timestamp": -2}]}],
     )
     player.ask("Produce", 8, "afterwards", **produce(whole, records("d"), 8))
-    delete("high watermark", -1)
+    delete(player, topic, "high watermark", -1)
     player.ask("Fetch", 12, "from the end", **fetch(whole, 7))
     player.ask("Fetch", 12, "deleted", **fetch(whole, 6))
     for timestamp in (-1, -2, -3, -4, STAMP_MS):
@@ -509,10 +525,12 @@ def offset_for_leader_epoch(player: Player) -> None:
 STORIES: Final[tuple[Story, ...]] = (
     produce_versions,
     produce_batches,
+    produce_by_config,
     idempotence,
     fetch_versions,
     fetch_sessions,
     list_offsets,
     delete_records,
+    delete_records_refused,
     offset_for_leader_epoch,
 )

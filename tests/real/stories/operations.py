@@ -7,10 +7,26 @@ from typing import Any, Final
 from tests.real.stories.player import Player, Story, Topic, fetch, produce, records
 from tests.real.stories.txn import Txn, marker, producers_of
 
+PATTERNS: Final = (
+    *(
+        None,
+        "",
+        ".*-open",
+        "open",
+        "(?i).*-OPEN",
+        "(",
+        "a{2",
+        ".*(?=x)",
+        "(.)\\1",
+        ".*?",
+        "*",
+        "x*+",
+    ),
+)
+
 
 def markers(player: Player) -> None:
     """WriteTxnMarkers v1 and v2: epochs, coordinator epochs, repeats, who is not there."""
-    missing: Topic = (player.name("missing"), None)
     for version, level in ((1, 0), (2, 0), (2, 1), (2, 2), (2, 3), (2, -1)):
         topic = player.topic(f"t{version}-{level}", partitions=2)
         again: dict[str, Any] = {"version": version, "transaction_version": level}
@@ -69,39 +85,46 @@ def markers(player: Player) -> None:
         )
         marker(player, topic, "top epoch", txn.pid, 32767, coordinator_epoch=9, **again)
         marker(player, topic, "top epoch again", txn.pid, 32767, coordinator_epoch=9, **again)
-        marker(player, missing, "unknown topic", txn.pid, 3, **again)
-        marker(
-            player,
-            topic,
-            "unknown partition",
-            txn.pid,
-            32767,
-            coordinator_epoch=9,
-            partitions=(0, 9, 1),
-            **again,
-        )
-        marker(player, topic, "no partitions", txn.pid, 3, partitions=(), **again)
-        one: dict[str, Any] = {
-            "producer_id": txn.pid + 100_005,
-            "producer_epoch": 0,
-            "transaction_result": True,
-            "coordinator_epoch": 0,
-            "transaction_version": level,
-            "topics": [{"name": topic[0], "partition_indexes": [0]}],
-        }
-        other: dict[str, Any] = {**one, "topics": [{"name": topic[0], "partition_indexes": [1]}]}
-        player.ask("WriteTxnMarkers", version, "merged", markers=[one, other])
-        player.ask("WriteTxnMarkers", version, "same twice", markers=[one, one])
-        player.ask(
-            "WriteTxnMarkers",
-            version,
-            "two producers",
-            markers=[one, {**one, "producer_id": txn.pid + 100_006}],
-        )
-        player.ask("WriteTxnMarkers", version, "none", markers=[])
+        marker_batches(player, topic, txn, again)
         producers_of(player, topic, "afterwards")
         player.ask("Fetch", 12, "markers", **fetch(topic, isolation=1))
         txn.end("the coordinator's own", 4)
+
+
+def marker_batches(player: Player, topic: Topic, txn: Txn, again: dict[str, Any]) -> None:
+    """Several markers at once, and partitions that are not there."""
+    missing: Topic = (player.name("missing"), None)
+    version, level = again["version"], again["transaction_version"]
+    marker(player, missing, "unknown topic", txn.pid, 3, **again)
+    marker(
+        player,
+        topic,
+        "unknown partition",
+        txn.pid,
+        32767,
+        coordinator_epoch=9,
+        partitions=(0, 9, 1),
+        **again,
+    )
+    marker(player, topic, "no partitions", txn.pid, 3, partitions=(), **again)
+    one: dict[str, Any] = {
+        "producer_id": txn.pid + 100_005,
+        "producer_epoch": 0,
+        "transaction_result": True,
+        "coordinator_epoch": 0,
+        "transaction_version": level,
+        "topics": [{"name": topic[0], "partition_indexes": [0]}],
+    }
+    other: dict[str, Any] = {**one, "topics": [{"name": topic[0], "partition_indexes": [1]}]}
+    player.ask("WriteTxnMarkers", version, "merged", markers=[one, other])
+    player.ask("WriteTxnMarkers", version, "same twice", markers=[one, one])
+    player.ask(
+        "WriteTxnMarkers",
+        version,
+        "two producers",
+        markers=[one, {**one, "producer_id": txn.pid + 100_006}],
+    )
+    player.ask("WriteTxnMarkers", version, "none", markers=[])
 
 
 def overflow(player: Player) -> None:
@@ -165,61 +188,51 @@ def describing(player: Player) -> None:
     player.ask("DescribeTransactions", 0, "none", transactional_ids=[])
     pids = [idle.pid, txn.pid, done.pid]
     for version in range(3):
-        for states in (
-            [],
-            ["Ongoing"],
-            ["Empty", "Ongoing"],
-            ["ongoing"],
-            ["Nonsense"],
-            ["Nonsense", "Empty"],
-            ["Dead"],
-            ["PrepareEpochFence"],
-            [""],
-            ["Ongoing", "Ongoing"],
-            ["CompleteCommit"],
-        ):
+        list_by_filters(player, version, txn, pids)
+    for pattern in (*PATTERNS, txn.id):
+        player.ask(
+            "ListTransactions",
+            2,
+            f"pattern {(pattern or '')[-8:]!r}",
+            transactional_id_pattern=pattern,
+            producer_id_filters=pids,
+        )
+    txn.end("abort", 3, committed=False)
+
+
+def list_by_filters(player: Player, version: int, txn: Txn, pids: list[int]) -> None:
+    """ListTransactions by state, producer and duration."""
+    for states in (
+        [],
+        ["Ongoing"],
+        ["Empty", "Ongoing"],
+        ["ongoing"],
+        ["Nonsense"],
+        ["Nonsense", "Empty"],
+        ["Dead"],
+        ["PrepareEpochFence"],
+        [""],
+        ["Ongoing", "Ongoing"],
+        ["CompleteCommit"],
+    ):
+        player.ask(
+            "ListTransactions",
+            version,
+            f"states {states}",
+            state_filters=states,
+            producer_id_filters=pids,
+        )
+    for some in ([txn.pid], [txn.pid, txn.pid + 100_000], [-1], [txn.pid + 100_000]):
+        player.ask("ListTransactions", version, f"{len(some)} pids", producer_id_filters=some)
+    if version >= 1:
+        for duration in (-1, -5, 0, 3_600_000, 2**62):
             player.ask(
                 "ListTransactions",
                 version,
-                f"states {states}",
-                state_filters=states,
+                f"duration {duration}",
+                duration_filter=duration,
                 producer_id_filters=pids,
             )
-        for some in ([txn.pid], [txn.pid, txn.pid + 100_000], [-1], [txn.pid + 100_000]):
-            player.ask("ListTransactions", version, f"{len(some)} pids", producer_id_filters=some)
-        if version >= 1:
-            for duration in (-1, -5, 0, 3_600_000, 2**62):
-                player.ask(
-                    "ListTransactions",
-                    version,
-                    f"duration {duration}",
-                    duration_filter=duration,
-                    producer_id_filters=pids,
-                )
-        if version >= 2:
-            for pattern in (
-                None,
-                "",
-                txn.id,
-                ".*-open",
-                "open",
-                "(?i).*-OPEN",
-                "(",
-                "a{2",
-                ".*(?=x)",
-                "(.)\\1",
-                ".*?",
-                "*",
-                "x*+",
-            ):
-                player.ask(
-                    "ListTransactions",
-                    version,
-                    f"pattern {(pattern or '')[-8:]!r}",
-                    transactional_id_pattern=pattern,
-                    producer_id_filters=pids,
-                )
-    txn.end("abort", 3, committed=False)
 
 
 def find_coordinator(player: Player) -> None:
