@@ -1,0 +1,199 @@
+"""What readers copy from the documents is accepted by the program as it is now.
+
+A command is a line that begins with ``$`` in a ``console`` block. It is not run: arguments,
+requests and files are given to whoever would read them.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from sim.cli import main as cli
+from sim.config import load
+from sim.faults.plan import FaultRule
+from sim.http.messages import Advance
+from sim.http.openapi import document
+from sim.scenario.catalog import find
+from sim.scenario.reading import read
+from tests.docs import PAGES, ROOT
+
+LANGUAGES: Final = {"", "console", "go", "java", "mermaid", "python", "yaml"}
+"""Of blocks; plain ones show output, or files that nobody reads."""
+
+BODIES: Final = {"/api/v1/clock": Advance, "/api/v1/faults": FaultRule}
+
+
+class Block(NamedTuple):
+    """A fenced block of a document."""
+
+    page: str
+    line: int
+    language: str
+    text: str
+
+
+class Command(NamedTuple):
+    """A command of a ``console`` block and the first line that it is said to print."""
+
+    place: str
+    words: list[str]
+    printed: str
+
+
+def pages() -> list[str]:
+    """The documents that are written by hand and show commands."""
+    hand_written = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")}
+    return ["README.md", "ARCHITECTURE.md", *sorted(hand_written - set(PAGES))]
+
+
+def blocks() -> Iterator[Block]:
+    for page in pages():
+        text = (ROOT / page).read_text("utf-8")
+        for match in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+            line = text.count("\n", 0, match.start()) + 1
+            yield Block(page, line, match[1], match[2])
+
+
+def commands() -> Iterator[Command]:
+    for block in blocks():
+        if block.language != "console":
+            continue
+        lines = [*block.text.splitlines(), ""]
+        for at, line in enumerate(lines):
+            if line.startswith("$ "):
+                place = f"{block.page}:{block.line + 1 + at}"
+                yield Command(place, shlex.split(line[2:]), lines[at + 1])
+
+
+COMMANDS: Final = tuple(commands())
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=[command.place for command in COMMANDS])
+def test_a_command_is_accepted(command: Command) -> None:
+    program, *arguments = command.words
+    match program:
+        case "make":
+            assert arguments[0] in make_targets()
+        case ".venv/bin/txnsim":
+            accept_txnsim(arguments)
+        case "curl":
+            accept_curl(arguments, refused=command.printed.startswith('{"error"'))
+        case unknown:
+            pytest.fail(f"{unknown}: say here how it is checked")
+
+
+def test_the_documents_show_each_command_of_the_program() -> None:
+    shown = {command.words[1] for command in COMMANDS if command.words[0] == ".venv/bin/txnsim"}
+    assert shown == set(cli.COMMANDS)
+
+
+def test_a_command_that_does_not_exist_is_noticed() -> None:
+    with pytest.raises(AssertionError):
+        accept_txnsim(["serve", "--brokrs", "1"])
+    with pytest.raises(AssertionError):
+        accept_txnsim(["txns", "lst"])
+    with pytest.raises(AssertionError):
+        accept_curl(["-X", "PUT", "http://127.0.0.1:9080/api/v1/clock"], refused=False)
+    with pytest.raises(msgspec.ValidationError):
+        accept_curl(["http://127.0.0.1:9080/api/v1/clock", "-d", '{"ms": 1}'], refused=False)
+
+
+def make_targets() -> set[str]:
+    makefile = (ROOT / "Makefile").read_text("utf-8")
+    return set(re.findall(r"^(\w+):", makefile, re.MULTILINE))
+
+
+def accept_txnsim(arguments: list[str]) -> None:
+    name = arguments[0]
+    assert name in cli.COMMANDS, name
+    parser = cli._parser(name, cli._load(name))
+    try:
+        parsed = parser.parse_args(arguments)
+    except SystemExit as end:
+        raise AssertionError(f"txnsim {shlex.join(arguments)} ends with {end.code}") from None
+    if name == "scenario" and "name" in parsed and (ROOT / parsed.name).exists():
+        find(str(ROOT / parsed.name))
+    elif name == "scenario" and "name" in parsed and not parsed.name.endswith(".yaml"):
+        find(parsed.name)
+
+
+def accept_curl(arguments: list[str], *, refused: bool) -> None:
+    """The control port has that route, and takes that body or, where it should, refuses it."""
+    (url,) = (word for word in arguments if word.startswith("http://"))
+    body = arguments[arguments.index("-d") + 1] if "-d" in arguments else None
+    implied = "GET" if body is None else "POST"
+    method = arguments[arguments.index("-X") + 1] if "-X" in arguments else implied
+    path = urlsplit(url).path
+    routes: dict[str, dict[str, object]] = msgspec.convert(
+        document()["paths"], dict[str, dict[str, object]]
+    )
+    found = [
+        verbs
+        for route, verbs in routes.items()
+        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", route), path)
+    ]
+    assert any(method.lower() in verbs for verbs in found), f"no route {method} {path}"
+    if body is None:
+        return
+    if refused:
+        with pytest.raises((msgspec.ValidationError, ValueError)):
+            msgspec.json.decode(body, type=BODIES[path])
+    else:
+        msgspec.json.decode(body, type=BODIES[path])
+
+
+# Other blocks
+
+
+def test_every_block_is_of_a_language_that_is_looked_at() -> None:
+    assert {block.language for block in blocks()} <= LANGUAGES
+
+
+def test_python_parses() -> None:
+    found = [block for block in blocks() if block.language == "python"]
+    assert found
+    for block in found:
+        ast.parse(block.text, f"{block.page}:{block.line}")
+
+
+def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
+    import yaml
+
+    kinds = set()
+    for block in (block for block in blocks() if block.language == "yaml"):
+        content = yaml.safe_load(block.text)
+        place = f"{block.page}:{block.line}"
+        if "steps" in content:
+            kinds.add("scenario")
+            read(place, block.text)
+        elif "action" in content:
+            kinds.add("rule")
+            msgspec.convert(content, FaultRule)
+        else:
+            kinds.add("configuration")
+            file = tmp_path / "cluster.yaml"
+            file.write_text(block.text, "utf-8")
+            assert load(file).warnings == (), place
+    assert kinds == {"scenario", "rule", "configuration"}
+
+
+def test_files_that_are_named_exist() -> None:
+    missing = [
+        f"{page}: {name}"
+        for page in pages()
+        for name in re.findall(
+            r"`((?:sim|tests|docs|benchmarks|scenarios)/[\w./-]*\w)`",
+            (ROOT / page).read_text("utf-8"),
+        )
+        if not (ROOT / name).exists()
+    ]
+    assert missing == []
