@@ -1,7 +1,7 @@
 """What readers copy from the documents is accepted by the program as it is now.
 
 A command is a line that begins with ``$`` in a ``console`` block. It is not run: arguments,
-requests and files are given to whoever would read them.
+requests and files are given to whoever would read them. The README's Python programs are run.
 """
 
 from __future__ import annotations
@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +27,7 @@ from sim.http.openapi import document
 from sim.scenario.catalog import find
 from sim.scenario.reading import read
 from tests.docs import PAGES, ROOT
+from tests.support.txnsim_server import TxnsimServer
 
 LANGUAGES: Final = {"", "console", "go", "java", "mermaid", "python", "yaml"}
 """Of blocks; plain ones show output, or files that nobody reads."""
@@ -163,6 +166,29 @@ def test_python_parses() -> None:
     assert found
     for block in found:
         ast.parse(block.text, f"{block.page}:{block.line}")
+
+
+@pytest.mark.clients
+def test_the_programs_of_the_readme_commit_and_read() -> None:
+    """In their order, as the reader needs something that was committed."""
+    programs = [
+        block for block in blocks() if (block.page, block.language) == ("README.md", "python")
+    ]
+    printed = []
+    with TxnsimServer(arguments=("--topic", "orders:3")) as server:
+        for program in programs:
+            text = program.text.replace("127.0.0.1:9092", server.bootstrap)
+            assert text != program.text, f"README.md:{program.line}: another address"
+            ran = subprocess.run(
+                [sys.executable, "-c", text],
+                capture_output=True,
+                text=True,
+                timeout=60,
+                check=False,
+            )
+            assert ran.returncode == 0, f"README.md:{program.line}: {ran.stderr}"
+            printed.append(ran.stdout.strip())
+    assert printed == ["committed", "b'one order'", "committed", "committed"]
 
 
 def test_yaml_is_read_by_its_reader(tmp_path: Path) -> None:
