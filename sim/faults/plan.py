@@ -123,6 +123,11 @@ class FaultRule(
             raise ValueError("id is empty")
         if isinstance(self.api, str) and self.api not in _API_NAMES:
             raise ValueError(f"api {self.api!r} is no API of Kafka's")
+        if self.transactional_id is not None and self.api in _WITHOUT_TRANSACTIONAL_ID:
+            raise ValueError(
+                f"transactional_id can't be matched on {self.api}, which does not carry it; "
+                "producer_id can"
+            )
         if self.partition is not None and self.topic is None:
             raise ValueError(f"partition {self.partition} needs a topic")
         if self.nth < 1 or (self.limit is not None and self.limit < 1):
@@ -132,6 +137,11 @@ class FaultRule(
         if self.occurrences and (self.nth != 1 or self.limit is not None):
             raise ValueError("occurrences excludes nth and limit")
 
+
+_WITHOUT_TRANSACTIONAL_ID: Final = frozenset(
+    {"WriteTxnMarkers", 27, "DescribeProducers", 61, "AllocateProducerIds", 67, "Fetch", 1}
+)
+"""APIs that speak of producers and partitions only: such a rule would never strike."""
 
 _API_NAMES: Final = frozenset(name for name, _ in APIS.values())
 

@@ -59,6 +59,7 @@ class ControlApi:
             Route("/healthz", self.health),
             Route("/metrics", self.metrics),
             Route("/openapi.json", self.openapi),
+            Route("/api/v1/trace", self.trace),
             Route("/api/v1/clock", self.clock, methods=["GET"]),
             Route("/api/v1/clock", self.advance, methods=["POST"]),
             Route("/api/v1/faults", self.faults, methods=["GET"]),
@@ -92,6 +93,12 @@ class ControlApi:
     async def openapi(self, _request: Request) -> Response:
         """The description of this API."""
         return Response(self._openapi, media_type="application/json")
+
+    async def trace(self, _request: Request) -> Response:
+        """The trace as far as it is kept, one JSON object a line: header, events, trailer."""
+        lines: list[bytes] = []
+        self._cluster.environment.tracer.export(lines.append)
+        return Response(b"".join(lines), media_type="application/x-ndjson")
 
     # Clock
 

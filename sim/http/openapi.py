@@ -27,6 +27,12 @@ class _Operation(msgspec.Struct, frozen=True, kw_only=True):
 _OPERATIONS: Final = (
     _Operation(method="get", path="/healthz", summary="The cluster answers", answer=Health),
     _Operation(method="get", path="/metrics", summary="Metrics for Prometheus", answer=None),
+    _Operation(
+        method="get",
+        path="/api/v1/trace",
+        summary="The trace as JSON lines: header, events, trailer (serve --trace brief or full)",
+        answer=None,
+    ),
     _Operation(method="get", path="/api/v1/clock", summary="The cluster clock", answer=ClockState),
     _Operation(
         method="post",

@@ -73,6 +73,11 @@ def real_environment(
     return Environment(clock=clock, rng=rng, network=network, tasks=tasks, tracer=tracer)
 
 
+def host_name() -> str:
+    """The name of this machine, as others may know it."""
+    return socket.getfqdn()
+
+
 def loopback_socket(port: int) -> socket.socket:
     """A bound TCP socket on loopback, for a server that wants to be handed one; 0 picks a port.
 

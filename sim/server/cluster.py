@@ -6,6 +6,8 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from sim.cluster import controller
@@ -18,9 +20,13 @@ from sim.cluster.replicas import SharedLogs
 from sim.errors import ConfigError, Rejection
 from sim.faults.injector import Injector
 from sim.runtime.env import Environment
+from sim.runtime.real import host_name
 from sim.server.listener import BrokerListener
 from sim.settings import DEFAULTS, Settings
 from sim.types import BrokerId, TopicPartition
+
+EVERYWHERE: Final = ("", "0.0.0.0", "::")
+"""Addresses to listen on that nobody can connect to."""
 
 
 class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,7 +37,9 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     port: int = 9092
     """First of consecutive ports; 0 picks free ones."""
     advertised_host: str | None = None
-    """What clients are told to connect to; the listening host unless given."""
+    """What clients are told to connect to; the listening host unless given, and this machine's name
+    where that is everywhere.
+    """
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions) of topics to create at start, replicated to up to three brokers."""
     settings: Settings = DEFAULTS
@@ -121,7 +129,7 @@ class SimCluster:
                 BrokerImage(
                     broker_id=BrokerId(index + 1),
                     epoch=index + 1,
-                    host=options.advertised_host or options.host,
+                    host=options.advertised_host or _reachable(options.host),
                     port=port,
                 )
                 for index, port in enumerate(ports)
@@ -154,3 +162,10 @@ class SimCluster:
             )
             if not isinstance(created, TopicImage):
                 raise ConfigError(f"topic {name}: {created.reason}")
+
+
+def _reachable(host: str) -> str:
+    """What clients are told of a listening address; of "everywhere" this machine's name, as Kafka's
+    default is.
+    """
+    return host_name() if host in EVERYWHERE else host

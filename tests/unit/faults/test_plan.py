@@ -133,6 +133,7 @@ def test_counting_chooses_among_the_crossings_that_match(
         ({"id": ""}, "id is empty"),
         ({"api": "Prodcue"}, "Prodcue"),
         ({"partition": 0}, "needs a topic"),
+        ({"api": "WriteTxnMarkers", "transactional_id": "app"}, "does not carry it"),
         ({"nth": 0}, "count from 1"),
         ({"limit": 0}, "count from 1"),
         ({"occurrences": (0,)}, "count from 1"),

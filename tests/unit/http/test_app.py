@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from sim.client.producer import Producer
 from sim.http.app import BODY_BYTES_MAX, ControlApi
+from sim.runtime.trace import TraceLevel
 from tests.support.clusters import VirtualCluster, run_cluster
 
 HOLD = {"id": "late", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
@@ -168,5 +170,23 @@ def test_who_waits_for_a_rule_hears_that_it_was_taken_back() -> None:
         answer = await waiting
         assert answer.status_code == 408
         assert "disarmed" in answer.json()["error"]
+
+    run(story)
+
+
+# Trace
+
+
+def test_the_trace_comes_as_json_lines() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        tracer = cluster.sim.environment.tracer
+        tracer.level = TraceLevel.BRIEF
+        tracer.emit("note", "test", data={"text": "here"})
+        answer = await client.get("/api/v1/trace")
+        assert answer.headers["content-type"].startswith("application/x-ndjson")
+        lines = [msgspec.json.decode(line) for line in answer.text.splitlines()]
+        assert lines[0]["k"] == "run"
+        assert lines[-1]["k"] == "end"
+        assert lines[-1]["events"] == len(lines) - 2 > 0
 
     run(story)
