@@ -13,6 +13,11 @@ from sim.runtime.env import Environment, Listener
 from sim.server.connection import Connection
 from sim.settings import Settings
 
+DEVIATIONS: Final = (
+    "One plain listener per broker: no TLS, no SASL, no authorizer; every client may do "
+    "everything.",
+)
+
 
 class BrokerListener:
     """The listening socket of one broker.

@@ -68,6 +68,18 @@ _NOT_RUNNING = Rejection(
 )
 
 
+DEVIATIONS: Final = (
+    "Fencing a producer with an open transaction and preparing the abort are one step; in Apache "
+    "Kafka another request can slip in between.",
+    "The number of partitions of __transaction_state is that of the settings and is not looked at"
+    " again when the topic is loaded; the topic is never compacted.",
+    "KIP-890 restores the last producer id and epoch on load; Apache Kafka, and we, do not.",
+    "KIP-890 calls lowering transaction.version from 2 to 0 harmless; a live transaction of "
+    "version 2 is then answered UNSUPPORTED_VERSION and stays pending until its coordinator "
+    "moves, as in Apache Kafka's code.",
+)
+
+
 class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
     """Gauges and counters of a coordinator, at one moment."""
 
