@@ -166,6 +166,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         57_671_680
     )
 
+    max_incremental_fetch_session_cache_slots: Annotated[
+        int,
+        _of(
+            "max.incremental.fetch.session.cache.slots",
+            "sessions",
+            "fetch sessions of one broker (KIP-227), an eighth of them in each part of its cache",
+        ),
+    ] = 1_000
+
     # Topics and cluster
     num_partitions: Annotated[
         int, _of("num.partitions", "partitions", "of an auto-created topic")

@@ -2,7 +2,8 @@
 
 Versions: 4 isolation levels, 5 log start offset, 7 sessions, 9 leader epochs, 11 any replica
 (KIP-392), 12 divergence, 13 topic ids, 15 replica state, 16 tells the current leader (KIP-951), 17
-and 18 concern followers. Kafka's counterpart: KafkaApis.handleFetchRequest.
+and 18 concern followers. What an answer lists of a session is decided in
+``cluster.fetch_sessions``. Kafka's counterpart: KafkaApis.handleFetchRequest.
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ from typing import Any, Final
 
 from sim.api.leaders import CurrentLeaders
 from sim.api.request import Reply, Request
-from sim.cluster.fetch import FetchCommand, FetchOutcome, FetchPartition
+from sim.cluster.fetch import FetchCommand
+from sim.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION, Plan, Results, SessionRequest
+from sim.cluster.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
 from sim.errors import ErrorCode
 from sim.types import IsolationLevel, Subject, TopicPartition
 from sim.wire.codec import build
@@ -21,6 +24,7 @@ VERSIONS: Final = (4, 18)
 
 ANY_REPLICA_FROM: Final = 11
 TOPIC_IDS_FROM: Final = 13
+REPLICA_STATE_FROM: Final = 15
 CURRENT_LEADER_FROM: Final = 16
 
 _EMPTY_ABORTED: Final = frozenset(
@@ -31,107 +35,115 @@ a real broker.
 """
 
 _ISOLATIONS: Final = frozenset(IsolationLevel)
-_NO_SUCH_TOPIC: Final = FetchOutcome(error=ErrorCode.unknown_topic_id)
-
-DEVIATIONS: Final = (
-    "Fetch sessions (KIP-227) are declined: every answer has session id 0, so clients send full "
-    "fetches.",
-)
 
 
 async def handle(request: Request) -> Reply:
     """Read what is wanted, or wait for it."""
-    message = request.message
-    session_epoch = getattr(message, "session_epoch", -1)
-    if session_epoch > 0:
-        return request.answer(
-            error_code=ErrorCode.fetch_session_id_not_found, session_id=0, responses=()
-        )
-    if message.isolation_level not in _ISOLATIONS:
-        return refuse(request, ErrorCode.unknown_server_error)
-    asked: dict[tuple[Any, int], TopicPartition | None] = {}
-    wanted: dict[TopicPartition, FetchPartition] = {}
-    for topic in message.topics:
-        key, name = _topic(request, topic)
-        for partition in topic.partitions:
-            if name is None:
-                asked[key, partition.partition] = None
-                continue
-            # A partition that is named twice counts once, as it was named last.
-            part = _wanted(TopicPartition(name, partition.partition), partition)
-            asked[key, partition.partition] = part.topic_partition
-            wanted[part.topic_partition] = part
-    outcomes = await request.broker.fetching.fetch(
-        _command(request, tuple(wanted.values()), any_failed=None in asked.values())
+    broker = request.broker
+    now_ms = broker.environment.clock.now_ms
+    plan = broker.fetch_sessions.plan(
+        _session_request(request), topic_names=broker.image.topic_names, now_ms=now_ms()
     )
+    if plan is ErrorCode.unknown_server_error:
+        return refuse(request, plan)
+    if isinstance(plan, ErrorCode):
+        return request.answer(error_code=plan, session_id=NO_SESSION, responses=())
+    if request.message.isolation_level not in _ISOLATIONS:
+        return refuse(request, ErrorCode.unknown_server_error)
+    outcomes = await broker.fetching.fetch(_command(request, plan))
+    concluded = broker.fetch_sessions.conclude(plan, outcomes, now_ms=now_ms())
     return _answer(
-        request,
-        [
-            (key, index, _NO_SUCH_TOPIC if partition is None else outcomes[partition])
-            for (key, index), partition in asked.items()
-        ],
+        request, concluded.results, error=concluded.error, session_id=concluded.session_id
     )
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """At the top from v7, and on every partition as long as topics have names."""
+    session_id = getattr(request.message, "session_id", NO_SESSION)
     if request.api_version >= TOPIC_IDS_FROM:
-        return request.answer(error_code=error, session_id=0, responses=())
+        return request.answer(error_code=error, session_id=session_id, responses=())
     outcome = FetchOutcome(error=error, aborted=())
     return _answer(
         request,
         [
-            (topic.topic, partition.partition, outcome)
+            ((topic.topic, partition.partition), outcome)
             for topic in request.message.topics
             for partition in topic.partitions
         ],
         error=error,
+        session_id=session_id,
     )
 
 
 def subject(request: Request) -> Subject:
-    """The partitions wanted."""
-    return Subject(
-        partitions=tuple(
-            TopicPartition(_topic(request, topic)[1] or "", partition.partition)
-            for topic in request.message.topics
-            for partition in topic.partitions
-        )
-    )
+    """The partitions wanted: those listed, and those of the session."""
+    listed = [wanted.topic_partition for wanted in _asked(request).values()]
+    session = request.broker.fetch_sessions.find(getattr(request.message, "session_id", NO_SESSION))
+    if session is not None and request.message.session_epoch == session.epoch:
+        listed += [cached.wanted.topic_partition for cached in session.partitions.values()]
+    return Subject(partitions=tuple(dict.fromkeys(listed)))
 
 
 # Reading
 
 
-def _topic(request: Request, topic: Any) -> tuple[Any, str | None]:
-    if request.api_version < TOPIC_IDS_FROM:
-        return topic.topic, topic.topic
-    return topic.topic_id, request.broker.image.topic_names.get(topic.topic_id)
-
-
-def _wanted(topic_partition: TopicPartition, partition: Any) -> FetchPartition:
-    return FetchPartition(
-        topic_partition=topic_partition,
-        offset=partition.fetch_offset,
-        max_bytes=partition.partition_max_bytes,
-        current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
-        last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
+def _session_request(request: Request) -> SessionRequest:
+    message = request.message
+    by_topic_ids = request.api_version >= TOPIC_IDS_FROM
+    forgotten: list[PartitionKey] = []
+    for topic in getattr(message, "forgotten_topics_data", ()):
+        key = topic.topic_id if by_topic_ids else topic.topic
+        forgotten += [(key, partition) for partition in topic.partitions]
+    return SessionRequest(
+        session_id=getattr(message, "session_id", NO_SESSION),
+        epoch=getattr(message, "session_epoch", FINAL_EPOCH),
+        asked=_asked(request),
+        forgotten=tuple(forgotten),
+        by_topic_ids=by_topic_ids,
+        is_privileged=_replica_id(request) >= 0,
     )
 
 
-def _command(
-    request: Request, wanted: tuple[FetchPartition, ...], *, any_failed: bool
-) -> FetchCommand:
+def _asked(request: Request) -> dict[PartitionKey, FetchPartition]:
+    """What the request lists. A partition that is named twice counts once, as it was named last."""
+    asked: dict[PartitionKey, FetchPartition] = {}
+    names = request.broker.image.topic_names
+    for topic in request.message.topics:
+        if request.api_version < TOPIC_IDS_FROM:
+            key, name = topic.topic, topic.topic
+        else:
+            key, name = topic.topic_id, names.get(topic.topic_id)
+        naming = Naming.NO_NAME if name is None else Naming.NAMED
+        for partition in topic.partitions:
+            index = partition.partition
+            asked[key, index] = FetchPartition(
+                topic_partition=TopicPartition(name or "", index),
+                offset=partition.fetch_offset,
+                max_bytes=partition.partition_max_bytes,
+                current_leader_epoch=getattr(partition, "current_leader_epoch", -1),
+                last_fetched_epoch=getattr(partition, "last_fetched_epoch", -1),
+                naming=naming,
+            )
+    return asked
+
+
+def _replica_id(request: Request) -> int:
+    message = request.message
+    if request.api_version >= REPLICA_STATE_FROM:
+        return int(message.replica_state.replica_id)
+    return int(message.replica_id)
+
+
+def _command(request: Request, plan: Plan) -> FetchCommand:
     message = request.message
     max_wait_ms = message.max_wait.days * 86_400_000 + message.max_wait.seconds * 1000
     max_wait_ms += message.max_wait.microseconds // 1000
     return FetchCommand(
-        # A partition that failed already is answered at once, as DelayedFetch does.
-        max_wait_ms=0 if any_failed else max_wait_ms,
-        min_bytes=message.min_bytes,
+        max_wait_ms=max_wait_ms,
+        min_bytes=min(message.min_bytes, message.max_bytes),
         max_bytes=message.max_bytes,
         isolation=IsolationLevel(message.isolation_level),
-        partitions=wanted,
+        partitions=plan.partitions,
         leader_only=request.api_version < ANY_REPLICA_FROM,
     )
 
@@ -139,24 +151,24 @@ def _command(
 # Answering
 
 
-def _answer(
-    request: Request,
-    results: list[tuple[Any, int, FetchOutcome]],
-    *,
-    error: ErrorCode = ErrorCode.none,
-) -> Reply:
+def _answer(request: Request, results: Results, *, error: ErrorCode, session_id: int) -> Reply:
     schema = request.schema
-    by_key: dict[Any, list[Any]] = {}
     leaders = CurrentLeaders(request)
-    for key, index, outcome in results:
-        by_key.setdefault(key, []).append(_partition(request, key, index, outcome, leaders))
+    # Neighbours of one topic share an entry, as FetchResponse.toMessage groups them.
+    topics: list[tuple[Any, list[Any]]] = []
+    for (key, index), outcome in results:
+        if not topics or topics[-1][0] != key:
+            topics.append((key, []))
+        topics[-1][1].append(_partition(request, key, index, outcome, leaders))
     key_field = "topic_id" if request.api_version >= TOPIC_IDS_FROM else "topic"
     return request.answer(
         error_code=error,
-        session_id=0,
+        session_id=session_id,
         responses=tuple(
-            schema.FetchableTopicResponse(**{key_field: key}, partitions=tuple(partitions))
-            for key, partitions in by_key.items()
+            [
+                schema.FetchableTopicResponse(**{key_field: key}, partitions=tuple(partitions))
+                for key, partitions in topics
+            ]
         ),
         node_endpoints=leaders.endpoints(),
     )
@@ -202,4 +214,4 @@ def _aborted(request: Request, outcome: FetchOutcome) -> tuple[Any, ...] | None:
 def _partition_of(request: Request, key: Any, index: int) -> TopicPartition:
     names = request.broker.image.topic_names
     name = names.get(key, "") if request.api_version >= TOPIC_IDS_FROM else key
-    return TopicPartition(name, index)
+    return TopicPartition(name or "", index)

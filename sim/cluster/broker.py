@@ -12,6 +12,7 @@ from typing import Final
 
 from sim.cluster import configs
 from sim.cluster.fetch import Fetching
+from sim.cluster.fetch_sessions import FetchSessions
 from sim.cluster.image import TRANSACTION_VERSION, ClusterImage
 from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.metadata import Metadata
@@ -93,6 +94,10 @@ class Broker:
         )
         self.fetching = Fetching(
             settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
+        )
+        self.fetch_sessions = FetchSessions(
+            slots=metadata.settings.max_incremental_fetch_session_cache_slots,
+            draw=environment.rng.stream(f"fetch-sessions.b{broker_id}").randrange,
         )
         self.coordinator = TransactionCoordinator(
             broker_id=broker_id,

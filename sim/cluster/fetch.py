@@ -11,26 +11,16 @@ from typing import Final
 
 import msgspec
 
+from sim.cluster.fetch_values import FetchOutcome, FetchPartition, Naming
 from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import Replicas
 from sim.errors import ErrorCode, Rejection
 from sim.log.answers import LogRead
 from sim.log.partition_log import PartitionLog
-from sim.log.txn_index import AbortedTxn
 from sim.settings import Settings
 from sim.types import IsolationLevel, TopicPartition
 
 CONSUMER_REPLICA_ID: Final = -1
-
-
-class FetchPartition(msgspec.Struct, frozen=True, kw_only=True):
-    """From where one partition is read, and how much at most."""
-
-    topic_partition: TopicPartition
-    offset: int
-    max_bytes: int
-    current_leader_epoch: int = -1
-    last_fetched_epoch: int = -1
 
 
 class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,22 +35,8 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Consumers before Fetch v11 may read from the leader only (KIP-392)."""
 
 
-class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What one partition is answered."""
-
-    error: ErrorCode = ErrorCode.none
-    high_watermark: int = -1
-    last_stable_offset: int = -1
-    log_start_offset: int = -1
-    aborted: tuple[AbortedTxn, ...] | None = None
-    """Aborted transactions in what was read; None unless read_committed."""
-    records: tuple[bytes, ...] = ()
-    size: int = 0
-    diverging: tuple[int, int] | None = None
-    """(epoch, end offset) where the reader's log has diverged (KIP-595)."""
-
-
-Outcomes = dict[TopicPartition, FetchOutcome]
+Outcomes = list[FetchOutcome]
+"""Of each partition of the command, in its order."""
 
 
 class Fetching:
@@ -84,21 +60,36 @@ class Fetching:
         outcomes = self._read(command)
         if self._is_answered(command, outcomes):
             return outcomes
+        # KafkaApis keeps what does not exist from the replica manager: it is neither waited for nor
+        # looked up again.
+        there = [at for at, outcome in enumerate(outcomes) if not outcome.is_missing]
+        if len(there) < len(outcomes):
+            command = msgspec.structs.replace(
+                command, partitions=tuple([command.partitions[at] for at in there])
+            )
         await self._purgatory.wait(
             [wanted.topic_partition for wanted in command.partitions],
             timeout_ms=command.max_wait_ms,
             check=lambda: self._has_enough(command),
         )
-        return self._read(command)
+        for at, outcome in zip(there, self._read(command), strict=True):
+            outcomes[at] = outcome
+        return outcomes
 
     # Parts
 
     def _is_answered(self, command: FetchCommand, outcomes: Outcomes) -> bool:
-        if command.max_wait_ms <= 0 or not command.partitions:
+        """Whether there is nothing to wait for (ReplicaManager.fetchMessages)."""
+        if command.max_wait_ms <= 0:
             return True
-        if any(outcome.error or outcome.diverging for outcome in outcomes.values()):
-            return True
-        return sum(outcome.size for outcome in outcomes.values()) >= command.min_bytes
+        size, found = 0, False
+        for outcome in outcomes:
+            if outcome.error or outcome.diverging:
+                if outcome.is_missing:
+                    continue
+                return True
+            size, found = size + outcome.size, True
+        return not found or size >= command.min_bytes
 
     def _has_enough(self, command: FetchCommand) -> bool:
         """Whether a parked fetch is to be answered: enough bytes, or something went wrong."""
@@ -114,7 +105,7 @@ class Fetching:
         return available >= command.min_bytes
 
     def _read(self, command: FetchCommand) -> Outcomes:
-        outcomes: Outcomes = {}
+        outcomes: Outcomes = []
         remaining = min(command.max_bytes, self._settings().fetch_max_bytes)
         must_progress = True
         for wanted in command.partitions:
@@ -125,7 +116,7 @@ class Fetching:
             # Only the first partition with data may exceed the limits, so that a huge batch never
             # blocks a reader.
             must_progress = must_progress and outcome.size == 0
-            outcomes[wanted.topic_partition] = outcome
+            outcomes.append(outcome)
         return outcomes
 
     def _read_partition(
@@ -167,8 +158,22 @@ class Fetching:
             return self._replicas.leader(
                 wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
             )
+        if wanted.naming is not Naming.NAMED:
+            return self._misnamed(wanted)
         return self._replicas.replica(
             wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
+        )
+
+    def _misnamed(self, wanted: FetchPartition) -> Rejection:
+        """A topic id without a name, or with one that belongs to another topic by now."""
+        if wanted.naming is Naming.NO_NAME:
+            return Rejection(error=ErrorCode.unknown_topic_id, reason="nobody knows the topic id")
+        log = self._replicas.replica(wanted.topic_partition)
+        if isinstance(log, Rejection):
+            return log
+        return Rejection(
+            error=ErrorCode.inconsistent_topic_id,
+            reason=f"{wanted.topic_partition} has another topic id than the session",
         )
 
 

@@ -24,6 +24,7 @@ BROKERS_MAX: Final = 100
 _LOWEST: Final = {
     "add_partitions_to_txn_retry_backoff_max_ms": 0,
     "fetch_max_bytes": 1024,
+    "max_incremental_fetch_session_cache_slots": 0,
     "message_max_bytes": 0,
     "message_timestamp_after_max_ms": 0,
     "message_timestamp_before_max_ms": 0,

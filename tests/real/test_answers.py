@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from tests.real.stories import admin, configs, data, operations, transactions
+from tests.real.stories import admin, configs, data, operations, sessions, transactions
 from tests.real.stories.player import Player, Story
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.transcript import Transcript, differences
@@ -28,6 +28,7 @@ PROPERTIES: Final = {
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "max.incremental.fetch.session.cache.slots": str(sessions.SLOTS),
 }
 """What both brokers are started with."""
 
@@ -42,7 +43,7 @@ ACCEPTED: Final = {
 """Story -> patterns of differences that a ``DEVIATIONS`` tuple tells of."""
 
 STORIES: Final = (
-    *((story, 2) for story in (*admin.STORIES, *configs.STORIES, *data.STORIES)),
+    *((story, 2) for story in (*admin.STORIES, *configs.STORIES, *data.STORIES, *sessions.STORIES)),
     *sorted(transactions.STORIES + operations.STORIES, key=lambda one: one[1]),
 )
 

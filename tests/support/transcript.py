@@ -22,8 +22,13 @@ Plain = Any
 
 # Normalised: everything in which two correct brokers may differ.
 ADDRESSES: Final = frozenset({"host", "port", "cluster_id"})
-NUMBERED: Final = {"producer_id": "producer", "producer_ids": "producer"}
+NUMBERED: Final = {
+    "producer_id": "producer",
+    "producer_ids": "producer",
+    "session_id": "session",
+}
 """Ids that a broker draws, replaced by their order of appearance."""
+NO_SESSION: Final = ("session_id", 0)
 EPOCHS: Final = frozenset({"finalized_features_epoch"})
 """Positions in the metadata log."""
 NOW_MS: Final = 1_750_000_000_000
@@ -39,6 +44,7 @@ UNORDERED: Final = {
     "partitions of WritableTxnMarkerPartitionResult": ("partition_index",),
     "partitions of int": (),
     "topics of TopicData": ("topic",),
+    "topics of WritableTxnMarkerTopicResult": ("name",),
     "topics of CreatableTopicResult": ("name",),
     "responses of DeletableTopicResult": ("name",),
     "results_by_partition": ("partition_index",),
@@ -79,6 +85,8 @@ class Transcript:
                 return value.value
             case tuple() | list():
                 return self._listed(value, name)
+            case dict():
+                return {key: self._plain(inner, key) for key, inner in value.items()}
             case timedelta():
                 return value // timedelta(milliseconds=1)
             case datetime():
@@ -109,7 +117,7 @@ class Transcript:
     def _number(self, value: int, name: str) -> Plain:
         if name in ADDRESSES and value >= 0:
             return f"some {name}"
-        if name in NUMBERED and value >= 0:
+        if name in NUMBERED and value >= 0 and (name, value) != NO_SESSION:
             return self._numbered(NUMBERED[name], value)
         if name in EPOCHS and value >= 0:
             return "some epoch"
@@ -138,10 +146,15 @@ class Transcript:
                 entry["control"] = str(read_control_record(batch))
             else:
                 entry["records"] = [
-                    (record.offset, record.key, record.value) for record in read_records(batch)
+                    [record.offset, _text(record.key), _text(record.value)]
+                    for record in read_records(batch)
                 ]
             found.append(entry)
         return found
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else bytes(data).decode("utf-8", "backslashreplace")
 
 
 def in_order(values: Iterable[Any], *names: str) -> list[Any]:

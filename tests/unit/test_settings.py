@@ -53,6 +53,7 @@ def test_a_default_that_differs_from_kafkas_says_so() -> None:
         ("min_insync_replicas", 1),
         ("segment_bytes", 1_073_741_824),
         ("fetch_max_bytes", 57_671_680),
+        ("max_incremental_fetch_session_cache_slots", 1_000),
         ("num_partitions", 1),
         ("default_replication_factor", 1),
         ("auto_create_topics_enable", True),

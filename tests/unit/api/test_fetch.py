@@ -10,7 +10,9 @@ import pytest
 from sim.errors import ErrorCode
 from sim.types import BrokerId, TopicPartition
 from sim.wire.batch import iter_batches
-from tests.support.handlers import NO_SUCH_ID, Api, batch, fetch, produce, transaction
+from tests.support.handlers import NO_SUCH_ID, Api, batch, fetch, handlers, produce, transaction
+
+NEW_ORDERS = {"name": "orders", "num_partitions": 1, "replication_factor": 1}
 
 
 @pytest.fixture
@@ -166,27 +168,126 @@ async def test_a_reader_waits_for_the_next_record(filled: Api) -> None:
     assert offsets(part(await waiting).records) == [4]
 
 
+async def test_a_reader_waits_beside_what_does_not_exist(filled: Api) -> None:
+    values = wanted(filled, 4, max_wait_ms=20_000)
+    values["topics"] += fetch("x", topic_id=NO_SUCH_ID)["topics"]
+    waiting = asyncio.ensure_future(filled.ask("Fetch", 13, **values))  # noqa: TID251 - a client's
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    found, missing = (await waiting).responses
+    assert offsets(found.partitions[0].records) == [4]
+    assert missing.partitions[0].error_code is ErrorCode.unknown_topic_id
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_a_reader_does_not_wait_for_what_does_not_exist(filled: Api, version: int) -> None:
+    values = fetch("x", topic_id=NO_SUCH_ID, max_wait_ms=60_000)
+    assert part(await filled.ask("Fetch", version, **values)).error_code
+
+
 async def test_a_reader_does_not_wait_where_something_failed(filled: Api) -> None:
     values = wanted(filled, 4, max_wait_ms=60_000)
-    values["topics"] += fetch("x", topic_id=NO_SUCH_ID)["topics"]
-    assert len((await filled.ask("Fetch", 13, **values)).responses) == 2
+    values["topics"] += wanted(filled, partition=1, current_leader_epoch=9)["topics"]
+    answer = await filled.ask("Fetch", 13, **values)
+    assert answer.responses[0].partitions[1].error_code is ErrorCode.unknown_leader_epoch
+
+
+async def test_a_reader_waits_for_no_more_bytes_than_it_takes(filled: Api) -> None:
+    values = {**wanted(filled, max_wait_ms=60_000), "min_bytes": 9_999, "max_bytes": 1}
+    assert offsets(part(await filled.ask("Fetch", 12, **values)).records) == [0]
+
+
+# Sessions
+
+
+@pytest.mark.parametrize("version", [7, 12, 13, 15, 18])
+async def test_an_incremental_answer_lists_what_has_news(filled: Api, version: int) -> None:
+    opened = await filled.ask("Fetch", version, **wanted(filled, 4), session_epoch=0)
+    assert opened.session_id > 0
+    quiet = {**wanted(filled), "topics": [], "session_id": opened.session_id}
+    answer = await filled.ask("Fetch", version, **quiet, session_epoch=1)
+    assert (answer.error_code, answer.session_id) == (ErrorCode.none, opened.session_id)
+    assert answer.responses == ()
+    await filled.ask("Produce", 8, **produce("orders", batch(b"c")))
+    answer = await filled.ask("Fetch", version, **quiet, session_epoch=2)
+    assert offsets(part(answer).records) == [4]
+    forget = {"topic": "orders", "topic_id": filled.topic_id("orders"), "partitions": [0]}
+    answer = await filled.ask(
+        "Fetch", version, **quiet, session_epoch=3, forgotten_topics_data=[forget]
+    )
+    assert (answer.session_id, answer.responses) == (0, ())
+
+
+@pytest.mark.parametrize("version", [4, 5, 6])
+async def test_before_v7_there_are_no_sessions(filled: Api, version: int) -> None:
+    assert part(await filled.ask("Fetch", version, **wanted(filled))).error_code == 0
+    assert len(filled.broker.fetch_sessions) == 0
 
 
 @pytest.mark.parametrize(
     ("session_id", "epoch", "error"),
     [
-        (0, -1, ErrorCode.none),
-        (9, -1, ErrorCode.none),
-        (0, 0, ErrorCode.none),
         (9, 1, ErrorCode.fetch_session_id_not_found),
+        (None, 2, ErrorCode.invalid_fetch_session_epoch),
+        (None, 1, ErrorCode.none),
     ],
 )
-async def test_sessions_are_declined(
-    filled: Api, session_id: int, epoch: int, error: ErrorCode
+async def test_errors_of_a_session_answer_the_whole_request(
+    filled: Api, session_id: int | None, epoch: int, error: ErrorCode
 ) -> None:
-    values = {**wanted(filled), "session_id": session_id, "session_epoch": epoch}
-    answer = await filled.ask("Fetch", 12, **values)
-    assert (answer.error_code, answer.session_id) == (error, 0)
+    opened = await filled.ask("Fetch", 12, **wanted(filled), session_epoch=0)
+    values = {"session_id": session_id or opened.session_id, "session_epoch": epoch}
+    answer = await filled.ask("Fetch", 12, **wanted(filled), **values)
+    assert answer.error_code is error
+    assert bool(answer.session_id) == bool(answer.responses) == (error is ErrorCode.none)
+
+
+async def test_a_session_of_names_takes_no_ids(filled: Api) -> None:
+    opened = await filled.ask("Fetch", 12, **wanted(filled), session_epoch=0)
+    values = {"session_id": opened.session_id, "session_epoch": 1}
+    answer = await filled.ask("Fetch", 13, **wanted(filled), **values)
+    assert answer.error_code is ErrorCode.fetch_session_topic_id_error
+
+
+@pytest.mark.parametrize("version", [12, 13])
+async def test_an_impossible_session_id_trips_the_broker(filled: Api, version: int) -> None:
+    values = {"session_id": 2**31 - 1, "session_epoch": 1}
+    answer = await filled.ask("Fetch", version, **wanted(filled), **values)
+    assert (answer.error_code, answer.session_id) == (ErrorCode.unknown_server_error, 2**31 - 1)
+    assert len(answer.responses) == (1 if version == 12 else 0)
+
+
+async def test_an_unknown_isolation_level_uses_an_epoch_up(filled: Api) -> None:
+    opened = await filled.ask("Fetch", 12, **wanted(filled), session_epoch=0)
+    values = {"session_id": opened.session_id}
+    tripped = await filled.ask(
+        "Fetch", 12, **wanted(filled, isolation=2), **values, session_epoch=1
+    )
+    assert tripped.error_code is ErrorCode.unknown_server_error
+    assert not (
+        await filled.ask("Fetch", 12, **wanted(filled), **values, session_epoch=2)
+    ).error_code
+
+
+async def test_a_topic_that_was_made_anew_is_another_one(filled: Api) -> None:
+    values = wanted(filled)
+    opened = await filled.ask("Fetch", 13, **values, session_epoch=0)
+    await filled.ask("DeleteTopics", 5, topic_names=["orders"], timeout=1_000)
+    session = {**values, "topics": [], "session_id": opened.session_id}
+    gone = await filled.ask("Fetch", 13, **session, session_epoch=1)
+    assert part(gone).error_code is ErrorCode.unknown_topic_or_partition
+    await filled.ask("CreateTopics", 7, topics=[NEW_ORDERS])
+    other = await filled.ask("Fetch", 13, **session, session_epoch=2)
+    assert part(other).error_code is ErrorCode.inconsistent_topic_id
+    listed = {**values, "session_id": opened.session_id, "session_epoch": 3}
+    assert part(await filled.ask("Fetch", 13, **listed)).error_code is part(other).error_code
+
+
+async def test_the_slots_are_a_setting() -> None:
+    async with handlers(max_incremental_fetch_session_cache_slots=7) as api:
+        answer = await api.ask("Fetch", 12, **wanted(api), session_epoch=0)
+        assert (answer.session_id, len(answer.responses)) == (0, 1)
 
 
 @pytest.mark.parametrize("version", [4, 7, 12, 13])
@@ -204,3 +305,12 @@ async def test_subject(filled: Api) -> None:
     for version in (12, 13):
         about = filled.subject("Fetch", version, **wanted(filled))
         assert [str(one) for one in about.partitions] == ["orders-0"]
+
+
+async def test_a_request_is_about_the_partitions_of_its_session_too(filled: Api) -> None:
+    opened = await filled.ask("Fetch", 12, **wanted(filled), session_epoch=0)
+    values = {**wanted(filled, partition=1), "session_id": opened.session_id}
+    about = filled.subject("Fetch", 12, **values, session_epoch=1)
+    assert [str(one) for one in about.partitions] == ["orders-1", "orders-0"]
+    stale = filled.subject("Fetch", 12, **values, session_epoch=5)
+    assert [str(one) for one in stale.partitions] == ["orders-1"]

@@ -1,0 +1,256 @@
+"""Fetch sessions (KIP-227): what a session is asked, what its answers list, when there is none."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sim.errors import ErrorCode
+from tests.real.stories.admin import NO_SUCH_ID
+from tests.real.stories.player import Player, Story, Topic, fetch, produce, records
+
+VERSIONS: Final = (7, 12, 13, 18)
+SLOTS: Final = 16
+"""Sessions that both brokers may keep: two in each of eight parts of the cache."""
+
+
+class Reader:
+    """One reader with a session, as far as the broker gives it one."""
+
+    def __init__(self, player: Player, version: int) -> None:
+        self.session_id = 0
+        self.epoch = 0
+        self._player = player
+        self._version = version
+
+    def ask(self, note: str, *wanted: dict[str, Any], **more: Any) -> Any:
+        """The next fetch of the session; the first one is full."""
+        answer = self.stray(note, *wanted, **more)
+        if answer.error_code is ErrorCode.none:
+            self.session_id, self.epoch = answer.session_id, self.epoch + 1
+        return answer
+
+    def stray(self, note: str, *wanted: dict[str, Any], **more: Any) -> Any:
+        """A fetch after which the reader goes on as if there had been none."""
+        values = {"session_id": self.session_id, "session_epoch": self.epoch}
+        version = more.pop("version", self._version)
+        return self._player.ask("Fetch", version, note, **values | merged(*wanted) | more)
+
+    def close(self) -> None:
+        """The session is over."""
+        self.stray("closes", session_epoch=-1)
+
+
+def merged(*wanted: dict[str, Any]) -> dict[str, Any]:
+    """One request for what several ask for, in this order."""
+    both = {**fetch(("", NO_SUCH_ID)), "topics": []}
+    for one in wanted:
+        both["topics"] = [*both["topics"], *one["topics"]]
+    return both
+
+
+def forgotten(topic: Topic, *partitions: int) -> dict[str, Any]:
+    """The part of a request that forgets partitions."""
+    name, topic_id = topic
+    return {
+        "forgotten_topics_data": [
+            {"topic": name, "topic_id": topic_id, "partitions": list(partitions)}
+        ]
+    }
+
+
+def session_life(player: Player) -> None:
+    """Opened, kept, extended, shortened, closed; wrong epochs, wrong ids."""
+    topic = player.topic(partitions=3)
+    missing: Topic = (player.name("missing"), NO_SUCH_ID)
+    player.quiet("Produce", 8, **produce(topic, records("a"), 8))
+    for version in VERSIONS:
+        reader = Reader(player, version)
+        reader.ask("opens", fetch(topic), fetch(missing), fetch(topic, partition=1))
+        reader.ask("again", fetch(missing, partition=3))
+        reader.ask("moved on", fetch(topic, 1))
+        reader.ask("no news")
+        reader.ask("one more", fetch(topic, partition=2))
+        reader.ask("forgets the missing", **forgotten(missing, 0, 3, 7))
+        reader.ask("no news at all")
+        reader.ask("listed and forgotten", fetch(topic), **forgotten(topic, 0))
+        reader.ask("listed again", fetch(topic))
+        for epoch in (0 - 5, 1, reader.epoch - 1, reader.epoch + 1, 2**31 - 1):
+            reader.stray(f"epoch {epoch}", session_epoch=epoch)
+        for session_id in (0, -5, 2**31 - 9):
+            reader.stray(f"session {session_id}", fetch(topic), session_id=session_id)
+        for session_id in (-(2**28), -(2**31), 2**31 - 1):
+            for epoch in (-1, 0, 3):
+                note = f"session {session_id} epoch {epoch}"
+                reader.stray(note, fetch(topic), session_id=session_id, session_epoch=epoch)
+        reader.stray("isolation 2", isolation_level=2)
+        reader.stray("that was an epoch")
+        reader.epoch += 1
+        reader.ask("goes on")
+        reader.ask("forgets everything", **forgotten(topic, 0, 1, 2))
+        reader.stray("is over")
+        again = Reader(player, version)
+        again.ask("opens once more", fetch(topic))
+        again.stray("closes and opens another", fetch(topic, 1), session_epoch=0)
+        again.stray("the first is closed")
+        nothing = Reader(player, version)
+        nothing.ask("opens with nothing")
+        nothing.ask("forgets nothing, and everything")
+        nothing.stray("was closed")
+        last = Reader(player, version)
+        last.ask("opens", fetch(topic))
+        last.ask("everything listed and forgotten", fetch(topic), **forgotten(topic, 0, 1, 2))
+
+
+def session_news(player: Player) -> None:
+    """What an incremental answer lists: records, watermarks, log starts, errors, divergence."""
+    for version in VERSIONS:
+        topic = player.topic(f"t{version}", partitions=2)
+        reader = Reader(player, version)
+        reader.ask("opens", fetch(topic), fetch(topic, partition=1))
+        player.quiet("Produce", 8, **produce(topic, records("a", "b"), 8))
+        reader.ask("records")
+        reader.ask("the same records")
+        reader.ask("read on", fetch(topic, 2))
+        player.quiet("Produce", 8, **produce(topic, records("c"), 8))
+        reader.ask("only the watermark", max_bytes=0, min_bytes=0)
+        reader.ask("no room, no news", max_bytes=0, min_bytes=0)
+        reader.ask("read on", fetch(topic, 3))
+        player.quiet(
+            "DeleteRecords",
+            2,
+            timeout=1000,
+            topics=[{"name": topic[0], "partitions": [{"partition_index": 0, "offset": 1}]}],
+        )
+        reader.ask("log start")
+        reader.ask("no news")
+        reader.ask("out of range", fetch(topic, 9))
+        reader.ask("out of range again")
+        reader.ask("back in range", fetch(topic, 3))
+        reader.ask("no news")
+        reader.ask("unknown epoch", fetch(topic, 3, current_leader_epoch=7))
+        reader.ask("known epoch", fetch(topic, 3, current_leader_epoch=0))
+        reader.ask("diverged or not", fetch(topic, 3, last_fetched_epoch=0))
+        reader.ask("went elsewhere", fetch(topic, 5, last_fetched_epoch=0))
+        reader.ask("out of range by epoch", fetch(topic, 3, last_fetched_epoch=7))
+        reader.ask("no news of the other", fetch(topic, 3))
+        reader.close()
+
+
+def session_transactions(player: Player) -> None:
+    """A session that reads committed records only."""
+    topic = player.topic()
+    identity = player.producer(player.name("id"))
+    values = {
+        "transactional_id": player.name("id"),
+        "producer_id": identity.producer_id,
+        "producer_epoch": identity.producer_epoch,
+    }
+    reader = Reader(player, 12)
+    reader.ask("opens", fetch(topic), isolation_level=1)
+    player.quiet(
+        "AddPartitionsToTxn",
+        3,
+        v3_and_below_transactional_id=values["transactional_id"],
+        v3_and_below_producer_id=identity.producer_id,
+        v3_and_below_producer_epoch=identity.producer_epoch,
+        v3_and_below_topics=[{"name": topic[0], "partitions": [0]}],
+    )
+    batch = records(
+        "a",
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    player.quiet(
+        "Produce", 11, **produce(topic, batch, 11, transactional_id=values["transactional_id"])
+    )
+    reader.ask("open: the watermark", isolation_level=1)
+    reader.ask("open: no news", isolation_level=1)
+    player.quiet("EndTxn", 3, committed=False, **values)
+    player.until_state(values["transactional_id"], "CompleteAbort")
+    reader.ask("aborted", isolation_level=1)
+    reader.ask("the isolation is each request's own")
+    reader.close()
+
+
+def session_order(player: Player) -> None:
+    """Whoever had records comes last next time, so that a small limit starves nobody."""
+    for version in VERSIONS:
+        topic = player.topic(f"t{version}", partitions=3)
+        for partition in range(3):
+            player.quiet("Produce", 8, **produce(topic, records("a"), 8, partition=partition))
+        reader = Reader(player, version)
+        wanted = [fetch(topic, partition=partition) for partition in (2, 0, 1)]
+        reader.ask("opens", *wanted, max_bytes=1)
+        for turn in range(5):
+            reader.ask(f"turn {turn}", max_bytes=1)
+        reader.ask("listed anew, the place stays", fetch(topic, 1, partition=1), max_bytes=1)
+        reader.ask("all at once")
+        reader.ask("all at once, in their order")
+        reader.ask("one leaves", **forgotten(topic, 2), max_bytes=1)
+        reader.ask("and comes back last", fetch(topic, partition=2), max_bytes=1)
+        reader.ask("all at once")
+        reader.close()
+
+
+def session_topics(player: Player) -> None:
+    """Names and ids, topics that go away and come back."""
+    for version in (12, 13, 18):
+        topic = player.topic(f"t{version}")
+        steady = player.topic(f"steady{version}")
+        reader = Reader(player, version)
+        reader.ask("opens", fetch(topic), fetch(steady))
+        reader.stray("the other naming", version=25 - version if version < 18 else 12)
+        reader.stray("the other naming of nothing", version=4)
+        player.quiet("DeleteTopics", 5, topic_names=[topic[0]], timeout=5000)
+        player.until(
+            lambda answer: answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition,
+            "Metadata",
+            12,
+            topics=[{"name": topic[0]}],
+            allow_auto_topic_creation=False,
+        )
+        reader.ask("deleted")
+        reader.ask("deleted, and listed", fetch(topic))
+        again = player.topic(f"t{version}")
+        reader.ask("another of that name")
+        reader.ask("another of that name, listed by the old id", fetch(topic))
+        reader.ask("both", fetch(again))
+        reader.ask("the old one forgotten", **forgotten(topic, 0))
+        reader.ask("no news")
+        reader.close()
+
+
+def session_cache(player: Player) -> None:
+    """More readers than slots: who comes last has no session."""
+    topic = player.topic()
+    readers = [Reader(player, 12 + index % 2) for index in range(SLOTS)]
+    for index, reader in enumerate(readers):
+        reader.ask(f"reader {index} opens", fetch(topic))
+    for index in range(9):
+        late = Reader(player, 12)
+        late.ask(f"one too many, {index}", fetch(topic), fetch(topic, partition=7))
+    readers[0].close()
+    readers[0] = Reader(player, 13)
+    opened = [Reader(player, 13) for _ in range(8)]
+    for reader in opened:
+        reader.stray("one of eight finds the free slot", fetch(topic), session_epoch=-1)
+    found = []
+    for reader in opened:
+        answer = player.quiet("Fetch", 13, **fetch(topic), session_id=0, session_epoch=0)
+        reader.session_id = answer.session_id
+        found.append(answer.session_id > 0)
+    player.note("sessions found", sorted(found))
+    for reader in (*readers, *opened):
+        reader.close()
+
+
+STORIES: Final[tuple[Story, ...]] = (
+    session_life,
+    session_news,
+    session_transactions,
+    session_order,
+    session_topics,
+    session_cache,
+)
