@@ -1,8 +1,8 @@
 """UpdateFeatures (key 57): raise or lower finalized features, ``transaction.version`` above all.
 
-Versions: 0 may downgrade by a flag, 1 has upgrade types and dry runs, 2 answers at the top level
-only. All or nothing. Kafka's
-counterpart: FeatureControlManager.updateFeatures.
+Versions: 0 can only upgrade, 1 has upgrade types and dry runs, 2 answers at the top level only. All
+or nothing. Kafka's counterpart: FeatureControlManager.updateFeatures. Version 0 has a flag that
+allows downgrades, but QuorumController reads the upgrade type alone, which is then its default.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from sim.api.request import Reply, Request
 from sim.cluster import controller
-from sim.cluster.controller import SAFE_DOWNGRADE, UPGRADE, FeatureUpdate
+from sim.cluster.controller import UPGRADE, FeatureUpdate
 from sim.errors import ErrorCode, Rejection
 
 KEY: Final = 57
@@ -43,10 +43,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def _wanted(request: Request, update: Any) -> FeatureUpdate:
-    if request.api_version >= UPGRADE_TYPES_FROM:
-        upgrade_type = update.upgrade_type
-    else:
-        upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    upgrade_type = update.upgrade_type if request.api_version >= UPGRADE_TYPES_FROM else UPGRADE
     return FeatureUpdate(
         name=update.feature, level=update.max_version_level, upgrade_type=upgrade_type
     )

@@ -4,6 +4,9 @@ One list of batches and two arrays beside it, first offset and position of the e
 is two bisections and a slice without copying a byte. Positions count all bytes ever stored, like
 the position in an endless file; dropping a prefix does not move them. Kafka's counterparts are
 FileRecords and OffsetIndex, without the files.
+
+Kafka's index is sparse, and how sparse shows in one answer (``offset_behind``). So the entries that
+it would have are kept, too.
 """
 
 from __future__ import annotations
@@ -16,17 +19,33 @@ from typing import Final
 _LAST_OFFSET_DELTA: Final = struct.Struct(">i")
 _LAST_OFFSET_DELTA_AT: Final = 23
 
+INDEX_INTERVAL_BYTES: Final = 4096
+"""A batch is indexed once more than this has been written since the last one that was
+(``index.interval.bytes``).
+"""
+
+DEVIATIONS: Final = (
+    "A Fetch returns whole batches only; Apache Kafka cuts the last one off where the size limit "
+    "falls, and consumers throw the piece away.",
+)
+
 
 class BatchStore:
     """Batches in the order of their offsets; compaction may have left gaps."""
 
-    __slots__ = ("_bases", "_batches", "_ends", "_start_position")
+    __slots__ = (
+        *("_bases", "_batches", "_ends", "_start_position"),
+        *("_indexed_offsets", "_indexed_positions", "_unindexed_bytes"),
+    )
 
     def __init__(self) -> None:
         self._batches: list[bytes] = []
         self._bases = array("q")
         self._ends = array("q")
         self._start_position = 0
+        self._indexed_offsets = array("q")
+        self._indexed_positions = array("q")
+        self._unindexed_bytes = 0
 
     def __len__(self) -> int:
         return len(self._batches)
@@ -36,9 +55,16 @@ class BatchStore:
     def append(self, batch: bytes, base_offset: int) -> None:
         """Add a batch behind the others."""
         ends = self._ends
-        ends.append((ends[-1] if ends else self._start_position) + len(batch))
+        size = len(batch)
+        position = ends[-1] if ends else self._start_position
+        ends.append(position + size)
         self._bases.append(base_offset)
         self._batches.append(batch)
+        if self._unindexed_bytes > INDEX_INTERVAL_BYTES:
+            self._indexed_offsets.append(self.last_offset(len(ends) - 1))
+            self._indexed_positions.append(position)
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size
 
     def truncate_to(self, offset: int) -> None:
         """Drop the batch that holds ``offset`` and all behind it."""
@@ -46,6 +72,10 @@ class BatchStore:
         del self._batches[keep:]
         del self._bases[keep:]
         del self._ends[keep:]
+        entries = bisect_left(self._indexed_offsets, offset)
+        del self._indexed_offsets[entries:]
+        del self._indexed_positions[entries:]
+        self._unindexed_bytes = 0  # as LogSegment.truncateTo leaves it
 
     def drop_before(self, offset: int) -> tuple[bytes, ...]:
         """Drop the batches that lie wholly below ``offset`` and return them."""
@@ -57,6 +87,9 @@ class BatchStore:
         del self._batches[:gone]
         del self._bases[:gone]
         del self._ends[:gone]
+        entries = bisect_left(self._indexed_positions, self._start_position)
+        del self._indexed_offsets[:entries]
+        del self._indexed_positions[:entries]
         return dropped
 
     # Queries
@@ -84,6 +117,13 @@ class BatchStore:
     def position(self, index: int) -> int:
         """Position of the first byte of batch ``index``, or of the end."""
         return self._ends[index - 1] if index else self._start_position
+
+    def offset_behind(self, position: int) -> int | None:
+        """Last offset of the first indexed batch at ``position`` or behind; None where no batch is
+        indexed there (OffsetIndex.fetchUpperBoundOffset).
+        """
+        entry = bisect_left(self._indexed_positions, position)
+        return self._indexed_offsets[entry] if entry < len(self._indexed_offsets) else None
 
     def slice(self, start: int, end: int) -> tuple[bytes, ...]:
         """Batches ``start`` … ``end - 1``, not copied."""

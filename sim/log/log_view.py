@@ -186,8 +186,14 @@ class LogView:
             if end > start:
                 records = store.slice(start, end)
                 size = store.position(end) - store.position(start)
-                if is_committed:
-                    aborted = self._index.lookup(offset, store.last_offset(end - 1) + 1)
+            if is_committed:
+                aborted = self._aborted(
+                    offset,
+                    start=start,
+                    upper=upper,
+                    max_bytes=max_bytes,
+                    min_one_batch=min_one_batch,
+                )
         return LogRead(
             records=records,
             size=size,
@@ -196,6 +202,23 @@ class LogView:
             log_start_offset=self._log_start_offset,
             aborted=aborted,
         )
+
+    def _aborted(
+        self, offset: int, *, start: int, upper: int, max_bytes: int, min_one_batch: bool
+    ) -> tuple[AbortedTxn, ...]:
+        """Aborted transactions for a read that begins with batch ``start``.
+
+        Kafka asks its offset index, which is sparse, how far the bytes reach that it returns, and
+        takes the log end where the index can't say (LocalLog.addAbortedTransactions). So there may
+        be transactions among them that the reader does not meet yet.
+        """
+        store = self._store
+        begin = store.position(start)
+        limit = begin + max_bytes
+        if min_one_batch:
+            limit = max(limit, store.position(min(start + 1, len(store))))
+        reach = store.offset_behind(min(limit, store.position(store.end_index_of(upper))))
+        return self._index.lookup(offset, self._log_end_offset if reach is None else reach)
 
     def readable_bytes(
         self, offset: int, isolation: IsolationLevel, *, up_to_log_end: bool = False

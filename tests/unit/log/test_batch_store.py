@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.log.batch_store import BatchStore
+from sim.log.batch_store import INDEX_INTERVAL_BYTES, BatchStore
 from sim.wire.batch import assign
 from tests.support.logs import plain
 
@@ -76,3 +76,34 @@ def test_slices_hold_the_very_bytes() -> None:
     first, second = made.slice(1, 3)
     assert first is made.batch(1)
     assert second is made.batch(2)
+
+
+def test_every_4_kib_a_batch_is_indexed() -> None:
+    made = BatchStore()
+    large = plain(value=b"x" * INDEX_INTERVAL_BYTES)
+    for base in range(4):
+        made.append(assign(large, base_offset=base, leader_epoch=0), base)
+    # The first one never is: nothing lies before it (LogSegment.append).
+    assert made.offset_behind(0) == 1
+    assert made.offset_behind(made.position(1)) == 1
+    assert made.offset_behind(made.position(1) + 1) == 2
+    assert made.offset_behind(made.position(3) + 1) is None
+
+
+def test_small_batches_are_not_indexed() -> None:
+    assert store(*SPANS).offset_behind(0) is None
+
+
+def test_index_entries_go_with_their_batches() -> None:
+    made = BatchStore()
+    large = plain(value=b"x" * INDEX_INTERVAL_BYTES)
+    for base in range(5):
+        made.append(assign(large, base_offset=base, leader_epoch=0), base)
+    made.drop_before(2)
+    assert made.offset_behind(0) == 2
+    made.truncate_to(3)
+    assert made.offset_behind(0) == 2
+    made.append(assign(large, base_offset=3, leader_epoch=0), 3)
+    assert made.offset_behind(made.position(1)) is None  # counting began anew
+    made.append(assign(large, base_offset=4, leader_epoch=0), 4)
+    assert made.offset_behind(made.position(1)) == 4
