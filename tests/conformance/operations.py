@@ -1,0 +1,91 @@
+"""One operation of a random play: a request as data that either broker can be asked.
+
+Brokers draw producer ids and topic ids of their own. An operation names them by what both have in
+common, the order in which producer ids were handed out and the name of the topic, and is resolved
+for one broker just before it is sent. So an operation can be printed, compared and played again.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import msgspec
+
+from tests.real.stories.player import records
+
+Values = dict[str, Any]
+
+FOREIGN: int = 100_000
+"""Added to a producer id it becomes one that no broker has handed out."""
+
+
+class Pid(msgspec.Struct, frozen=True):
+    """The n-th producer id that was handed out, or one beyond all of them."""
+
+    number: int
+    shift: int = 0
+
+
+class TopicId(msgspec.Struct, frozen=True):
+    """The id of the topic of that name."""
+
+    name: str
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of records of one producer; without a producer where ``pid`` is None."""
+
+    values: tuple[str, ...]
+    pid: Pid | None = None
+    epoch: int = -1
+    sequence: int = -1
+    transactional: bool = False
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """A request and what the player wants to know about it."""
+
+    api: str
+    version: int
+    mode: str
+    """What is right or wrong about it: one column of the report."""
+    values: Values
+    transactional_id: str | None = None
+    """Whose state it may change."""
+    partition: tuple[str, int] | None = None
+    """Which log it is about, where it is about one."""
+
+    def __str__(self) -> str:
+        return f"{self.api} v{self.version} ({self.mode}) {self.values}"
+
+
+class Names(Protocol):
+    """What one broker calls the things that both have."""
+
+    def pid(self, number: int) -> int:
+        """The n-th producer id."""
+
+    def topic_id(self, name: str) -> Any:
+        """The id of a topic."""
+
+
+def resolved(value: Any, names: Names) -> Any:
+    """The same values in the words of one broker."""
+    match value:
+        case Pid():
+            return value.shift if value.number < 0 else names.pid(value.number) + value.shift
+        case TopicId():
+            return names.topic_id(value.name)
+        case Batch():
+            return records(
+                *value.values,
+                producer_id=-1 if value.pid is None else resolved(value.pid, names),
+                producer_epoch=value.epoch,
+                base_sequence=value.sequence,
+                transactional=value.transactional,
+            )
+        case dict():
+            return {name: resolved(one, names) for name, one in value.items()}
+        case list() | tuple():
+            return [resolved(one, names) for one in value]
+    return value
