@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import socket  # noqa: TID251 - talks to processes on the real machine
 import struct
+from collections.abc import Iterator
 from enum import Enum
 from types import TracebackType
 from typing import Any, Final
@@ -78,11 +79,18 @@ class RawConnection:
         assert correlation_id == self._correlation_id
         return message
 
-    def receive_next(self, api_key: int, api_version: int) -> Any:
-        """The next answer of several that were sent for."""
-        frame = self.receive_frame()
-        assert isinstance(frame, bytes), frame
-        return codec.read_response(api_key, api_version, frame)[1]
+    def ask_often(self, api_key: int, api_version: int, times: int, **values: Any) -> Iterator[Any]:
+        """Send one request many times at once; the answers, the last one first."""
+        cls = codec.request_class(api_key, api_version)
+        message = message_from(cls, values)
+        frame = codec.encode_request(
+            api_key, api_version, self._correlation_id, self._client_id, message
+        )
+        self.send_bytes(frame * times)
+        answers = [self.receive_frame() for _ in range(times)]
+        for answer in reversed(answers):
+            assert isinstance(answer, bytes), answer
+            yield codec.read_response(api_key, api_version, answer)[1]
 
     def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are."""

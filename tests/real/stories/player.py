@@ -23,6 +23,7 @@ Topic = tuple[str, Any]
 _PATIENCE_S: Final = 30.0
 _PAUSE_S: Final = 0.01
 _STEPS_AT_ONCE: Final = 200
+_LATER_QUESTIONS: Final = 3
 _NOT_YET: Final = frozenset(
     {
         ErrorCode.coordinator_not_available,
@@ -76,7 +77,7 @@ class Player:
         """Send bytes as they are on a connection of their own; write down what comes back."""
         with RawConnection(self._address) as connection:
             connection.send_bytes(data)
-            answer = connection.silence()
+            answer = connection.receive_frame()
         self.note(note, answer if isinstance(answer, Outcome) else answer.hex())
         return answer
 
@@ -84,6 +85,9 @@ class Player:
         """Ask on a connection of its own where no answer is expected; write down what happens."""
         with RawConnection(self._address) as connection:
             connection.send(KEYS[api], version, **values)
+            # A broker that has answered later questions has had its time for this one, too.
+            for _ in range(_LATER_QUESTIONS):
+                self.quiet("ApiVersions", 0)
             answer = connection.silence()
         self.note(
             f"{api} v{version} {note}",
@@ -201,14 +205,11 @@ class Player:
         """Initialize a transactional id until it has that epoch, many requests at a time."""
         at = self.producer(transactional_id).producer_epoch
         values = {"transactional_id": transactional_id, "transaction_timeout": 60_000}
-        key = KEYS["InitProducerId"]
         while at < epoch:
             steps = min(_STEPS_AT_ONCE, epoch - at)
-            for _ in range(steps):
-                self._connection.send(key, 4, **values)
-            for _ in range(steps):
-                answer = self._connection.receive_next(key, 4)
-                at = max(at, answer.producer_epoch)
+            answers = self._connection.ask_often(KEYS["InitProducerId"], 4, steps, **values)
+            # The last one that was not told to wait has the highest epoch.
+            at = next(one.producer_epoch for one in answers if one.producer_epoch >= 0)
 
     def until_state(self, transactional_id: str, state: str) -> None:
         """Wait for a state of a transactional id."""

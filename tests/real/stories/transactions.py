@@ -308,28 +308,41 @@ def fence_with_expected(player: Player) -> None:
 
 def timeouts(player: Player) -> None:
     """The coordinator aborts what takes too long; the client finds out."""
-    topic = player.topic()
-    for version, end in ((11, 4), (12, 5)) if player.level else ((11, 4),):
-        for then in ("abort", "commit", "produce", "init"):
-            txn = Txn(player, f"{then}-{version}", timeout_ms=150)
-            if version == 11:
-                txn.add("add", topic, 3)
-            txn.send("send", topic, version, 0)
-            pid, old = txn.pid, txn.epoch
-            txn.completed("CompleteAbort")
-            match then:
-                case "abort":
-                    txn.end("abort", end, committed=False)
-                case "commit":
-                    txn.end("commit", end)
-                case "produce":
-                    txn.send("produce", topic, version, 1)
-                    txn.add("add", topic, 3, epoch=old)
-                case _:
-                    txn.reinit("expected", 4, expected=(pid, old))
-            txn.describe("afterwards")
-            txn.reinit("plain")
-    both_views(player, topic, "afterwards")
+    open_at_once = [
+        timed_out_later(player, version, end, then)
+        for version, end in (((11, 4), (12, 5)) if player.level else ((11, 4),))
+        for then in ("abort", "commit", "produce", "init")
+    ]
+    for txn, topic, version, end, then in open_at_once:
+        pid, old = txn.pid, txn.epoch
+        txn.completed("CompleteAbort")
+        match then:
+            case "abort":
+                txn.end("abort", end, committed=False)
+            case "commit":
+                txn.end("commit", end)
+            case "produce":
+                txn.send("produce", topic, version, 1)
+                txn.add("add", topic, 3, epoch=old)
+            case _:
+                txn.reinit("expected", 4, expected=(pid, old))
+        txn.describe("afterwards")
+        txn.reinit("plain")
+        both_views(player, topic, "afterwards")
+
+
+def timed_out_later(
+    player: Player, version: int, end: int, then: str
+) -> tuple[Txn, Topic, int, int, str]:
+    """A transaction that the coordinator will abort. It has a topic of its own, as the order in
+    which several time out is open, and time enough to send its record on a busy machine.
+    """
+    topic = player.topic(f"{then}-{version}")
+    txn = Txn(player, f"{then}-{version}", timeout_ms=2_000)
+    if version == 11:
+        txn.add("add", topic, 3)
+    txn.send("send", topic, version, 0)
+    return txn, topic, version, end, then
 
 
 def v2_requests_at_level_0(player: Player) -> None:

@@ -1,0 +1,169 @@
+"""Play every story to a real Apache Kafka and keep what it answers.
+
+::
+
+    python -m tests.conformance.record                              # all, about a minute
+    python -m tests.conformance.record --story old_flow --level 2
+    python -m tests.conformance.record --times 3                    # finds answers that vary
+    python -m tests.conformance.record --check                      # compares, changes nothing
+
+Needs Java 17 and Maven. One broker per level, side by side; at each, one story after the other.
+``--check`` writes into a directory of its own and tells where it differs from what is kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+import tempfile
+import time  # noqa: TID251 - seconds on the real machine
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import zip_longest
+from pathlib import Path
+from typing import Final
+
+from tests.conformance import coverage
+from tests.conformance.programme import (
+    LEVELS,
+    RACES,
+    STORIES,
+    kafka,
+    name_of,
+    played,
+    stories_at,
+)
+from tests.conformance.transcripts import (
+    FOLDER,
+    Recording,
+    path_of,
+    read,
+    recorded_stories,
+    recording_of,
+    together,
+    write,
+)
+
+NAMES: Final = sorted({name_of(story) for story, _ in STORIES})
+LINES_MAX: Final = 200
+"""Differences that are told at most."""
+
+Plays = dict[tuple[str, int], Recording]
+"""(story, level) -> what was answered."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record, or compare."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.conformance.record",
+        description="Play the stories to a real Apache Kafka and keep its answers.",
+    )
+    parser.add_argument("--story", action="append", choices=NAMES, help="only this one")
+    parser.add_argument("--level", action="append", type=int, choices=LEVELS, help="only there")
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="plays of each story")
+    parser.add_argument("--check", action="store_true", help="compare, and change nothing")
+    options = parser.parse_args(arguments)
+    found = recorded(options.story or NAMES, options.level or LEVELS, options.times)
+    unstable = list(undeclared(found))
+    if unstable:
+        _say("Kafka's answers vary, and RACES does not say why:", *unstable)
+        return 1
+    if options.check:
+        with tempfile.TemporaryDirectory(prefix="txnsim-conformance-") as scratch:
+            keep(found, Path(scratch))
+            return _told(list(changes(found, Path(scratch))))
+    keep(found, FOLDER)
+    whole = not options.story and not options.level
+    for name in set(recorded_stories()) - set(NAMES) if whole else ():
+        path_of(name).unlink()
+    coverage.main(["--write"])
+    _say(f"kept {sum(map(len, found.values()))} answers of {len(found)} plays")
+    return 0
+
+
+def recorded(names: Sequence[str], levels: Sequence[int], times: int = 1) -> Plays:
+    """Play these stories at these levels; answers that varied are all kept."""
+    wanted = [
+        level for level in levels if any(name_of(story) in names for story in stories_at(level))
+    ]
+    plays: dict[tuple[str, int], list[Recording]] = {}
+    with ThreadPoolExecutor(max(1, len(wanted))) as lanes:
+        for _ in range(times):
+            for part in lanes.map(lambda level: _at_level(names, level), wanted):
+                for place, recording in part.items():
+                    plays.setdefault(place, []).append(recording)
+    return {place: together(several) for place, several in plays.items()}
+
+
+def _at_level(names: Sequence[str], level: int) -> Plays:
+    found: Plays = {}
+    with kafka(level) as broker:
+        for story in stories_at(level):
+            if (name := name_of(story)) in names:
+                begun_s = time.monotonic()
+                found[name, level] = recording_of(played(story, broker.bootstrap, level))
+                seconds = time.monotonic() - begun_s
+                _say(f"{seconds:6.1f} s  {name} at {level}: {len(found[name, level])} answers")
+    return found
+
+
+def undeclared(found: Plays) -> Iterator[str]:
+    """Questions that were answered differently from play to play without being declared."""
+    for (name, level), recording in found.items():
+        for exchange in recording:
+            known = any(re.search(pattern, exchange.asked) for pattern in RACES.get(name, ()))
+            if len(exchange.answers) > 1 and not known:
+                yield f"{name} at {level}: {exchange.asked}: {' or '.join(exchange.answers)}"
+
+
+def keep(found: Plays, folder: Path) -> None:
+    """Write what was found; levels that were not played keep what they had, as far as the story
+    is still played there.
+    """
+    for name in {name for name, _ in found}:
+        kept = read(name) if path_of(name).exists() else {}
+        current = {level for story, level in STORIES if name_of(story) == name}
+        fresh = {level: recording for (one, level), recording in found.items() if one == name}
+        old = {level: kept[level] for level in current & set(kept)}
+        write(name, {**old, **fresh}, folder)
+
+
+def changes(found: Plays, fresh: Path) -> Iterator[str]:
+    """Where the files in a directory say something else than those that are kept."""
+    for name in sorted({name for name, _ in found}):
+        if not path_of(name).exists():
+            yield f"{name}: never recorded"
+            continue
+        was, now = read(name), read(name, fresh)
+        for level in sorted(now):
+            yield from _between(f"{name} at {level}", was.get(level, ()), now[level])
+
+
+def _between(place: str, was: Recording, now: Recording) -> Iterator[str]:
+    for one, other in zip_longest(was, now):
+        if one is None or other is None or one.asked != other.asked:
+            asked = [None if each is None else each.asked for each in (one, other)]
+            yield f"{place}: the plays part, kept {asked[0]!r}, now {asked[1]!r}"
+            return
+        if not set(other.answers) <= set(one.answers):
+            yield (
+                f"{place}: {one.asked}:\n    kept {' or '.join(one.answers)}"
+                f"\n    now  {' or '.join(other.answers)}"
+            )
+
+
+def _told(lines: Sequence[str]) -> int:
+    _say(*lines[:LINES_MAX])
+    _say(f"{len(lines)} answers of Kafka differ from what is kept" if lines else "all as kept")
+    return 1 if lines else 0
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,77 @@
+"""The files of recordings: what is written is read back, and what is equal is written once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.record import undeclared
+from tests.conformance.transcripts import (
+    SHORT,
+    Exchange,
+    Recording,
+    path_of,
+    read,
+    recording_of,
+    together,
+    unlike,
+    write,
+)
+from tests.support.transcript import Transcript
+
+LONG = '{"message":"' + "x" * SHORT + '"}'
+OTHER = '{"message":"' + "y" * SHORT + '"}'
+
+
+def recording(*exchanges: tuple[str, str]) -> Recording:
+    return tuple(Exchange(asked=asked, answers=(answer,)) for asked, answer in exchanges)
+
+
+def transcript(*entries: tuple[str, object]) -> Transcript:
+    found = Transcript()
+    for label, answer in entries:
+        found.note(label, answer)
+    return found
+
+
+def test_recordings_are_read_back_as_they_were_written(tmp_path: Path) -> None:
+    recordings = {
+        0: recording(("a", LONG), ("b", LONG), ("a", OTHER), ("c", OTHER), ("d", "1")),
+        1: recording(("a", LONG), ("extra", "2"), ("a", OTHER), ("c", LONG), ("d", "1")),
+        2: (Exchange(asked="a", answers=(LONG, OTHER)), *recording(("a", OTHER), ("c", LONG))),
+    }
+    write("story", recordings, tmp_path)
+    assert read("story", tmp_path) == recordings
+
+
+def test_what_is_equal_is_written_once(tmp_path: Path) -> None:
+    same = recording(("a", LONG), ("b", LONG), ("c", "1"))
+    write("story", {0: same, 1: same}, tmp_path)
+    text = path_of("story", tmp_path).read_text("utf-8")
+    assert text.count(LONG) == 1
+    assert len(text.splitlines()) == 4
+
+
+def test_an_answer_that_came_once_is_enough_where_kafka_is_racy() -> None:
+    both = together([recording(("a", '"x"'), ("b", "1")), recording(("a", '"y"'), ("b", "1"))])
+    for answer in ("x", "y"):
+        assert not list(unlike(both, transcript(("a", answer), ("b", 1))))
+    assert list(unlike(both, transcript(("a", "z"), ("b", 1)))) == ["a: 'x' != 'z'"]
+
+
+def test_an_answer_that_varies_must_be_declared() -> None:
+    both = together([recording(("a", '"x"')), recording(("a", '"y"'))])
+    assert list(undeclared({("story", 2): both})) == ['story at 2: a: "x" or "y"']
+    assert not list(undeclared({("story", 2): recording(("a", '"x"'))}))
+
+
+def test_plays_that_part_are_no_recording() -> None:
+    with pytest.raises(ValueError, match="part"):
+        together([recording(("a", "1")), recording(("b", "1"))])
+
+
+def test_a_play_that_ends_early_or_says_more_is_told() -> None:
+    whole = recording_of(transcript(("a", 1), ("b", 2)))
+    assert list(unlike(whole, transcript(("a", 1)))) == ["2 answers against 1"]
+    assert list(unlike(whole[:1], transcript(("a", 1), ("b", 2)))) == ["1 answers against 2"]
