@@ -150,10 +150,23 @@ class Drawer:
         if self._one_in(25):
             places.append(("missing", 0))
             mode += ", unknown topic"
-        wanted = _by_topic(places)
         name = "" if self._one_in(60) else producer.name
-        values = add_values(name or "", pid, identity.epoch, list(wanted.items()), verify=verify)  # type: ignore[arg-type] # a producer id to be resolved
-        return self._operation("AddPartitionsToTxn", version, mode, values, producer)
+        values = _added(name, pid, identity, places, verify=verify)
+        also = None
+        if version >= 4 and self._one_in(4):
+            also = self._producer()
+            other, its, its_pid = self._identity(also)
+            more = _added(also.name, its_pid, its, places[:1], verify=False)
+            values["transactions"] += more["transactions"]
+            mode += f", and {other} of another"
+        return Operation(
+            api="AddPartitionsToTxn",
+            version=version,
+            mode=mode,
+            values=values,
+            transactional_id=producer.name,
+            also=None if also is None else also.name,
+        )
 
     def produce(self, producer: Producer) -> Operation:
         """Transactional records; from v12 on a Produce adds its partition itself."""
@@ -181,7 +194,7 @@ class Drawer:
         """Commit or abort, by either protocol."""
         mode, identity, pid = self._identity(producer)
         new = self._speaks_new(producer)
-        committed = self._one_in(2)
+        committed = self._one_in(1.5)
         name = "" if self._one_in(80) else producer.name
         values = {
             "transactional_id": name,
@@ -276,22 +289,22 @@ class Drawer:
                 ahead = self._chance.randint(1, 4)
                 mode, identity = "epoch ahead", Identity(identity.pid, identity.epoch + ahead)
         coordinator_epoch = self._some((0, 80), (-1, 17), (2, 3))
-        committed = self._one_in(2)
-        values = {
-            "markers": [
-                {
-                    "producer_id": pid,
-                    "producer_epoch": identity.epoch,
-                    "transaction_result": committed,
-                    "coordinator_epoch": coordinator_epoch,
-                    "transaction_version": self._chance.randint(0, 2),
-                    "topics": [
-                        {"name": topic, "partition_indexes": indexes}
-                        for topic, indexes in _by_topic(places).items()
-                    ],
-                }
-            ]
+        marker = {
+            "producer_id": pid,
+            "producer_epoch": identity.epoch,
+            "transaction_result": self._one_in(2),
+            "coordinator_epoch": coordinator_epoch,
+            "transaction_version": self._chance.randint(0, 2),
+            "topics": [
+                {"name": topic, "partition_indexes": indexes}
+                for topic, indexes in _by_topic(places).items()
+            ],
         }
+        markers = [marker]
+        if self._one_in(8):
+            _, its, its_pid = self._identity(self._producer())
+            markers.append({**marker, "producer_id": its_pid, "producer_epoch": its.epoch})
+        values = {"markers": markers}
         mode = f"{mode}, coordinator epoch {coordinator_epoch}"
         return Operation(
             api="WriteTxnMarkers", version=version, mode=mode, values=values, partition=places[0]
@@ -453,6 +466,15 @@ class Drawer:
             values=values,
             transactional_id=producer.name,
         )
+
+
+def _added(
+    name: str | None, pid: Pid, identity: Identity, places: list[Place], *, verify: bool
+) -> Values:
+    """Values of AddPartitionsToTxn in both shapes."""
+    topics = list(_by_topic(places).items())
+    unresolved: Any = pid
+    return add_values(name or "", unresolved, identity.epoch, topics, verify=verify)
 
 
 def _by_topic(places: list[Place]) -> dict[str, list[int]]:

@@ -52,6 +52,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     values: Values
     transactional_id: str | None = None
     """Whose state it may change."""
+    also: str | None = None
+    """Another one whose state it may change."""
     partition: tuple[str, int] | None = None
     """Which log it is about, where it is about one."""
 

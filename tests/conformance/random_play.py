@@ -96,6 +96,8 @@ class Result(msgspec.Struct, kw_only=True):
     seed: int
     visits: Counter[Visit] = msgspec.field(default_factory=Counter)
     succeeded: Counter[Visit] = msgspec.field(default_factory=Counter)
+    refusals: Counter[tuple[str, str]] = msgspec.field(default_factory=Counter)
+    """(API, name of an error that the real broker answered)."""
     differences: list[Difference] = msgspec.field(default_factory=list)
     explained: Counter[str] = msgspec.field(default_factory=Counter)
     seconds: float = 0.0
@@ -192,7 +194,10 @@ class _Stretch:
         fine = self._judge(operation, state, real)
         if fine:
             self._learn(operation, producer, real, ours)
-            fine = producer is None or self._look(operation, producer)
+            touched = {operation.transactional_id, operation.also} - {None}
+            fine = all(
+                self._look(operation, one) for one in self.world.producers if one.name in touched
+            )
         self._replace_stuck()
         return fine
 
@@ -225,8 +230,10 @@ class _Stretch:
         """Count the operation; False if the answers differ without an explanation."""
         visit = (self._drawer.level, operation.api, state, operation.mode)
         self._result.visits[visit] += 1
-        if all(code == 0 for code in error_codes(real)):
+        refusals = {code.name for code in error_codes(real)} - {"none"}
+        if not refusals:
             self._result.succeeded[visit] += 1
+        self._result.refusals.update((operation.api, name) for name in refusals)
         fine = self._compare(operation)
         self._trail.append(operation)
         return fine
@@ -329,6 +336,9 @@ def report(result: Result) -> Iterator[str]:
     for api in sorted({api for _, api, _, _ in result.visits}):
         cells = [_cell(result, api, state) for state in states]
         yield "  " + " ".join(f"{cell:>15}" for cell in (api[:15], *cells))
+        refused = sorted((name, n) for (its, name), n in result.refusals.items() if its == api)
+        if refused:
+            yield "    refused: " + ", ".join(f"{name} {times}" for name, times in refused)
     yield f"  never visited: {', '.join(sorted(_never_visited(result))) or 'nothing'}"
     for reason, times in result.explained.items():
         yield f"  explained {times} times: {reason}"

@@ -7,7 +7,7 @@ import pytest
 from tests.conformance.random_play import Play, Result, both_brokers, our_broker, report
 
 SEED = 20_261_120
-OPERATIONS = 400
+OPERATIONS = 300
 OPERATIONS_OF_OURS = 150
 
 
