@@ -25,7 +25,6 @@ PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
     "sim/runtime/env.py": PROTOCOLS_ONLY,
-    "sim/wire/messages/*.py": "tests/wire/test_golden_messages.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 

@@ -9,11 +9,11 @@ import msgspec
 PLAYERS: Final = ("own", "kafka-python")
 """Who can be named as the producer of a mode."""
 
-REQUEST_TIMEOUT_MS: Final = 600
+REQUEST_TIMEOUT_MS: Final = 1_000
 """How long the producer waits for an answer. kafka-python gives its coordinator no longer either,
 and does not forgive that one: a busy machine must be able to answer within it.
 """
-DELIVERY_TIMEOUT_MS: Final = 800
+DELIVERY_TIMEOUT_MS: Final = 1_200
 """How long it waits for a record before it gives up: short, so that stories are, and longer than
 one attempt, which must have closed its connection by then.
 """
