@@ -6,17 +6,10 @@ Versions: 1 is flexible. Kafka's counterparts: ConfigAdminManager, Configuration
 
 from __future__ import annotations
 
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
-from sim.api.config_resources import (
-    ResourceType,
-    invalid,
-    node_of,
-    resource_type,
-    topic_refusal,
-)
+from sim.api.config_resources import alteration_refusal, altered_image, resource_type
 from sim.api.request import Reply, Request
-from sim.cluster import configs, controller
 from sim.cluster.controller import ConfigChange, ConfigOperation
 from sim.cluster.image import ClusterImage
 from sim.errors import ErrorCode, Rejection
@@ -62,8 +55,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
     kind = resource_type(resource.resource_type)
-    name = resource.resource_name
-    refused = _refusal(request, kind, resource)
+    refused = alteration_refusal(request, kind, resource)
     if refused is not None:
         return refused
     changes = []
@@ -73,43 +65,7 @@ def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
         except ValueError:
             return Rejection(error=ErrorCode.unknown_server_error, reason="")
         changes.append(ConfigChange(name=config.name, operation=operation, value=config.value))
-    image = request.broker.metadata.image
-    if kind is ResourceType.TOPIC:
-        topic = image.topics[name]
-        altered = controller.altered_configs(topic.configs, tuple(changes), configs.TOPIC_CONFIGS)
-        return (
-            altered if isinstance(altered, Rejection) else image.with_topic_configs(name, altered)
-        )
-    fixed = [change.name for change in changes if change.name in configs.FIXED_BROKER_CONFIGS]
-    if fixed:
-        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
-    current = image.broker_configs.get(name, {})
-    altered = controller.altered_configs(current, tuple(changes), configs.BROKER_CONFIGS)
-    return altered if isinstance(altered, Rejection) else image.with_broker_configs(name, altered)
-
-
-def _refusal(request: Request, kind: ResourceType, resource: Any) -> Rejection | None:
-    """Why a resource can't be altered here (ConfigAdminManager.preprocess); None where it can."""
-    name = resource.resource_name
-    match kind:
-        case ResourceType.TOPIC:
-            if not name:
-                return invalid("Default topic resources are not allowed.")
-            return topic_refusal(request, name)
-        case ResourceType.BROKER:
-            if not name or node_of(name) in request.broker.image.brokers:
-                return None
-            if node_of(name) is None:
-                return invalid(f"Node id must be an integer, but it is: {name}")
-            return invalid(
-                f"Unexpected broker id, expected {request.broker.broker_id}, but received {name}"
-            )
-        case ResourceType.UNKNOWN:
-            return invalid(f"Unknown resource type {resource.resource_type}")
-        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
-            return invalid(f"Unexpected resource type {kind.name} for resource {name}")
-        case _:
-            assert_never(kind)
+    return altered_image(request, kind, resource.resource_name, tuple(changes))
 
 
 def _result(request: Request, resource: Any, rejection: Rejection | None) -> Any:

@@ -47,6 +47,7 @@ UNORDERED: Final = {
     "topics of WritableTxnMarkerTopicResult": ("name",),
     "topics of CreatableTopicResult": ("name",),
     "responses of DeletableTopicResult": ("name",),
+    "results of CreatePartitionsTopicResult": ("name",),
     "results_by_partition": ("partition_index",),
     "results_by_topic_v3_and_below": ("name",),
     "supported_features": ("name",),

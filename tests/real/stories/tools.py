@@ -1,0 +1,128 @@
+"""What ordinary admin tools ask for besides topics and transactions."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.real.stories.player import Player, Story, produce, records
+
+TOPIC, BROKER = 2, 4
+
+
+def create_partitions(player: Player) -> None:
+    """Counts, assignments by hand, duplicates, dry runs; the new partitions are used."""
+    whole = player.topic(partitions=2)
+    topic = whole[0]
+
+    def grow(note: str, count: int, version: int = 3, **more: Any) -> None:
+        dry = more.pop("validate_only", False)
+        values = {"name": topic, "count": count, "assignments": None, **more}
+        player.ask(
+            "CreatePartitions", version, note, topics=[values], timeout=5000, validate_only=dry
+        )
+
+    for version in range(4):
+        for count in (2, 1, 0, -1):
+            grow(f"to {count}", count, version)
+        grow("unknown topic", 5, version, name=player.name("missing"))
+        grow("bad name", 5, version, name="a b")
+        grow("no name", 5, version, name="")
+        grow("dry", 3, version, validate_only=True)
+        grow("dry and wrong", 2, version, validate_only=True)
+    for note, brokers in (
+        ("none", []),
+        ("too few", [[1]]),
+        ("too many", [[1], [1], [1]]),
+        ("unknown broker", [[1], [7]]),
+        ("negative broker", [[-1], [1]]),
+        ("no broker", [[], [1]]),
+        ("twice", [[1, 1], [1]]),
+        ("more than there were", [[1, 2], [1]]),
+    ):
+        grow(note, 4, assignments=[{"broker_ids": one} for one in brokers])
+    grow("by hand", 3, assignments=[{"broker_ids": [1]}])
+    grow("one more", 4, 0)
+    other = player.plain_topic("other")[0]
+    wanted = [
+        {"name": name, "count": 9, "assignments": None}
+        for name in (player.name("missing"), topic, other, topic)
+    ]
+    player.ask("CreatePartitions", 3, "twice", topics=wanted, timeout=5000, validate_only=False)
+    player.ask("CreatePartitions", 3, "none", topics=[], timeout=5000, validate_only=False)
+    player.until(
+        lambda answer: len(answer.topics[0].partitions) == 4,
+        "Metadata",
+        12,
+        topics=[{"name": topic}],
+        allow_auto_topic_creation=False,
+    )
+    player.until(
+        lambda answer: not answer.responses[0].partition_responses[0].error_code,
+        "Produce",
+        8,
+        **produce(whole, records("a"), 8, partition=3),
+    )
+
+
+def replace_configs(player: Player) -> None:
+    """All configs at once of topics and brokers, refused and replaced."""
+    topic = player.plain_topic()[0]
+
+    def alter(note: str, *configs: tuple[str, str | None], version: int = 2, **more: Any) -> None:
+        dry = more.pop("validate_only", False)
+        wanted = {
+            "resource_type": TOPIC,
+            "resource_name": topic,
+            "configs": [{"name": name, "value": value} for name, value in configs],
+            **more,
+        }
+        player.ask("AlterConfigs", version, note, resources=[wanted], validate_only=dry)
+        player.ask(
+            "DescribeConfigs",
+            1,
+            f"after {note}",
+            resources=[
+                {
+                    "resource_type": TOPIC,
+                    "resource_name": topic,
+                    "configuration_keys": ["retention.ms", "cleanup.policy"],
+                }
+            ],
+        )
+
+    for version in range(3):
+        alter("one", ("retention.ms", "5000"), version=version)
+        alter("another", ("cleanup.policy", "compact"), version=version)
+        alter("dry", ("retention.ms", "7000"), version=version, validate_only=True)
+        alter("nothing", version=version)
+    alter("null", ("retention.ms", None))
+    alter("bad value", ("retention.ms", "x"))
+    alter("unknown", ("no.such", "x"))
+    alter("good and bad", ("retention.ms", "1"), ("no.such", "x"))
+    alter("twice", ("retention.ms", "1"), ("retention.ms", "2"))
+    alter("unknown topic", ("retention.ms", "1"), resource_name=player.name("missing"))
+    alter("bad name", ("retention.ms", "1"), resource_name="a b")
+    alter("no name", ("retention.ms", "1"), resource_name="")
+    for kind in (0, 1, 8, 99):
+        alter(f"kind {kind}", ("x", "y"), resource_type=kind, resource_name="1")
+    for name, configs in (
+        ("1", [("message.max.bytes", "1000000")]),
+        ("1", [("message.max.bytes", None)]),
+        ("1", [("message.max.bytes", "x")]),
+        ("1", [("transaction.max.timeout.ms", "7000")]),
+        ("1", [("min.insync.replicas", "1")]),
+        ("1", [("no.such", "1")]),
+        ("1", []),
+        ("", [("message.max.bytes", "1000001")]),
+        ("", [("min.insync.replicas", "1"), ("message.max.bytes", "1048588")]),
+        ("", [("min.insync.replicas", "1")]),
+        ("9", []),
+        ("x", []),
+    ):
+        alter(f"broker {name!r} {configs}", *configs, resource_type=BROKER, resource_name=name)
+    player.ask("AlterConfigs", 2, "none", resources=[], validate_only=False)
+    twice = {"resource_type": TOPIC, "resource_name": topic, "configs": []}
+    player.unanswered("AlterConfigs", 2, "twice", resources=[twice, twice], validate_only=False)
+
+
+STORIES: Final[tuple[Story, ...]] = (create_partitions, replace_configs)
