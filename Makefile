@@ -10,14 +10,15 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run demo test check bench
+.PHONY: help run demo test check conformance bench
 
 help:
-	@echo 'make run     start a cluster of three brokers on ports 9092.. and its HTTP control port'
-	@echo 'make demo    watch a transaction hang, be found and be repaired'
-	@echo 'make test    the whole check: format, lint, types, layers, all tests, real Python clients'
-	@echo 'make check   the same without slow tests and clients'
-	@echo 'make bench   measure against a real Apache Kafka (needs Java 17 and Maven)'
+	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
+	@echo 'make demo         watch a transaction hang, be found and be repaired'
+	@echo 'make test         the whole check: format, lint, types, layers, all tests, real Python clients'
+	@echo 'make check        the same without slow tests and clients'
+	@echo 'make conformance  ask a real Apache Kafka again and compare with the answers that are kept (Java 17, Maven)'
+	@echo 'make bench        measure against a real Apache Kafka (needs Java 17 and Maven)'
 	@echo
 	@echo "Pass options with ARGS, an interpreter with PYTHON: make run ARGS='--port 0' PYTHON=python3.12"
 
@@ -32,6 +33,9 @@ test: $(VENV)/installed-dev
 
 check: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.check --quick $(ARGS)
+
+conformance: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.conformance.record --check $(ARGS)
 
 bench: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m benchmarks.run $(ARGS)

@@ -20,7 +20,7 @@ import msgspec
 from sim.api.registry import ADVERTISED
 from sim.errors import ErrorCode
 from sim.wire.apis import APIS
-from tests.conformance.transcripts import Recordings, read, recorded_stories
+from tests.conformance.recordings import Recordings, read, recorded_stories
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.raw_wire import Outcome
 

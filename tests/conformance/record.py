@@ -34,7 +34,7 @@ from tests.conformance.programme import (
     played,
     stories_at,
 )
-from tests.conformance.transcripts import (
+from tests.conformance.recordings import (
     FOLDER,
     Recording,
     path_of,

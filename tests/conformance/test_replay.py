@@ -1,13 +1,14 @@
 """The stories to the simulator, held against what a real Apache Kafka answered; no Java.
 
 One server per level of ``transaction.version``, side by side; at each, one story after the other,
-as some of them change what all would see (broker configs, features). When the stories or Kafka's
+as some of them change what all would see (broker configs, features), or fill what all share (fetch
+sessions). When the stories or Kafka's
 release change: ``make conformance`` tells, ``python -m tests.conformance.record`` keeps.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Final
 
@@ -26,7 +27,7 @@ from tests.conformance.programme import (
     simulator,
     stories_at,
 )
-from tests.conformance.transcripts import FOLDER, read, recorded_stories, unlike
+from tests.conformance.recordings import FOLDER, read, recorded_stories, unlike
 from tests.real.stories.player import Story
 from tests.support.transcript import Transcript
 
@@ -34,6 +35,9 @@ FILE_BYTES_MAX: Final = 1_200_000
 ALL_BYTES_MAX: Final = 5_000_000
 PATIENCE_S: Final = 100
 """For all stories of a level; less than pytest's patience with one test."""
+
+APART: Final = frozenset({"exhausted"})
+"""Stories that keep a server busy for many seconds have one of their own."""
 
 Plays = dict[tuple[str, int], "Future[Transcript]"]
 
@@ -47,26 +51,36 @@ def plays(request: pytest.FixtureRequest) -> Iterator[Plays]:
         for story, level in STORIES
         if any(name.endswith(f"[{id_of(story, level)}]") for name in chosen)
     }
-    with ThreadPoolExecutor(len(LEVELS)) as lanes:
-        for level in {level for _, level in wanted}:
-            lanes.submit(play_all, wanted, level)
+    lanes = [
+        (level, [story for story in stories_at(level) if (name_of(story) in APART) is apart])
+        for level in LEVELS
+        for apart in (True, False)
+    ]
+    with ThreadPoolExecutor(len(lanes)) as threads:
+        for level, stories in lanes:
+            threads.submit(play_all, wanted, level, stories)
         yield wanted
 
 
-def play_all(wanted: Plays, level: int) -> None:
-    """Play what is wanted at a level; a failure belongs to the test that asks for the answer."""
-    waiting = {story: wanted.get((name_of(story), level)) for story in stories_at(level)}
+def play_all(wanted: Plays, level: int, stories: Iterable[Story]) -> None:
+    """Play what is wanted; a failure belongs to the test that asks for the answer."""
+    promises = [
+        (story, wanted[name_of(story), level])
+        for story in stories
+        if (name_of(story), level) in wanted
+    ]
+    if not promises:
+        return
     try:
         with simulator(level) as server:
-            for story, promise in waiting.items():
-                if promise is not None:
-                    try:
-                        promise.set_result(played(story, server.bootstrap, level))
-                    except Exception as failure:  # noqa: BLE001 - handed to the test
-                        promise.set_exception(failure)
+            for story, promise in promises:
+                try:
+                    promise.set_result(played(story, server.bootstrap, level))
+                except Exception as failure:  # noqa: BLE001 - handed to the test
+                    promise.set_exception(failure)
     except Exception as failure:  # noqa: BLE001 - handed to the tests that still wait
-        for promise in waiting.values():
-            if promise is not None and not promise.done():
+        for _, promise in promises:
+            if not promise.done():
                 promise.set_exception(failure)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.record import undeclared
-from tests.conformance.transcripts import (
+from tests.conformance.recordings import (
     SHORT,
     Exchange,
     Recording,
