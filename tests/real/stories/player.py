@@ -48,6 +48,7 @@ class Player:
         self.level = level
         self._address = address
         self._scene = scene
+        self._topics_to_wait_for = 0
         self._connection = RawConnection(address)
 
     def close(self) -> None:
@@ -172,6 +173,13 @@ class Player:
                 ],
             )
         return full, topic_id
+
+    def caught_up(self) -> None:
+        """Wait until the broker has heard of all that the controller has decided so far: it learns
+        of decisions in order, so of those before a new topic when it knows the topic.
+        """
+        self._topics_to_wait_for += 1
+        self.plain_topic(f"wait-{self._topics_to_wait_for}")
 
     def coordinator(self, transactional_id: str) -> None:
         """Wait until the transactional id has a loaded coordinator."""

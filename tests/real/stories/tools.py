@@ -77,6 +77,7 @@ def replace_configs(player: Player) -> None:
             **more,
         }
         player.ask("AlterConfigs", version, note, resources=[wanted], validate_only=dry)
+        player.caught_up()
         player.ask(
             "DescribeConfigs",
             1,
