@@ -8,8 +8,10 @@ release change: ``make conformance`` tells, ``python -m tests.conformance.record
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -28,6 +30,7 @@ from tests.conformance.programme import (
     stories_at,
 )
 from tests.conformance.recordings import FOLDER, read, recorded_stories, unlike
+from tests.real import stories
 from tests.real.stories.player import Story
 from tests.support.transcript import Transcript
 
@@ -57,16 +60,16 @@ def plays(request: pytest.FixtureRequest) -> Iterator[Plays]:
         for apart in (True, False)
     ]
     with ThreadPoolExecutor(len(lanes)) as threads:
-        for level, stories in lanes:
-            threads.submit(play_all, wanted, level, stories)
+        for level, several in lanes:
+            threads.submit(play_all, wanted, level, several)
         yield wanted
 
 
-def play_all(wanted: Plays, level: int, stories: Iterable[Story]) -> None:
+def play_all(wanted: Plays, level: int, several: Iterable[Story]) -> None:
     """Play what is wanted; a failure belongs to the test that asks for the answer."""
     promises = [
         (story, wanted[name_of(story), level])
-        for story in stories
+        for story in several
         if (name_of(story), level) in wanted
     ]
     if not promises:
@@ -100,6 +103,15 @@ def test_every_play_is_recorded_and_every_recording_is_played() -> None:
     programme = {(name_of(story), level) for story, level in STORIES}
     assert not programme - recorded, "record them: python -m tests.conformance.record"
     assert not recorded - programme, "no such play: remove the file, or record the story anew"
+
+
+def test_every_story_that_is_told_is_in_the_programme() -> None:
+    told = set()
+    for path in Path(stories.__path__[0]).glob("*.py"):
+        module = importlib.import_module(f"{stories.__name__}.{path.stem}")
+        for one in getattr(module, "STORIES", ()):
+            told.add(one[0] if isinstance(one, tuple) else one)
+    assert told == {story for story, _ in STORIES}
 
 
 def test_what_is_declared_belongs_to_a_story() -> None:
