@@ -38,6 +38,11 @@ VERSIONS: Final = (0, 5)
 FENCED_KNOWN_FROM: Final = 2
 BATCHED_FROM: Final = 4
 
+DEVIATIONS: Final = (
+    "A batch of AddPartitionsToTxn that names a transactional id twice is taken entry by entry; "
+    "Apache Kafka takes the last entry's partitions for both. No broker sends such a batch.",
+)
+
 PartitionErrors = list[tuple[TopicPartition, ErrorCode]]
 
 

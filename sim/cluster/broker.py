@@ -205,6 +205,8 @@ class Broker:
         merged: dict[ProducerId, dict[TopicPartition, int]] = {}
         now_ms = self.environment.clock.now_ms()
         for marker in command.markers:
+            if self._is_unwritable(marker):
+                return _failed(command)
             errors = merged.setdefault(marker.producer_id, {})
             for topic_partition in marker.partitions:
                 errors[topic_partition] = self._write_marker(marker, topic_partition, now_ms)
@@ -257,6 +259,18 @@ class Broker:
         )
         error = added.error if isinstance(added, Rejection) else ErrorCode.none
         return tuple((partition, error) for partition in transaction.partitions)
+
+    def _is_unwritable(self, marker: TxnMarker) -> bool:
+        """Whether there is no control record for it that this broker could write.
+
+        MemoryRecords.withEndTransactionMarker throws where the producer id or epoch is negative,
+        and the whole request is answered with what the client sees of any bug: markers before this
+        one are written, those behind it are not.
+        """
+        has_producer = marker.producer_id >= 0 and marker.producer_epoch >= 0
+        return not has_producer and any(
+            topic_partition in self.replicas.hosted for topic_partition in marker.partitions
+        )
 
     def _write_marker(
         self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int
@@ -358,3 +372,17 @@ class Broker:
 
 def _transaction_version(image: ClusterImage) -> TransactionVersion:
     return TransactionVersion(image.features.get(TRANSACTION_VERSION, 0))
+
+
+def _failed(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
+    """UNKNOWN_SERVER_ERROR for all of it; of two markers of one producer the last one is told
+    (WriteTxnMarkersRequest.getErrorResponse).
+    """
+    failed = ErrorCode.unknown_server_error
+    last = {marker.producer_id: marker.partitions for marker in command.markers}
+    return WriteTxnMarkersReply(
+        results=tuple(
+            (producer_id, tuple((partition, failed) for partition in partitions))
+            for producer_id, partitions in last.items()
+        )
+    )

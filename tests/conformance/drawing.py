@@ -19,6 +19,7 @@ from tests.real.stories.txn import add_values
 RIGHT: Final = "right"
 NO_IDENTITY: Final = Identity(-1, -1)
 MISSING_PARTITION: Final = 9
+EPOCH_MAX: Final = 32_767
 
 
 class Drawer:
@@ -82,7 +83,7 @@ class Drawer:
                 old = self._chance.choice(producer.history)
                 return (RIGHT if old == right else "stale"), old, Pid(old.pid)
             case "epoch ahead":
-                return kind, Identity(right.pid, right.epoch + 1), Pid(right.pid)
+                return kind, _ahead(right, 1), Pid(right.pid)
             case "epoch behind":
                 return kind, Identity(right.pid, right.epoch - 1), Pid(right.pid)
             case "foreign pid":
@@ -154,7 +155,8 @@ class Drawer:
         values = _added(name, pid, identity, places, verify=verify)
         also = None
         if version >= 4 and self._one_in(4):
-            also = self._producer()
+            # One entry for each id, as brokers send it; a batch with two is a known deviation.
+            also = self._chance.choice([one for one in self.world.producers if one != producer])
             other, its, its_pid = self._identity(also)
             more = _added(also.name, its_pid, its, places[:1], verify=False)
             values["transactions"] += more["transactions"]
@@ -286,8 +288,7 @@ class Drawer:
             places = [self._chance.choice(sorted(producer.added))]
             if self._one_in(2.5):
                 # The coordinator's own marker is fenced by this one: PrepareX will last.
-                ahead = self._chance.randint(1, 4)
-                mode, identity = "epoch ahead", Identity(identity.pid, identity.epoch + ahead)
+                mode, identity = "epoch ahead", _ahead(identity, self._chance.randint(1, 4))
         coordinator_epoch = self._some((0, 80), (-1, 17), (2, 3))
         marker = {
             "producer_id": pid,
@@ -303,7 +304,9 @@ class Drawer:
         markers = [marker]
         if self._one_in(8):
             _, its, its_pid = self._identity(self._producer())
-            markers.append({**marker, "producer_id": its_pid, "producer_epoch": its.epoch})
+            epoch = -1 if self._one_in(4) else its.epoch
+            markers.append({**marker, "producer_id": its_pid, "producer_epoch": epoch})
+            self._chance.shuffle(markers)
         values = {"markers": markers}
         mode = f"{mode}, coordinator epoch {coordinator_epoch}"
         return Operation(
@@ -466,6 +469,11 @@ class Drawer:
             values=values,
             transactional_id=producer.name,
         )
+
+
+def _ahead(identity: Identity, epochs: int) -> Identity:
+    """The identity some epochs later, as far as an int16 goes."""
+    return Identity(identity.pid, min(identity.epoch + epochs, EPOCH_MAX))
 
 
 def _added(

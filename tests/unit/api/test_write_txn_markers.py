@@ -97,16 +97,31 @@ async def test_producers_and_partitions(api: Api, version: int) -> None:
         marker(70, 0, 1),
         marker(71, 0, 0, name="missing"),
         marker(72, 0),
-        marker(-1, 0, 0),
-        marker(73, -1, 0),
+        marker(73, -1, 0, name="missing"),
     )
     assert results(answer) == {
         70: {0: NONE, 9: UNKNOWN, 1: NONE},
         71: {0: UNKNOWN},
-        -1: {0: FAILED},
-        73: {0: FAILED},
+        73: {0: UNKNOWN},
     }
     assert (await write(api, version)).markers == ()
+
+
+@pytest.mark.parametrize("bad", [(-1, 0), (73, -1)])
+async def test_a_marker_without_a_producer_fails_the_request_that_it_is_in(
+    api: Api, bad: tuple[int, int]
+) -> None:
+    # KafkaApis throws in the middle: what is before it is written, what is behind it is not.
+    answer = await write(
+        api, 1, marker(70, 0, 0), marker(70, 0, 1), marker(*bad, 0), marker(71, 0, 0)
+    )
+    assert results(answer) == {70: {1: FAILED}, bad[0]: {0: FAILED}, 71: {0: FAILED}}
+    wanted = {"topics": [{"name": "orders", "partition_indexes": [0, 1]}]}
+    described = await api.ask("DescribeProducers", 0, **wanted)
+    assert [
+        [producer.producer_id for producer in partition.active_producers]
+        for partition in described.topics[0].partitions
+    ] == [[70], [70]]
 
 
 async def test_another_brokers_partition_is_not_led_here(api_of_three: Api) -> None:
