@@ -21,7 +21,7 @@ from sim.wire.batch import iter_batches, read_control_record, read_records
 Plain = Any
 
 # Normalised: everything in which two correct brokers may differ.
-ADDRESSES: Final = frozenset({"host", "port", "cluster_id"})
+ADDRESSES: Final = frozenset({"host", "port", "cluster_id", "log_dir"})
 NUMBERED: Final = {
     "producer_id": "producer",
     "producer_ids": "producer",
@@ -47,6 +47,8 @@ UNORDERED: Final = {
     "topics of WritableTxnMarkerTopicResult": ("name",),
     "topics of CreatableTopicResult": ("name",),
     "responses of DeletableTopicResult": ("name",),
+    "topics of DescribeLogDirsTopic": ("name",),
+    "partitions of DescribeLogDirsPartition": ("partition_index",),
     "results of CreatePartitionsTopicResult": ("name",),
     "results_by_partition": ("partition_index",),
     "results_by_topic_v3_and_below": ("name",),

@@ -126,4 +126,86 @@ def replace_configs(player: Player) -> None:
     player.unanswered("AlterConfigs", 2, "twice", resources=[twice, twice], validate_only=False)
 
 
-STORIES: Final[tuple[Story, ...]] = (create_partitions, replace_configs)
+def describe_log_dirs(player: Player) -> None:
+    """Sizes of what is hosted; what is not is left out."""
+    whole = player.topic(partitions=2)
+    topic = whole[0]
+    player.quiet("Produce", 8, **produce(whole, records("a", "b"), 8))
+    player.quiet("Produce", 8, **produce(whole, records("c"), 8))
+    some = {"topic": topic, "partitions": [0, 1, 7, -1]}
+    missing = {"topic": player.name("missing"), "partitions": [0]}
+    for version in range(1, 6):
+        player.ask("DescribeLogDirs", version, "some", topics=[some, missing])
+        player.ask("DescribeLogDirs", version, "none", topics=[])
+        twice = [{"topic": topic, "partitions": [0, 0]}, {"topic": topic, "partitions": [1]}]
+        player.ask("DescribeLogDirs", version, "twice", topics=twice)
+        nothing = {"topic": topic, "partitions": []}
+        player.ask("DescribeLogDirs", version, "nothing of it", topics=[nothing])
+
+
+def elect_leaders(player: Player) -> None:
+    """Nobody needs an election on a single broker; wrong types, wrong partitions."""
+    topic = player.topic(partitions=2)[0]
+    asked = [
+        {"topic": topic, "partitions": [0, 9, -1]},
+        {"topic": player.name("missing"), "partitions": [0]},
+        {"topic": topic, "partitions": [1]},
+    ]
+    for version in range(3):
+        for kind in (0, 1, 2, -1) if version else (0,):
+            player.ask(
+                "ElectLeaders",
+                version,
+                f"type {kind}",
+                election_type=kind,
+                topic_partitions=asked,
+                timeout=5000,
+            )
+        player.ask("ElectLeaders", version, "none", topic_partitions=[], timeout=5000)
+
+
+def nothing_there(player: Player) -> None:
+    """Reassignments, quotas and resources of a cluster that has none of them."""
+    topic = player.topic()[0]
+    some = [{"name": topic, "partition_indexes": [0, 9]}, {"name": "no", "partition_indexes": [0]}]
+    for topics in (None, [], some):
+        player.ask("ListPartitionReassignments", 0, f"{topics}", topics=topics, timeout=5000)
+    filters: tuple[tuple[tuple[str, int, str | None], ...], ...] = (
+        (),
+        (("user", 0, "x"),),
+        (("client-id", 1, None),),
+        (("ip", 2, None),),
+        (("user", 2, None), ("client-id", 0, "x")),
+        (("zz", 2, None),),
+        (("", 2, None),),
+        (("user", 9, None),),
+        (("user", -1, "x"),),
+        (("user", 2, None), ("user", 2, None)),
+        (("user", 0, None),),
+        (("user", 1, "x"),),
+        (("user", 2, "x"),),
+        (("ip", 2, None), ("user", 2, None)),
+    )
+    for version in (0, 1):
+        for components in filters:
+            player.ask(
+                "DescribeClientQuotas",
+                version,
+                f"{components}",
+                components=[
+                    {"entity_type": kind, "match_type": number, "match": match}
+                    for kind, number, match in components
+                ],
+                strict=bool(version),
+            )
+        for kinds in ([4], [8], [16], [32], [4, 4], [0], [99], [4, 99]):
+            player.ask("ListConfigResources", version, f"{kinds}", resource_types=kinds)
+
+
+STORIES: Final[tuple[Story, ...]] = (
+    create_partitions,
+    replace_configs,
+    describe_log_dirs,
+    elect_leaders,
+    nothing_there,
+)

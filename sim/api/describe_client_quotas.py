@@ -1,0 +1,74 @@
+"""DescribeClientQuotas (key 48): quotas of users, client ids and addresses (KIP-546). Nobody can
+set one here, so a filter that makes sense finds none.
+
+Versions: 1 is flexible. Kafka's counterpart: ClientQuotasImage.describe.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sim.api.request import Reply, Request
+from sim.errors import ErrorCode, Rejection
+
+KEY: Final = 48
+VERSIONS: Final = (0, 1)
+
+_MATCH_DEFAULT: Final = 1
+_KINDS: Final = frozenset({"user", "client-id", "ip"})
+
+
+async def handle(request: Request) -> Reply:
+    """Judge the filter; no quota meets it."""
+    seen: set[str] = set()
+    for component in request.message.components:
+        refusal = _component_refusal(component, seen)
+        if refusal is not None:
+            return _answer(request, refusal.error, refusal.reason)
+        seen.add(component.entity_type)
+    if "ip" in seen and len(seen) > 1:
+        return _answer(
+            request,
+            ErrorCode.invalid_request,
+            "Invalid entity filter component combination. IP filter component should not be used "
+            "with user or clientId filter component.",
+        )
+    return _answer(request, ErrorCode.none, "")
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return _answer(request, error, error.name)
+
+
+def _component_refusal(component: Any, seen: set[str]) -> Rejection | None:
+    kind = component.entity_type
+    if not kind:
+        return _invalid("Invalid empty entity type.")
+    if kind in seen:
+        return _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+    if kind not in _KINDS:
+        return Rejection(
+            error=ErrorCode.unsupported_version, reason=f"Unsupported entity type {kind}"
+        )
+    match component.match_type, component.match:
+        case 0, None:
+            return _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        case (1 | 2) as number, str():
+            name = "DEFAULT" if number == _MATCH_DEFAULT else "SPECIFIED"
+            return _invalid(
+                f"Request specified MATCH_TYPE_{name}, but also specified a match string."
+            )
+        case ((0 | 1 | 2), _):
+            return None
+        case number, _:
+            return _invalid(f"Unknown match type {number}")
+
+
+def _invalid(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)
+
+
+def _answer(request: Request, error: ErrorCode, message: str) -> Reply:
+    entries = () if error is ErrorCode.none else None
+    return request.answer(error_code=error, error_message=message, entries=entries)

@@ -1,0 +1,59 @@
+"""DescribeLogDirs v1 to v5: sizes of what a broker hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.errors import ErrorCode
+from tests.support.handlers import Api, batch, produce
+
+
+def told(answer: Any) -> dict[tuple[str, int], int]:
+    (directory,) = answer.results
+    assert directory.error_code is ErrorCode.none
+    return {
+        (topic.name, partition.partition_index): partition.partition_size
+        for topic in directory.topics
+        for partition in topic.partitions
+    }
+
+
+@pytest.mark.parametrize("version", range(1, 6))
+async def test_every_version_tells_true_sizes(api: Api, version: int) -> None:
+    records = batch(b"a", b"b")
+    for _ in range(2):
+        await api.ask("Produce", 8, **produce("orders", records))
+    wanted = [{"topic": "orders", "partitions": [0, 1, 7, 0]}, {"topic": "x", "partitions": [0]}]
+    answer = await api.ask("DescribeLogDirs", version, topics=wanted)
+    assert told(answer) == {("orders", 0): 2 * len(records), ("orders", 1): 0}
+    (directory,) = answer.results
+    partition = directory.topics[0].partitions[0]
+    assert (partition.offset_lag, partition.is_future_key) == (0, False)
+    if version >= 4:
+        assert (directory.total_bytes, directory.usable_bytes) == (-1, -1)
+
+
+async def test_null_asks_for_everything_and_nothing_for_nothing(api: Api) -> None:
+    everything = told(await api.ask("DescribeLogDirs", 5, topics=None))
+    assert {("orders", 0), ("orders", 1), ("orders", 2)} <= set(everything)
+    assert told(await api.ask("DescribeLogDirs", 5, topics=[])) == {}
+
+
+async def test_a_broker_tells_of_its_own_replicas(api_of_three: Api) -> None:
+    for number in (1, 2, 3):
+        api = api_of_three.at(number)
+        answer = await api.ask("DescribeLogDirs", 5, topics=None)
+        assert answer.results[0].log_dir == f"memory/broker-{number}"
+        hosted = {(one.topic, one.partition) for one in api.broker.replicas.hosted}
+        assert set(told(answer)) == hosted
+
+
+@pytest.mark.parametrize("version", [2, 3])
+async def test_refuse(api: Api, version: int) -> None:
+    error = ErrorCode.cluster_authorization_failed
+    answer = api.refuse("DescribeLogDirs", version, error, topics=None)
+    assert answer.results == ()
+    if version >= 3:
+        assert answer.error_code is error

@@ -1,0 +1,84 @@
+"""Elections on request: preferred and unclean, and when there is none."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.cluster.elections import NOT_NEEDED, ElectionType, elect_leader
+from sim.cluster.image import ClusterImage, PartitionImage
+from sim.errors import ErrorCode, Rejection
+from sim.types import TopicPartition
+from tests.support.images import broker, cluster, partition, topic
+
+P0 = TopicPartition("orders", 0)
+PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN
+
+
+def image_of(found: PartitionImage, *, down: tuple[int, ...] = ()) -> ClusterImage:
+    image = cluster().with_topic(topic("orders", found))
+    for one in down:
+        image = image.with_broker(broker(one, alive=False))
+    return image
+
+
+def elected(image: ClusterImage, kind: ElectionType) -> PartitionImage:
+    found = elect_leader(image, P0, kind)
+    assert isinstance(found, ClusterImage)
+    changed = found.partition(P0)
+    assert changed is not None
+    return changed
+
+
+def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
+    changed = elected(image_of(partition(2, epoch=4)), PREFERRED)
+    assert (changed.leader, changed.leader_epoch, changed.partition_epoch) == (1, 5, 5)
+    assert changed.isr == (1, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("leader", "isr", "down", "expected"),
+    [
+        (-1, (3, 2), (), (3, (3, 2))),  # in sync first
+        (-1, (3,), (3,), (1, (1,))),  # out of sync, and alone from now on
+        (-1, (), (1, 2), (3, (3,))),
+    ],
+)
+def test_an_unclean_election_takes_whoever_lives(
+    leader: int, isr: tuple[int, ...], down: tuple[int, ...], expected: tuple[int, tuple[int, ...]]
+) -> None:
+    changed = elected(image_of(partition(leader, isr=isr, epoch=4), down=down), UNCLEAN)
+    assert (changed.leader, changed.isr) == expected
+    assert changed.leader_epoch == 5
+
+
+@pytest.mark.parametrize(
+    ("found", "down", "kind", "error"),
+    [
+        (partition(1), (), PREFERRED, ErrorCode.election_not_needed),
+        (partition(2), (), UNCLEAN, ErrorCode.election_not_needed),
+        (partition(2), (1,), PREFERRED, ErrorCode.preferred_leader_not_available),
+        (partition(2, isr=(2, 3)), (), PREFERRED, ErrorCode.preferred_leader_not_available),
+        (partition(-1), (1, 2, 3), UNCLEAN, ErrorCode.eligible_leaders_not_available),
+    ],
+)
+def test_where_there_is_no_election(
+    found: PartitionImage, down: tuple[int, ...], kind: ElectionType, error: ErrorCode
+) -> None:
+    refused = elect_leader(image_of(found, down=down), P0, kind)
+    assert isinstance(refused, Rejection)
+    assert refused.error is error
+    assert (refused is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
+
+
+@pytest.mark.parametrize("kind", list(ElectionType))
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        (TopicPartition("nope", 0), "No such topic as nope"),
+        (TopicPartition("orders", 9), "No such partition as orders-9"),
+        (TopicPartition("orders", -1), "No such partition as orders--1"),
+    ],
+)
+def test_what_does_not_exist(kind: ElectionType, where: TopicPartition, reason: str) -> None:
+    refused = elect_leader(image_of(partition(1)), where, kind)
+    assert refused == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
