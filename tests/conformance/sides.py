@@ -30,7 +30,7 @@ from tests.support.transcript import differences
 
 PATIENCE_S: Final = 15.0
 LASTS_S: Final = 0.5
-"""PrepareX that is seen for that long on both sides is taken for good."""
+"""PrepareX that both sides show unchanged for that long is taken for good."""
 _PAUSE_S: Final = 0.002
 _ASKED_AGAIN: Final = {"InitProducerId": ErrorCode.coordinator_load_in_progress}
 
@@ -139,13 +139,17 @@ class Pair:
             )
             return real, ours
 
-        begun_s = time.monotonic()
+        begun_s = unchanged_s = time.monotonic()
+        before = None
         while True:
             real, ours = rows()
             states = {real.transaction_state, ours.transaction_state}
-            waited_s = time.monotonic() - begun_s
-            lasts = (stuck or waited_s > LASTS_S) and len(states) == 1 and states <= PREPARED
-            if not states & on_the_way or lasts or waited_s > PATIENCE_S:
+            now_s = time.monotonic()
+            if (real, ours) != before:
+                before, unchanged_s = (real, ours), now_s
+            seems_done = stuck or now_s - unchanged_s > LASTS_S
+            lasts = seems_done and len(states) == 1 and states <= PREPARED
+            if not states & on_the_way or lasts or now_s - begun_s > PATIENCE_S:
                 break
             time.sleep(_PAUSE_S)
         self.real.player.note(f"state of {transactional_id}", real)
