@@ -17,6 +17,10 @@ from sim.types import BrokerId
 KEY: Final = 37
 VERSIONS: Final = (0, 3)
 
+DEVIATIONS: Final = (
+    "A timeout of 0 makes no difference; Apache Kafka answers it with REQUEST_TIMED_OUT.",
+)
+
 
 async def handle(request: Request) -> Reply:
     """Grow each topic by itself, or only check it."""

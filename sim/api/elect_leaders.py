@@ -18,6 +18,10 @@ from sim.types import Subject, TopicPartition
 KEY: Final = 43
 VERSIONS: Final = (0, 2)
 
+DEVIATIONS: Final = (
+    "A timeout of 0 makes no difference; Apache Kafka answers it with REQUEST_TIMED_OUT.",
+)
+
 
 async def handle(request: Request) -> Reply:
     """Elect for each partition by itself."""
