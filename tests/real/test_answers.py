@@ -8,7 +8,9 @@ real broker, against answers of one that were kept: ``tests/conformance/test_rep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import contextlib
+import functools
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -23,21 +25,22 @@ Pair = tuple[str, str]
 
 
 @pytest.fixture(scope="module")
-def pair(request: pytest.FixtureRequest) -> Iterator[Pair]:
-    level: int = request.param
-    with kafka(level) as real, simulator(level) as ours:
-        yield real.bootstrap, ours.bootstrap
+def pairs() -> Iterator[Callable[[int], Pair]]:
+    """Both brokers of a level, started when first asked for: tests come in any order."""
+    with contextlib.ExitStack() as running:
+
+        @functools.cache
+        def pair(level: int) -> Pair:
+            real = running.enter_context(kafka(level))
+            return real.bootstrap, running.enter_context(simulator(level)).bootstrap
+
+        yield pair
 
 
 @pytest.mark.parametrize(
-    ("story", "pair"),
-    [pytest.param(*one, id=id_of(*one)) for one in STORIES],
-    indirect=["pair"],
+    ("story", "level"), [pytest.param(*one, id=id_of(*one)) for one in STORIES]
 )
-def test_both_brokers_answer_alike(
-    story: Story, pair: Pair, request: pytest.FixtureRequest
-) -> None:
-    level = request.node.callspec.params["pair"]
-    expected, found = (played(story, address, level) for address in pair)
+def test_both_brokers_answer_alike(story: Story, level: int, pairs: Callable[[int], Pair]) -> None:
+    expected, found = (played(story, address, level) for address in pairs(level))
     wrong = judged(name_of(story), differences(expected, found))
     assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)
