@@ -141,6 +141,7 @@ def _typed_paths() -> list[str]:
         "tests/docs.py",
         "tests/support",
         "tests/clients",
+        "tests/conformance",
         "benchmarks",
     ]
     return [path for path in paths if (ROOT / path).is_file() or any((ROOT / path).rglob("*.py"))]

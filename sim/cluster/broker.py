@@ -22,6 +22,7 @@ from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import LeadershipChanges, Replicas, SharedLogs
 from sim.cluster.verification import Verification
 from sim.errors import ErrorCode, InvariantViolation, Rejection
+from sim.log.partition_log import PartitionLog
 from sim.runtime.env import Environment, TimerHandle
 from sim.settings import Settings
 from sim.txn.commands import AddPartitions, VerifyPartitions
@@ -68,7 +69,8 @@ class Broker:
         self.metadata = metadata
         self.settings = self._effective_settings(metadata.image)
         self._transaction_version = _transaction_version(metadata.image)
-        self._transaction_log: dict[int, TopicPartition] = {}
+        self._transaction_logs: dict[int, PartitionLog] = {}
+        """The partitions of ``__transaction_state`` that this broker leads."""
         self.replicas = Replicas(broker_id=broker_id, shared=shared_logs, image=metadata.image)
         self.purgatory: Purgatory[TopicPartition] = Purgatory(environment.clock)
         self.peers = Peers(
@@ -139,12 +141,20 @@ class Broker:
         self.coordinator.leaders_changed()
         if self.environment.tracer.on:
             self._trace_leadership(changes)
+        if changes.led or changes.lost or changes.deleted:
+            self._transaction_logs = {
+                topic_partition.partition: log
+                for topic_partition, log in self.replicas.led.items()
+                if topic_partition.topic == TRANSACTION_STATE_TOPIC
+            }
         for topic_partition, epoch in changes.lost:
             self.purgatory.release(topic_partition)
             if topic_partition.topic == TRANSACTION_STATE_TOPIC:
                 self.coordinator.unload(topic_partition.partition, CoordinatorEpoch(epoch))
         for topic_partition in changes.deleted:
             self.purgatory.release(topic_partition)
+            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
+                self.coordinator.unload(topic_partition.partition)
         for topic_partition, epoch in changes.led:
             if topic_partition.topic == TRANSACTION_STATE_TOPIC:
                 self._load_transactions(topic_partition, CoordinatorEpoch(epoch))
@@ -298,7 +308,7 @@ class Broker:
             if before is not None:
                 self.log_trace.marker_refused(topic_partition, marker, written)
             return written.error
-        log.advance_high_watermark(log.log_end_offset)
+        log.replicate_all()
         if before is not None:
             self.log_trace.marked(log, marker, written.base_offset, before)
         self.purgatory.touch(topic_partition)
@@ -308,20 +318,17 @@ class Broker:
         self, partition: int, batch: bytes, _coordinator_epoch: int, _timeout_ms: int
     ) -> ErrorCode:
         """Append a coordinator's record with acks=all; here that is at once."""
-        topic_partition = self._transaction_log.get(partition)
-        if topic_partition is None:
-            topic_partition = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
-            self._transaction_log[partition] = topic_partition
-        log = self.replicas.leader(topic_partition)
-        if isinstance(log, Rejection):
-            return log.error
+        log = self._transaction_logs.get(partition)
+        if log is None:
+            return ErrorCode.not_leader_or_follower
+        topic_partition = log.topic_partition
         too_few = self.replicas.too_few_in_sync(topic_partition)
         if too_few is not None:
             return too_few.error
         appended = log.append_coordinator(batch, now_ms=self.environment.clock.now_ms())
         if isinstance(appended, Rejection):
             return appended.error
-        log.advance_high_watermark(log.log_end_offset)
+        log.replicate_all()
         self.purgatory.touch(topic_partition)
         return ErrorCode.none
 

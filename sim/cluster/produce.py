@@ -212,7 +212,7 @@ class Producing:
                 header=part.header,
             )
             if isinstance(result, Appended):
-                log.advance_high_watermark(log.log_end_offset)
+                log.replicate_all()
                 if before is not None:
                     self._log_trace.appended(log, part.header, result, before)
                 self._purgatory.touch(partition)

@@ -282,6 +282,15 @@ class PartitionLog(LogView):
         self._epochs.assign(leader_epoch, self._log_end_offset)
         self._verification.clear()
 
+    def replicate_all(self) -> None:
+        """All that has been appended is replicated: where replicas share one log, that is so at
+        once.
+        """
+        end = self._log_end_offset
+        if end > self._high_watermark:
+            self._high_watermark = end
+            self._producers.release_below(end)
+
     def advance_high_watermark(self, offset: int) -> bool:
         """All below ``offset`` is replicated; whether that is news. It never falls here, and never
         passes the log end.

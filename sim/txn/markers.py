@@ -38,6 +38,9 @@ class NoLeader(Enum):
 
     UNKNOWN = "unknown"
     """The partition exists; its leader is not known or not reachable. Asked again later."""
+    # Enum's own hash is written in Python, and leaders are keys at every transaction's end.
+    __hash__ = object.__hash__
+
     NO_SUCH_PARTITION = "no such partition"
     """The partition, or its topic, is gone: no marker is needed any more."""
 

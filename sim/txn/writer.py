@@ -82,7 +82,7 @@ class TransactionLogWriter:
         entries = owned.entries
         transactional_id = record.transactional_id
         entries[transactional_id] = begin(
-            entries.get(transactional_id), record, now_ms=self._clock.now_ms()
+            entries.get(transactional_id), record, now_ms=record.last_update_timestamp_ms
         )
         if self._tracer.on:
             tracing.prepared(self._tracer, owned.node, entries[transactional_id])

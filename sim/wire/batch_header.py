@@ -213,6 +213,13 @@ _PLAIN: Final = Struct(">hiqqqhii").pack
 _FRONT: Final = Struct(">qiibI").pack
 
 
+def pack_plain_batch(payload: bytes, *, timestamp_ms: int) -> bytes:
+    """A batch around one encoded record, without a producer; the log gives it its place."""
+    covered = _PLAIN(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + payload
+    crc: int = crc32c.crc32c(covered)
+    return _FRONT(0, len(covered) + CRC_START - LOG_OVERHEAD, -1, MAGIC, crc) + covered
+
+
 def pack_batch(
     payload: bytes,
     *,

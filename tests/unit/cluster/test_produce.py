@@ -358,8 +358,8 @@ class _LateReplica:
         self.log = leader.log()
         self._leader = leader
         self._patch = monkeypatch
-        self.advance = self.log.advance_high_watermark
-        monkeypatch.setattr(type(self.log), "advance_high_watermark", lambda _self, _offset: None)
+        self.advance = self.log.replicate_all
+        monkeypatch.setattr(type(self.log), "replicate_all", lambda _self: None)
 
     def catch_up(self) -> None:
         self._patch.undo()

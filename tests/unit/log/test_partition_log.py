@@ -674,3 +674,19 @@ def test_the_header_may_be_handed_in(driver: LogDriver) -> None:
     assert answer == Appended(
         base_offset=0, last_offset=1, log_append_time_ms=-1, log_start_offset=0
     )
+
+
+def test_where_replicas_share_a_log_everything_is_replicated_at_once() -> None:
+    driver = LogDriver()
+    driver.log.append_marker(
+        producer_id=7,
+        producer_epoch=0,
+        committed=True,
+        coordinator_epoch=0,
+        transaction_version=0,
+        now_ms=1,
+    )
+    driver.log.replicate_all()
+    assert driver.log.high_watermark == driver.log.log_end_offset == 1
+    driver.log.replicate_all()
+    assert driver.log.high_watermark == 1
