@@ -182,6 +182,7 @@ def _tests_real(where: str, bootstrap: str, level: int, deadline: Deadline) -> V
         "TXNSIM_REAL_KAFKA_TRANSACTION_VERSION": str(level),
     }
     command = [str(_PYTHON), "-m", "pytest", *REAL_TESTS, "-q", "-m", "real"]
+    command += ["--target", "apache", "--level", str(level)]
     finished = run(command, deadline=deadline, environment=environment)
     return judge_pytest(f"tests/real, {where}", finished)
 

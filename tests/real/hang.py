@@ -9,10 +9,13 @@ from sim.client.admin import Admin
 from sim.client.errors import ErrorCode
 from sim.client.producer import Producer
 from sim.client.versions import VersionRange
+from sim.client.waiting import Deadline, pause
 from sim.types import ProducerIdAndEpoch, TopicPartition
 from sim.wire.batch import Record, build_batch
 
 VERIFICATION = "transaction.partition.verification.enable"
+PATIENCE_MS = 20_000
+"""How long a broker may take to hear of a config."""
 
 
 async def produce_without_adding(
@@ -50,10 +53,17 @@ async def make_hanging(
 ) -> ProducerIdAndEpoch:
     """Open a transaction on the partition that no coordinator knows."""
     await admin.set_broker_default(VERIFICATION, "false")
+    deadline = Deadline(admin.cluster.clock, PATIENCE_MS)
     try:
-        error, identity = await produce_without_adding(
-            admin, partition, transactional_id, age_ms=age_ms, version=11
-        )
+        while True:
+            error, identity = await produce_without_adding(
+                admin, partition, transactional_id, age_ms=age_ms, version=11
+            )
+            # A real broker hears of its new config some time after the answer; until then it
+            # verifies, and the partition is in no transaction.
+            if error != ErrorCode.transaction_abortable or deadline.passed:
+                break
+            await pause(admin.cluster.clock, 20)
     finally:
         await admin.set_broker_default(VERIFICATION, None)
     assert error == ErrorCode.none

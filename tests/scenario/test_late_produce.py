@@ -25,7 +25,7 @@ from tests.support.stories import late_produce
 ROOT = Path(__file__).resolve().parents[2]
 STORY = catalog.find("late-produce-after-abort")[1]
 DEMOS = 50
-AT_ONCE = 6
+AT_ONCE = 3
 """Stories told at the same time: more, and on two cores kafka-python's timeouts strike by
 themselves."""
 

@@ -82,6 +82,8 @@ class KafkaPythonPlayer:
             linger_ms=0,
         )
         self._producer.init_transactions()
+        # The record's delivery timeout is for its delivery alone, not for learning of the topic.
+        self._producer.partitions_for(part.topic)
         self._producer.begin_transaction()
 
     async def send(self, value: str) -> None:
