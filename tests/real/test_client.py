@@ -22,6 +22,7 @@ from sim.client.producer import Producer
 from sim.client.requests import NewTopic
 from sim.client.session import TxnProtocol
 from sim.client.txn_views import AbortSpec
+from sim.client.waiting import pause
 from sim.types import IsolationLevel, TopicPartition
 from tests.real.conftest import SETTINGS, Target
 from tests.real.hang import VERIFICATION, make_hanging, produce_without_adding
@@ -151,6 +152,14 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
             await producer.commit()
 
 
+async def until_level(cluster: Cluster, level: int) -> None:
+    """Wait until a broker tells this level: a real one learns of it some time after the answer."""
+    deadline = cluster.deadline(20_000)
+    while (await cluster.refresh_features()).level("transaction.version") != level:
+        assert not deadline.passed, f"no broker tells transaction.version {level}"
+        await pause(cluster.clock, 10)
+
+
 async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_one_ends_in_v2(
     cluster: Cluster, admin: Admin, name: str, target: Target
 ) -> None:
@@ -163,12 +172,13 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             Cluster(target.bootstrap, settings=SETTINGS) as fresh,
             Producer(fresh, transactional_id=name) as producer,
         ):
+            await until_level(fresh, 1)
             before = await producer.init_transactions()
             assert producer.protocol.name == "V1"
             producer.begin()
             await producer.send(name, 0, b"v1")
             await admin.update_features({"transaction.version": 2})
-            await fresh.refresh_features()
+            await until_level(fresh, 2)
             assert producer.protocol.name == "V1"
             await producer.commit()
             assert producer.protocol.name == "V2"
@@ -177,7 +187,7 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
             producer.begin()
             await producer.send(name, 0, b"v2")
             await admin.update_features({"transaction.version": 1}, upgrade_type=2)
-            await fresh.refresh_features()
+            await until_level(fresh, 1)
             assert producer.protocol.name == "V2"
             await producer.commit()
             assert producer.protocol.name == "V1"
