@@ -6,11 +6,26 @@ command that runs it again.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import gc
+from collections.abc import Generator, Iterator
 
 import pytest
 
 pytest.register_assert_rewrite("tests.support")
+
+
+@pytest.fixture(autouse=True)
+def undisturbed_clients(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Keep the collector from what thousands of tests have left while a client of others plays.
+
+    A full collection of a long run takes longer than the time-outs that a story gives its producer.
+    """
+    if "scenario" not in request.node.nodeid and request.node.get_closest_marker("clients") is None:
+        yield
+        return
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
