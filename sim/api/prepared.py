@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
 
-from sim.types import TopicPartition
 from sim.wire.codec import encode_body
 
 ANSWERS_MAX: Final = 16_384
@@ -49,8 +48,6 @@ class Gap:
         """The body with these numbers."""
         return self._before + self._numbers.pack(*numbers) + self._after
 
-
-Partitions = tuple[TopicPartition, ...]
 
 prepared: Final = lru_cache(maxsize=ANSWERS_MAX)
 """Decorates a function from the shape of an answer to its bytes or its ``Gap``."""
