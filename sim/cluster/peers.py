@@ -16,15 +16,25 @@ from sim.types import (
     AddPartitionsToTxnReply,
     AllocateProducerIdsCommand,
     AllocateProducerIdsReply,
+    AlterPartitionCommand,
+    AlterPartitionReply,
     BrokerId,
+    ReplicaFetchCommand,
+    ReplicaFetchReply,
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
 
+FETCH: Final = 1
 ADD_PARTITIONS_TO_TXN: Final = 24
 WRITE_TXN_MARKERS: Final = 27
+ALTER_PARTITION: Final = 56
 ALLOCATE_PRODUCER_IDS: Final = 67
 
+REPLICA_FETCH_VERSION: Final = 18
+"""v15 carries the follower's broker epoch (KIP-903), v18 its high watermark (KIP-1166)."""
+ALTER_PARTITION_VERSION: Final = 3
+"""v3 carries a broker epoch with each member of the new ISR (KIP-903)."""
 ADD_PARTITIONS_TO_TXN_VERSION: Final = 5
 """Brokers of 4.x send v5; v4 is the first that knows verification (KIP-890)."""
 WRITE_TXN_MARKERS_VERSION: Final = 2
@@ -85,6 +95,30 @@ class Peers:
             CONTROLLER_ID,
             ALLOCATE_PRODUCER_IDS,
             0,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def replica_fetch(
+        self, target: BrokerId, command: ReplicaFetchCommand
+    ) -> Pending[ReplicaFetchReply]:
+        """Fetch what the leader on ``target`` has written."""
+        return self._network.ask(
+            self._broker_id,
+            target,
+            FETCH,
+            REPLICA_FETCH_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def alter_partition(self, command: AlterPartitionCommand) -> Pending[AlterPartitionReply]:
+        """Ask the controller for other ISRs of partitions that this broker leads."""
+        return self._network.ask(
+            self._broker_id,
+            CONTROLLER_ID,
+            ALTER_PARTITION,
+            ALTER_PARTITION_VERSION,
             command,
             timeout_ms=self._timeout_ms,
         )
