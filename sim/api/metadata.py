@@ -20,6 +20,7 @@ from sim.api.request import (
 from sim.cluster.controller import name_complaint
 from sim.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from sim.errors import ErrorCode
+from sim.types import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from sim.wire.codec import build
 
 KEY: Final = 3
@@ -29,6 +30,9 @@ NONE_MEANS_ALL_FROM: Final = 1
 TOPIC_IDS_FROM: Final = 10
 BY_TOPIC_ID_FROM: Final = 12
 ZERO_ID: Final = uuid.UUID(int=0)
+
+_NOT_YET: Final = INTERNAL_TOPICS - {TRANSACTION_STATE_TOPIC}
+"""Internal topics of coordinators that are not here, so nobody makes them."""
 
 
 async def handle(request: Request) -> Reply:
@@ -90,7 +94,7 @@ def _by_name(request: Request, name: str, *, may_create: bool) -> Any:
         return _topic(request, topic)
     if name_complaint(name) is not None:
         return _failed(request, ErrorCode.invalid_topic_exception, name=name)
-    if may_create and broker.settings.auto_create_topics_enable and not name.startswith("__"):
+    if may_create and broker.settings.auto_create_topics_enable and name not in _NOT_YET:
         # Creation is started, this answer still says that there is no such topic; clients ask
         # again.
         broker.metadata.auto_create(name)
@@ -107,6 +111,7 @@ def _failed(
         error_code=error,
         name=name,
         topic_id=_wire_id(topic_id),
+        is_internal=name in INTERNAL_TOPICS,
         partitions=(),
     )
 

@@ -283,7 +283,10 @@ def _mixed_producers(parts: list[ProducePartition]) -> ProduceOutcome | None:
             first.producer_id,
             first.producer_epoch,
         ):
-            return ProduceOutcome(error=ErrorCode.invalid_producer_id_mapping)
+            return ProduceOutcome(
+                error=ErrorCode.invalid_producer_id_mapping,
+                message="Transactional records contained more than one producer ID",
+            )
     return None
 
 

@@ -67,9 +67,27 @@ async def test_before_v4_nobody_could_forbid_creation(api: Api) -> None:
     assert "new" in api.broker.image.topics
 
 
-async def test_nothing_is_created_where_the_setting_or_the_name_forbids_it(api: Api) -> None:
+async def test_names_that_look_internal_are_created_as_any_other(api: Api) -> None:
     await api.ask("Metadata", 9, topics=[{"name": "__mine"}], allow_auto_topic_creation=True)
-    assert "__mine" not in api.broker.image.topics
+    assert not api.broker.image.topics["__mine"].is_internal
+
+
+async def test_an_internal_topic_is_called_internal_before_it_exists(api: Api) -> None:
+    answer = await api.ask(
+        "Metadata", 9, topics=[{"name": "__consumer_offsets"}], allow_auto_topic_creation=False
+    )
+    assert answer.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+    assert answer.topics[0].is_internal
+
+
+async def test_the_transaction_log_is_created_with_its_own_settings(api: Api) -> None:
+    name = "__transaction_state"
+    await api.ask("Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
+    assert api.broker.image.topics[name].is_internal
+    assert api.broker.image.topics[name].configs["cleanup.policy"] == "compact"
+
+
+async def test_nothing_is_created_where_the_setting_or_the_name_forbids_it(api: Api) -> None:
     async with handlers(auto_create_topics_enable=False) as other:
         await other.ask("Metadata", 9, topics=[{"name": "new"}], allow_auto_topic_creation=True)
         assert "new" not in other.broker.image.topics
