@@ -285,6 +285,46 @@ class AlterPartitionReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[AlteredPartition, ...] = ()
 
 
+class BrokerRegistrationCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """BrokerRegistration from a broker that starts to the controller (KIP-631)."""
+
+    broker_id: BrokerId
+    cluster_id: str
+    incarnation_id: uuid.UUID
+    """Drawn at every start: by it a restart is told from a repeated request."""
+    host: str
+    port: int
+    rack: str | None = None
+    previous_broker_epoch: int = -1
+    """The epoch that a clean shutdown has left behind; -1 after a crash (KIP-966)."""
+
+
+class BrokerRegistrationReply(msgspec.Struct, frozen=True, kw_only=True):
+    """The broker epoch of this incarnation, or why there is none."""
+
+    error: int = 0
+    broker_epoch: int = -1
+
+
+class BrokerHeartbeatCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """BrokerHeartbeat: a broker is there, how far it has followed the metadata, what it wants."""
+
+    broker_id: BrokerId
+    broker_epoch: int
+    metadata_offset: int
+    want_fence: bool = False
+    want_shut_down: bool = False
+
+
+class BrokerHeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What the controller makes of a broker."""
+
+    error: int = 0
+    is_caught_up: bool = False
+    is_fenced: bool = True
+    should_shut_down: bool = False
+
+
 # What an interceptor is shown (see ``runtime.env.Interceptor``).
 
 

@@ -17,6 +17,8 @@ from sim.types import BrokerId, LeaderEpoch, TopicPartition
 
 NO_LEADER: Final = BrokerId(-1)
 TRANSACTION_VERSION: Final = "transaction.version"
+CLIENT_LISTENER: Final = "PLAINTEXT"
+"""Name of the listener that every broker has; its address is ``host`` and ``port``."""
 
 
 class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,6 +30,17 @@ class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
     port: int
     rack: str | None = None
     alive: bool = True
+    """Not fenced."""
+    in_controlled_shutdown: bool = False
+    """On its way out: it leads nothing any more and is in no ISR."""
+    incarnation_id: uuid.UUID | None = None
+    """Of the process; None for those that a cluster is formatted with."""
+    addresses: Mapping[str, tuple[str, int]] = {}
+    """Listener name -> host and port, of listeners besides the first."""
+
+    def address(self, listener: str) -> tuple[str, int]:
+        """Host and port of the listener of that name (BrokerRegistration.node)."""
+        return (self.host, self.port) if listener == CLIENT_LISTENER else self.addresses[listener]
 
 
 class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,6 +51,14 @@ class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
     partition_epoch: int
     replicas: tuple[BrokerId, ...]
     isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...] = ()
+    """Eligible leader replicas: out of the ISR, but known to have every committed record, because
+    the ISR fell below its minimum when they left (KIP-966).
+    """
+    last_known_elr: tuple[BrokerId, ...] = ()
+    """The last leader, where there is none: elected again if nobody else is left (KIP-966)."""
+    is_recovering: bool = False
+    """Its leader came from an unclean election and has not said yet that it is up (KIP-704)."""
 
 
 class TopicImage(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +115,11 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         broker = self.brokers.get(broker_id)
         return broker is not None and broker.alive
 
+    def is_active(self, broker_id: BrokerId) -> bool:
+        """Whether that broker may lead and be in an ISR (ClusterControlManager.isActive)."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.alive and not broker.in_controlled_shutdown
+
     # Changes
 
     def with_topic(self, topic: TopicImage) -> ClusterImage:
@@ -125,6 +151,24 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         partitions = list(topic.partitions)
         partitions[topic_partition.partition] = partition
         return self.with_topic(msgspec.structs.replace(topic, partitions=tuple(partitions)))
+
+    def with_partitions(self, changes: Mapping[TopicPartition, PartitionImage]) -> ClusterImage:
+        """The image with several partitions replaced, in one step."""
+        if not changes:
+            return self
+        by_topic: dict[str, list[PartitionImage]] = {}
+        for topic_partition, partition in changes.items():
+            partitions = by_topic.setdefault(
+                topic_partition.topic, list(self.topics[topic_partition.topic].partitions)
+            )
+            partitions[topic_partition.partition] = partition
+        topics = {
+            name: msgspec.structs.replace(self.topics[name], partitions=tuple(partitions))
+            for name, partitions in by_topic.items()
+        }
+        return msgspec.structs.replace(
+            self, offset=self.offset + 1, topics={**self.topics, **topics}
+        )
 
     def with_topic_configs(self, name: str, topic_configs: Mapping[str, str]) -> ClusterImage:
         """The image with a topic's own configs replaced."""

@@ -18,7 +18,11 @@ from sim.types import (
     AllocateProducerIdsReply,
     AlterPartitionCommand,
     AlterPartitionReply,
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
     BrokerId,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
     ReplicaFetchCommand,
     ReplicaFetchReply,
     WriteTxnMarkersCommand,
@@ -29,12 +33,17 @@ FETCH: Final = 1
 ADD_PARTITIONS_TO_TXN: Final = 24
 WRITE_TXN_MARKERS: Final = 27
 ALTER_PARTITION: Final = 56
+BROKER_REGISTRATION: Final = 62
+BROKER_HEARTBEAT: Final = 63
 ALLOCATE_PRODUCER_IDS: Final = 67
 
 REPLICA_FETCH_VERSION: Final = 18
 """v15 carries the follower's broker epoch (KIP-903), v18 its high watermark (KIP-1166)."""
 ALTER_PARTITION_VERSION: Final = 3
 """v3 carries a broker epoch with each member of the new ISR (KIP-903)."""
+BROKER_REGISTRATION_VERSION: Final = 4
+"""v3 carries the epoch that a clean shutdown left behind (KIP-966)."""
+BROKER_HEARTBEAT_VERSION: Final = 1
 ADD_PARTITIONS_TO_TXN_VERSION: Final = 5
 """Brokers of 4.x send v5; v4 is the first that knows verification (KIP-890)."""
 WRITE_TXN_MARKERS_VERSION: Final = 2
@@ -121,4 +130,30 @@ class Peers:
             ALTER_PARTITION_VERSION,
             command,
             timeout_ms=self._timeout_ms,
+        )
+
+    def register_broker(
+        self, command: BrokerRegistrationCommand, *, timeout_ms: int
+    ) -> Pending[BrokerRegistrationReply]:
+        """Ask the controller for a broker epoch."""
+        return self._network.ask(
+            self._broker_id,
+            CONTROLLER_ID,
+            BROKER_REGISTRATION,
+            BROKER_REGISTRATION_VERSION,
+            command,
+            timeout_ms=timeout_ms,
+        )
+
+    def heartbeat(
+        self, command: BrokerHeartbeatCommand, *, timeout_ms: int
+    ) -> Pending[BrokerHeartbeatReply]:
+        """Tell the controller that this broker lives."""
+        return self._network.ask(
+            self._broker_id,
+            CONTROLLER_ID,
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            command,
+            timeout_ms=timeout_ms,
         )
