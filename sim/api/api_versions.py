@@ -32,20 +32,13 @@ async def handle(request: Request) -> Reply:
         for text in (message.client_software_name, message.client_software_version):
             if _SOFTWARE.fullmatch(text) is None:
                 return _answer(request, ErrorCode.invalid_request, ranges={})
-    return _answer(request, ErrorCode.none, ranges=_advertised())
+    return _answer(request, ErrorCode.none, ranges=request.apis.advertised)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top; UNSUPPORTED_VERSION comes with the range of this very API."""
     own = {KEY: VERSIONS} if error is ErrorCode.unsupported_version else {}
     return _answer(request, error, ranges=own)
-
-
-def _advertised() -> Mapping[int, tuple[int, int]]:
-    # The registry imports every handler, this one too.
-    from sim.api.registry import ADVERTISED
-
-    return ADVERTISED
 
 
 def _answer(request: Request, error: ErrorCode, *, ranges: Mapping[int, tuple[int, int]]) -> Reply:

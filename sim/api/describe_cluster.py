@@ -64,8 +64,7 @@ def _broker(request: Request, broker: Any) -> Any:
     return build(
         request.schema.DescribeClusterBroker,
         broker_id=broker.broker_id,
-        host=broker.host,
-        port=broker.port,
+        **request.address_of(broker),
         rack=broker.rack,
         is_fenced=False,
     )

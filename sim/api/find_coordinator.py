@@ -8,7 +8,7 @@ KafkaApis.handleFindCoordinatorRequest.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -107,21 +107,17 @@ def _answer(request: Request, found: list[tuple[str, Found]]) -> Reply:
         return request.answer(
             coordinators=tuple(
                 schema.Coordinator(
-                    key=key, error_code=one.error, error_message=one.message, **_node(one)
+                    key=key, error_code=one.error, error_message=one.message, **_node(request, one)
                 )
                 for key, one in found
             )
         )
     one = found[0][1]
     message = _TEXTS.get(one.error, one.message)
-    return request.answer(error_code=one.error, error_message=message, **_node(one))
+    return request.answer(error_code=one.error, error_message=message, **_node(request, one))
 
 
-def _node(found: Found) -> dict[str, object]:
+def _node(request: Request, found: Found) -> dict[str, Any]:
     if found.broker is None:
         return {"node_id": -1, "host": "", "port": -1}
-    return {
-        "node_id": found.broker.broker_id,
-        "host": found.broker.host,
-        "port": found.broker.port,
-    }
+    return {"node_id": found.broker.broker_id, **request.address_of(found.broker)}

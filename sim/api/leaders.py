@@ -27,7 +27,7 @@ class CurrentLeaders:
         broker = image.brokers.get(partition.leader)
         if broker is not None:
             self._endpoints[broker.broker_id] = schema.NodeEndpoint(
-                node_id=broker.broker_id, host=broker.host, port=broker.port, rack=broker.rack
+                node_id=broker.broker_id, rack=broker.rack, **self._request.address_of(broker)
             )
         return schema.LeaderIdAndEpoch(
             leader_id=partition.leader, leader_epoch=partition.leader_epoch

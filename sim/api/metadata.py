@@ -164,8 +164,7 @@ def _answer(request: Request, topics: list[Any]) -> Reply:
             build(
                 schema.MetadataResponseBroker,
                 node_id=broker.broker_id,
-                host=broker.host,
-                port=broker.port,
+                **request.address_of(broker),
                 rack=broker.rack,
             )
             for broker in brokers

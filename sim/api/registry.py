@@ -41,7 +41,8 @@ from sim.api import (
     update_features,
     write_txn_markers,
 )
-from sim.api.request import Handler, nobody
+from sim.api.request import ApiTable, Handler, nobody
+from sim.cluster.image import CLIENT_LISTENER
 from sim.releases.kafka_4_3 import RELEASE_4_3
 from sim.wire.apis import api_name
 
@@ -109,3 +110,8 @@ ADVERTISED: Final[Mapping[int, tuple[int, int]]] = {
 """API key -> versions as ApiVersions tells them; lower than accepted only for Produce
 (KAFKA-18659).
 """
+
+SHIPPED: Final = ApiTable(
+    listener=CLIENT_LISTENER, handlers=HANDLERS, accepted=ACCEPTED, advertised=ADVERTISED
+)
+"""What a broker's ordinary listener speaks: what Apache Kafka ships."""

@@ -9,7 +9,7 @@ is about.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from enum import Enum
 from types import ModuleType
@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from sim.cluster.broker import Broker
+from sim.cluster.image import BrokerImage
 from sim.errors import ErrorCode
 from sim.types import Subject
 from sim.wire import codec
@@ -52,11 +53,20 @@ class Answer(Enum):
 class Request:
     """One request of a client: its header, its decoded message, the broker it reached."""
 
-    __slots__ = ("api_key", "api_version", "broker", "client_id", "correlation_id", "message")
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "apis",
+        "broker",
+        "client_id",
+        "correlation_id",
+        "message",
+    )
 
     def __init__(
         self,
         *,
+        apis: ApiTable,
         broker: Broker,
         api_key: int,
         api_version: int,
@@ -64,6 +74,7 @@ class Request:
         client_id: str | None,
         message: Any,
     ) -> None:
+        self.apis = apis
         self.broker = broker
         self.api_key = api_key
         self.api_version = api_version
@@ -75,6 +86,11 @@ class Request:
     def schema(self) -> ModuleType:
         """The message classes of the answer in this version."""
         return codec.response_schema(self.api_key, self.api_version)
+
+    def address_of(self, broker: BrokerImage) -> dict[str, Any]:
+        """Host and port of a broker's listener of the name under which this request came."""
+        host, port = broker.address(self.apis.listener)
+        return {"host": host, "port": port}
 
     def answer(self, **values: object) -> Any:
         """The answer's message with those values that this version has; no throttling."""
@@ -104,6 +120,20 @@ class Handler(msgspec.Struct, frozen=True, kw_only=True):
     """Fails the whole request with one error."""
     subject: Callable[[Request], Subject]
     """Whom the request is about."""
+    decode: Callable[[codec.RequestHeader, bytes], Any] = codec.decode_request
+    """From a frame to the message."""
+
+
+class ApiTable(msgspec.Struct, frozen=True, kw_only=True):
+    """What one kind of listener speaks."""
+
+    listener: str
+    """Its name: answers lead to other brokers' listeners of that name (``BrokerImage.address``)."""
+    handlers: Mapping[int, Handler]
+    accepted: Mapping[int, tuple[int, int]]
+    """API key -> versions that are answered; anything else closes the connection."""
+    advertised: Mapping[int, tuple[int, int]]
+    """API key -> versions as ApiVersions tells them."""
 
 
 def nobody(_request: Request) -> Subject:

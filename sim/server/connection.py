@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
-from sim.api.registry import ACCEPTED, HANDLERS
 from sim.api.request import Answer, Handler, Request
 from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from sim.faults.points import FaultPoint
@@ -158,14 +157,15 @@ class Connection(asyncio.Protocol):
         """
         header = codec.read_request_header(frame)
         key, version = header.api_key, header.api_version
-        handler = HANDLERS.get(key)
+        apis = self._listener.apis
+        handler = apis.handlers.get(key)
         if handler is None:
             raise UnsupportedRequestError(f"API key {key} is not supported")
-        low, high = ACCEPTED[key]
+        low, high = apis.accepted[key]
         refused: ErrorCode | None = None
         message: Any = None
         if low <= version <= high:
-            message = codec.decode_request(header, frame)
+            message = handler.decode(header, frame)
         elif key == API_VERSIONS:
             # Whatever the body says, a newer client is told in v0 which versions it may use.
             version, refused = 0, ErrorCode.unsupported_version
@@ -174,6 +174,7 @@ class Connection(asyncio.Protocol):
                 f"{api_name(key)} v{version} is not supported, only v{low} to v{high}"
             )
         request = Request(
+            apis=apis,
             broker=self._listener.broker,
             api_key=key,
             api_version=version,

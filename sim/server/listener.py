@@ -8,6 +8,8 @@ import asyncio
 import errno
 from typing import Final
 
+from sim.api.registry import SHIPPED
+from sim.api.request import ApiTable
 from sim.cluster.broker import Broker
 from sim.runtime.env import Environment, Listener
 from sim.server.connection import Connection
@@ -26,11 +28,15 @@ class BrokerListener:
     clients send meanwhile waits until ``open``.
     """
 
-    def __init__(self, *, environment: Environment, settings: Settings) -> None:
+    def __init__(
+        self, *, environment: Environment, settings: Settings, apis: ApiTable = SHIPPED
+    ) -> None:
         self._environment = environment
         self._socket: Listener | None = None
         self._broker: Broker | None = None
         self.settings: Final = settings
+        self.apis = apis
+        """What is spoken here."""
         self.network: Final = environment.network
         self.tasks: Final = environment.tasks
         self.tracer: Final = environment.tracer

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from sim.api.registry import HANDLERS
+from sim.api.registry import HANDLERS, SHIPPED
 from sim.api.request import Answer, Request
 from sim.cluster.broker import Broker
 from sim.errors import ErrorCode
@@ -53,6 +53,7 @@ class Api:
         frame = codec.encode_request(key, version, 1, client_id, sent)[4:]
         header = codec.read_request_header(frame)
         return Request(
+            apis=SHIPPED,
             broker=self.broker,
             api_key=key,
             api_version=version,

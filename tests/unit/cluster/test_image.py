@@ -6,6 +6,7 @@ import uuid
 
 import pytest
 
+from sim.cluster.image import CLIENT_LISTENER, BrokerImage
 from sim.types import BrokerId, TopicPartition
 from tests.support.images import B1, B2, TOPIC_ID, broker, cluster, partition, topic
 
@@ -81,3 +82,11 @@ def test_configs_are_replaced_whole() -> None:
     assert changed.topics["orders"].configs == {"segment.ms": "2"}
     image = image.with_broker_configs("1", {"a": "1"}).with_broker_configs("", {"b": "2"})
     assert image.with_broker_configs("1", {}).broker_configs == {"1": {}, "": {"b": "2"}}
+
+
+def test_a_broker_has_an_address_on_each_of_its_listeners() -> None:
+    broker = BrokerImage(
+        broker_id=BrokerId(1), epoch=1, host="a", port=9092, addresses={"OTHER": ("b", 9192)}
+    )
+    assert broker.address(CLIENT_LISTENER) == ("a", 9092)
+    assert broker.address("OTHER") == ("b", 9192)

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from sim.api.registry import ADVERTISED, HANDLERS
-from sim.api.request import Handler, Request, nobody
+from sim.api.registry import ADVERTISED, HANDLERS, SHIPPED
+from sim.api.request import ApiTable, Handler, Request, nobody
 from sim.client.fetching import fetch
 from sim.errors import ErrorCode
 from sim.faults.plan import Action, Delay, Drop, Fail, Hold
 from sim.faults.points import FaultPoint
 from sim.runtime.trace import TraceLevel
-from sim.server import connection as connection_module
 from sim.types import IsolationLevel, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import API_VERSIONS, METADATA, Wire
@@ -302,9 +301,7 @@ def test_a_client_that_sends_more_than_is_handled_is_not_read_for_a_while() -> N
 # Bugs
 
 
-def test_a_handler_that_fails_is_answered_and_its_connection_goes_on(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
     async def fail(_request: Request) -> object:
         raise ZeroDivisionError("a bug")
 
@@ -316,9 +313,15 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on(
             "subject": nobody,
         }
     )
-    monkeypatch.setattr(connection_module, "HANDLERS", {**HANDLERS, 0: broken})
+    apis = ApiTable(
+        listener=SHIPPED.listener,
+        handlers={**HANDLERS, 0: broken},
+        accepted=SHIPPED.accepted,
+        advertised=SHIPPED.advertised,
+    )
 
-    async def story(_cluster: VirtualCluster, wire: Wire) -> None:
+    async def story(cluster: VirtualCluster, wire: Wire) -> None:
+        cluster.sim.listeners[0].apis = apis
         wire.send(wire.produce(first()) + wire.metadata())
         _, message = await wire.answer()
         assert message.responses[0].partition_responses[0].error_code == E.unknown_server_error
