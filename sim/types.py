@@ -162,10 +162,9 @@ class AllocateProducerIdsReply(msgspec.Struct, frozen=True, kw_only=True):
     length: int = 0
 
 
-class ReplicatedBatch(msgspec.Struct, frozen=True, gc=False):
+class ReplicatedBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One stored batch on its way to a follower: the leader's bytes, not a copy of them, and what
-    a log has to know of them, so that nobody reads the header again. Positional for its cost: one
-    is made per append.
+    a log has to know of them, so that nobody reads the header again.
     """
 
     data: bytes
