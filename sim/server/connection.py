@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
-from sim.api.request import Answer, Handler, Request
+from sim.api.request import Answer, ApiTable, Handler, Request
 from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from sim.faults.points import FaultPoint
 from sim.types import Crossing, SubmitOutcome, Verdict
@@ -36,6 +36,7 @@ class Connection(asyncio.Protocol):
     """A client's connection to one broker."""
 
     __slots__ = (
+        "_apis",
         "_flush_is_due",
         "_frames",
         "_is_busy",
@@ -49,8 +50,9 @@ class Connection(asyncio.Protocol):
         "_write_paused",
     )
 
-    def __init__(self, listener: BrokerListener) -> None:
+    def __init__(self, listener: BrokerListener, apis: ApiTable) -> None:
         self._listener = listener
+        self._apis = apis
         self._reader = FrameReader(listener.settings.socket_request_max_bytes)
         self._frames: deque[bytes] = deque()
         self._is_busy = False
@@ -157,7 +159,7 @@ class Connection(asyncio.Protocol):
         """
         header = codec.read_request_header(frame)
         key, version = header.api_key, header.api_version
-        apis = self._listener.apis
+        apis = self._apis
         handler = apis.handlers.get(key)
         if handler is None:
             raise UnsupportedRequestError(f"API key {key} is not supported")

@@ -1,5 +1,5 @@
-"""A broker's client listener: the socket, its connections, and the moment from which requests are
-handled.
+"""A broker's client listeners: the sockets, their connections, and the moment from which requests
+are handled.
 """
 
 from __future__ import annotations
@@ -22,21 +22,17 @@ DEVIATIONS: Final = (
 
 
 class BrokerListener:
-    """The listening socket of one broker.
+    """The listening sockets of one broker, which open and close together.
 
-    It is bound before its broker exists, because the cluster's metadata need every port; what
+    They are bound before its broker exists, because the cluster's metadata need every port; what
     clients send meanwhile waits until ``open``.
     """
 
-    def __init__(
-        self, *, environment: Environment, settings: Settings, apis: ApiTable = SHIPPED
-    ) -> None:
+    def __init__(self, *, environment: Environment, settings: Settings) -> None:
         self._environment = environment
-        self._socket: Listener | None = None
+        self._sockets: list[Listener] = []
         self._broker: Broker | None = None
         self.settings: Final = settings
-        self.apis = apis
-        """What is spoken here."""
         self.network: Final = environment.network
         self.tasks: Final = environment.tasks
         self.tracer: Final = environment.tracer
@@ -50,20 +46,26 @@ class BrokerListener:
         assert self._broker is not None
         return self._broker
 
-    async def bind(self, host: str, port: int) -> int:
+    async def bind(self, host: str, port: int, *, apis: ApiTable = SHIPPED) -> int:
         """Listen; returns the port really bound.
+
+        Args:
+            host: Where.
+            port: Where; 0 picks a free one.
+            apis: What is spoken there.
 
         Raises:
             OSError: The port is busy and named, or the host is none of ours.
         """
         try:
-            self._socket = await self.network.listen(host, port, lambda: Connection(self))
+            socket = await self.network.listen(host, port, lambda: Connection(self, apis))
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             # Loops word it differently; the port is what matters.
             raise OSError(error.errno, f"{host}:{port} is in use") from error
-        return self._socket.address[1]
+        self._sockets.append(socket)
+        return socket.address[1]
 
     def open(self, broker: Broker) -> None:
         """From now on requests are handled."""
@@ -76,8 +78,8 @@ class BrokerListener:
     async def close(self) -> None:
         """Stop listening and close every connection."""
         self.is_open = False
-        if self._socket is not None:
-            await self._socket.close()
+        for socket in self._sockets:
+            await socket.close()
         for connection in list(self.connections):
             connection.close()
         # Connections are closed in the loop's next turns; wait until the last one has said so.

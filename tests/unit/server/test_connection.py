@@ -320,12 +320,14 @@ def test_a_handler_that_fails_is_answered_and_its_connection_goes_on() -> None:
         advertised=SHIPPED.advertised,
     )
 
-    async def story(cluster: VirtualCluster, wire: Wire) -> None:
-        cluster.sim.listeners[0].apis = apis
+    async def story(cluster: VirtualCluster, _wire: Wire) -> None:
+        port = await cluster.sim.listeners[0].bind("127.0.0.1", 0, apis=apis)
+        wire = await Wire.open("127.0.0.1", port)
         wire.send(wire.produce(first()) + wire.metadata())
         _, message = await wire.answer()
         assert message.responses[0].partition_responses[0].error_code == E.unknown_server_error
         assert (await wire.answer())[0] == 2
+        await wire.close()
 
     run(story)
 
