@@ -61,7 +61,7 @@ class ToolResult(NamedTuple):
     stderr: str
 
 
-def kafka_libs() -> Path:
+def kafka_libs(version: str = KAFKA_VERSION) -> Path:
     """Directory with Kafka's jars, copied by Maven on first use.
 
     Safe against concurrent runs: one process copies while the others wait for its lock.
@@ -71,14 +71,14 @@ def kafka_libs() -> Path:
     """
     # The pom is part of the name, so that a changed dependency is never served from an old copy.
     digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:12]
-    libs = CACHE / "kafka" / f"{KAFKA_VERSION}-{digest}" / "libs"
+    libs = CACHE / "kafka" / f"{version}-{digest}" / "libs"
     with locked(CACHE / "kafka" / "libs.lock"):
         if not libs.is_dir():
-            _copy_jars(libs)
+            _copy_jars(libs, version)
     return libs
 
 
-def _copy_jars(libs: Path) -> None:
+def _copy_jars(libs: Path, version: str) -> None:
     maven = shutil.which("mvn")
     if maven is None:
         raise ApacheKafkaError("mvn not found: Apache Kafka's jars are fetched with Maven")
@@ -86,7 +86,7 @@ def _copy_jars(libs: Path) -> None:
     shutil.rmtree(fresh, ignore_errors=True)
     command = [maven, "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
     done = subprocess.run(
-        [*command, f"-DoutputDirectory={fresh}"],
+        [*command, f"-Dkafka.version={version}", f"-DoutputDirectory={fresh}"],
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -118,14 +118,16 @@ def java_command(libs: Path, *, options: Sequence[str] = ()) -> list[str]:
     return [java, *options, "-cp", f"{libs}/*"]
 
 
-def run_kafka_tool(main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
+def run_kafka_tool(
+    main_class: str, *args: str, timeout_s: float = 120.0, version: str = KAFKA_VERSION
+) -> ToolResult:
     """Run one of Kafka's command-line tools against any address; its logging is off.
 
     Raises:
         ApacheKafkaError: The tool did not end within ``timeout_s``.
     """
     options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
-    command = [*java_command(kafka_libs(), options=options), main_class, *args]
+    command = [*java_command(kafka_libs(version), options=options), main_class, *args]
     try:
         done = subprocess.run(
             command,
@@ -158,6 +160,7 @@ class ApacheKafka:
         properties: Entries of ``server.properties`` that are added to ours or replace them.
         directory: Where storage and logs go; unless given, a temporary one that ``stop`` removes.
         jvm_options: Of each broker.
+        version: An older release; before 4.0 there is no ``transaction.version`` to choose.
     """
 
     def __init__(
@@ -168,9 +171,11 @@ class ApacheKafka:
         properties: Mapping[str, str] | None = None,
         directory: Path | None = None,
         jvm_options: Sequence[str] = ("-Xmx1g",),
+        version: str = KAFKA_VERSION,
     ) -> None:
         self.transaction_version = transaction_version
-        self.libs = kafka_libs()
+        self.version = version
+        self.libs = kafka_libs(version)
         self._brokers = brokers
         self._properties = dict(properties or {})
         self._jvm_options = tuple(jvm_options)
@@ -316,10 +321,15 @@ class ApacheKafka:
         }
 
     def _format(self, config: Path) -> None:
-        feature = f"transaction.version={self.transaction_version}"
+        features = (
+            ()
+            if self.version.startswith(("2.", "3."))
+            else ("--feature", f"transaction.version={self.transaction_version}")
+        )
         done = run_kafka_tool(
             "kafka.tools.StorageTool",
-            *("format", "-t", _CLUSTER_ID, "-c", str(config), "--feature", feature),
+            *("format", "-t", _CLUSTER_ID, "-c", str(config), *features),
+            version=self.version,
         )
         if done.code != 0:
             raise ApacheKafkaError(f"formatting failed:\n{done.stdout}{done.stderr}")

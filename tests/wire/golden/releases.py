@@ -1,0 +1,129 @@
+"""Records what each Kafka release speaks: `python -m tests.wire.golden.releases`.
+
+The message specifications lie as JSON in the jar of every ``kafka-clients``, so no Java runs; Maven
+fetches the jars. The result, ``releases.json``, is committed and held against ``sim/releases``.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.apache_kafka import CACHE, ApacheKafkaError, locked
+
+HERE: Final = Path(__file__).resolve().parent
+RECORDED: Final = HERE / "releases.json"
+
+PATCH_RELEASES: Final = {
+    "2.8": "2.8.2",
+    "3.6": "3.6.2",
+    "3.9": "3.9.2",
+    "4.0": "4.0.2",
+    "4.1": "4.1.2",
+    "4.2": "4.2.1",
+    "4.3": "4.3.1",
+}
+"""Release line -> its newest patch release, which is the one that is emulated."""
+
+_ZOOKEEPER_LINES: Final = frozenset({"2.8"})
+"""Lines whose transactions need ZooKeeper: KRaft brokers know them from 3.0 on."""
+_SPEC: Final = re.compile(r"common/message/\w+Request\.json")
+_COMMENT: Final = re.compile(r"^\s*//.*$|(?<=[,{\[\]}])\s+//.*$", re.MULTILINE)
+
+ApiVersions = dict[str, list[int]]
+
+
+def clients_jar(version: str) -> Path:
+    """The jar of ``kafka-clients``, copied by Maven on first use.
+
+    Raises:
+        ApacheKafkaError: Maven is missing or failed.
+    """
+    jar = CACHE / "kafka" / "clients" / f"kafka-clients-{version}.jar"
+    with locked(CACHE / "kafka" / "clients.lock"):
+        if not jar.exists():
+            maven = shutil.which("mvn")
+            if maven is None:
+                raise ApacheKafkaError("mvn not found: Apache Kafka's jars are fetched with Maven")
+            command = [
+                *(maven, "-q", "-B", "dependency:copy"),
+                f"-Dartifact=org.apache.kafka:kafka-clients:{version}",
+                f"-DoutputDirectory={jar.parent}",
+            ]
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            )
+            if done.returncode != 0 or not jar.exists():
+                raise ApacheKafkaError(f"kafka-clients {version}:\n{done.stdout}{done.stderr}")
+    return jar
+
+
+def record(line: str) -> dict[str, Any]:
+    """What the brokers and controllers of a release line speak, by API key."""
+    version = PATCH_RELEASES[line]
+    broker_listener = "zkBroker" if line in _ZOOKEEPER_LINES else "broker"
+    broker: dict[int, list[int]] = {}
+    controller: dict[int, list[int]] = {}
+    with zipfile.ZipFile(clients_jar(version)) as jar:
+        for name in jar.namelist():
+            if _SPEC.fullmatch(name) is None:
+                continue
+            spec = _read(jar.read(name).decode())
+            versions = _versions(spec)
+            if versions is None:
+                continue
+            listeners = spec.get("listeners", [])
+            if broker_listener in listeners:
+                broker[spec["apiKey"]] = versions
+            if "controller" in listeners:
+                controller[spec["apiKey"]] = versions
+    return {"version": version, "broker": _by_key(broker), "controller": _by_key(controller)}
+
+
+def record_all() -> dict[str, Any]:
+    """All release lines."""
+    return {line: record(line) for line in PATCH_RELEASES}
+
+
+def _read(text: str) -> dict[str, Any]:
+    # 2.8's DescribeProducersRequest.json closes one bracket too many, which Jackson overlooks.
+    spec, _ = json.JSONDecoder().raw_decode(_COMMENT.sub("", text).lstrip())
+    assert isinstance(spec, dict)
+    return spec
+
+
+def _versions(spec: dict[str, Any]) -> list[int] | None:
+    """Lowest and highest stable version (ApiKeys.toApiVersion); None where there is none."""
+    if spec["validVersions"] == "none":
+        return None
+    lowest, _, highest = spec["validVersions"].partition("-")
+    found = [int(lowest), int(highest or lowest)]
+    if spec.get("latestVersionUnstable", False):
+        found[1] -= 1
+    return found if found[0] <= found[1] else None
+
+
+def _by_key(found: dict[int, list[int]]) -> ApiVersions:
+    return {str(key): found[key] for key in sorted(found)}
+
+
+def as_text(recorded: dict[str, Any]) -> str:
+    """The file, one API to a line."""
+    lines = json.dumps(recorded, indent=2)
+    return re.sub(r"\[\s+(\d+),\s+(\d+)\s+\]", r"[\1, \2]", lines) + "\n"
+
+
+def main() -> int:
+    """Replace what is committed."""
+    RECORDED.write_text(as_text(record_all()))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
