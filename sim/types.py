@@ -131,6 +131,8 @@ class TxnMarker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     transaction_version: int
     """0 unless WriteTxnMarkers v2 carried one (KIP-1228)."""
     partitions: tuple[TopicPartition, ...]
+    start_offset: int = -1
+    """Where the transaction must have begun (text of KIP-664); -1 where nobody says."""
 
 
 class WriteTxnMarkersCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -303,6 +303,7 @@ class Broker:
             coordinator_epoch=marker.coordinator_epoch,
             transaction_version=marker.transaction_version,
             now_ms=now_ms,
+            start_offset=marker.start_offset,
         )
         if isinstance(written, Rejection):
             if before is not None:

@@ -124,6 +124,45 @@ def check_marker(
     return None
 
 
+def check_marker_of(
+    entry: ProducerEntry | None,
+    *,
+    start_offset: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    transaction_version: int,
+) -> Refusal | None:
+    """Whether a marker may end the very transaction that is open since ``start_offset``; any
+    transaction where nobody says since when.
+
+    To say so is the text of KIP-664, never shipped: an operator names the transaction, and
+    coordinator epoch -1 says that no coordinator stands behind the marker, so that only the
+    producer's exact epoch counts.
+    """
+    if start_offset == NO_OFFSET or coordinator_epoch != NO_EPOCH:
+        refusal = check_marker(
+            entry,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+        )
+        if refusal is not None or start_offset == NO_OFFSET:
+            return refusal
+    elif entry is not None and producer_epoch != entry.producer_epoch:
+        return Refusal(
+            ErrorCode.invalid_producer_epoch,
+            f"producer {entry.producer_id} is at epoch {entry.producer_epoch} here, an operator's "
+            f"marker must carry that one, found {producer_epoch} (text of KIP-664)",
+        )
+    if entry is None or entry.txn_first_offset != start_offset:
+        return Refusal(
+            ErrorCode.invalid_txn_state,
+            f"no transaction of that producer is open here since offset {start_offset} "
+            "(text of KIP-664)",
+        )
+    return None
+
+
 def _check_sequence(
     entry: ProducerEntry | None,
     *,

@@ -28,12 +28,18 @@ from typing import Final
 
 from sim.errors import CorruptBatchError, ErrorCode, InvariantViolation, Rejection
 from sim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
-from sim.log.append_info import Refusal, check_data, check_gate, check_marker
+from sim.log.append_info import Refusal, check_data, check_gate, check_marker_of
 from sim.log.batch_store import BatchStore
 from sim.log.config import LogConfig, TimestampType
 from sim.log.epoch_cache import EpochCache
 from sim.log.log_view import LogView
-from sim.log.producer_state import CompletedTxn, ProducerEntry, ProducerState
+from sim.log.producer_state import (
+    NO_EPOCH,
+    NO_OFFSET,
+    CompletedTxn,
+    ProducerEntry,
+    ProducerState,
+)
 from sim.log.txn_index import AbortedTxn, TxnIndex
 from sim.log.validation import check_envelope, check_size, examine, needs_examination
 from sim.log.verification import SENTINEL
@@ -212,11 +218,13 @@ class PartitionLog(LogView):
         coordinator_epoch: int,
         transaction_version: int,
         now_ms: int,
+        start_offset: int = NO_OFFSET,
     ) -> Appended | AppendRejection:
         """End the producer's transaction on this partition (WriteTxnMarkers).
 
         The marker is written even where no transaction is open: it leaves its epochs, and recovery
-        relies on that.
+        relies on that. With a ``start_offset`` it is written only where one is open since there
+        (text of KIP-664); with coordinator epoch -1, the one that is known here then stays.
         """
         if producer_id < 0 or producer_epoch < 0:
             # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of
@@ -225,12 +233,16 @@ class PartitionLog(LogView):
                 error=ErrorCode.unknown_server_error,
                 reason=f"a marker needs a producer, found id {producer_id} epoch {producer_epoch}",
             )
-        refusal = check_marker(
-            self._producers.find(producer_id),
+        entry = self._producers.find(producer_id)
+        refusal = check_marker_of(
+            entry,
+            start_offset=start_offset,
             producer_epoch=producer_epoch,
             coordinator_epoch=coordinator_epoch,
             transaction_version=transaction_version,
         )
+        if start_offset != NO_OFFSET and entry is not None and coordinator_epoch == NO_EPOCH:
+            coordinator_epoch = entry.coordinator_epoch
         is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
         if transaction_version < 0 and not is_stale:
             return AppendRejection(

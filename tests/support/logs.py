@@ -145,6 +145,7 @@ class LogDriver:
         epoch: int = 0,
         coordinator_epoch: int = 0,
         tv: int = 0,
+        start_offset: int = -1,
     ) -> int:
         """A marker; 0 or the error's number."""
         before = self.log.snapshot()
@@ -155,6 +156,7 @@ class LogDriver:
             coordinator_epoch=coordinator_epoch,
             transaction_version=tv,
             now_ms=self.now,
+            start_offset=start_offset,
         )
         if not isinstance(answer, Appended):
             assert self.log.snapshot() == before, "a refused marker leaves no trace"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.log.append_info import check_data, check_gate, check_marker
+from sim.log.append_info import check_data, check_gate, check_marker, check_marker_of
 from sim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry
 from sim.log.verification import VerificationEntry
 
@@ -168,3 +168,44 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
     )
     assert refusal is not None
     assert "expected sequence 10, found 12" in refusal.reason
+
+
+# The text of KIP-664
+
+
+@pytest.mark.parametrize(
+    ("known", "start_offset", "epoch", "coordinator_epoch", "error"),
+    [
+        # Nobody says since when: the shipped rules, whatever the coordinator epoch.
+        (entry(3, coordinator_epoch=5), -1, 3, 5, None),
+        (entry(3, coordinator_epoch=5), -1, 3, -1, FENCED),
+        (entry(3), -1, 2, 5, STALE),
+        # An operator: this epoch, this transaction, and no question about coordinators.
+        (entry(3, open_since=7, coordinator_epoch=5), 7, 3, -1, None),
+        (entry(3, open_since=7), 7, 2, -1, STALE),
+        (entry(3, open_since=7), 7, 4, -1, STALE),
+        (entry(3, open_since=7), 8, 3, -1, WRONG_STATE),
+        (entry(3), 7, 3, -1, WRONG_STATE),
+        (None, 7, 3, -1, WRONG_STATE),
+        # A coordinator that says since when: both rules.
+        (entry(3, open_since=7, coordinator_epoch=5), 7, 3, 5, None),
+        (entry(3, open_since=7, coordinator_epoch=5), 7, 3, 4, FENCED),
+        (entry(3, open_since=7, coordinator_epoch=5), 6, 3, 5, WRONG_STATE),
+        (None, 7, 3, 5, WRONG_STATE),
+    ],
+)
+def test_a_marker_that_names_the_transaction(
+    known: ProducerEntry | None,
+    start_offset: int,
+    epoch: int,
+    coordinator_epoch: int,
+    error: int | None,
+) -> None:
+    refusal = check_marker_of(
+        known,
+        start_offset=start_offset,
+        producer_epoch=epoch,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=0,
+    )
+    assert (None if refusal is None else refusal.error) == error

@@ -265,6 +265,26 @@ def test_a_zombie_coordinator_is_fenced(driver: LogDriver) -> None:
     assert driver.log.producers()[0].coordinator_epoch == 4
 
 
+def test_an_operators_marker_ends_the_named_transaction_and_leaves_the_coordinator_epoch(
+    driver: LogDriver,
+) -> None:
+    driver.end(committed=True, coordinator_epoch=4)
+    driver.txn(0)
+    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=0) == 48
+    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1, epoch=1) == 47
+    assert driver.end(committed=False, coordinator_epoch=-1, start_offset=1) == 0
+    (producer,) = driver.log.producers()
+    assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 4)
+    # What a follower or a restart makes of the bytes is the same.
+    again = PartitionLog.replay(
+        driver.log.batches(),
+        topic_partition=driver.log.topic_partition,
+        config=driver.log.config,
+        leader_epoch=0,
+    )
+    assert again.producers() == driver.log.producers()
+
+
 def test_a_marker_for_an_unknown_producer_leaves_its_epoch(driver: LogDriver) -> None:
     assert driver.end(committed=False, epoch=2) == 0
     assert driver.log.log_end_offset == 1
