@@ -7,6 +7,7 @@ bounds mean.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -23,9 +24,10 @@ from sim.log.batch_store import BatchStore
 from sim.log.config import LogConfig
 from sim.log.epoch_cache import EpochCache
 from sim.log.producer_state import NO_OFFSET, ProducerState
+from sim.log.replicated import described
 from sim.log.txn_index import AbortedTxn, TxnIndex
 from sim.log.verification import Verification
-from sim.types import IsolationLevel, TopicPartition
+from sim.types import IsolationLevel, ReplicatedBatch, TopicPartition
 
 LATE_TRANSACTION_GRACE_MS: Final = 300_000
 """A transaction is late this long after the longest timeout that a producer may ask for
@@ -46,7 +48,9 @@ class LogView:
         "_log_end_offset",
         "_log_start_offset",
         "_producers",
+        "_recovery_point",
         "_store",
+        "_tail",
         "_verification",
         "config",
         "topic_partition",
@@ -77,6 +81,11 @@ class LogView:
         self._index = TxnIndex()
         self._epochs = EpochCache()
         self._epochs.assign(leader_epoch, start_offset)
+        self._tail: deque[ReplicatedBatch] | None = None
+        """The newest batches with what is known of them, while followers want them (see
+        ``keep_tail``).
+        """
+        self._recovery_point = start_offset
 
     # Bounds
 
@@ -127,6 +136,18 @@ class LogView:
         OFFSET_NOT_AVAILABLE.
         """
         return self._leader_epoch_start_offset
+
+    @property
+    def latest_epoch(self) -> int:
+        """The newest leader epoch that has written here, -1 without one (LastFetchedEpoch of a
+        follower's Fetch).
+        """
+        return self._epochs.latest
+
+    @property
+    def recovery_point(self) -> int:
+        """First offset that a broken machine may have lost: all below is on disk."""
+        return self._recovery_point
 
     @property
     def oldest_transaction_timestamp(self) -> int:
@@ -202,6 +223,24 @@ class LogView:
             log_start_offset=self._log_start_offset,
             aborted=aborted,
         )
+
+    def batches_for_follower(self, offset: int, *, max_bytes: int) -> tuple[ReplicatedBatch, ...]:
+        """Stored batches from ``offset`` to the log end, at least one where there is one.
+
+        What has just been appended is handed on with all that is known of it; only of older
+        batches are the headers read.
+        """
+        tail = self._tail
+        if tail:
+            newest = tail[-1]
+            if newest.base_offset == offset:
+                return (newest,)
+            if tail[0].base_offset <= offset:
+                return _from_tail(tail, offset, max_bytes)
+        store = self._store
+        start = store.index_of(offset)
+        end = max(store.end_index_within(start, max_bytes), min(start + 1, len(store)))
+        return tuple([described(batch) for batch in store.slice(start, end)])
 
     def _aborted(
         self, offset: int, *, start: int, upper: int, max_bytes: int, min_one_batch: bool
@@ -343,3 +382,20 @@ class LogView:
         return TimestampOffset(
             timestamp_ms=found[0], offset=found[1], leader_epoch=self._epochs.epoch_of(found[1])
         )
+
+
+def _from_tail(
+    tail: deque[ReplicatedBatch], offset: int, max_bytes: int
+) -> tuple[ReplicatedBatch, ...]:
+    wanted: list[ReplicatedBatch] = []
+    for batch in reversed(tail):
+        if batch.last_offset < offset:
+            break
+        wanted.append(batch)
+    wanted.reverse()
+    size = 0
+    for index, batch in enumerate(wanted):
+        size += len(batch.data)
+        if size > max_bytes and index:
+            return tuple(wanted[:index])
+    return tuple(wanted)

@@ -23,41 +23,35 @@ log moves the high watermark.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
 from sim.errors import CorruptBatchError, ErrorCode, InvariantViolation, Rejection
 from sim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
 from sim.log.append_info import Refusal, check_data, check_gate, check_marker_of
-from sim.log.batch_store import BatchStore
 from sim.log.config import LogConfig, TimestampType
-from sim.log.epoch_cache import EpochCache
-from sim.log.log_view import LogView
+from sim.log.follower_log import FollowerLog
 from sim.log.producer_state import (
     NO_EPOCH,
     NO_OFFSET,
-    CompletedTxn,
     ProducerEntry,
-    ProducerState,
 )
-from sim.log.txn_index import AbortedTxn, TxnIndex
+from sim.log.replicated import described
 from sim.log.validation import check_envelope, check_size, examine, needs_examination
 from sim.log.verification import SENTINEL
-from sim.types import TopicPartition
-from sim.wire.batch import (
-    COMMIT,
-    BatchHeader,
-    assign,
-    control_batch,
-    read_batch_header,
-    read_control_record,
-    restamp,
-)
+from sim.types import ReplicatedBatch, TopicPartition
+from sim.wire.batch import BatchHeader, assign, control_batch, read_batch_header, restamp
+
+TAIL_BATCHES_MAX: Final = 64
+"""How many of the newest batches are kept described for followers; of older ones the header is read
+again.
+"""
 
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 
 
-class PartitionLog(LogView):
+class PartitionLog(FollowerLog):
     """The log of one partition on one replica.
 
     ``config`` may be replaced at any time.
@@ -80,15 +74,15 @@ class PartitionLog(LogView):
         """
         log: PartitionLog | None = None
         for batch in batches:
-            header = read_batch_header(batch, 0)
+            stored = described(batch)
             if log is None:
                 log = cls(
                     topic_partition=topic_partition,
                     config=config,
-                    leader_epoch=header.leader_epoch,
-                    start_offset=header.base_offset,
+                    leader_epoch=stored.leader_epoch,
+                    start_offset=stored.base_offset,
                 )
-            log._append_stored(batch, header)
+            log._append_stored(stored)
         if log is None:
             log = cls(topic_partition=topic_partition, config=config, leader_epoch=leader_epoch)
         log.advance_high_watermark(
@@ -273,6 +267,24 @@ class PartitionLog(LogView):
         )
         if completed is not None:
             self._index_completed(completed)
+        if self._tail is not None:
+            self._tail.append(
+                ReplicatedBatch(
+                    data=batch,
+                    base_offset=offset,
+                    last_offset=offset,
+                    leader_epoch=self._leader_epoch,
+                    producer_id=producer_id,
+                    producer_epoch=producer_epoch,
+                    last_sequence=-1,
+                    timestamp_ms=now_ms,
+                    is_transactional=True,
+                    is_control=True,
+                    is_marker=True,
+                    committed=committed,
+                    coordinator_epoch=coordinator_epoch,
+                )
+            )
         return Appended(
             base_offset=offset,
             last_offset=offset,
@@ -294,25 +306,17 @@ class PartitionLog(LogView):
         self._epochs.assign(leader_epoch, self._log_end_offset)
         self._verification.clear()
 
+    def keep_tail(self) -> None:
+        """There are followers: what is appended from now on is kept described for them."""
+        if self._tail is None:
+            self._tail = deque(maxlen=TAIL_BATCHES_MAX)
+
     def replicate_all(self) -> None:
-        """All that has been appended is replicated: where replicas share one log, that is so at
-        once.
-        """
+        """All that has been appended is replicated: there is no other replica in sync."""
         end = self._log_end_offset
         if end > self._high_watermark:
             self._high_watermark = end
             self._producers.release_below(end)
-
-    def advance_high_watermark(self, offset: int) -> bool:
-        """All below ``offset`` is replicated; whether that is news. It never falls here, and never
-        passes the log end.
-        """
-        offset = min(offset, self._log_end_offset)
-        if offset <= self._high_watermark:
-            return False
-        self._high_watermark = offset
-        self._producers.release_below(offset)
-        return True
 
     def delete_records_before(self, offset: int) -> int | Rejection:
         """Raise the log start (DeleteRecords); -1 stands for the high watermark.
@@ -331,11 +335,7 @@ class PartitionLog(LogView):
                 reason=f"{self.topic_partition}: can't delete up to {offset}, the high watermark "
                 f"is {self._high_watermark}",
             )
-        if offset > self._log_start_offset:
-            self._log_start_offset = offset
-            self._producers.release_below(offset)
-            self._epochs.drop_before(offset)
-            self._drop_batches_below(offset)
+        self.raise_log_start(offset)
         return self._log_start_offset
 
     def expire_producers(self, now_ms: int) -> tuple[int, ...]:
@@ -347,64 +347,6 @@ class PartitionLog(LogView):
         expiration_ms = self.config.producer_id_expiration_ms
         self._verification.expire(now_ms=now_ms, expiration_ms=expiration_ms)
         return self._producers.expire(now_ms=now_ms, expiration_ms=expiration_ms)
-
-    # Commands of a follower and of loading
-
-    def append_replicated(self, batch: bytes) -> Appended:
-        """Append a batch that a leader has written (AppendOrigin.REPLICATION): it is stored and
-        believed as it is.
-
-        Raises:
-            CorruptBatchError: The batch can't be read.
-            InvariantViolation: It lies below the log end.
-        """
-        header = read_batch_header(batch, 0)
-        if header.base_offset < self._log_end_offset:
-            raise InvariantViolation(
-                f"{self.topic_partition}: a replicated batch begins at {header.base_offset}, "
-                f"below the log end {self._log_end_offset}"
-            )
-        self._append_stored(batch, header)
-        return Appended(
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            log_append_time_ms=NO_TIMESTAMP,
-            log_start_offset=self._log_start_offset,
-        )
-
-    def truncate_to(self, offset: int) -> None:
-        """Cut the log off at ``offset`` and rebuild what follows from the rest
-        (UnifiedLog.truncateTo).
-        """
-        if offset >= self._log_end_offset:
-            return
-        if offset < self._store.first_offset(self._log_end_offset):
-            # Producer state before the first batch in store is not known any more.
-            self.restart_at(offset)
-            return
-        self._store.truncate_to(offset)
-        self._log_end_offset = offset
-        self._log_start_offset = min(self._log_start_offset, offset)
-        self._high_watermark = min(self._high_watermark, offset)
-        self._epochs.truncate_to(offset)
-        self._index.truncate_to(offset)
-        self._producers = self._base_producers.copy() if self._base_producers else ProducerState()
-        for batch in self._store.slice(0, len(self._store)):
-            _apply(self._producers, batch, read_batch_header(batch, 0))
-        self._producers.release_below(self._high_watermark)
-
-    def restart_at(self, offset: int) -> None:
-        """Drop everything; the next record will have this offset
-        (UnifiedLog.truncateFullyAndStartAt).
-        """
-        self._store = BatchStore()
-        self._producers = ProducerState()
-        self._base_producers = None
-        self._index = TxnIndex()
-        self._epochs = EpochCache()
-        self._log_start_offset = offset
-        self._high_watermark = offset
-        self._log_end_offset = offset
 
     # Parts
 
@@ -459,12 +401,8 @@ class PartitionLog(LogView):
         base_offset = self._log_end_offset
         last_offset = base_offset + header.last_offset_delta
         leader_epoch = self._leader_epoch
-        self._store_bytes(
-            assign(batch, base_offset=base_offset, leader_epoch=leader_epoch),
-            base_offset,
-            last_offset,
-            leader_epoch,
-        )
+        batch = assign(batch, base_offset=base_offset, leader_epoch=leader_epoch)
+        self._store_bytes(batch, base_offset, last_offset, leader_epoch)
         if header.producer_id >= 0:
             self._producers.apply_data(
                 producer_id=header.producer_id,
@@ -475,85 +413,24 @@ class PartitionLog(LogView):
                 timestamp=max_timestamp,
                 is_transactional=header.is_transactional,
             )
+        if self._tail is not None:
+            self._tail.append(
+                ReplicatedBatch(
+                    data=batch,
+                    base_offset=base_offset,
+                    last_offset=last_offset,
+                    leader_epoch=leader_epoch,
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                    last_sequence=header.last_sequence,
+                    timestamp_ms=max_timestamp,
+                    is_transactional=header.is_transactional,
+                    is_control=False,
+                )
+            )
         return Appended(
             base_offset=base_offset,
             last_offset=last_offset,
             log_append_time_ms=log_append_time_ms,
             log_start_offset=self._log_start_offset,
         )
-
-    def _append_stored(self, batch: bytes, header: BatchHeader) -> None:
-        """Take over a batch that has its place already, with all that follows from it."""
-        self._store_bytes(batch, header.base_offset, header.last_offset, header.leader_epoch)
-        completed = _apply(self._producers, batch, header)
-        if completed is not None:
-            self._index_completed(completed)
-        if header.is_transactional:
-            if header.is_control:
-                self._verification.on_marker(header.producer_id, header.producer_epoch)
-            else:
-                self._verification.on_data(header.producer_id)
-
-    def _store_bytes(
-        self, batch: bytes, base_offset: int, last_offset: int, leader_epoch: int
-    ) -> None:
-        self._store.append(batch, base_offset)
-        self._log_end_offset = last_offset + 1
-        if leader_epoch > self._epochs.latest:
-            self._epochs.assign(leader_epoch, base_offset)
-
-    def _index_completed(self, completed: CompletedTxn) -> None:
-        if completed.committed:
-            return
-        self._index.append(
-            AbortedTxn(
-                producer_id=completed.producer_id,
-                first_offset=completed.first_offset,
-                last_offset=completed.last_offset,
-                last_stable_offset=completed.last_stable_offset,
-            )
-        )
-
-    def _drop_batches_below(self, offset: int) -> None:
-        """Free whole batches, but keep the producer state that they have led to: a rebuild begins
-        with it.
-
-        Kafka keeps a producer snapshot per segment for this.
-        """
-        dropped = self._store.drop_before(offset)
-        if not dropped:
-            return
-        if self._base_producers is None:
-            self._base_producers = ProducerState()
-        for batch in dropped:
-            _apply(self._base_producers, batch, read_batch_header(batch, 0))
-        self._base_producers.release_below(offset)
-        self._index.drop_before(self._store.first_offset(self._log_end_offset))
-
-
-def _apply(producers: ProducerState, batch: bytes, header: BatchHeader) -> CompletedTxn | None:
-    """What a stored batch means for the producers, without any check."""
-    if header.producer_id < 0:
-        return None
-    if not header.is_control:
-        producers.apply_data(
-            producer_id=header.producer_id,
-            producer_epoch=header.producer_epoch,
-            last_sequence=header.last_sequence,
-            base_offset=header.base_offset,
-            last_offset=header.last_offset,
-            timestamp=header.max_timestamp_ms,
-            is_transactional=header.is_transactional,
-        )
-        return None
-    control = read_control_record(batch)
-    if control is None or not control.is_marker:
-        return None
-    return producers.apply_marker(
-        producer_id=header.producer_id,
-        producer_epoch=header.producer_epoch,
-        coordinator_epoch=control.coordinator_epoch,
-        committed=control.type == COMMIT,
-        offset=header.base_offset,
-        timestamp=header.max_timestamp_ms,
-    )

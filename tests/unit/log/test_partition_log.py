@@ -9,6 +9,7 @@ from sim.log.answers import Appended, AppendRejection
 from sim.log.config import LogConfig, TimestampType
 from sim.log.partition_log import PartitionLog
 from sim.log.producer_state import SEQUENCE_MAX
+from sim.log.replicated import described
 from sim.log.verification import SENTINEL
 from sim.wire.batch import (
     Record,
@@ -423,10 +424,14 @@ def test_the_same_epoch_again_moves_nothing_and_a_lower_one_is_a_bug(driver: Log
 # Replication and truncation
 
 
+def follow(log: PartitionLog, data: bytes) -> None:
+    log.append_replicated(described(data))
+
+
 def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> PartitionLog:
     follower = make_log()
     for data in driver.log.batches():
-        follower.append_replicated(data)
+        follow(follower, data)
         follower.check_invariants()
     follower.advance_high_watermark(
         driver.log.high_watermark if high_watermark is None else high_watermark
@@ -480,9 +485,10 @@ def test_nothing_replayed_is_an_empty_log() -> None:
 
 def test_what_a_leader_wrote_is_believed_whatever_the_rules_say() -> None:
     log = make_log()
-    log.append_replicated(assign(batch(7, epoch=5), base_offset=0, leader_epoch=0))
-    log.append_replicated(assign(batch(3, epoch=4), base_offset=1, leader_epoch=0))
-    log.append_replicated(
+    follow(log, assign(batch(7, epoch=5), base_offset=0, leader_epoch=0))
+    follow(log, assign(batch(3, epoch=4), base_offset=1, leader_epoch=0))
+    follow(
+        log,
         control_batch(
             producer_id=PID,
             producer_epoch=1,
@@ -491,26 +497,27 @@ def test_what_a_leader_wrote_is_believed_whatever_the_rules_say() -> None:
             base_offset=2,
             leader_epoch=0,
             timestamp_ms=NOW,
-        )
+        ),
     )
     assert log.producers()[0].producer_epoch == 1
 
 
 def test_a_replicated_batch_below_the_end_is_a_bug() -> None:
     log = make_log()
-    log.append_replicated(assign(plain(2), base_offset=0, leader_epoch=0))
+    follow(log, assign(plain(2), base_offset=0, leader_epoch=0))
     with pytest.raises(InvariantViolation, match="below the log end 2"):
-        log.append_replicated(assign(plain(), base_offset=1, leader_epoch=0))
+        follow(log, assign(plain(), base_offset=1, leader_epoch=0))
 
 
 def test_replication_takes_guards_as_the_leader_does() -> None:
     log = LogDriver()
     guard = log.guard()
-    log.log.append_replicated(assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
+    follow(log.log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
     assert log.append(batch(0, pid=9), guard=guard) == 0
     assert log.log._verification.find(PID) is None
     other = log.guard(pid=8)
-    log.log.append_replicated(
+    follow(
+        log.log,
         control_batch(
             producer_id=8,
             producer_epoch=0,
@@ -519,7 +526,7 @@ def test_replication_takes_guards_as_the_leader_does() -> None:
             base_offset=2,
             leader_epoch=0,
             timestamp_ms=NOW,
-        )
+        ),
     )
     assert log.append(batch(0, pid=8, transactional=True), guard=other) == 48
 
@@ -543,13 +550,13 @@ def control_of_type(kind: int, *, base_offset: int) -> bytes:
 
 def test_control_batches_that_end_nothing_are_stored_without_effect() -> None:
     log = make_log()
-    log.append_replicated(assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
+    follow(log, assign(batch(0, transactional=True), base_offset=0, leader_epoch=0))
     before = log.snapshot().producers
-    log.append_replicated(control_of_type(2, base_offset=1))
+    follow(log, control_of_type(2, base_offset=1))
     emptied = bytearray(control_of_type(1, base_offset=2)[:61])
     emptied[8:12] = (49).to_bytes(4, "big")
     emptied[57:61] = bytes(4)
-    log.append_replicated(bytes(emptied))
+    follow(log, bytes(emptied))
     assert log.snapshot().producers == before
     assert log.log_end_offset == 3
 
@@ -565,7 +572,7 @@ def test_truncation_gives_the_log_that_never_went_further(offset: int) -> None:
     assert state.log_end_offset == min(offset, 10)
     expected = make_log()
     for data in kept:
-        expected.append_replicated(data)
+        follow(expected, data)
     expected.advance_high_watermark(state.high_watermark)
     model = expected.snapshot()
     assert (state.producers, state.ongoing) == (model.producers, model.ongoing)

@@ -1,0 +1,41 @@
+"""What a log has to know of a stored batch, whoever tells it."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.errors import CorruptBatchError
+from sim.log.replicated import described
+from sim.wire.batch import assign, read_batch_header
+from tests.support.logs import LogDriver, batch
+
+
+def driver_with_followers() -> LogDriver:
+    driver = LogDriver()
+    driver.log.keep_tail()
+    driver.txn(0, pid=1, count=2)
+    driver.data(0, pid=3, count=3)
+    driver.end(committed=True, pid=1)
+    driver.end(committed=False, pid=2, epoch=1, tv=2)
+    return driver
+
+
+def test_what_the_leader_knows_is_what_the_bytes_say() -> None:
+    driver = driver_with_followers()
+    handed = driver.log.batches_for_follower(0, max_bytes=1 << 20)
+    assert handed == tuple(described(data) for data in driver.log.batches())
+    assert [one.is_marker for one in handed] == [False, False, True, True]
+    assert [one.committed for one in handed] == [False, False, True, False]
+    stored = tuple(driver.log.batches())
+    assert all(one.data is data for one, data in zip(handed, stored, strict=True)), "no copies"
+
+
+def test_a_header_that_was_read_is_not_read_again() -> None:
+    data = assign(batch(0, pid=4), base_offset=7, leader_epoch=2)
+    assert described(data, read_batch_header(data)) == described(data)
+    assert described(data).base_offset == 7
+
+
+def test_bytes_that_are_no_batch_are_refused() -> None:
+    with pytest.raises(CorruptBatchError):
+        described(b"abc")
