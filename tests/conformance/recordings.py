@@ -15,7 +15,7 @@ way and sometimes that (``RACES`` of ``tests.conformance.programme``).
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final
@@ -93,7 +93,11 @@ def recorded_stories(folder: Path = FOLDER) -> list[str]:
 def read(name: str, folder: Path = FOLDER) -> dict[int, Recording]:
     """The recordings of a story."""
     head, *lines = path_of(name, folder).read_text("utf-8").splitlines()
-    levels: list[int] = json.loads(head)["levels"]
+    return from_lines(lines, json.loads(head)["levels"])
+
+
+def from_lines(lines: Iterable[str], levels: Sequence[int]) -> dict[int, Recording]:
+    """What ``to_lines`` wrote."""
     found: dict[int, list[Exchange]] = {level: [] for level in levels}
     first: dict[str, str] = {}
     for line in map(json.loads, lines):
@@ -110,8 +114,15 @@ def read(name: str, folder: Path = FOLDER) -> dict[int, Recording]:
 
 def write(name: str, recordings: Recordings, folder: Path = FOLDER) -> None:
     """Write the recordings of a story; equal ones give equal files."""
+    head = _json({"story": name, "kafka": KAFKA_VERSION, "levels": sorted(recordings)})
+    lines = [head, *to_lines(recordings)]
+    path_of(name, folder).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+
+
+def to_lines(recordings: Recordings) -> list[str]:
+    """One line for each exchange; what is equal is there once."""
     levels = sorted(recordings)
-    lines = [_json({"story": name, "kafka": KAFKA_VERSION, "levels": levels})]
+    lines = []
     said: dict[str, str] = {}
     first: set[str] = set()
     for exchange, on in _merged(recordings):
@@ -130,7 +141,7 @@ def write(name: str, recordings: Recordings, folder: Path = FOLDER) -> None:
                 said.setdefault(answer, exchange.asked)
                 first.add(exchange.asked)
         lines.append(_json(line))
-    path_of(name, folder).write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return lines
 
 
 def _merged(recordings: Recordings) -> list[tuple[Exchange, list[int]]]:

@@ -65,11 +65,16 @@ _ID_IN_TEXT: Final = re.compile(r"\b[A-Za-z0-9_-]{22}\b")
 
 
 class Transcript:
-    """The answers of one broker to one story."""
+    """The answers of one broker to one story.
 
-    def __init__(self) -> None:
+    Args:
+        scene: Beginning of the names that belong to this play alone; ``~`` stands for it.
+    """
+
+    def __init__(self, *, scene: str = "") -> None:
         self.entries: list[tuple[str, Plain]] = []
         self._numbers: dict[tuple[str, object], str] = {}
+        self._scene = scene
 
     def note(self, label: str, answer: object) -> None:
         """Record one answer."""
@@ -106,6 +111,8 @@ class Transcript:
                 return self._number(value, name)
         if name in ADDRESSES:
             return f"some {name}"
+        if self._scene:
+            value = value.replace(self._scene, "~")
         if name.endswith("error_message"):
             return _WINDOW_IN_TEXT.sub("within some window", _ID_IN_TEXT.sub("some-id", value))
         return value

@@ -1,0 +1,121 @@
+"""Record batches out of a few words, good or bad.
+
+The fields: ``values`` (texts), or ``records`` with key, value, time and headers each; ``pid``,
+``epoch``, ``seq``, ``transactional``, ``codec`` (a name), ``time``, ``stamped`` (the flag of
+LogAppendTime); then what is done to its bytes: ``count``, ``last-delta``, ``attributes``,
+``base-offset``, ``leader-epoch``, ``magic``, ``length``, ``max-time``, ``crc``, ``at``
+({offset: hex}), ``cut`` (bytes left), ``tail`` (hex behind it), ``times`` (one after the other).
+The checksum is made good again unless ``crc`` says otherwise.
+``marker: commit`` makes a control batch.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sim.wire.batch import (
+    GZIP,
+    LZ4,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    Record,
+    build_batch,
+    control_batch,
+    crc_of,
+)
+from tests.real.stories.player import STAMP_MS
+
+CODECS: Final = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+_PIECES: Final = {
+    "base-offset": (0, ">q"),
+    "length": (8, ">i"),
+    "leader-epoch": (12, ">i"),
+    "magic": (16, ">b"),
+    "attributes": (21, ">h"),
+    "last-delta": (23, ">i"),
+    "max-time": (35, ">q"),
+    "count": (57, ">i"),
+}
+"""Field -> place in the header and struct code."""
+_BUILT_OF: Final = frozenset(
+    [
+        "values",
+        "records",
+        "pid",
+        "epoch",
+        "seq",
+        "transactional",
+        "codec",
+        "time",
+        "stamped",
+        "marker",
+        "coordinator",
+    ]
+)
+_PATCHES: Final = frozenset({*_PIECES, "crc", "at", "cut", "tail", "times"})
+
+
+def batch_from(given: Mapping[str, Any]) -> bytes:
+    """The bytes of a batch.
+
+    Raises:
+        ValueError: A field that is not known.
+    """
+    unknown = set(given) - _PLAIN - _OF_PRODUCERS - _OF_MARKERS - _PATCHES
+    if unknown:
+        raise ValueError(f"a batch has no {', '.join(sorted(unknown))}")
+    data = bytearray(_marker(given) if "marker" in given else _built(given))
+    for name, (place, code) in _PIECES.items():
+        if name in given:
+            struct.pack_into(code, data, place, given[name])
+    for place, digits in given.get("at", {}).items():
+        piece = bytes.fromhex(digits)
+        data[int(place) : int(place) + len(piece)] = piece
+    # The checksum is over what follows it; a batch that was cut has none to speak of.
+    struct.pack_into(">I", data, 17, given["crc"] if "crc" in given else crc_of(data))
+    if "cut" in given:
+        data = data[: given["cut"]]
+    whole = bytes(data) + bytes.fromhex(given.get("tail", ""))
+    times: int = given.get("times", 1)
+    return whole * times
+
+
+def _built(given: Mapping[str, Any]) -> bytes:
+    wanted = given.get("records") or [{"value": one} for one in given.get("values", ["x"])]
+    return build_batch(
+        [_record(one) for one in wanted],
+        timestamp_ms=given.get("time", STAMP_MS),
+        producer_id=given.get("pid", -1),
+        producer_epoch=given.get("epoch", -1),
+        base_sequence=given.get("seq", -1),
+        transactional=given.get("transactional", False),
+        compression=CODECS[given.get("codec", "none")],
+        log_append_time=given.get("stamped", False),
+    )
+
+
+def _record(one: Mapping[str, Any]) -> Record:
+    def encoded(text: str | None) -> bytes | None:
+        return None if text is None else text.encode()
+
+    return Record(
+        key=encoded(one.get("key", "k")),
+        value=encoded(one.get("value")),
+        timestamp_ms=one.get("time"),
+        headers=tuple((name, encoded(text)) for name, text in one.get("headers", {}).items()),
+    )
+
+
+def _marker(given: Mapping[str, Any]) -> bytes:
+    return control_batch(
+        producer_id=given.get("pid", -1),
+        producer_epoch=given.get("epoch", -1),
+        committed=given["marker"] == "commit",
+        coordinator_epoch=given.get("coordinator", 0),
+        base_offset=0,
+        leader_epoch=-1,
+        timestamp_ms=given.get("time", STAMP_MS),
+    )

@@ -1,0 +1,366 @@
+"""Plays cases to a broker at any address and writes its answers down.
+
+Cases don't meet: what they make has names of their own, so many are played side by side. Those that
+change what all would see come afterwards, one by one. ``ListTransactions`` shows the transactional
+ids of all plays; those of others are left out of the answer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time  # noqa: TID251 - waits for processes on the real machine
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Final
+
+import msgspec
+
+from sim.errors import ErrorCode
+from tests.conformance.casebook.model import CLOSED, SILENT, Step
+from tests.conformance.casebook.reading import Case, rules
+from tests.conformance.casebook.values import (
+    CaseError,
+    Producer,
+    Topic,
+    Variables,
+    at_path,
+    check_fields,
+    error_codes,
+    resolved,
+)
+from tests.conformance.casebook.verbs import DESCRIBING, TIMEOUT_MS, Request, requests_of
+from tests.real.stories.player import KEYS, Player
+from tests.support.raw_wire import Outcome, RawConnection
+from tests.support.transcript import Transcript
+
+WORKERS: Final = 8
+"""Cases that are played at the same time."""
+PATIENCE_S: Final = 30.0
+FEATURE: Final = "transaction.version"
+_UPGRADE: Final = 1
+_UNSAFE_DOWNGRADE: Final = 3
+_PAUSE_S: Final = 0.01
+_LATER_QUESTIONS: Final = 3
+_BUSY: Final = frozenset(
+    {
+        ErrorCode.coordinator_not_available,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.not_coordinator,
+        ErrorCode.concurrent_transactions,
+    }
+)
+_OUTCOMES: Final = {Outcome.CLOSED: CLOSED, Outcome.SILENT: SILENT}
+
+
+class Play(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one case at one level."""
+
+    transcript: Transcript
+    racy: frozenset[int]
+    """Places in the transcript where a real broker may answer otherwise the next time."""
+    unshown: tuple[str, ...]
+    """Rules that steps name, but whose answer was another one."""
+
+
+class CasePlayer:
+    """Plays one case, as a context manager.
+
+    Args:
+        case: What to play.
+        address: Of the brokers.
+        level: Finalized level of ``transaction.version``.
+        turn: How often it was played there before.
+    """
+
+    def __init__(self, case: Case, address: str, level: int, *, turn: int = 0) -> None:
+        self._case = case
+        self._level = level
+        self._scene = f"{case.id.replace('/', '-')}-tv{level}-{turn}"
+        self._addresses = address.split(",")
+        self._player = Player(self._addresses[0], scene=self._scene, level=level)
+        self._connections: dict[str, RawConnection] = {}
+        self._transcript = Transcript(scene=f"{self._scene}-")
+        self._variables: Variables = {**case.chosen, "level": level}
+        self._racy: set[int] = set()
+        self._unshown: list[str] = []
+
+    def __enter__(self) -> CasePlayer:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._player.close()
+        for connection in self._connections.values():
+            connection.__exit__(None, None, None)
+
+    def play(self) -> Play:
+        """Ask everything, in order.
+
+        Raises:
+            CaseError: A step can't be done; with its place.
+        """
+        for name, wanted in self._case.topics().items():
+            configs = {"segment.ms": str(2**63 - 1), **wanted.configs}
+            made = self._player.plain_topic(name, wanted.partitions, **configs)
+            self._variables[name] = Topic(name=made[0], id=made[1])
+        for number, step in enumerate(self._case.steps(self._level), start=1):
+            try:
+                self._take(step)
+            except (CaseError, ValueError, TypeError, AssertionError, OSError) as error:
+                told = f"{self._case.id} at level {self._level}, step {number} ({step.verb})"
+                raise CaseError(f"{told}: {error}") from error
+        return Play(
+            transcript=self._transcript,
+            racy=frozenset(self._racy),
+            unshown=tuple(self._unshown),
+        )
+
+    # Steps
+
+    def _take(self, step: Step) -> None:
+        given = resolved(step.given, self._variables, self._player.name)
+        quietly = _QUIET.get(step.verb)
+        if quietly is not None:
+            quietly(self, given)
+            return
+        for request in self._requests(step, given):
+            check_fields(KEYS[request.api], request.values)
+            answer = self._unanswered(request) if step.silent else self._answered(step, request)
+            if not step.quiet:
+                self._note(step, request, answer)
+            self._compare(step, answer)
+            self._save(step, answer)
+
+    def _requests(self, step: Step, given: Any) -> list[Request]:
+        full = step.request
+        if full is None:
+            return requests_of(step.verb, given, self._variables)
+        api, version = full
+        if api not in KEYS:
+            raise CaseError(f"there is no {api}")
+        chosen = self._variables[version[1:]] if version.startswith("$") else version
+        return [Request(api, int(chosen), given or {})]
+
+    def _answered(self, step: Step, request: Request) -> Any:
+        deadline_s = time.monotonic() + PATIENCE_S
+        until = resolved(step.until, self._variables, self._player.name)
+        while True:
+            answer = self._ask(step, request)
+            busy = step.settled and bool(_BUSY & set(error_codes(answer)))
+            if not busy and all(_is(at_path(answer, path), it) for path, it in until.items()):
+                return answer
+            if time.monotonic() > deadline_s:
+                raise CaseError(f"{request.api} stays {answer}")
+            time.sleep(_PAUSE_S)
+
+    def _ask(self, step: Step, request: Request) -> Any:
+        connection = self._connection(step)
+        if connection is None:
+            answer = self._player.quiet(request.api, request.version, **request.values)
+        else:
+            answer = connection.ask(KEYS[request.api], request.version, **request.values)
+        if request.api == "ListTransactions":
+            mine = [one for one in answer.transaction_states if self._is_mine(one)]
+            answer = replace(answer, transaction_states=tuple(mine))
+        return answer
+
+    def _is_mine(self, state: Any) -> bool:
+        return str(state.transactional_id).startswith(f"{self._scene}-")
+
+    def _unanswered(self, request: Request) -> Any:
+        """Asked where no answer is expected: what happens instead."""
+        with RawConnection(self._addresses[0]) as connection:
+            connection.send(KEYS[request.api], request.version, **request.values)
+            # A broker that has answered later questions has had its time for this one, too.
+            for _ in range(_LATER_QUESTIONS):
+                self._player.quiet("ApiVersions", 0)
+            answer = connection.silence()
+        return answer if isinstance(answer, Outcome) else f"answered {len(answer)} bytes"
+
+    def _note(self, step: Step, request: Request, answer: Any) -> None:
+        if step.racy:
+            self._racy.add(len(self._transcript.entries))
+        told = step.note or _told(step.given)
+        label = f"{request.api} v{request.version} {told} {request.note}"
+        self._transcript.note(" ".join(label.split()), answer)
+
+    def _compare(self, step: Step, answer: Any) -> None:
+        if not step.row:
+            return
+        seen = {_OUTCOMES[answer]} if isinstance(answer, Outcome) else set()
+        seen |= {code.name.upper() for code in error_codes(answer)}
+        for row in step.row:
+            known = rules().get(row)
+            wanted = () if known is None else known[1].answers
+            if not seen & set(wanted):
+                found = " ".join(sorted(seen)) or "no error code"
+                self._unshown.append(f"{row} is {' or '.join(wanted)}, found {found}")
+
+    def _save(self, step: Step, answer: Any) -> None:
+        if isinstance(step.save, str):
+            if step.save:
+                before = self._variables.get(step.save)
+                name = before.id if isinstance(before, Producer) else None
+                self._variables[step.save] = Producer(
+                    id=name, pid=answer.producer_id, epoch=answer.producer_epoch
+                )
+            return
+        for name, path in step.save.items():
+            self._variables[name] = at_path(answer, path)
+
+    # Who is asked
+
+    def _connection(self, step: Step) -> RawConnection | None:
+        """None for the case's own."""
+        if not step.via and not step.over:
+            return None
+        address = self._address(step.via) if step.via else self._addresses[0]
+        name = f"{step.over} {address}"
+        if name not in self._connections:
+            self._connections[name] = RawConnection(address)
+        return self._connections[name]
+
+    def _address(self, via: str) -> str:
+        *words, what = via.split()
+        if words == ["broker"]:
+            return self._addresses[int(what) - 1]
+        if words == ["coordinator", "of"]:
+            found = self._player.until(
+                lambda answer: answer.error_code is ErrorCode.none,
+                "FindCoordinator",
+                1,
+                key=self._variables[what].id,
+                key_type=1,
+            )
+            return f"{found.host}:{found.port}"
+        if words not in (["leader", "of"], ["not", "leader", "of"]):
+            raise CaseError(f"via {via}: unknown")
+        topic, _, partition = what.partition(".")
+        found = self._player.quiet("Metadata", 12, topics=[{"name": self._variables[topic].name}])
+        leader = found.topics[0].partitions[int(partition or 0)].leader_id
+        broker = next(b for b in found.brokers if (b.node_id == leader) is (words[0] == "leader"))
+        return f"{broker.host}:{broker.port}"
+
+    # Words that only prepare: nothing of them is written down
+
+    def _producer(self, given: Any) -> None:
+        """``producer: p``, or name, id, timeout, and transactional: false."""
+        wanted = given if isinstance(given, Mapping) else {"name": given}
+        name = wanted["name"]
+        own = wanted.get("transactional", True)
+        full = wanted.get("id", self._player.name(name)) if own else None
+        found = self._player.producer(full, wanted.get("timeout", TIMEOUT_MS))
+        if found.error_code is not ErrorCode.none:
+            raise CaseError(f"producer {name}: {found}")
+        self._variables[name] = Producer(id=full, pid=found.producer_id, epoch=found.producer_epoch)
+
+    def _nobody(self, given: str) -> None:
+        """``nobody: p``: a transactional id with a coordinator, but never initialized."""
+        full = self._player.name(given)
+        self._player.coordinator(full)
+        self._variables[given] = Producer(id=full, pid=4_000_000_000, epoch=0)
+
+    def _wait(self, given: Mapping[str, Any]) -> None:
+        """``wait: {of: p, state: CompleteCommit}``."""
+        states = given["state"] if isinstance(given["state"], list) else [given["state"]]
+        self._player.until(
+            lambda answer: answer.transaction_states[0].transaction_state in states,
+            *DESCRIBING,
+            transactional_ids=[self._variables[given["of"]].id],
+        )
+
+    def _climb(self, given: Mapping[str, Any]) -> None:
+        """``climb: {of: p, to: 32766}``: initialized until it has that epoch."""
+        before = self._variables[given["of"]]
+        self._player.climb(before.id, given["to"] - 1)
+        self._producer({"name": given["of"], "id": before.id})
+
+    def _pause(self, given: int) -> None:
+        """``pause: 300``: so many milliseconds pass; for times that are compared."""
+        time.sleep(given / 1000)
+
+
+_QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
+    "producer": CasePlayer._producer,
+    "nobody": CasePlayer._nobody,
+    "wait": CasePlayer._wait,
+    "climb": CasePlayer._climb,
+    "pause": CasePlayer._pause,
+}
+
+
+def _is(found: Any, wanted: Any) -> bool:
+    """The same, or one of several; enums by their names in Kafka's spelling too."""
+    if isinstance(wanted, list):
+        return any(_is(found, one) for one in wanted)
+    if isinstance(found, ErrorCode) and isinstance(wanted, str):
+        return found.name.upper() == wanted
+    return bool(found == wanted)
+
+
+def _told(given: Any) -> str:
+    """Parameters in a line of a transcript."""
+    if isinstance(given, Mapping):
+        return ", ".join(f"{key} {_told(value)}" for key, value in given.items() if key != "v")
+    if isinstance(given, list | tuple):
+        return "[" + ", ".join(map(_told, given)) + "]"
+    return "" if given is None else str(given).lower() if isinstance(given, bool) else str(given)
+
+
+# Many
+
+
+def play(case: Case, address: str, level: int, *, turn: int = 0) -> Play:
+    """Play one case."""
+    with CasePlayer(case, address, level, turn=turn) as player:
+        return player.play()
+
+
+def play_all(
+    cases: Sequence[Case], address: str, level: int, *, turn: int = 0
+) -> Iterator[tuple[Case, Future[Play]]]:
+    """Play several, side by side where they may be; each with what came of it, when it is done."""
+    wanted = [case for case in cases if level in case.text.levels]
+    with ThreadPoolExecutor(WORKERS) as threads:
+        together = [
+            (case, threads.submit(play, case, address, level, turn=turn))
+            for case in wanted
+            if not case.text.alone
+        ]
+        yield from together
+    for case in wanted:
+        if case.text.alone:
+            done: Future[Play] = Future()
+            try:
+                done.set_result(play(case, address, level, turn=turn))
+            except Exception as failure:  # noqa: BLE001 - handed to whoever asks for the result
+                done.set_exception(failure)
+            yield case, done
+
+
+def finalize(address: str, level: int) -> None:
+    """Finalize a level of ``transaction.version`` on a running cluster, and wait until it is so."""
+    with contextlib.closing(Player(address.split(",")[0], scene="level", level=level)) as player:
+        for way in (_UPGRADE, _UNSAFE_DOWNGRADE):
+            update = {"feature": FEATURE, "max_version_level": level, "upgrade_type": way}
+            answer = player.quiet("UpdateFeatures", 1, timeout=60_000, feature_updates=[update])
+            if answer.error_code is ErrorCode.none:
+                break
+        player.until(
+            lambda answer: _finalized(answer) == level,
+            "ApiVersions",
+            4,
+            client_software_name="cases",
+            client_software_version="1",
+        )
+
+
+def _finalized(answer: Any) -> int:
+    levels = {one.name: one.max_version_level for one in answer.finalized_features}
+    return int(levels.get(FEATURE, 0))

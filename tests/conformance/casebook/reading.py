@@ -1,0 +1,158 @@
+"""From the files of the casebook to values, or to errors that say file and field."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+from pydantic import BaseModel, ValidationError
+
+from sim.config.yaml_lines import read_mapping
+from sim.errors import ConfigError
+from tests.conformance.casebook.model import (
+    BrokerConfig,
+    BrokerFile,
+    CaseFile,
+    CaseText,
+    Rule,
+    RuleFile,
+    Step,
+    TopicWanted,
+)
+
+HERE: Final = Path(__file__).resolve().parents[1]
+CASES: Final = HERE / "cases"
+RULES: Final = HERE / "rules"
+BROKERS: Final = CASES / "brokers.yaml"
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """One sequence of requests, with a choice of what its text varies."""
+
+    file: str
+    """Of the file, without ``.yaml``: ``coordinator/end_txn``."""
+    name: str
+    text: CaseText
+    chosen: Mapping[str, Any]
+    broker: str
+
+    @property
+    def id(self) -> str:
+        """Unique in the casebook."""
+        return f"{self.file}/{self.name}"
+
+    def steps(self, level: int) -> list[Step]:
+        """Those that happen at a level."""
+        return [step for step in self.text.steps if step.happens(level, self.chosen)]
+
+    def rows(self, level: int) -> set[str]:
+        """The rules that it shows there."""
+        if level not in self.text.levels:
+            return set()
+        return {row for step in self.steps(level) for row in step.row}
+
+    def topics(self) -> dict[str, TopicWanted]:
+        """What must exist before."""
+        return {
+            name: TopicWanted(partitions=wanted) if isinstance(wanted, int) else wanted
+            for name, wanted in self.text.topics.items()
+        }
+
+
+@cache
+def cases() -> tuple[Case, ...]:
+    """Every case, in the order of the files."""
+    found: list[Case] = []
+    for path in case_files():
+        file = _read(path, CaseFile)
+        name = path.relative_to(CASES).with_suffix("").as_posix()
+        for text in file.cases:
+            found += _varied(name, text, file.broker)
+    _no_twice(case.id for case in found)
+    return tuple(found)
+
+
+def chosen(names: Sequence[str]) -> list[Case]:
+    """The cases of these files, or with these names, ``vary`` or not; all of them unless given."""
+    return [
+        case
+        for case in cases()
+        if not names
+        or any(case.id == name or case.id.startswith((f"{name}/", f"{name}-")) for name in names)
+    ]
+
+
+@cache
+def rules() -> dict[str, tuple[RuleFile, Rule]]:
+    """Every rule by its id, with the file that it stands in."""
+    found = [(file, rule) for file in rule_files() for rule in file.rules]
+    _no_twice(rule.id for _, rule in found)
+    return {rule.id: (file, rule) for file, rule in found}
+
+
+@cache
+def rule_files() -> tuple[RuleFile, ...]:
+    """The subjects, in order of their files."""
+    return tuple(_read(path, RuleFile) for path in sorted(RULES.glob("*.yaml")))
+
+
+@cache
+def brokers() -> dict[str, BrokerConfig]:
+    """The configurations by name, each with the properties of ``default``."""
+    found = dict(_read(BROKERS, BrokerFile).brokers)
+    common = found["default"]
+    return {
+        name: one.model_copy(
+            update={
+                "properties": {**common.properties, **one.properties},
+                "kafka_only": {**common.kafka_only, **one.kafka_only},
+            }
+        )
+        for name, one in found.items()
+    }
+
+
+def case_files() -> list[Path]:
+    """The files with cases."""
+    return sorted(CASES.glob("*/*.yaml"))
+
+
+def _varied(file: str, text: CaseText, broker: str) -> Iterator[Case]:
+    """One case for each choice."""
+    for values in itertools.product(*text.vary.values()):
+        chosen = dict(zip(text.vary, values, strict=True))
+        parts = [f"{key}{value}" if key == "v" else str(value) for key, value in chosen.items()]
+        name = "-".join([text.name, *parts]).lower()
+        yield Case(file=file, name=name, text=text, chosen=chosen, broker=broker)
+
+
+def _no_twice(names: Iterator[str]) -> None:
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            raise ConfigError(f"{name} is there twice")
+        seen.add(name)
+
+
+def _read(path: Path, model: type[Model]) -> Model:
+    content, lines = read_mapping(path.read_bytes(), file=path.name)
+    try:
+        return model.model_validate(content)
+    except ValidationError as error:
+        raise ConfigError(
+            "\n".join(_problem(path.name, problem, lines) for problem in error.errors())
+        ) from None
+
+
+def _problem(file: str, problem: Any, lines: Mapping[tuple[str, ...], int]) -> str:
+    place = tuple(map(str, problem["loc"]))
+    known = place
+    while known and known not in lines:
+        known = known[:-1]
+    return f"{file}:{lines.get(known, 1)}: {'.'.join(place)}: {problem['msg']}"

@@ -1,0 +1,147 @@
+"""What stands for something else in a step.
+
+- ``$p.pid``, ``$p.epoch+1``, ``$v``: a variable, an attribute of it, and a number more or less
+- ``~name``: a name that belongs to this play alone, as topics and transactional ids have
+- ``{$batch: {...}}``: a record batch (``batches``); ``{$hex: 00ff}``: bytes
+- ``{$times: [3, x]}``: a text so many times
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, Final
+
+import msgspec
+
+from sim.errors import ErrorCode, UnsupportedRequestError
+from sim.wire import codec
+from sim.wire.apis import APIS
+from sim.wire.schema import ENTITY, describe
+from tests.conformance.casebook.batches import batch_from
+
+Variables = dict[str, Any]
+
+_VARIABLE: Final = re.compile(r"\$(\w+)(?:\.(\w+))?([+-]\d+)?")
+_VERSIONS_MAX: Final = 30
+
+
+class Producer(msgspec.Struct, frozen=True, kw_only=True):
+    """An identity in a play."""
+
+    id: str | None
+    pid: int
+    epoch: int
+
+
+class Topic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic in a play."""
+
+    name: str
+    id: Any
+
+
+class CaseError(Exception):
+    """A case says something that can't be done; the message says what."""
+
+
+def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> Any:
+    """The value with everything that stands for something else replaced.
+
+    Args:
+        value: As the file has it.
+        variables: By name.
+        name: Makes a name belong to the play.
+    """
+    if isinstance(value, str):
+        return _text(value, variables, name)
+    if isinstance(value, list | tuple):
+        return [resolved(one, variables, name) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    inner = {key: resolved(one, variables, name) for key, one in value.items()}
+    match inner:
+        case {"$batch": given}:
+            return batch_from(given)
+        case {"$hex": digits}:
+            return bytes.fromhex(digits)
+        case {"$times": [times, text]}:
+            return text * times
+    return inner
+
+
+def _text(value: str, variables: Variables, name: Callable[[str], str]) -> Any:
+    if value.startswith("~"):
+        return name(value[1:])
+    if not value.startswith("$") or value.startswith(("$batch", "$hex", "$times")):
+        return value
+    found = _VARIABLE.fullmatch(value)
+    if found is None or found[1] not in variables:
+        raise CaseError(f"{value}: known are {', '.join(sorted(variables))}")
+    said = variables[found[1]]
+    if found[2]:
+        said = getattr(said, found[2])
+    return said + int(found[3]) if found[3] else said
+
+
+def at_path(answer: Any, path: str) -> Any:
+    """What stands at ``topics.0.partitions.1.error_code`` of an answer; None where it ends early.
+    ``*`` takes every element of a list.
+    """
+    parts = path.split(".")
+    for place, part in enumerate(parts):
+        if part == "*":
+            rest = ".".join(parts[place + 1 :])
+            return [at_path(one, rest) if rest else one for one in answer]
+        if part.lstrip("-").isdigit():
+            if not isinstance(answer, tuple | list) or int(part) >= len(answer):
+                return None
+            answer = answer[int(part)]
+        else:
+            answer = getattr(answer, part, None)
+    return answer
+
+
+def error_codes(answer: Any) -> Iterator[ErrorCode]:
+    """Every error code in an answer."""
+    if isinstance(answer, ErrorCode):
+        yield answer
+    elif is_dataclass(answer):
+        for field in fields(answer):
+            yield from error_codes(getattr(answer, field.name))
+    elif isinstance(answer, tuple | list):
+        for one in answer:
+            yield from error_codes(one)
+
+
+def check_fields(key: int, values: Mapping[str, Any]) -> None:
+    """Refuse a field that no version of the request has.
+
+    Raises:
+        CaseError: With the field and those that there are.
+    """
+    _check(list(_classes(key)), values, APIS[key][0])
+
+
+def _classes(key: int) -> Iterable[Any]:
+    for version in range(_VERSIONS_MAX):
+        with contextlib.suppress(UnsupportedRequestError):
+            yield codec.request_class(key, version)
+
+
+def _check(classes: list[Any], values: Mapping[str, Any], place: str) -> None:
+    rows: dict[str, list[Any]] = {}
+    for cls in classes:
+        found = describe(cls)
+        for row in (*found.plain, *found.tagged):
+            rows.setdefault(row.name, []).append(row)
+    for name, value in values.items():
+        if name not in rows:
+            raise CaseError(f"{place} has no field {name}; it has {', '.join(sorted(rows))}")
+        inner = [row.entity for row in rows[name] if row.kind == ENTITY]
+        if inner:
+            for one in value if isinstance(value, list) else [value]:
+                if isinstance(one, Mapping):
+                    _check(inner, one, f"{place}.{name}")

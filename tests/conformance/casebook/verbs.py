@@ -1,0 +1,300 @@
+"""Short words for requests that many cases ask: each makes one request, or several, in full.
+
+``of`` is a producer of the play; its id, pid and epoch are what is sent unless given otherwise.
+``to`` and ``of`` of logs are partitions: ``t.0``, or ``t`` for the first one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from tests.conformance.casebook.batches import batch_from
+from tests.conformance.casebook.values import CaseError, Producer, Topic, Variables
+from tests.real.stories.admin import NO_SUCH_ID
+from tests.real.stories.player import fetch, produce
+from tests.real.stories.txn import add_values
+
+Values = dict[str, Any]
+
+TIMEOUT_MS: Final = 60_000
+LATEST: Final = -1
+DESCRIBING: Final = ("DescribeTransactions", 0)
+
+
+class Request(NamedTuple):
+    """What is asked."""
+
+    api: str
+    version: int
+    values: Values
+    note: str = ""
+    """Beside that of the step, where a word makes several requests."""
+
+
+Verb = Callable[..., list[Request]]
+
+
+def requests_of(verb: str, given: Any, variables: Variables) -> list[Request]:
+    """The requests that a short word makes.
+
+    Args:
+        verb: The word.
+        given: Its parameters, resolved; a single value is the first one.
+        variables: Of the play.
+
+    Raises:
+        CaseError: There is no such word, or it does not take these parameters.
+    """
+    make = VERBS.get(verb)
+    if make is None:
+        raise CaseError(f"{verb}: no word of {', '.join(sorted(VERBS))}, and no request in full")
+    parameters = inspect.signature(make).parameters
+    if not isinstance(given, Mapping):
+        given = {list(parameters)[1]: given}
+    given = {key.replace("-", "_"): value for key, value in given.items()}
+    try:
+        bound = inspect.signature(make).bind(variables, **given)
+    except TypeError as error:
+        raise CaseError(f"{verb}: {error}; it takes {', '.join(list(parameters)[1:])}") from None
+    return make(*bound.args, **bound.kwargs)
+
+
+# Transactional ids
+
+
+def init(
+    variables: Variables,
+    of: str | None = None,
+    *,
+    v: int = 4,
+    id: str | None = None,
+    timeout: int = TIMEOUT_MS,
+    expect: Sequence[int] = (-1, -1),
+) -> list[Request]:
+    """InitProducerId, with an expected identity (KIP-360) if given."""
+    producer = _producer(variables, of)
+    values = {
+        "transactional_id": producer.id if id is None else id,
+        "transaction_timeout": timeout,
+        "producer_id": expect[0],
+        "producer_epoch": expect[1],
+    }
+    return [Request("InitProducerId", v, values)]
+
+
+def add(
+    variables: Variables,
+    of: str,
+    *,
+    to: str | list[str] = "t",
+    v: int = 3,
+    verify: bool = False,
+    **other: Any,
+) -> list[Request]:
+    """AddPartitionsToTxn; ``verify`` from v4 on."""
+    producer = _producer(variables, of, other)
+    topics: dict[str, list[int]] = {}
+    for name in [to] if isinstance(to, str) else to:
+        topic, partition = _partition(variables, name)
+        topics.setdefault(topic.name, []).append(partition)
+    values = add_values(
+        producer.id or "", producer.pid, producer.epoch, list(topics.items()), verify=verify
+    )
+    return [Request("AddPartitionsToTxn", v, values)]
+
+
+def end(
+    variables: Variables, of: str, *, v: int = 4, commit: bool = True, **other: Any
+) -> list[Request]:
+    """EndTxn."""
+    producer = _producer(variables, of, other)
+    values = {
+        "transactional_id": producer.id,
+        "producer_id": producer.pid,
+        "producer_epoch": producer.epoch,
+        "committed": commit,
+    }
+    return [Request("EndTxn", v, values)]
+
+
+def describe(variables: Variables, of: str | list[str], *, v: int = 0) -> list[Request]:
+    """DescribeTransactions of one or several producers' ids."""
+    names = [of] if isinstance(of, str) else of
+    ids = [_producer(variables, name).id for name in names]
+    return [Request(DESCRIBING[0], v, {"transactional_ids": ids})]
+
+
+def list_transactions(
+    _variables: Variables,
+    pattern: str | None = None,
+    *,
+    v: int = 2,
+    states: Sequence[str] = (),
+    pids: Sequence[int] = (),
+    duration: int = -1,
+) -> list[Request]:
+    """ListTransactions; those of other plays are left out of the answer."""
+    values = {
+        "state_filters": list(states),
+        "producer_id_filters": list(pids),
+        "duration_filter": duration,
+        "transactional_id_pattern": pattern,
+    }
+    return [Request("ListTransactions", v, values)]
+
+
+def mark(
+    variables: Variables,
+    of: str,
+    *,
+    to: str | list[str] = "t",
+    v: int = 1,
+    commit: bool = True,
+    coordinator: int = 0,
+    tv: int = 0,
+    **other: Any,
+) -> list[Request]:
+    """WriteTxnMarkers with one marker, as an operator writes it."""
+    producer = _producer(variables, of, other)
+    topics: dict[str, list[int]] = {}
+    for name in [to] if isinstance(to, str) else to:
+        topic, partition = _partition(variables, name)
+        topics.setdefault(topic.name, []).append(partition)
+    marker = {
+        "producer_id": producer.pid,
+        "producer_epoch": producer.epoch,
+        "transaction_result": commit,
+        "coordinator_epoch": coordinator,
+        "transaction_version": tv,
+        "topics": [{"name": name, "partition_indexes": parts} for name, parts in topics.items()],
+    }
+    return [Request("WriteTxnMarkers", v, {"markers": [marker]})]
+
+
+# Logs
+
+
+def send(
+    variables: Variables,
+    of: str | None = None,
+    *,
+    to: str = "t",
+    v: int = 11,
+    seq: int = -1,
+    id: str | None = None,
+    transactional: bool | None = None,
+    acks: int = -1,
+    **other: Any,
+) -> list[Request]:
+    """Produce of one batch; what is given besides is of the batch (``batches``)."""
+    topic, partition = _partition(variables, to)
+    batch: Values = {}
+    producer = None if of is None else _producer(variables, of)
+    if producer is not None:
+        batch = {"pid": producer.pid, "epoch": producer.epoch, "seq": seq}
+        id = producer.id if id is None else id
+    is_transactional = (producer is not None and producer.id is not None) or id is not None
+    batch["transactional"] = is_transactional if transactional is None else transactional
+    other = {key.replace("_", "-"): value for key, value in other.items()}
+    data = batch_from({**batch, **({} if seq == -1 else {"seq": seq}), **other})
+    values = produce(
+        (topic.name, topic.id), data, v, partition=partition, transactional_id=id, acks=acks
+    )
+    return [Request("Produce", v, values)]
+
+
+def read(
+    variables: Variables,
+    of: str = "t",
+    *,
+    v: int = 12,
+    offset: int = 0,
+    isolation: int | None = None,
+) -> list[Request]:
+    """Fetch, at both isolation levels unless one is given."""
+    topic, partition = _partition(variables, of)
+    return [
+        Request(
+            "Fetch",
+            v,
+            fetch((topic.name, topic.id), offset, partition=partition, isolation=level),
+            "" if isolation is not None else f"isolation {level}",
+        )
+        for level in ((0, 1) if isolation is None else (isolation,))
+    ]
+
+
+def ends(variables: Variables, of: str = "t", *, v: int = 7) -> list[Request]:
+    """ListOffsets of the end: high watermark and last stable offset."""
+    topic, partition = _partition(variables, of)
+    return [
+        Request(
+            "ListOffsets",
+            v,
+            {
+                "replica_id": -1,
+                "isolation_level": level,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [{"partition_index": partition, "timestamp": LATEST}],
+                    }
+                ],
+            },
+            f"isolation {level}",
+        )
+        for level in (0, 1)
+    ]
+
+
+def producers(variables: Variables, of: str = "t") -> list[Request]:
+    """DescribeProducers of one partition."""
+    topic, partition = _partition(variables, of)
+    topics = [{"name": topic.name, "partition_indexes": [partition]}]
+    return [Request("DescribeProducers", 0, {"topics": topics})]
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "add": add,
+    "describe": describe,
+    "end": end,
+    "ends": ends,
+    "init": init,
+    "list": list_transactions,
+    "mark": mark,
+    "producers": producers,
+    "read": read,
+    "send": send,
+}
+
+
+# What parameters mean
+
+
+def _producer(
+    variables: Variables, name: str | None, other: Mapping[str, Any] | None = None
+) -> Producer:
+    """A producer of the play, with what is given instead of its own."""
+    found = Producer(id=None, pid=-1, epoch=-1) if name is None else variables.get(name)
+    if not isinstance(found, Producer):
+        raise CaseError(f"{name}: no producer of this play")
+    changed = dict(other or {})
+    made = Producer(
+        id=changed.pop("id", found.id),
+        pid=changed.pop("pid", found.pid),
+        epoch=changed.pop("epoch", found.epoch),
+    )
+    if changed:
+        raise CaseError(f"unknown parameters: {', '.join(changed)}")
+    return made
+
+
+def _partition(variables: Variables, name: str) -> tuple[Topic, int]:
+    """``t.0``; a topic that is not declared exists nowhere, and is sent as it is written."""
+    topic, _, partition = name.partition(".")
+    found = variables.get(topic)
+    if not isinstance(found, Topic):
+        found = Topic(name=topic, id=NO_SUCH_ID)
+    return found, int(partition or 0)

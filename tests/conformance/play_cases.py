@@ -1,0 +1,62 @@
+"""Play cases to the simulator and print what it answers, for whoever writes one.
+
+::
+
+    python -m tests.conformance.play_cases coordinator/end_txn         # a file
+    python -m tests.conformance.play_cases coordinator/end_txn/retry --level 2 --tell
+
+Tells which steps were not answered as their rules say, and with ``--tell`` every answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time  # noqa: TID251 - seconds on the real machine
+from collections.abc import Iterator, Sequence
+
+from tests.conformance.casebook.model import LEVELS
+from tests.conformance.casebook.playing import finalize, play_all
+from tests.conformance.casebook.reading import Case, brokers, chosen
+from tests.conformance.casebook.stages import simulated
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play, and print."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.play_cases")
+    parser.add_argument("case", nargs="*", metavar="FILE[/NAME]")
+    parser.add_argument("--level", action="append", type=int, choices=LEVELS)
+    parser.add_argument("--tell", action="store_true", help="print every answer")
+    options = parser.parse_args(arguments)
+    wanted = chosen(options.case)
+    wrong = 0
+    for name, config in brokers().items():
+        mine = [case for case in wanted if case.broker == name]
+        if not mine:
+            continue
+        with simulated(config, 0) as address:
+            for level in options.level or LEVELS:
+                begun_s = time.monotonic()
+                finalize(address, level)
+                for line in _played(mine, address, level, tell=options.tell):
+                    wrong += not line.startswith(" ")
+                    sys.stdout.write(f"{line}\n")
+                seconds = time.monotonic() - begun_s
+                sys.stdout.write(f"{seconds:6.2f} s  {name} at {level}\n")
+    return 1 if wrong else 0
+
+
+def _played(mine: Sequence[Case], address: str, level: int, *, tell: bool) -> Iterator[str]:
+    for case, done in play_all(mine, address, level):
+        failure = done.exception()
+        if failure is not None:
+            yield f"{failure}"
+            continue
+        found = done.result()
+        yield from (f"{case.id} at {level}: {line}" for line in found.unshown)
+        for asked, answer in found.transcript.entries if tell else ():
+            yield f"  {case.name} at {level}: {asked}: {answer}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

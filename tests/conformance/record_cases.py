@@ -1,0 +1,163 @@
+"""Play every case to a real Apache Kafka and keep what it answers.
+
+::
+
+    python -m tests.conformance.record_cases                                 # all
+    python -m tests.conformance.record_cases --case coordinator/end_txn      # a file, or one case
+    python -m tests.conformance.record_cases --level 2 --times 3
+    python -m tests.conformance.record_cases --check                         # changes nothing
+
+Needs Java 17 and Maven. One broker for each configuration of ``cases/brokers.yaml`` that is needed,
+one after the other; each goes through the levels of ``transaction.version`` by UpdateFeatures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time  # noqa: TID251 - seconds on the real machine
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from tests.conformance.casebook import transcripts
+from tests.conformance.casebook.model import LEVELS
+from tests.conformance.casebook.playing import Play, finalize, play_all
+from tests.conformance.casebook.reading import Case, brokers, cases, chosen
+from tests.conformance.casebook.stages import real
+from tests.conformance.recordings import Exchange, Recording, Recordings, recording_of, together
+
+LINES_MAX: Final = 200
+
+Place = tuple[str, str, int]
+"""(file, name of the case, level)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record, or compare."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.record_cases")
+    parser.add_argument("--case", action="append", default=[], metavar="FILE[/NAME]")
+    parser.add_argument("--level", action="append", type=int, choices=LEVELS)
+    parser.add_argument("--times", type=int, default=1, metavar="N", help="plays of each case")
+    parser.add_argument("--check", action="store_true", help="compare, and change nothing")
+    options = parser.parse_args(arguments)
+    wanted = chosen(options.case)
+    plays, wrong = recorded(wanted, options.level or LEVELS, options.times)
+    found = {place: _together(several) for place, several in plays.items()}
+    wrong += undeclared(plays, found)
+    if options.check:
+        wrong += changes(found)
+    else:
+        keep(found, whole=not options.case and not options.level)
+    _say(*wrong[:LINES_MAX])
+    done = "compared" if options.check else "kept"
+    _say(f"{done} {sum(map(len, found.values()))} answers of {len(found)} plays")
+    return 1 if wrong else 0
+
+
+Plays = dict[Place, list[Play]]
+
+
+def recorded(wanted: Sequence[Case], levels: Sequence[int], times: int) -> tuple[Plays, list[str]]:
+    """Play these cases at these levels; and what went wrong."""
+    plays: Plays = {}
+    wrong: list[str] = []
+    for name, config in brokers().items():
+        mine = [case for case in wanted if case.broker == name]
+        at = [level for level in levels if any(level in case.text.levels for case in mine)]
+        if not at:
+            continue
+        begun_s = time.monotonic()
+        with real(config, at[0]) as address:
+            for level in sorted(at):
+                for turn in range(times):
+                    finalize(address, level)
+                    wrong += _one_turn(mine, address, level, plays, turn)
+                _say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
+    return plays, wrong
+
+
+def _one_turn(
+    mine: Sequence[Case], address: str, level: int, plays: Plays, turn: int
+) -> Iterator[str]:
+    for case, done in play_all(mine, address, level, turn=turn):
+        failure = done.exception()
+        if failure is not None:
+            yield str(failure)
+            continue
+        found = done.result()
+        plays.setdefault((case.file, case.name, level), []).append(found)
+        yield from (f"{case.id} at {level}: {line}" for line in found.unshown)
+
+
+def _together(several: Sequence[Play]) -> Recording:
+    return together([recording_of(one.transcript) for one in several])
+
+
+def undeclared(plays: Plays, found: dict[Place, Recording]) -> Iterator[str]:
+    """Answers that varied though no step says that they may."""
+    for place, recording in found.items():
+        for at, exchange in enumerate(recording):
+            if len(exchange.answers) > 1 and at not in plays[place][0].racy:
+                yield f"{place}: {exchange.asked} varies: {' or '.join(exchange.answers)}"
+
+
+def changes(found: dict[Place, Recording]) -> Iterator[str]:
+    """Where Kafka says something else than what is kept."""
+    for (file, name, level), now in sorted(found.items()):
+        was = transcripts.read(file).get(name, {}).get(level, ())
+        place = f"{file}/{name} at {level}"
+        if [one.asked for one in was] != [one.asked for one in now]:
+            yield f"{place}: asks other things than what is kept"
+            continue
+        for one, other in zip(was, now, strict=True):
+            if not set(other.answers) <= set(one.answers):
+                yield (
+                    f"{place}: {one.asked}:\n    kept {' or '.join(one.answers)}"
+                    f"\n    now  {' or '.join(other.answers)}"
+                )
+
+
+def keep(found: dict[Place, Recording], *, whole: bool) -> None:
+    """Write what was found; what was not played keeps what it had, as far as there is such a case.
+    What was known to vary keeps all its answers.
+    """
+    for file in sorted({case.file for case in cases()}):
+        kept = transcripts.read(file)
+        book: dict[str, Recordings] = {}
+        for case in (one for one in cases() if one.file == file):
+            was = kept.get(case.name, {})
+            levels: dict[int, Recording] = {}
+            for level in case.text.levels:
+                now = found.get((file, case.name, level))
+                if now is not None:
+                    levels[level] = _merged(was.get(level), now)
+                elif level in was:
+                    levels[level] = was[level]
+            if levels:
+                book[case.name] = levels
+        transcripts.write(file, book, book)
+    if whole:
+        for file in set(transcripts.recorded_files()) - {case.file for case in cases()}:
+            transcripts.path_of(file).unlink()
+
+
+def _merged(was: Recording | None, now: Recording) -> Recording:
+    """Several answers stay, where the same is asked and both know of one in common."""
+    if was is None or [one.asked for one in was] != [one.asked for one in now]:
+        return now
+    return tuple(
+        Exchange(asked=new.asked, answers=tuple(sorted({*old.answers, *new.answers})))
+        if len(old.answers) > 1 and set(old.answers) & set(new.answers)
+        else new
+        for old, new in zip(was, now, strict=True)
+    )
+
+
+def _say(*lines: str) -> None:
+    for line in lines:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
