@@ -40,21 +40,9 @@ _PIECES: Final = {
     "count": (57, ">i"),
 }
 """Field -> place in the header and struct code."""
-_BUILT_OF: Final = frozenset(
-    [
-        "values",
-        "records",
-        "pid",
-        "epoch",
-        "seq",
-        "transactional",
-        "codec",
-        "time",
-        "stamped",
-        "marker",
-        "coordinator",
-    ]
-)
+_PLAIN: Final = frozenset({"values", "records", "codec", "time", "stamped"})
+_OF_PRODUCERS: Final = frozenset({"pid", "epoch", "seq", "transactional"})
+_OF_MARKERS: Final = frozenset({"marker", "coordinator"})
 _PATCHES: Final = frozenset({*_PIECES, "crc", "at", "cut", "tail", "times"})
 
 
