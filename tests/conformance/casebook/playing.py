@@ -30,7 +30,8 @@ from tests.conformance.casebook.values import (
     error_codes,
     resolved,
 )
-from tests.conformance.casebook.verbs import DESCRIBING, TIMEOUT_MS, Request, requests_of
+from tests.conformance.casebook.verbs import DESCRIBING, TIMEOUT_MS, Request
+from tests.conformance.casebook.words import requests_of
 from tests.real.stories.player import KEYS, Player
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.transcript import Transcript

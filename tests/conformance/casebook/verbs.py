@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -34,31 +33,6 @@ class Request(NamedTuple):
 
 
 Verb = Callable[..., list[Request]]
-
-
-def requests_of(verb: str, given: Any, variables: Variables) -> list[Request]:
-    """The requests that a short word makes.
-
-    Args:
-        verb: The word.
-        given: Its parameters, resolved; a single value is the first one.
-        variables: Of the play.
-
-    Raises:
-        CaseError: There is no such word, or it does not take these parameters.
-    """
-    make = VERBS.get(verb)
-    if make is None:
-        raise CaseError(f"{verb}: no word of {', '.join(sorted(VERBS))}, and no request in full")
-    parameters = inspect.signature(make).parameters
-    if not isinstance(given, Mapping):
-        given = {list(parameters)[1]: given}
-    given = {key.replace("-", "_"): value for key, value in given.items()}
-    try:
-        bound = inspect.signature(make).bind(variables, **given)
-    except TypeError as error:
-        raise CaseError(f"{verb}: {error}; it takes {', '.join(list(parameters)[1:])}") from None
-    return make(*bound.args, **bound.kwargs)
 
 
 # Transactional ids
@@ -97,7 +71,7 @@ def add(
     producer = _producer(variables, of, other)
     topics: dict[str, list[int]] = {}
     for name in [to] if isinstance(to, str) else to:
-        topic, partition = _partition(variables, name)
+        topic, partition = partition_of(variables, name)
         topics.setdefault(topic.name, []).append(partition)
     values = add_values(
         producer.id or "", producer.pid, producer.epoch, list(topics.items()), verify=verify
@@ -160,7 +134,7 @@ def mark(
     producer = _producer(variables, of, other)
     topics: dict[str, list[int]] = {}
     for name in [to] if isinstance(to, str) else to:
-        topic, partition = _partition(variables, name)
+        topic, partition = partition_of(variables, name)
         topics.setdefault(topic.name, []).append(partition)
     marker = {
         "producer_id": producer.pid,
@@ -189,7 +163,7 @@ def send(
     **other: Any,
 ) -> list[Request]:
     """Produce of one batch; what is given besides is of the batch (``batches``)."""
-    topic, partition = _partition(variables, to)
+    topic, partition = partition_of(variables, to)
     batch: Values = {}
     producer = None if of is None else _producer(variables, of)
     if producer is not None:
@@ -214,7 +188,7 @@ def read(
     isolation: int | None = None,
 ) -> list[Request]:
     """Fetch, at both isolation levels unless one is given."""
-    topic, partition = _partition(variables, of)
+    topic, partition = partition_of(variables, of)
     return [
         Request(
             "Fetch",
@@ -228,7 +202,7 @@ def read(
 
 def ends(variables: Variables, of: str = "t", *, v: int = 7) -> list[Request]:
     """ListOffsets of the end: high watermark and last stable offset."""
-    topic, partition = _partition(variables, of)
+    topic, partition = partition_of(variables, of)
     return [
         Request(
             "ListOffsets",
@@ -251,7 +225,7 @@ def ends(variables: Variables, of: str = "t", *, v: int = 7) -> list[Request]:
 
 def producers(variables: Variables, of: str = "t") -> list[Request]:
     """DescribeProducers of one partition."""
-    topic, partition = _partition(variables, of)
+    topic, partition = partition_of(variables, of)
     topics = [{"name": topic.name, "partition_indexes": [partition]}]
     return [Request("DescribeProducers", 0, {"topics": topics})]
 
@@ -291,8 +265,10 @@ def _producer(
     return made
 
 
-def _partition(variables: Variables, name: str) -> tuple[Topic, int]:
-    """``t.0``; a topic that is not declared exists nowhere, and is sent as it is written."""
+def partition_of(variables: Variables, name: str) -> tuple[Topic, int]:
+    """``t.0``, or ``t`` for the first one; a topic that is not declared exists nowhere, and is sent
+    as it is written.
+    """
     topic, _, partition = name.partition(".")
     found = variables.get(topic)
     if not isinstance(found, Topic):

@@ -1,0 +1,215 @@
+"""Further short words: reading, finding and deleting in logs, configs, topics.
+
+``of`` and ``to`` are partitions as in ``verbs``; what a request has beside what a word knows is
+said in full instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from tests.conformance.casebook.values import Variables
+from tests.conformance.casebook.verbs import Request, Values, Verb, partition_of
+from tests.real.stories.player import fetch
+
+TOPIC: Final = 2
+BROKER: Final = 4
+SET: Final = 0
+_MOST: Final = 1 << 20
+
+
+def look(
+    variables: Variables,
+    of: str | Sequence[str] = "t",
+    *,
+    v: int = 12,
+    offset: int = 0,
+    isolation: int = 0,
+    wait: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = _MOST,
+    each: int = _MOST,
+    epoch: int = -1,
+    fetched: int = -1,
+    replica: int = -1,
+    session: Sequence[int] = (0, -1),
+    forget: Sequence[str] = (),
+) -> list[Request]:
+    """Fetch of one or several partitions from one offset, with everything that it can say."""
+    values: Values = {**fetch(("", None)), "topics": [], "forgotten_topics_data": []}
+    for name in [of] if isinstance(of, str) else of:
+        topic, partition = partition_of(variables, name)
+        more = {"current_leader_epoch": epoch, "last_fetched_epoch": fetched}
+        whole = fetch((topic.name, topic.id), offset, partition=partition, **more)
+        whole["topics"][0]["partitions"][0]["partition_max_bytes"] = each
+        values["topics"] += whole["topics"]
+    for name in forget:
+        topic, partition = partition_of(variables, name)
+        values["forgotten_topics_data"].append(
+            {"topic": topic.name, "topic_id": topic.id, "partitions": [partition]}
+        )
+    values |= {
+        "replica_id": replica,
+        "max_wait": wait,
+        "min_bytes": min_bytes,
+        "max_bytes": max_bytes,
+        "isolation_level": isolation,
+        "session_id": session[0],
+        "session_epoch": session[1],
+    }
+    return [Request("Fetch", v, values)]
+
+
+def find(
+    variables: Variables,
+    of: str = "t",
+    *,
+    at: int | Sequence[int] = -1,
+    v: int = 11,
+    isolation: int = 0,
+    epoch: int = -1,
+    replica: int = -1,
+) -> list[Request]:
+    """ListOffsets of one timestamp, or of several one after the other."""
+    topic, partition = partition_of(variables, of)
+    times = [at] if isinstance(at, int) else at
+    return [
+        Request(
+            "ListOffsets",
+            v,
+            {
+                "replica_id": replica,
+                "isolation_level": isolation,
+                "timeout": 1000,
+                "topics": [
+                    {
+                        "name": topic.name,
+                        "partitions": [
+                            {
+                                "partition_index": partition,
+                                "timestamp": time,
+                                "current_leader_epoch": epoch,
+                            }
+                        ],
+                    }
+                ],
+            },
+            f"at {time}" if len(times) > 1 else "",
+        )
+        for time in times
+    ]
+
+
+def epoch_end(
+    variables: Variables,
+    of: str = "t",
+    *,
+    epoch: int | Sequence[int] = 0,
+    v: int = 4,
+    current: int = -1,
+    replica: int = -1,
+) -> list[Request]:
+    """OffsetForLeaderEpoch of one epoch, or of several one after the other."""
+    topic, partition = partition_of(variables, of)
+    epochs = [epoch] if isinstance(epoch, int) else epoch
+    wanted = [
+        {"partition": partition, "current_leader_epoch": current, "leader_epoch": one}
+        for one in epochs
+    ]
+    return [
+        Request(
+            "OffsetForLeaderEpoch",
+            v,
+            {"replica_id": replica, "topics": [{"topic": topic.name, "partitions": [one]}]},
+            f"epoch {one['leader_epoch']}" if len(wanted) > 1 else "",
+        )
+        for one in wanted
+    ]
+
+
+def cut(variables: Variables, of: str = "t", *, before: int, v: int = 2) -> list[Request]:
+    """DeleteRecords below an offset."""
+    topic, partition = partition_of(variables, of)
+    wanted = {"partition_index": partition, "offset": before}
+    topics = [{"name": topic.name, "partitions": [wanted]}]
+    return [Request("DeleteRecords", v, {"timeout": 10_000, "topics": topics})]
+
+
+def configure(
+    variables: Variables,
+    of: str = "t",
+    *,
+    configs: Mapping[str, str | None],
+    op: int = SET,
+    v: int = 1,
+    dry: bool = False,
+    broker: str | None = None,
+) -> list[Request]:
+    """IncrementalAlterConfigs of a topic, or of a broker (empty: of all)."""
+    resource = {
+        "resource_type": TOPIC if broker is None else BROKER,
+        "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
+        "configs": [
+            {"name": name, "config_operation": op, "value": value}
+            for name, value in configs.items()
+        ],
+    }
+    return [Request("IncrementalAlterConfigs", v, {"resources": [resource], "validate_only": dry})]
+
+
+def configured(
+    variables: Variables,
+    of: str = "t",
+    *,
+    names: Sequence[str] | None = None,
+    v: int = 4,
+    synonyms: bool = False,
+    broker: str | None = None,
+) -> list[Request]:
+    """DescribeConfigs of a topic, or of a broker (empty: of all)."""
+    resource = {
+        "resource_type": TOPIC if broker is None else BROKER,
+        "resource_name": partition_of(variables, of)[0].name if broker is None else broker,
+        "configuration_keys": names,
+    }
+    return [Request("DescribeConfigs", v, {"resources": [resource], "include_synonyms": synonyms})]
+
+
+def create(
+    variables: Variables,
+    name: str,
+    *,
+    v: int = 7,
+    partitions: int = 1,
+    replicas: int = 1,
+    assigned: Sequence[Sequence[int]] = (),
+    configs: Mapping[str, str | None] | None = None,
+    dry: bool = False,
+) -> list[Request]:
+    """CreateTopics of one; ``assigned`` are the brokers of partition 0, 1, …"""
+    del variables  # it makes what is not known yet
+    wanted: dict[str, Any] = {
+        "name": name,
+        "num_partitions": partitions,
+        "replication_factor": replicas,
+        "assignments": [
+            {"partition_index": index, "broker_ids": list(brokers)}
+            for index, brokers in enumerate(assigned)
+        ],
+        "configs": [{"name": key, "value": value} for key, value in (configs or {}).items()],
+    }
+    return [
+        Request("CreateTopics", v, {"topics": [wanted], "timeout": 10_000, "validate_only": dry})
+    ]
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "configure": configure,
+    "configured": configured,
+    "create": create,
+    "cut": cut,
+    "epoch-end": epoch_end,
+    "find": find,
+    "look": look,
+}

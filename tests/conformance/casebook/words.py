@@ -1,0 +1,38 @@
+"""All short words of the casebook, and the requests that they make."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tests.conformance.casebook import log_verbs, verbs
+from tests.conformance.casebook.values import CaseError, Variables
+from tests.conformance.casebook.verbs import Request, Verb
+
+WORDS: Final[Mapping[str, Verb]] = {**verbs.VERBS, **log_verbs.VERBS}
+
+
+def requests_of(verb: str, given: Any, variables: Variables) -> list[Request]:
+    """The requests that a short word makes.
+
+    Args:
+        verb: The word.
+        given: Its parameters, resolved; a single value is the first one.
+        variables: Of the play.
+
+    Raises:
+        CaseError: There is no such word, or it does not take these parameters.
+    """
+    make = WORDS.get(verb)
+    if make is None:
+        raise CaseError(f"{verb}: no word of {', '.join(sorted(WORDS))}, and no request in full")
+    parameters = inspect.signature(make).parameters
+    if not isinstance(given, Mapping):
+        given = {list(parameters)[1]: given}
+    given = {key.replace("-", "_"): value for key, value in given.items()}
+    try:
+        bound = inspect.signature(make).bind(variables, **given)
+    except TypeError as error:
+        raise CaseError(f"{verb}: {error}; it takes {', '.join(list(parameters)[1:])}") from None
+    return make(*bound.args, **bound.kwargs)
