@@ -166,6 +166,47 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         57_671_680
     )
 
+    # Replication
+    replica_lag_time_max_ms: Annotated[
+        int,
+        _of(
+            "replica.lag.time.max.ms",
+            "ms",
+            "a follower that has not had all there was for so long falls out of the ISR; looked at "
+            "twice as often",
+        ),
+    ] = 30_000
+    replica_fetch_wait_max_ms: Annotated[
+        int,
+        _of(
+            "replica.fetch.wait.max.ms",
+            "ms",
+            "how long a leader lets a follower wait for news; an idle one asks ever more seldom",
+        ),
+    ] = 500
+    replica_fetch_backoff_ms: Annotated[
+        int,
+        _of(
+            "replica.fetch.backoff.ms",
+            "ms",
+            "pause of a follower after an error",
+        ),
+    ] = 1_000
+    replica_fetch_max_bytes: Annotated[
+        int, _of("replica.fetch.max.bytes", "bytes", "of one partition in an answer to a follower")
+    ] = 1_048_576
+    replica_fetch_response_max_bytes: Annotated[
+        int, _of("replica.fetch.response.max.bytes", "bytes", "of all of them")
+    ] = 10_485_760
+    replica_high_watermark_checkpoint_interval_ms: Annotated[
+        int,
+        _of(
+            "replica.high.watermark.checkpoint.interval.ms",
+            "ms",
+            "how often a broker notes its high watermarks; after a crash it knows no more",
+        ),
+    ] = 5_000
+
     max_incremental_fetch_session_cache_slots: Annotated[
         int,
         _of(
@@ -206,6 +247,58 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, _of(None, "base64 uuid", "told to clients; the same in every run")
     ] = "dHhuc2ltLXR4bnNpbS0xMA"
 
+    # Life of brokers
+    broker_heartbeat_interval_ms: Annotated[
+        int,
+        _of(
+            "broker.heartbeat.interval.ms",
+            "ms",
+            "how often a broker tells the controller that it lives; pause before it tries again",
+        ),
+    ] = 2_000
+    broker_session_timeout_ms: Annotated[
+        int,
+        _of(
+            "broker.session.timeout.ms",
+            "ms",
+            "a broker that the controller has not heard of for so long is fenced",
+        ),
+    ] = 9_000
+    unclean_leader_election_enable: Annotated[
+        bool,
+        _of(
+            "unclean.leader.election.enable",
+            "boolean",
+            "a replica that lacks records may lead if nobody else can",
+            dynamic=True,
+        ),
+    ] = False
+    unclean_leader_election_interval_ms: Annotated[
+        int,
+        _of(
+            "unclean.leader.election.interval.ms",
+            "ms",
+            "how often the controller looks for partitions without a leader that allow it, by "
+            "the cluster's clock",
+        ),
+    ] = 300_000
+    auto_leader_rebalance_enable: Annotated[
+        bool,
+        _of(
+            "auto.leader.rebalance.enable",
+            "boolean",
+            "leaders go back to their preferred replicas by themselves",
+        ),
+    ] = True
+    leader_imbalance_check_interval_seconds: Annotated[
+        int,
+        _of(
+            "leader.imbalance.check.interval.seconds",
+            "s",
+            "how often they do, by the monotonic clock: advancing the cluster's moves no leader",
+        ),
+    ] = 300
+
     # Requests
     request_timeout_ms: Annotated[
         int,
@@ -227,6 +320,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 2_000
 
     # Ours alone
+    kip_text: Annotated[
+        bool,
+        _of(
+            None,
+            "boolean",
+            "opens a listener that answers by the letter of KIP-664, KIP-890 and KIP-994, and lets "
+            "coordinators follow KIP-890's text in what they log and load (docs/kip-text.md)",
+        ),
+    ] = False
     connection_queue_bytes: Annotated[
         int,
         _of(
@@ -236,6 +338,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "(backpressure)",
         ),
     ] = 1_048_576
+    coordinator_load_min_ms: Annotated[
+        int,
+        _of(
+            None,
+            "ms",
+            "how long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS at least; reading a "
+            "log in memory takes no time",
+        ),
+    ] = 0
     trace_ring_events: Annotated[
         int, _of(None, "events", "how many trace events are kept while the trace is on")
     ] = 100_000

@@ -10,6 +10,7 @@ This module imports nothing of ``sim``.
 from __future__ import annotations
 
 import uuid
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Final, Generic, NewType, TypeVar
 
@@ -295,6 +296,8 @@ class BrokerRegistrationCommand(msgspec.Struct, frozen=True, kw_only=True):
     """Drawn at every start: by it a restart is told from a repeated request."""
     host: str
     port: int
+    addresses: Mapping[str, tuple[str, int]] = {}
+    """Host and port of listeners besides the first, by their names."""
     rack: str | None = None
     previous_broker_epoch: int = -1
     """The epoch that a clean shutdown has left behind; -1 after a crash (KIP-966)."""

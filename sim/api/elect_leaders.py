@@ -65,7 +65,7 @@ def _asked(request: Request) -> list[tuple[str, tuple[int, ...]]]:
 
 def _elect(request: Request, topic: str, index: int, kind: ElectionType) -> Rejection | None:
     metadata = request.broker.metadata
-    elected = elect_leader(metadata.image, TopicPartition(topic, index), kind)
+    elected = elect_leader(metadata.image, TopicPartition(topic, index), kind, metadata.settings)
     if isinstance(elected, Rejection):
         return elected
     metadata.publish(elected)

@@ -141,7 +141,10 @@ _TIMESTAMP_TYPES: Final = {
 }
 _PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _INT, str: _STRING}
 _SHORTS: Final = frozenset({"transaction.state.log.replication.factor"})
-_INTERNAL: Final = frozenset({"producer.id.expiration.check.interval.ms"})
+_LONGS: Final = frozenset({"leader.imbalance.check.interval.seconds"})
+_INTERNAL: Final = frozenset(
+    {"producer.id.expiration.check.interval.ms", "unclean.leader.election.interval.ms"}
+)
 """Broker configs that Kafka defines as internal: they work, but nobody is shown them."""
 _UNSET: Final = frozenset(
     {"log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"}
@@ -167,7 +170,11 @@ def _broker_configs() -> dict[str, ConfigKey]:
         if documentation.kafka in _INTERNAL:
             continue
         default = getattr(settings_module.DEFAULTS, name)
-        kind = ConfigType.SHORT if documentation.kafka in _SHORTS else _PYTHON_TYPES[type(default)]
+        kind = _PYTHON_TYPES[type(default)]
+        if documentation.kafka in _SHORTS:
+            kind = ConfigType.SHORT
+        elif documentation.kafka in _LONGS:
+            kind = _LONG
         keys[documentation.kafka] = ConfigKey(kind, text(default))
     return dict(sorted(keys.items()))
 

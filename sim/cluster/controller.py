@@ -18,7 +18,6 @@ import msgspec
 
 from sim.cluster import configs
 from sim.cluster.image import (
-    NO_LEADER,
     TRANSACTION_VERSION,
     BrokerImage,
     ClusterImage,
@@ -143,18 +142,17 @@ def create_topic(
     config_refusal = _config_refusal(wanted.configs)
     if config_refusal is not None:
         return config_refusal
-    alive = [broker.broker_id for broker in image.brokers.values() if broker.alive]
     replicas = (
-        _manual_replicas(wanted, set(alive))
+        _manual_replicas(image, wanted)
         if wanted.assignments
-        else _placed_replicas(image, wanted, sorted(alive), settings)
+        else _placed_replicas(image, wanted, settings)
     )
     if isinstance(replicas, Rejection):
         return replicas
     return TopicImage(
         name=wanted.name,
         topic_id=new_topic_id(),
-        partitions=tuple(new_partition(brokers, alive) for brokers in replicas),
+        partitions=tuple(new_partition(brokers, image) for brokers in replicas),
         configs={name: value for name, value in wanted.configs.items() if value is not None},
         is_internal=wanted.name in INTERNAL_TOPICS,
     )
@@ -164,7 +162,7 @@ def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> New
     """What an auto-created topic looks like; internal topics have settings of their own
     (AutoTopicCreationManager).
     """
-    brokers = len(image.alive_brokers())
+    brokers = len(image.brokers)
     if name == TRANSACTION_STATE_TOPIC:
         return NewTopic(
             name=name,
@@ -183,11 +181,11 @@ def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> New
     return NewTopic(name=name)
 
 
-def new_partition(replicas: tuple[BrokerId, ...], alive: list[BrokerId]) -> PartitionImage:
-    """A fresh partition led by its first live replica."""
-    isr = tuple(broker for broker in replicas if broker in alive)
+def new_partition(replicas: tuple[BrokerId, ...], image: ClusterImage) -> PartitionImage:
+    """A fresh partition led by its first active replica; there is one."""
+    isr = tuple(broker for broker in replicas if image.is_active(broker))
     return PartitionImage(
-        leader=isr[0] if isr else NO_LEADER,
+        leader=isr[0],
         leader_epoch=LeaderEpoch(0),
         partition_epoch=0,
         replicas=replicas,
@@ -234,7 +232,7 @@ def _config_refusal(wanted: Mapping[str, str | None]) -> Rejection | None:
 
 
 def _manual_replicas(
-    wanted: NewTopic, alive: set[BrokerId]
+    image: ClusterImage, wanted: NewTopic
 ) -> list[tuple[BrokerId, ...]] | Rejection:
     if wanted.replication_factor != -1:
         return Rejection(
@@ -269,7 +267,7 @@ def _manual_replicas(
                 f"The manual partition assignment includes the broker {brokers[0]} more than once."
             )
         for broker in brokers:
-            if broker not in alive:
+            if broker not in image.brokers:
                 return _bad_assignment(
                     f"The manual partition assignment includes broker {broker}, "
                     "but no such broker is registered."
@@ -280,6 +278,11 @@ def _manual_replicas(
                 f"replica(s), but this is not consistent with previous partitions, which have "
                 f"{len(replicas[0])} replica(s)."
             )
+        if not any(image.is_active(broker) for broker in brokers):
+            return _bad_assignment(
+                f"All brokers specified in the manual partition assignment for partition {index} "
+                "are fenced or in controlled shutdown."
+            )
         replicas.append(tuple(brokers))
     return replicas
 
@@ -289,7 +292,7 @@ def _bad_assignment(reason: str) -> Rejection:
 
 
 def _placed_replicas(
-    image: ClusterImage, wanted: NewTopic, alive: list[BrokerId], settings: Settings
+    image: ClusterImage, wanted: NewTopic, settings: Settings
 ) -> list[tuple[BrokerId, ...]] | Rejection:
     if wanted.replication_factor != -1 and wanted.replication_factor <= 0:
         return Rejection(
@@ -307,24 +310,53 @@ def _placed_replicas(
         if wanted.replication_factor == -1
         else wanted.replication_factor
     )
-    if factor > len(alive):
-        return Rejection(
-            error=ErrorCode.invalid_replication_factor,
-            reason=(
-                f"Unable to replicate the partition {factor} time(s): The target replication "
-                f"factor of {factor} cannot be reached because only {len(alive)} broker(s) "
-                "are registered or some brokers have all their log directories cordoned."
-            ),
-        )
+    usable = usable_brokers(image, factor)
+    if isinstance(usable, Rejection):
+        return usable
     # Leaders go round the brokers; each topic starts one further, so that single-partition topics
     # spread too.
     start = len(image.topics)
-    return [place(alive, start + index, factor) for index in range(count)]
+    return [usable.place(start + index, factor) for index in range(count)]
 
 
-def place(alive: list[BrokerId], start: int, factor: int) -> tuple[BrokerId, ...]:
-    """``factor`` brokers in a row from ``start``; the first one leads."""
-    return tuple(alive[(start + step) % len(alive)] for step in range(factor))
+class UsableBrokers(msgspec.Struct, frozen=True, kw_only=True):
+    """Brokers that may get replicas (ClusterControlManager.usableBrokers), each part by id."""
+
+    active: tuple[BrokerId, ...]
+    fenced: tuple[BrokerId, ...]
+    """Registered but away: they get a replica where there are not enough active ones."""
+
+    def place(self, start: int, factor: int) -> tuple[BrokerId, ...]:
+        """``factor`` brokers, active ones in a row from ``start`` first; the first one leads."""
+        near = min(factor, len(self.active))
+        far = factor - near
+        active, fenced = self.active, self.fenced
+        return (
+            *(active[(start + step) % len(active)] for step in range(near)),
+            *(fenced[(start + step) % len(fenced)] for step in range(far)),
+        )
+
+
+def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejection:
+    """Who may get ``factor`` replicas, or why there can't be so many (StripedReplicaPlacer)."""
+    usable = UsableBrokers(
+        active=tuple(sorted(one for one in image.brokers if image.is_active(one))),
+        fenced=tuple(sorted(one for one, broker in image.brokers.items() if not broker.alive)),
+    )
+    total = len(usable.active) + len(usable.fenced)
+    if not usable.active:
+        why = "All brokers are currently fenced, or have all their log directories cordoned."
+    elif factor > total:
+        why = (
+            f"The target replication factor of {factor} cannot be reached because only {total} "
+            "broker(s) are registered or some brokers have all their log directories cordoned."
+        )
+    else:
+        return usable
+    return Rejection(
+        error=ErrorCode.invalid_replication_factor,
+        reason=f"Unable to replicate the partition {factor} time(s): {why}",
+    )
 
 
 # Leaders
@@ -339,7 +371,7 @@ def move_leader(
         return Rejection(
             error=ErrorCode.unknown_topic_or_partition, reason=f"{topic_partition} does not exist"
         )
-    if leader not in partition.isr or not image.is_alive(leader):
+    if leader not in partition.isr or not image.is_active(leader):
         return Rejection(
             error=ErrorCode.eligible_leaders_not_available,
             reason=f"broker {leader} is no live in-sync replica of {topic_partition}",
@@ -351,6 +383,7 @@ def move_leader(
             leader=leader,
             leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
             partition_epoch=partition.partition_epoch + 1,
+            last_known_elr=(),
         ),
     )
 

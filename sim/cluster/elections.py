@@ -1,6 +1,8 @@
-"""Leader elections that somebody asks for: the preferred replica, or any replica at all. Pure.
+"""Leader elections that somebody asks for, or that are tried from time to time: the preferred
+replica, or any replica at all. Pure.
 
-Kafka's counterparts: ReplicationControlManager.electLeader, PartitionChangeBuilder.
+Kafka's counterparts: ReplicationControlManager.electLeader and the controller's periodic tasks
+electPreferred and electUnclean.
 """
 
 from __future__ import annotations
@@ -8,12 +10,12 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
-import msgspec
-
-from sim.cluster import controller
-from sim.cluster.image import NO_LEADER, ClusterImage
+from sim.cluster.image import NO_LEADER, ClusterImage, PartitionImage
+from sim.cluster.leadership import rules_of, updated_partition
+from sim.cluster.partition_changes import Election
 from sim.errors import ErrorCode, Rejection
-from sim.types import BrokerId, LeaderEpoch, TopicPartition
+from sim.settings import Settings
+from sim.types import TopicPartition
 
 NOT_NEEDED: Final = Rejection(
     error=ErrorCode.election_not_needed, reason="Leader election not needed for topic partition."
@@ -38,7 +40,7 @@ class ElectionType(IntEnum):
 
 
 def elect_leader(
-    image: ClusterImage, topic_partition: TopicPartition, kind: ElectionType
+    image: ClusterImage, topic_partition: TopicPartition, kind: ElectionType, settings: Settings
 ) -> ClusterImage | Rejection:
     """The image after the election, or why there was none."""
     topic, index = topic_partition.topic, topic_partition.partition
@@ -48,36 +50,51 @@ def elect_leader(
     if partition is None:
         return _unknown(f"No such partition as {topic}-{index}")
     if kind is ElectionType.PREFERRED:
-        preferred = partition.replicas[0]
-        if partition.leader == preferred:
+        if partition.leader == partition.replicas[0]:
             return NOT_NEEDED
-        moved = controller.move_leader(image, topic_partition, preferred)
-        return _NO_PREFERRED if isinstance(moved, Rejection) else moved
-    if partition.leader != NO_LEADER:
-        return NOT_NEEDED
-    for replica in (*partition.isr, *partition.replicas):
-        if image.is_alive(replica):
-            return _with_leader(image, topic_partition, replica)
-    return _NOBODY
+        election, nobody = Election.PREFERRED, _NO_PREFERRED
+    else:
+        if partition.leader != NO_LEADER:
+            return NOT_NEEDED
+        election, nobody = Election.UNCLEAN, _NOBODY
+    changed = updated_partition(image, topic_partition, settings, election=election)
+    return nobody if changed is None else image.with_partitions({topic_partition: changed})
 
 
-def _with_leader(
-    image: ClusterImage, topic_partition: TopicPartition, leader: BrokerId
-) -> ClusterImage:
-    partition = image.partition(topic_partition)
-    assert partition is not None
-    # A leader that was not in sync is in sync with nobody but itself.
-    isr = partition.isr if leader in partition.isr else (leader,)
-    return image.with_partition(
-        topic_partition,
-        msgspec.structs.replace(
-            partition,
-            leader=leader,
-            isr=isr,
-            leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
-            partition_epoch=partition.partition_epoch + 1,
-        ),
-    )
+def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
+    """Give every partition without a leader whoever lives, where its topic allows that
+    (ReplicationControlManager.maybeElectUncleanLeaders).
+    """
+    changes: dict[TopicPartition, PartitionImage] = {}
+    for topic in image.topics.values():
+        leaderless = [
+            TopicPartition(topic.name, index)
+            for index, partition in enumerate(topic.partitions)
+            if partition.leader == NO_LEADER
+        ]
+        if not leaderless or not rules_of(topic, image, settings).allows_unclean:
+            continue
+        for where in leaderless:
+            changed = updated_partition(image, where, settings, election=Election.UNCLEAN)
+            if changed is not None:
+                changes[where] = changed
+    return image.with_partitions(changes)
+
+
+def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
+    """Give partitions back to their preferred replicas where those may lead
+    (ReplicationControlManager.maybeBalancePartitionLeaders).
+    """
+    changes: dict[TopicPartition, PartitionImage] = {}
+    for topic in image.topics.values():
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader in (NO_LEADER, partition.replicas[0]):
+                continue
+            where = TopicPartition(topic.name, index)
+            changed = updated_partition(image, where, settings, election=Election.PREFERRED)
+            if changed is not None:
+                changes[where] = changed
+    return image.with_partitions(changes)
 
 
 def _unknown(reason: str) -> Rejection:

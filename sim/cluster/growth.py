@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from sim.cluster.controller import new_partition, place
+from sim.cluster.controller import new_partition, usable_brokers
 from sim.cluster.image import ClusterImage, TopicImage
 from sim.errors import ErrorCode, Rejection
 from sim.types import BrokerId
@@ -32,10 +32,9 @@ def grown_topic(
     refusal = _count_refusal(topic, count, assignments)
     if refusal is not None:
         return refusal
-    alive = sorted(broker.broker_id for broker in image.brokers.values() if broker.alive)
     factor = len(topic.partitions[0].replicas)
     replicas = (
-        _placed(topic, count, factor, alive)
+        _placed(image, topic, count, factor)
         if assignments is None
         else _checked(image, assignments, factor, start=len(topic.partitions))
     )
@@ -43,7 +42,7 @@ def grown_topic(
         return replicas
     return msgspec.structs.replace(
         topic,
-        partitions=(*topic.partitions, *(new_partition(brokers, alive) for brokers in replicas)),
+        partitions=(*topic.partitions, *(new_partition(brokers, image) for brokers in replicas)),
     )
 
 
@@ -71,22 +70,16 @@ def _count_refusal(
 
 
 def _placed(
-    topic: TopicImage, count: int, factor: int, alive: list[BrokerId]
+    image: ClusterImage, topic: TopicImage, count: int, factor: int
 ) -> Assignments | Rejection:
-    if factor > len(alive):
-        return Rejection(
-            error=ErrorCode.invalid_replication_factor,
-            reason=(
-                f"Unable to replicate the partition {factor} time(s): The target replication "
-                f"factor of {factor} cannot be reached because only {len(alive)} broker(s) "
-                "are registered or some brokers have all their log directories cordoned."
-            ),
-        )
+    usable = usable_brokers(image, factor)
+    if isinstance(usable, Rejection):
+        return usable
     # Leaders go on round the brokers from where the topic's last partition was placed.
     last = topic.partitions[-1].replicas[0]
-    start = alive.index(last) + 1 if last in alive else 0
+    start = usable.active.index(last) + 1 if last in usable.active else 0
     return tuple(
-        place(alive, start + step, factor) for step in range(count - len(topic.partitions))
+        usable.place(start + step, factor) for step in range(count - len(topic.partitions))
     )
 
 
@@ -98,7 +91,7 @@ def _checked(
         why = _assignment_complaint(image, brokers, factor)
         if why is not None:
             return _bad_assignment(f"The manual partition assignment includes {why}")
-        if not any(image.is_alive(broker) for broker in brokers):
+        if not any(image.is_active(broker) for broker in brokers):
             return _bad_assignment(
                 f"All brokers specified in the manual partition assignment for partition {index} "
                 "are fenced or in controlled shutdown."

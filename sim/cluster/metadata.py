@@ -14,13 +14,15 @@ from typing import Final
 from sim.cluster import controller
 from sim.cluster.controller import NewTopic
 from sim.cluster.image import ClusterImage, TopicImage
-from sim.cluster.peers import ALLOCATE_PRODUCER_IDS
+from sim.cluster.isr_requests import decide_alter_partition
+from sim.cluster.peers import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from sim.errors import InvariantViolation, Rejection
 from sim.settings import Settings
 from sim.txn.producer_ids import ProducerIdAllocator
 from sim.types import (
     INTERNAL_TOPICS,
     AllocateProducerIdsCommand,
+    AlterPartitionCommand,
     BrokerId,
 )
 
@@ -87,7 +89,11 @@ class Metadata:
     async def handle_peer(
         self, api_key: int, api_version: int, command: object, _source: BrokerId
     ) -> object:
-        """What brokers ask of the controller: blocks of producer ids."""
+        """What brokers ask of the controller: blocks of producer ids, changes of an ISR."""
+        if isinstance(command, AlterPartitionCommand) and api_key == ALTER_PARTITION:
+            outcome = decide_alter_partition(self.image, command, self.settings)
+            self.publish(outcome.image)
+            return outcome.reply
         if api_key != ALLOCATE_PRODUCER_IDS or not isinstance(command, AllocateProducerIdsCommand):
             raise InvariantViolation(f"the controller has no API {api_key} v{api_version}")
         broker = self.image.brokers.get(command.broker_id)

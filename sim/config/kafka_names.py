@@ -36,7 +36,6 @@ _FAMILIES: Final = (
     ("alter.config.policy.", NO_CLASSES),
     ("alter.log.dirs.", NO_DISK),
     ("authorizer.", NO_SECURITY),
-    ("auto.leader.", ONE_LOG),
     ("background.", ONE_LOOP),
     ("broker.", ONE_PROCESS),
     ("client.quota.", ONE_LOOP),
@@ -56,7 +55,6 @@ _FAMILIES: Final = (
     ("inter.broker.", ONE_PROCESS),
     ("internal.metadata.", ONE_PROCESS),
     ("kafka.metrics.", OWN_METRICS),
-    ("leader.", ONE_LOG),
     ("log.local.", NO_TIERS),
     ("log.", NO_DISK),
     ("max.connection", ONE_LOOP),
@@ -82,7 +80,6 @@ _FAMILIES: Final = (
     ("ssl.", NO_SECURITY),
     ("telemetry.", OWN_METRICS),
     ("transaction.state.log.load.", NO_DISK),
-    ("unclean.", ONE_LOG),
 )
 
 

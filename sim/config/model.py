@@ -23,6 +23,7 @@ BROKERS_MAX: Final = 100
 
 _LOWEST: Final = {
     "add_partitions_to_txn_retry_backoff_max_ms": 0,
+    "coordinator_load_min_ms": 0,
     "fetch_max_bytes": 1024,
     "max_incremental_fetch_session_cache_slots": 0,
     "message_max_bytes": 0,
@@ -35,10 +36,12 @@ _LOWEST: Final = {
 
 _HIGHEST: Final = {
     "default_replication_factor": INT16_MAX,
+    "leader_imbalance_check_interval_seconds": INT64_MAX,
     "message_timestamp_after_max_ms": INT64_MAX,
     "message_timestamp_before_max_ms": INT64_MAX,
     "transaction_state_log_replication_factor": INT16_MAX,
     "transaction_version": 2,
+    "unclean_leader_election_interval_ms": INT64_MAX,
 }
 """Where the type is not int32."""
 

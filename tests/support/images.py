@@ -13,9 +13,16 @@ B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
 TOPIC_ID: Final = uuid.UUID(int=0x1234)
 
 
-def broker(broker_id: int, *, alive: bool = True, port: int = 9092) -> BrokerImage:
+def broker(
+    broker_id: int, *, alive: bool = True, leaving: bool = False, port: int = 9092
+) -> BrokerImage:
     return BrokerImage(
-        broker_id=BrokerId(broker_id), epoch=broker_id, host="localhost", port=port, alive=alive
+        broker_id=BrokerId(broker_id),
+        epoch=broker_id,
+        host="localhost",
+        port=port,
+        alive=alive,
+        in_controlled_shutdown=leaving,
     )
 
 
@@ -33,6 +40,9 @@ def partition(
     replicas: tuple[int, ...] = (1, 2, 3),
     isr: tuple[int, ...] | None = None,
     epoch: int = 0,
+    elr: tuple[int, ...] = (),
+    last_known: tuple[int, ...] = (),
+    is_recovering: bool = False,
 ) -> PartitionImage:
     return PartitionImage(
         leader=BrokerId(leader),
@@ -40,6 +50,9 @@ def partition(
         partition_epoch=epoch,
         replicas=tuple(map(BrokerId, replicas)),
         isr=tuple(map(BrokerId, replicas if isr is None else isr)),
+        elr=tuple(map(BrokerId, elr)),
+        last_known_elr=tuple(map(BrokerId, last_known)),
+        is_recovering=is_recovering,
     )
 
 

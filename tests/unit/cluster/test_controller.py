@@ -21,7 +21,7 @@ from sim.cluster.controller import (
     new_partition,
     update_features,
 )
-from sim.cluster.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage, TopicImage
+from sim.cluster.image import TRANSACTION_VERSION, ClusterImage, TopicImage
 from sim.errors import ErrorCode, Rejection
 from sim.settings import DEFAULTS, Settings
 from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
@@ -112,15 +112,37 @@ def test_what_can_not_be_created_says_why(wanted: NewTopic, error: ErrorCode) ->
     assert error_of(create(wanted, image=image)) is error
 
 
-def test_fenced_brokers_get_no_replicas() -> None:
+def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> None:
     image = cluster(broker(1), broker(2, alive=False), broker(3))
     made = create(NewTopic(name="a", partitions=3, replication_factor=1), image=image)
     assert isinstance(made, TopicImage)
     assert [one.leader for one in made.partitions] == [1, 3, 1]
-    assert (
-        error_of(create(NewTopic(name="a", replication_factor=3), image=image))
-        is ErrorCode.invalid_replication_factor
-    )
+    wide = create(NewTopic(name="a", partitions=2, replication_factor=3), image=image)
+    assert isinstance(wide, TopicImage)
+    assert [one.replicas for one in wide.partitions] == [(1, 3, 2), (3, 1, 2)]
+    assert [one.isr for one in wide.partitions] == [(1, 3), (3, 1)]
+
+
+def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
+    image = cluster(broker(1), broker(2, leaving=True), broker(3))
+    made = create(NewTopic(name="a", partitions=3, replication_factor=2), image=image)
+    assert isinstance(made, TopicImage)
+    assert [one.replicas for one in made.partitions] == [(1, 3), (3, 1), (1, 3)]
+    refused = create(NewTopic(name="a", replication_factor=3), image=image)
+    assert isinstance(refused, Rejection)
+    assert "because only 2 broker(s) are registered" in refused.reason
+
+
+def test_without_an_active_broker_there_are_no_topics() -> None:
+    image = cluster(broker(1, alive=False), broker(2, leaving=True))
+    refused = create(NewTopic(name="a"), image=image)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.invalid_replication_factor
+    assert "All brokers are currently fenced" in refused.reason
+    by_hand = create(NewTopic(name="a", assignments=((0, (B1, B2)),)), image=image)
+    assert isinstance(by_hand, Rejection)
+    assert by_hand.error is ErrorCode.invalid_replica_assignment
+    assert "for partition 0 are fenced or in controlled shutdown" in by_hand.reason
 
 
 def test_an_assignment_by_hand_is_obeyed() -> None:
@@ -157,10 +179,9 @@ def test_a_bad_assignment_is_refused(
     assert error_of(create(wanted)) is error
 
 
-def test_a_partition_without_a_live_replica_has_no_leader() -> None:
-    made = new_partition((B1, B2), [])
-    assert (made.leader, made.isr) == (NO_LEADER, ())
-    assert new_partition((B1, B2), [B2]).leader == B2
+def test_the_first_active_replica_leads_a_new_partition() -> None:
+    made = new_partition((B1, B2), cluster(broker(1, alive=False), broker(2)))
+    assert (made.leader, made.isr) == (B2, (B2,))
 
 
 def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers() -> None:

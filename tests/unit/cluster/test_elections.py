@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.elections import NOT_NEEDED, ElectionType, elect_leader
+from sim.cluster.elections import (
+    NOT_NEEDED,
+    ElectionType,
+    elect_leader,
+    elect_unclean,
+    rebalance_leaders,
+)
 from sim.cluster.image import ClusterImage, PartitionImage
 from sim.errors import ErrorCode, Rejection
+from sim.settings import DEFAULTS, Settings
 from sim.types import TopicPartition
 from tests.support.images import broker, cluster, partition, topic
 
@@ -22,7 +29,7 @@ def image_of(found: PartitionImage, *, down: tuple[int, ...] = ()) -> ClusterIma
 
 
 def elected(image: ClusterImage, kind: ElectionType) -> PartitionImage:
-    found = elect_leader(image, P0, kind)
+    found = elect_leader(image, P0, kind, DEFAULTS)
     assert isinstance(found, ClusterImage)
     changed = found.partition(P0)
     assert changed is not None
@@ -38,7 +45,7 @@ def test_the_preferred_replica_leads_again_in_the_next_epoch() -> None:
 @pytest.mark.parametrize(
     ("leader", "isr", "down", "expected"),
     [
-        (-1, (3, 2), (), (3, (3, 2))),  # in sync first
+        (-1, (3, 2), (), (2, (3, 2))),  # in sync first, in the order of the replicas
         (-1, (3,), (3,), (1, (1,))),  # out of sync, and alone from now on
         (-1, (), (1, 2), (3, (3,))),
     ],
@@ -64,7 +71,7 @@ def test_an_unclean_election_takes_whoever_lives(
 def test_where_there_is_no_election(
     found: PartitionImage, down: tuple[int, ...], kind: ElectionType, error: ErrorCode
 ) -> None:
-    refused = elect_leader(image_of(found, down=down), P0, kind)
+    refused = elect_leader(image_of(found, down=down), P0, kind, DEFAULTS)
     assert isinstance(refused, Rejection)
     assert refused.error is error
     assert (refused is NOT_NEEDED) is (error is ErrorCode.election_not_needed)
@@ -80,5 +87,50 @@ def test_where_there_is_no_election(
     ],
 )
 def test_what_does_not_exist(kind: ElectionType, where: TopicPartition, reason: str) -> None:
-    refused = elect_leader(image_of(partition(1)), where, kind)
+    refused = elect_leader(image_of(partition(1)), where, kind, DEFAULTS)
     assert refused == Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
+
+
+def leaders(image: ClusterImage) -> list[int]:
+    return [one.leader for name in sorted(image.topics) for one in image.topics[name].partitions]
+
+
+def test_topics_that_allow_it_get_whoever_lives_and_others_wait() -> None:
+    lost = partition(-1, isr=(), epoch=4)
+    image = (
+        cluster(broker(1, alive=False), broker(2), broker(3, alive=False))
+        .with_topic(
+            topic("a", lost, partition(2), configs={"unclean.leader.election.enable": "true"})
+        )
+        .with_topic(topic("b", lost))
+        .with_topic(topic("c", partition(2)))
+        .with_topic(
+            topic(
+                "d",
+                partition(-1, replicas=(1, 3), isr=()),
+                configs={"unclean.leader.election.enable": "true"},
+            )
+        )
+    )
+    after = elect_unclean(image, DEFAULTS)
+    assert leaders(after) == [2, 2, -1, 2, -1]
+    first = after.topics["a"].partitions[0]
+    assert (first.isr, first.leader_epoch, first.is_recovering) == ((2,), 5, True)
+    allowed = Settings(unclean_leader_election_enable=True)
+    assert leaders(elect_unclean(image, allowed)) == [2, 2, 2, 2, -1]
+    assert elect_unclean(after, DEFAULTS) is after, "nothing is left to do"
+
+
+def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> None:
+    image = cluster(broker(1), broker(2), broker(3, alive=False)).with_topic(
+        topic(
+            "a",
+            partition(2),
+            partition(1),
+            partition(1, replicas=(3, 1), isr=(1,)),
+            partition(-1, isr=()),
+        )
+    )
+    after = rebalance_leaders(image, DEFAULTS)
+    assert leaders(after) == [1, 1, 1, -1]
+    assert rebalance_leaders(after, DEFAULTS) is after

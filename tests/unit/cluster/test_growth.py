@@ -141,5 +141,5 @@ def test_a_partition_needs_a_live_replica() -> None:
 
 
 def test_there_must_be_brokers_enough() -> None:
-    image = IMAGE.with_broker(broker(1, alive=False)).with_broker(broker(2, alive=False))
+    image = IMAGE.with_broker(broker(1, leaving=True)).with_broker(broker(2, leaving=True))
     assert refused(3, image=image).error is E.invalid_replication_factor

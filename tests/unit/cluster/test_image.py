@@ -90,3 +90,23 @@ def test_a_broker_has_an_address_on_each_of_its_listeners() -> None:
     )
     assert broker.address(CLIENT_LISTENER) == ("a", 9092)
     assert broker.address("OTHER") == ("b", 9192)
+
+
+def test_a_broker_on_its_way_out_lives_but_is_not_active() -> None:
+    image = cluster(broker(1), broker(2, leaving=True), broker(3, alive=False))
+    assert [one for one in image.brokers if image.is_alive(one)] == [1, 2]
+    assert [one for one in image.brokers if image.is_active(one)] == [1]
+    assert not image.is_active(BrokerId(9))
+
+
+def test_several_partitions_change_in_one_step() -> None:
+    image = cluster().with_topic(topic("orders", partition(1), partition(2)))
+    changed = image.with_partitions(
+        {
+            TopicPartition("orders", 1): partition(3, epoch=1),
+            TopicPartition("orders", 0): partition(2, epoch=1),
+        }
+    )
+    assert [one.leader for one in changed.topics["orders"].partitions] == [2, 3]
+    assert changed.offset == image.offset + 1
+    assert image.with_partitions({}) is image
