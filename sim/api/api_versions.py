@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sim.api.request import Reply, Request
-from sim.cluster.controller import SUPPORTED_FEATURES
 from sim.errors import ErrorCode
 
 KEY: Final = 18
@@ -37,7 +36,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top; UNSUPPORTED_VERSION comes with the range of this very API."""
-    own = {KEY: VERSIONS} if error is ErrorCode.unsupported_version else {}
+    own = {KEY: request.apis.accepted[KEY]} if error is ErrorCode.unsupported_version else {}
     return _answer(request, error, ranges=own)
 
 
@@ -52,7 +51,7 @@ def _answer(request: Request, error: ErrorCode, *, ranges: Mapping[int, tuple[in
                 schema.SupportedFeatureKey(
                     name=name, min_version=feature.min_level, max_version=feature.max_level
                 )
-                for name, feature in SUPPORTED_FEATURES.items()
+                for name, feature in request.broker.release.features.items()
                 if feature.min_level >= least
             ),
             "finalized_features_epoch": image.features_epoch,

@@ -43,7 +43,7 @@ from sim.api import (
 )
 from sim.api.request import ApiTable, Handler, nobody
 from sim.cluster.image import CLIENT_LISTENER
-from sim.releases.kafka_4_3 import RELEASE_4_3
+from sim.releases import RELEASE_4_3, RELEASES, Release
 from sim.wire.apis import api_name
 
 _MODULES: Final = (
@@ -91,27 +91,51 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 }
 
 
-def _accepted() -> dict[int, tuple[int, int]]:
+def _accepted(release: Release) -> dict[int, tuple[int, int]]:
+    """Versions that both the release and our handler of an API know.
+
+    The lowest are ours in every release: no client needs versions that Kafka 4.0 has removed
+    (KIP-896), and Kafka 3.x had them all.
+    """
     ranges = {}
     for key, handler in HANDLERS.items():
-        low, high = RELEASE_4_3.api_versions[key]
-        low = max(low, RELEASE_4_3.refused_below.get(key, low), handler.versions[0])
-        ranges[key] = (low, min(high, handler.versions[1]))
+        if key not in release.api_versions:
+            continue
+        lowest = RELEASE_4_3.api_versions.get(key, release.api_versions[key])[0]
+        low = max(lowest, RELEASE_4_3.refused_below.get(key, lowest), handler.versions[0])
+        high = min(release.api_versions[key][1], handler.versions[1])
+        if low <= high:
+            ranges[key] = (low, high)
     return ranges
 
 
-ACCEPTED: Final[Mapping[int, tuple[int, int]]] = _accepted()
-"""API key -> versions that are answered; anything else closes the connection."""
+def _advertised(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int, int]]:
+    """As ApiVersions tells them; lower than accepted only for Produce (KAFKA-18659)."""
+    return {
+        key: (RELEASE_4_3.api_versions[key][0] if key in RELEASE_4_3.refused_below else low, high)
+        for key, (low, high) in accepted.items()
+    }
 
-ADVERTISED: Final[Mapping[int, tuple[int, int]]] = {
-    key: (RELEASE_4_3.api_versions[key][0] if key in RELEASE_4_3.refused_below else low, high)
-    for key, (low, high) in ACCEPTED.items()
-}
-"""API key -> versions as ApiVersions tells them; lower than accepted only for Produce
-(KAFKA-18659).
-"""
 
-SHIPPED: Final = ApiTable(
-    listener=CLIENT_LISTENER, handlers=HANDLERS, accepted=ACCEPTED, advertised=ADVERTISED
-)
+def _table(release: Release) -> ApiTable:
+    accepted = _accepted(release)
+    return ApiTable(
+        listener=CLIENT_LISTENER,
+        handlers=HANDLERS,
+        accepted=accepted,
+        advertised=_advertised(accepted),
+    )
+
+
+_TABLES: Final = {name: _table(release) for name, release in RELEASES.items()}
+
+
+def shipped(release: Release) -> ApiTable:
+    """What the ordinary listener of a broker of this release speaks."""
+    return _TABLES[release.name]
+
+
+SHIPPED: Final = shipped(RELEASE_4_3)
 """What a broker's ordinary listener speaks: what Apache Kafka ships."""
+ACCEPTED: Final = SHIPPED.accepted
+ADVERTISED: Final = SHIPPED.advertised

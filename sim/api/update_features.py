@@ -28,7 +28,9 @@ async def handle(request: Request) -> Reply:
     message = request.message
     metadata = request.broker.metadata
     changed = controller.update_features(
-        metadata.image, tuple(_wanted(request, update) for update in message.feature_updates)
+        metadata.image,
+        tuple(_wanted(request, update) for update in message.feature_updates),
+        fleet=metadata.fleet,
     )
     if isinstance(changed, Rejection):
         return _answer(request, changed.error, changed.reason)

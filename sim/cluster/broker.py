@@ -67,6 +67,8 @@ class Broker:
         """The broker's name in traces and fault plans."""
         self.environment = environment
         self.metadata = metadata
+        self.release = metadata.fleet.of(broker_id)
+        """What this broker speaks and which rules it goes by."""
         self.settings = self._effective_settings(metadata.image)
         self._transaction_version = _transaction_version(metadata.image)
         self._transaction_logs: dict[int, PartitionLog] = {}

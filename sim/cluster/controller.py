@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from typing import Final
 
@@ -25,7 +25,7 @@ from sim.cluster.image import (
     TopicImage,
 )
 from sim.errors import ErrorCode, Rejection
-from sim.releases import RELEASE_4_3
+from sim.releases import FeatureRange, Fleet
 from sim.settings import Settings
 from sim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -37,13 +37,12 @@ from sim.types import (
 )
 
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
-SUPPORTED_FEATURES: Final = RELEASE_4_3.features
-"""Features by name with the levels that every broker supports."""
 KRAFT_VERSION: Final = "kraft.version"
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
-_CONTROLLER_NODE: Final = 1
-"""Node that messages name as the controller: the first one, as in a small cluster of Kafka."""
+
+Supporters = Sequence[tuple[str, Mapping[str, FeatureRange]]]
+"""Name of each node that must support a feature level, and the features that it supports."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,18 +93,21 @@ def initial_image(
     brokers: tuple[BrokerImage, ...],
     transaction_version: int,
     min_insync_replicas: int = 1,
+    fleet: Fleet | None = None,
 ) -> ClusterImage:
-    """The metadata of a freshly formatted cluster."""
+    """The metadata of a freshly formatted cluster, at levels that all of its brokers support."""
     image = ClusterImage(cluster_id=cluster_id)
     for broker in brokers:
         image = image.with_broker(broker)
-    # Eligible leader replicas need one minimum for the whole cluster, so their feature pins it as
-    # a dynamic config (KIP-966, ConfigurationControlManager.maybeGenerateElrSafetyRecords).
-    image = image.with_broker_configs("", {"min.insync.replicas": str(min_insync_replicas)})
+    levels = (fleet or Fleet()).new_cluster_levels(broker.broker_id for broker in brokers)
+    if levels.get(ELIGIBLE_LEADER_REPLICAS):
+        # Eligible leader replicas need one minimum for the whole cluster, so their feature pins it
+        # as a dynamic config (KIP-966, ConfigurationControlManager.maybeGenerateElrSafetyRecords).
+        image = image.with_broker_configs("", {"min.insync.replicas": str(min_insync_replicas)})
     # A quorum with a fixed list of voters stays at kraft.version 0 (KIP-853).
     chosen = {TRANSACTION_VERSION: transaction_version, KRAFT_VERSION: 0}
-    for name, feature in SUPPORTED_FEATURES.items():
-        image = image.with_feature(name, chosen.get(name, feature.new_cluster_level))
+    for name, level in levels.items():
+        image = image.with_feature(name, min(level, chosen.get(name, level)))
     return image
 
 
@@ -466,11 +468,14 @@ def _changed_value(
 
 
 def update_features(
-    image: ClusterImage, updates: tuple[FeatureUpdate, ...]
+    image: ClusterImage, updates: tuple[FeatureUpdate, ...], *, fleet: Fleet | None = None
 ) -> ClusterImage | Rejection:
-    """All updates or none (FeatureControlManager.updateFeatures)."""
+    """All updates or none, each to a level that every broker supports
+    (FeatureControlManager.updateFeatures).
+    """
+    supporters = (fleet or Fleet()).supporters(image.brokers)
     for update in updates:
-        why = _feature_complaint(image, update)
+        why = _feature_complaint(image, update, supporters)
         if why is not None:
             return Rejection(
                 error=ErrorCode.invalid_update_version,
@@ -484,9 +489,11 @@ def update_features(
     return changed
 
 
-def _feature_complaint(image: ClusterImage, update: FeatureUpdate) -> str | None:
+def _feature_complaint(
+    image: ClusterImage, update: FeatureUpdate, supporters: Supporters
+) -> str | None:
     """Why a feature can't go to that level, in the words of FeatureControlManager.updateFeature."""
-    why = _level_complaint(image, update)
+    why = _level_complaint(image, update, supporters)
     if why is not None:
         return f"Invalid update version {update.level} for feature {update.name}. {why}"
     current = image.features.get(update.name, 0)
@@ -501,22 +508,22 @@ def _feature_complaint(image: ClusterImage, update: FeatureUpdate) -> str | None
     return None
 
 
-def _level_complaint(image: ClusterImage, update: FeatureUpdate) -> str | None:
+def _level_complaint(
+    image: ClusterImage, update: FeatureUpdate, supporters: Supporters
+) -> str | None:
     if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         return "The controller does not support the given upgrade type."
     if update.level < 0:
         return "A feature version cannot be less than 0."
-    supported = SUPPORTED_FEATURES.get(update.name)
-    node = f"Local controller {_CONTROLLER_NODE}"
-    if supported is None:
+    for node, features in supporters:
+        supported = features.get(update.name)
         # Level 0 of anything counts as supported: it means that the feature is off.
-        return (
-            f"{node} does not support this feature."
-            if update.level
-            else f"Feature {update.name} not found."
-        )
-    if not supported.min_level <= update.level <= supported.max_level:
-        return f"{node} only supports versions {supported.min_level}-{supported.max_level}"
+        if supported is None and update.level:
+            return f"{node} does not support this feature."
+        if supported and not supported.min_level <= update.level <= supported.max_level:
+            return f"{node} only supports versions {supported.min_level}-{supported.max_level}"
+    if not any(update.name in features for _, features in supporters):
+        return f"Feature {update.name} not found."
     current = image.features.get(update.name, 0)
     if update.level < current and update.upgrade_type == UPGRADE:
         return (

@@ -17,6 +17,7 @@ from sim.cluster.image import ClusterImage, TopicImage
 from sim.cluster.isr_requests import decide_alter_partition
 from sim.cluster.peers import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
 from sim.errors import InvariantViolation, Rejection
+from sim.releases import Fleet
 from sim.settings import Settings
 from sim.txn.producer_ids import ProducerIdAllocator
 from sim.types import (
@@ -35,11 +36,18 @@ DEVIATIONS: Final = (
 class Metadata:
     """The cluster's metadata: one image, many subscribers."""
 
-    __slots__ = ("_producer_ids", "_random_bits", "_subscribers", "image", "settings")
+    __slots__ = ("_producer_ids", "_random_bits", "_subscribers", "fleet", "image", "settings")
 
     def __init__(
-        self, *, image: ClusterImage, settings: Settings, random_bits: Callable[[int], int]
+        self,
+        *,
+        image: ClusterImage,
+        settings: Settings,
+        random_bits: Callable[[int], int],
+        fleet: Fleet | None = None,
     ) -> None:
+        self.fleet = fleet or Fleet()
+        """Which broker runs which release."""
         self.image = image
         self.settings = settings
         self._random_bits = random_bits

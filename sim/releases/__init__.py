@@ -1,15 +1,52 @@
-"""What an emulated Kafka release advertises: data, one module per release.
+"""What an emulated Kafka release advertises and how it behaves: data, one module per release.
 
 - ``release``: the shape of such data.
-- ``kafka_4_3``: ``RELEASE_4_3``.
+- ``rules``: what releases do differently, one named switch per behaviour.
+- ``fleet``: which broker of a cluster runs which release, and what all of them can do.
+- ``kafka_2_8`` … ``kafka_4_3``: the releases.
 """
 
 from __future__ import annotations
 
+from typing import Final
+
+from sim.releases.fleet import Fleet
+from sim.releases.kafka_2_8 import RELEASE_2_8
+from sim.releases.kafka_3_6 import RELEASE_3_6
+from sim.releases.kafka_3_9 import RELEASE_3_9
+from sim.releases.kafka_4_0 import RELEASE_4_0
+from sim.releases.kafka_4_1 import RELEASE_4_1
+from sim.releases.kafka_4_2 import RELEASE_4_2
 from sim.releases.kafka_4_3 import RELEASE_4_3
 from sim.releases.release import FeatureRange, Release
+from sim.releases.rules import LATEST, Rules
 
-__all__ = ["RELEASES", "RELEASE_4_3", "FeatureRange", "Release"]
+__all__ = [
+    "LATEST",
+    "RELEASES",
+    "RELEASE_2_8",
+    "RELEASE_3_6",
+    "RELEASE_3_9",
+    "RELEASE_4_0",
+    "RELEASE_4_1",
+    "RELEASE_4_2",
+    "RELEASE_4_3",
+    "FeatureRange",
+    "Fleet",
+    "Release",
+    "Rules",
+]
 
-RELEASES = {RELEASE_4_3.name: RELEASE_4_3}
-"""Name -> release, for settings."""
+RELEASES: Final = {
+    release.name: release
+    for release in (
+        RELEASE_2_8,
+        RELEASE_3_6,
+        RELEASE_3_9,
+        RELEASE_4_0,
+        RELEASE_4_1,
+        RELEASE_4_2,
+        RELEASE_4_3,
+    )
+}
+"""Name -> release, oldest first."""

@@ -102,6 +102,7 @@ _FEATURES: Final = {
 
 RELEASE_4_3: Final = Release(
     name="4.3",
+    patch_release="4.3.1",
     api_versions=MappingProxyType(_API_VERSIONS),
     # librdkafka switches features on by seeing Produce 0, so it is advertised and refused
     # (KAFKA-18659, ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION).
@@ -109,4 +110,3 @@ RELEASE_4_3: Final = Release(
     controller_api_versions=MappingProxyType({67: (0, 0)}),  # AllocateProducerIds
     features=MappingProxyType(_FEATURES),
 )
-"""Kafka 4.2 differs from it in nothing that concerns transactions."""

@@ -1,4 +1,5 @@
-"""What a release of Kafka lets its clients see of it: the API versions and features it advertises.
+"""What a release of Kafka lets its clients see of it: the API versions and features it advertises,
+and the rules it goes by.
 
 Kafka's counterparts are the ``validVersions`` of the message JSON files of that release (without
 unstable ones) and its ``Feature`` enumeration.
@@ -9,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import msgspec
+
+from sim.releases.rules import LATEST, Rules
 
 
 class FeatureRange(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +28,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """Such as ``4.3``."""
+    patch_release: str
+    """The patch release of that line that is emulated: its newest."""
     api_versions: Mapping[int, tuple[int, int]]
     """API key -> (lowest, highest) version, as a broker's ApiVersions response tells it."""
     refused_below: Mapping[int, int]
@@ -33,6 +38,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     """The same for APIs that brokers send to the controller and clients never see."""
     features: Mapping[str, FeatureRange]
     """Feature name -> levels; all of them are supported features of ApiVersions."""
+    rules: Rules = LATEST
 
     def accepts(self, api_key: int, api_version: int) -> bool:
         """Whether a broker handles that API and version from a client, not only advertises it."""
@@ -41,3 +47,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
             return False
         lowest, highest = found
         return max(lowest, self.refused_below.get(api_key, lowest)) <= api_version <= highest
+
+    def highest(self, api_key: int) -> int:
+        """Highest version of an API between brokers, -1 where the release does not have it."""
+        return self.api_versions.get(api_key, (-1, -1))[1]

@@ -41,6 +41,8 @@ CACHE: Final = REPOSITORY / ".cache"
 POM: Final = Path(__file__).with_name("java") / "pom.xml"
 
 _CLUSTER_ID: Final = "dHhuc2ltLXJlYWwta2Fma2E"
+_CLUSTER_ID_3_X: Final = "dHhuc2ltLXJlYWxrYWZrYQ"
+"""Sixteen bytes, on which older releases insist."""
 _START_ATTEMPTS: Final = 3
 """Somebody else may take a free port before the broker binds it; then others are tried."""
 _START_TIMEOUT_S: Final = 90.0
@@ -321,14 +323,13 @@ class ApacheKafka:
         }
 
     def _format(self, config: Path) -> None:
-        features = (
-            ()
-            if self.version.startswith(("2.", "3."))
-            else ("--feature", f"transaction.version={self.transaction_version}")
-        )
+        old = self.version.startswith("3.")
+        cluster_id = _CLUSTER_ID_3_X if old else _CLUSTER_ID
+        feature = f"transaction.version={self.transaction_version}"
         done = run_kafka_tool(
             "kafka.tools.StorageTool",
-            *("format", "-t", _CLUSTER_ID, "-c", str(config), *features),
+            *("format", "-t", cluster_id, "-c", str(config)),
+            *(() if old else ("--feature", feature)),
             version=self.version,
         )
         if done.code != 0:

@@ -4,6 +4,7 @@ from sim.releases.release import Release
 
 RELEASE = Release(
     name="0.1",
+    patch_release="0.1.0",
     api_versions={0: (0, 3), 1: (2, 4)},
     refused_below={0: 2},
     controller_api_versions={},

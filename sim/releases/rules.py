@@ -1,0 +1,431 @@
+"""What Kafka brokers did differently before a fix: one named switch per behaviour.
+
+A core asks ``Rules`` where its releases differ and never knows a release's name. The defaults are
+what Apache Kafka 4.3 does. A release's module sets what its newest patch release did otherwise; a
+scenario that shows a bug sets one switch by hand. Each switch is named for what a 4.3 broker does
+(or, where 4.3 has the bug, for what it fails to do), and its ``Rule`` says with which ticket and
+release that began and what was done before.
+
+The table for readers is ``docs/releases.md``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final, get_args, get_type_hints
+
+import msgspec
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader needs to know of one switch."""
+
+    ticket: str
+    """Kafka's ticket or proposal."""
+    since: str
+    """First releases in which the switch is on."""
+    before: str
+    """What a broker does while it is off."""
+    after: str
+    """What it does when it is on."""
+
+
+def _rule(ticket: str, since: str, *, after: str, before: str) -> Rule:
+    return Rule(ticket=ticket, since=since, after=after, before=before)
+
+
+class Rules(msgspec.Struct, frozen=True, kw_only=True):
+    """The behaviour of one broker, as far as releases differ in it."""
+
+    # Coordinator: who may do what
+
+    unverified_is_abortable: Annotated[
+        bool,
+        _rule(
+            "KAFKA-16314",
+            "3.8",
+            after="a partition outside of the transaction is verified as TRANSACTION_ABORTABLE",
+            before="as INVALID_TXN_STATE, whatever the client understands",
+        ),
+    ] = True
+    verify_ignores_pending: Annotated[
+        bool,
+        _rule(
+            "KAFKA-14904",
+            "3.6",
+            after="verification looks at what is committed only",
+            before="a move under way answers CONCURRENT_TRANSACTIONS",
+        ),
+    ] = True
+    pending_comes_before_identity: Annotated[
+        bool,
+        _rule(
+            "KAFKA-18660",
+            "4.0",
+            after="adding partitions meets a move under way before its identity is compared",
+            before="the identity is compared first, so an overflow fences its own producer",
+        ),
+    ] = True
+    late_commit_is_fenced: Annotated[
+        bool,
+        _rule(
+            "KAFKA-20785",
+            "after 4.3",
+            after="under transactions v2 a late commit that meets a timeout's abort is "
+            "PRODUCER_FENCED",
+            before="it is INVALID_TXN_STATE, which clients take for fatal",
+        ),
+    ] = False
+
+    # Coordinator: epochs and identities
+
+    timeout_bumps_epoch: Annotated[
+        bool,
+        _rule(
+            "KAFKA-6119",
+            "0.11.0.2, 1.0",
+            after="the abort of a timed-out transaction carries a higher epoch",
+            before="it keeps the producer's epoch, which so is not fenced",
+        ),
+    ] = True
+    failed_fence_keeps_epoch: Annotated[
+        bool,
+        _rule(
+            "KAFKA-9666",
+            "2.7",
+            after="a fence whose record was lost is repeated with the same epoch",
+            before="each attempt raises the epoch again",
+        ),
+    ] = True
+    fence_bumps_once: Annotated[
+        bool,
+        _rule(
+            "KAFKA-19367",
+            "4.0.1, 4.1",
+            after="a fence under transactions v2 raises the epoch by one",
+            before="by two, and fails for good at epoch 32766",
+        ),
+    ] = True
+    fence_rotates_exhausted_id: Annotated[
+        bool,
+        _rule(
+            "KAFKA-20090",
+            "4.3",
+            after="a fence under transactions v2 at epoch 32766 brings the next producer id",
+            before="the transaction ends at epoch 32767 of the same producer id",
+        ),
+    ] = True
+    last_epoch_recovers: Annotated[
+        bool,
+        _rule(
+            "KAFKA-20090",
+            "4.3",
+            after="a transaction that was opened at epoch 32767 can be aborted",
+            before="every attempt to end it under transactions v2, or to fence it, is "
+            "UNKNOWN_SERVER_ERROR",
+        ),
+    ] = True
+    never_waits_for_ids: Annotated[
+        bool,
+        _rule(
+            "KAFKA-14694",
+            "3.6",
+            after="without a block of producer ids InitProducerId is COORDINATOR_LOAD_IN_PROGRESS",
+            before="it waits for the block",
+        ),
+    ] = True
+
+    # Coordinator: what is kept and logged
+
+    client_version_is_kept: Annotated[
+        bool,
+        _rule(
+            "KIP-890, second part",
+            "4.0",
+            after="an entry remembers which version of the protocol its transaction has",
+            before="there is no version 2 to remember",
+        ),
+    ] = True
+    swapped_ids_are_logged: Annotated[
+        bool,
+        _rule(
+            "KAFKA-20310",
+            "4.3",
+            after="previous and next producer id are part of the log of __transaction_state",
+            before="they are lost when the coordinator moves in mid-overflow",
+        ),
+    ] = True
+    moves_replace_whole_entry: Annotated[
+        bool,
+        _rule(
+            "KAFKA-18884",
+            "4.2",
+            after="an entry is all that its last record says",
+            before="a new session keeps the start of the last transaction in memory, and other "
+            "moves keep the previous producer id",
+        ),
+    ] = True
+    start_may_step_back: Annotated[
+        bool,
+        _rule(
+            "KAFKA-8803",
+            "2.5",
+            after="a transaction may start earlier than the one before, by a clock set back",
+            before="its first move is never finished and the transactional id stays locked",
+        ),
+    ] = True
+    flexible_records_are_read: Annotated[
+        bool,
+        _rule(
+            "KAFKA-14869",
+            "3.5",
+            after="records of version 1 in __transaction_state are understood",
+            before="loading stops at the first one",
+        ),
+    ] = True
+    unknown_records_are_skipped: Annotated[
+        bool,
+        _rule(
+            "KAFKA-18883",
+            "4.3",
+            after="a record of an unknown version is skipped while loading",
+            before="loading stops there, and what was read so far is used",
+        ),
+    ] = True
+    unload_calls_off_load: Annotated[
+        bool,
+        _rule(
+            "KAFKA-18137",
+            "4.0",
+            after="becoming a follower calls off a load of an older epoch",
+            before="the load goes on and leaves stale entries behind",
+        ),
+    ] = True
+
+    # Coordinator: timers
+
+    unnumbered_ids_expire: Annotated[
+        bool,
+        _rule(
+            "KAFKA-14880",
+            "3.5",
+            after="an id whose first record was lost (epoch -1) expires",
+            before="it ends the whole pass over its partition",
+        ),
+    ] = True
+    longest_timeout_is_never: Annotated[
+        bool,
+        _rule(
+            "KIP-939",
+            "4.1",
+            after="a transaction with a timeout of 2147483647 ms is never timed out",
+            before="that timeout is one like any other",
+        ),
+    ] = True
+
+    # Coordinator: markers
+
+    stale_answers_spare_newer_debt: Annotated[
+        bool,
+        _rule(
+            "KAFKA-16352",
+            "3.8",
+            after="an answer to a marker of an older coordinator epoch changes nothing",
+            before="it forgets the newer completion too, which is then never written",
+        ),
+    ] = True
+    storage_errors_are_retried: Annotated[
+        bool,
+        _rule(
+            "KAFKA-9749",
+            "2.5",
+            after="a marker refused with KAFKA_STORAGE_ERROR is sent again",
+            before="it is not, and the transaction stays prepared until its coordinator moves",
+        ),
+    ] = True
+    unhosted_markers_are_retried: Annotated[
+        bool,
+        _rule(
+            "KAFKA-5610",
+            "0.11.0.1",
+            after="a leader answers UNKNOWN_TOPIC_OR_PARTITION to a marker it can't place",
+            before="UNSUPPORTED_FOR_MESSAGE_FORMAT, which counts as done: the marker is lost",
+        ),
+    ] = True
+    leaderless_partitions_keep_markers: Annotated[
+        bool,
+        _rule(
+            "KAFKA-20734",
+            "all but 4.3 and 4.4",
+            after="a partition without a leader keeps its marker waiting",
+            before="it counts as deleted and its marker is dropped: a hanging transaction",
+        ),
+    ] = False
+    markers_follow_peer_version: Annotated[
+        bool,
+        _rule(
+            "KAFKA-20322",
+            "4.2.1 (up to 4.1 there was only one version)",
+            after="WriteTxnMarkers is sent in a version that the leader knows",
+            before="always in the newest, which older leaders answer by closing the connection",
+        ),
+    ] = True
+
+    # Partition leader: verification
+
+    transactions_are_verified: Annotated[
+        bool,
+        _rule(
+            "KIP-890, first part",
+            "3.6",
+            after="a leader asks the coordinator before a transaction opens on its partition",
+            before="any transactional batch opens one",
+        ),
+    ] = True
+    guards_are_compared: Annotated[
+        bool,
+        _rule(
+            "KAFKA-14884",
+            "3.6",
+            after="an append shows the guard it was verified under, and a marker makes it void",
+            before="an answer that arrives after the abort still lets the batch in",
+        ),
+    ] = True
+    earlier_sequence_goes_first: Annotated[
+        bool,
+        _rule(
+            "KAFKA-14920",
+            "3.6",
+            after="a batch that overtook an earlier one on its verification is refused",
+            before="it is written, and the earlier one never can be",
+        ),
+    ] = True
+    request_has_one_epoch: Annotated[
+        bool,
+        _rule(
+            "KAFKA-15987",
+            "3.8",
+            after="all transactional batches of a request have one producer id and one epoch",
+            before="only the producer id is compared",
+        ),
+    ] = True
+    lost_verification_is_retriable: Annotated[
+        bool,
+        _rule(
+            "KAFKA-16386",
+            "3.7.1, 3.8",
+            after="a lost verification is NOT_ENOUGH_REPLICAS to the producer",
+            before="NETWORK_EXCEPTION",
+        ),
+    ] = True
+    open_transactions_have_epochs: Annotated[
+        bool,
+        _rule(
+            "KIP-890, second part",
+            "4.0",
+            after="only an open transaction of the same epoch makes verification needless",
+            before="any open transaction of the producer id does",
+        ),
+    ] = True
+    own_epoch_marker_keeps_guard: Annotated[
+        bool,
+        _rule(
+            "KAFKA-18575",
+            "4.0",
+            after="a repeated marker of transactions v2 leaves the next transaction's guard alone",
+            before="it makes the guard void, and the batch is INVALID_TXN_STATE",
+        ),
+    ] = True
+    implicit_add_is_repeated: Annotated[
+        bool,
+        _rule(
+            "KAFKA-18654",
+            "4.0",
+            after="a leader repeats an implicit add that meets CONCURRENT_TRANSACTIONS",
+            before="the producer hears of it at once",
+        ),
+    ] = True
+    stale_epoch_is_refused_early: Annotated[
+        bool,
+        _rule(
+            "KAFKA-18042",
+            "4.1",
+            after="a fenced epoch is refused before the coordinator is asked",
+            before="the coordinator judges it",
+        ),
+    ] = True
+    stale_epoch_comes_before_guard: Annotated[
+        bool,
+        _rule(
+            "KAFKA-19690",
+            "3.9.2, 4.0.1, 4.1.1",
+            after="at the append a fenced epoch is INVALID_PRODUCER_EPOCH",
+            before="the missing guard comes first: INVALID_TXN_STATE, which clients take for fatal",
+        ),
+    ] = True
+    v2_starts_at_sequence_zero: Annotated[
+        bool,
+        _rule(
+            "KAFKA-18202",
+            "4.1",
+            after="an unknown producer of transactions v2 must begin with sequence 0",
+            before="it may begin anywhere",
+        ),
+    ] = True
+
+    # Partition leader: markers and producer state
+
+    v2_markers_need_higher_epoch: Annotated[
+        bool,
+        _rule(
+            "KAFKA-19446",
+            "4.2",
+            after="a marker of transactions v2 must carry a higher epoch than the data it ends",
+            before="an equal one is enough, so a late marker ends the next transaction",
+        ),
+    ] = True
+    repeated_v2_markers_are_written: Annotated[
+        bool,
+        _rule(
+            "KAFKA-19999",
+            "4.2",
+            after="a marker of equal epoch is accepted where no transaction is open",
+            before="it is refused, and the coordinator gives its transaction up",
+        ),
+    ] = True
+    last_epoch_markers_are_written: Annotated[
+        bool,
+        _rule(
+            "KAFKA-20090",
+            "4.3",
+            after="a marker of epoch 32767 ends a transaction of epoch 32767",
+            before="it is refused",
+        ),
+    ] = True
+    markers_renew_producers: Annotated[
+        bool,
+        _rule(
+            "KAFKA-9144",
+            "2.4.1, 2.5",
+            after="a marker counts as a sign of life of its producer",
+            before="a producer without batches expires at once, and its epoch is forgotten",
+        ),
+    ] = True
+    producers_outlive_records: Annotated[
+        bool,
+        _rule(
+            "KAFKA-7190",
+            "2.5",
+            after="a producer is known on after its last record was deleted (KIP-360)",
+            before="it is forgotten with its last record, open transaction and epoch included",
+        ),
+    ] = True
+
+
+LATEST: Final = Rules()
+"""What Apache Kafka 4.3 does."""
+
+
+def documentation() -> dict[str, Rule]:
+    """The ``Rule`` of each switch, in order of declaration."""
+    hints = get_type_hints(Rules, include_extras=True)
+    return {name: get_args(hint)[1] for name, hint in hints.items()}
