@@ -17,6 +17,7 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
+from sim.runtime.link_cuts import Cut
 from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
 from sim.types import BrokerId, Crossing, Verdict
@@ -139,7 +140,21 @@ class Network(Protocol):
         """Broker ``broker_id`` is reachable for its peers from now on."""
 
     def unregister(self, broker_id: BrokerId) -> None:
-        """Broker ``broker_id`` is gone: requests to it fail with PeerDisconnectedError."""
+        """Broker ``broker_id`` is gone: requests to it fail with PeerDisconnectedError, its own
+        too.
+        """
+
+    def cut(self, source: BrokerId, target: BrokerId, how: Cut = Cut.BLACK_HOLE) -> None:
+        """Cut the link for requests of ``source`` to ``target`` and for their answers."""
+
+    def heal(self, source: BrokerId, target: BrokerId) -> None:
+        """Undo ``cut``."""
+
+    def reaches(self, source: BrokerId, target: BrokerId) -> bool:
+        """Whether the link from ``source`` to ``target`` is whole."""
+
+    def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> None:
+        """Call ``watcher(source, target)`` whenever a link has healed."""
 
     def request(
         self,

@@ -2,10 +2,10 @@
 
 A request is queued and delivered after the present callback, in order, with all that follows from
 it (``Tasks.soon``): an exchange between brokers takes one turn of the loop, however many requests
-it needs. It fails when its target is not registered or the link is cut, and when its deadline
-passes. There is no timer per request: one timer, armed only while something is under way, watches
-the earliest deadline. A link is one direction of requests (source → target) with the answers that
-come back on it, as a TCP connection opened by the source.
+it needs. It fails when its target is not registered or the link is cut (``link_cuts``), and when
+its deadline passes. There is no timer per request: one timer, armed only while something is under
+way, watches the earliest deadline. A link is one direction of requests (source → target) with the
+answers that come back on it, as a TCP connection opened by the source.
 
 **Fault points.** Only while the interceptor is armed is a crossing described and asked about. A
 held or delayed crossing waits alone; later ones of the same link pass it. A request released after
@@ -35,14 +35,13 @@ from sim.errors import (
 )
 from sim.faults.points import FaultPoint
 from sim.runtime.env import Clock, Interceptor, PassAll, PeerHandler, Tasks, TimerHandle
+from sim.runtime.link_cuts import Cut, Link, LinkCuts
 from sim.runtime.peer_subject import subject_of
 from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
 from sim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
 
 _log: Final = structlog.get_logger("txnsim.network")
-
-Link = tuple[BrokerId, BrokerId]
 
 
 class PeerCodec(Protocol):
@@ -151,7 +150,7 @@ class PeerLinks:
         self._latency_ms = latency_ms
         self._describe = describe
         self._handlers: dict[BrokerId, PeerHandler] = {}
-        self._cut: set[Link] = set()
+        self._cuts = LinkCuts()
         self._correlation_id = 0
         self._links: dict[Link, _Pipe] = {}
         self._pending: dict[
@@ -168,18 +167,35 @@ class PeerLinks:
         self._handlers[broker_id] = handler
 
     def unregister(self, broker_id: BrokerId) -> None:
-        """Broker ``broker_id`` is gone: requests under way to it and new ones fail."""
+        """Broker ``broker_id`` is gone: requests under way to it and from it fail, new ones too."""
         self._handlers.pop(broker_id, None)
-        self._fail_where(lambda link: link[1] == broker_id, f"broker {broker_id} went away")
+        self._fail_where(lambda link: broker_id in link, f"broker {broker_id} went away")
 
-    def cut(self, source: BrokerId, target: BrokerId) -> None:
-        """Cut the link: what is under way on it and every new request fails until ``heal``."""
-        self._cut.add((source, target))
-        self._fail_where(lambda link: link == (source, target), "the link was cut")
+    def cut(self, source: BrokerId, target: BrokerId, how: Cut = Cut.BLACK_HOLE) -> None:
+        """Cut the link, both for requests of ``source`` and for the answers to them.
+
+        Refused, what is under way on it fails and so does every new request until ``heal``. In a
+        black hole all of that waits: for the heal, or for its deadline.
+        """
+        self._cuts.cut((source, target), how)
+        if how is Cut.REFUSED:
+            self._fail_where(lambda link: link == (source, target), "the link was cut")
 
     def heal(self, source: BrokerId, target: BrokerId) -> None:
-        """Undo ``cut``."""
-        self._cut.discard((source, target))
+        """Undo ``cut``: what waits on the link goes on, what was given up is lost."""
+        was_cut = self._cuts.how((source, target)) is not None
+        for go_on in self._cuts.heal((source, target)):
+            self._tasks.soon(go_on)
+        if was_cut:
+            self._cuts.tell((source, target))
+
+    def reaches(self, source: BrokerId, target: BrokerId) -> bool:
+        """Whether the link from ``source`` to ``target`` is whole."""
+        return not self._cuts or self._cuts.how((source, target)) is None
+
+    def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> None:
+        """Call ``watcher(source, target)`` whenever a link has healed."""
+        self._cuts.watch(watcher)
 
     @property
     def in_flight(self) -> int:
@@ -283,8 +299,7 @@ class PeerLinks:
         if handler is None:
             call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
             return
-        if call.link in self._cut:
-            call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
+        if self._cuts and self._is_stopped(call, lambda: self._handle(call)):
             return
         command = call.command
         if self._codec is None and not self._tracer.on:
@@ -348,7 +363,27 @@ class PeerLinks:
             lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver),
         )
 
+    def _is_stopped(self, call: _PeerCall, go_on: Callable[[], object]) -> bool:
+        """Whether a message can't go on because its link is cut; ``go_on`` is called after a heal,
+        if the sender still waits then.
+        """
+        how = self._cuts.how(call.link)
+        if how is None:
+            return False
+        if how is Cut.REFUSED:
+            call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
+            return True
+
+        def arrive_late() -> None:
+            if call.correlation_id in call.pending:
+                go_on()
+
+        self._cuts.hold(call.link, arrive_late)
+        return True
+
     def _deliver(self, call: _PeerCall, reply: object) -> None:
+        if self._cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
+            return
         if self._codec is not None:
             reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
         if self._tracer.on:

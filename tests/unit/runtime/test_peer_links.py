@@ -10,6 +10,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from sim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
+from sim.runtime.link_cuts import Cut
 from sim.runtime.network import LoopNetwork
 from sim.runtime.real import RealClock
 from sim.runtime.tasks import LoopTasks
@@ -192,7 +193,8 @@ async def test_a_cut_link_fails_one_direction_until_healed() -> None:
     world.network.register(B, waits)
     under_way = world.ask()
     await asyncio.sleep(0)
-    world.network.cut(A, B)
+    world.network.cut(A, B, Cut.REFUSED)
+    assert not world.network.reaches(A, B)
     with pytest.raises(PeerDisconnectedError, match="cut"):
         await under_way
     with pytest.raises(PeerDisconnectedError, match="cut"):
@@ -200,7 +202,64 @@ async def test_a_cut_link_fails_one_direction_until_healed() -> None:
     assert await world.ask("back", source=B, target=A) == "back"
     world.network.heal(A, B)
     world.network.register(B, echo)
+    assert world.network.reaches(A, B)
     assert await world.ask("again") == "again"
+    await world.tasks.close()
+
+
+async def test_what_a_black_hole_has_swallowed_arrives_after_the_heal_if_somebody_waits() -> None:
+    world = World()
+    handled: list[object] = []
+    answer = asyncio.get_running_loop().create_future()
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        handled.append(command)
+        return await answer if command == "under way" else command
+
+    world.network.register(B, handler)
+    under_way = world.ask("under way")
+    await asyncio.sleep(0)
+    world.network.cut(A, B)
+    answer.set_result("late")
+    swallowed = world.ask("swallowed")
+    given_up = world.ask("given up", timeout_ms=1)
+    with pytest.raises(PeerTimeoutError):
+        await given_up
+    assert handled == ["under way"]
+    assert not under_way.done(), "its answer is on the same link"
+    world.network.heal(A, B)
+    assert (await under_way, await swallowed) == ("late", "swallowed")
+    assert handled == ["under way", "swallowed"]
+    world.network.heal(A, B)
+    assert world.network.in_flight == 0
+
+
+async def test_who_watches_is_told_of_links_that_heal_and_of_no_others() -> None:
+    world = World()
+    healed: list[tuple[BrokerId, BrokerId]] = []
+    world.network.on_heal(lambda source, target: healed.append((source, target)))
+    world.network.heal(A, B)
+    world.network.cut(A, B)
+    world.network.cut(B, A, Cut.REFUSED)
+    world.network.heal(A, B)
+    assert healed == [(A, B)]
+    assert not world.network.reaches(B, A)
+
+
+async def test_requests_of_a_broker_that_went_away_fail_too() -> None:
+    world = World()
+    never = asyncio.get_running_loop().create_future()
+
+    async def waits(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        return await never
+
+    world.network.register(A, echo)
+    world.network.register(B, waits)
+    asked = world.ask()
+    await asyncio.sleep(0)
+    world.network.unregister(A)
+    with pytest.raises(PeerDisconnectedError, match="went away"):
+        await asked
     await world.tasks.close()
 
 
@@ -506,7 +565,7 @@ async def test_a_held_request_is_lost_with_its_connection(way: str, timeout_ms: 
         await asyncio.sleep(0)
         assert len(script.crossings) == 1
     if way == "cut":
-        world.network.cut(A, B)
+        world.network.cut(A, B, Cut.REFUSED)
         world.network.heal(A, B)
     else:
         world.network.unregister(B)

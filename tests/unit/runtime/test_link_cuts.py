@@ -1,0 +1,38 @@
+"""Which links are cut, what waits on them, and who is told of a heal."""
+
+from __future__ import annotations
+
+from sim.runtime.link_cuts import Cut, LinkCuts
+from tests.support.images import B1, B2
+
+
+def test_a_link_is_cut_in_one_direction_until_it_heals() -> None:
+    cuts = LinkCuts()
+    assert not cuts
+    cuts.cut((B1, B2), Cut.BLACK_HOLE)
+    assert cuts
+    assert (cuts.how((B1, B2)), cuts.how((B2, B1))) == (Cut.BLACK_HOLE, None)
+    cuts.cut((B1, B2), Cut.REFUSED)
+    assert cuts.how((B1, B2)) is Cut.REFUSED
+    assert cuts.heal((B1, B2)) == []
+    assert not cuts
+
+
+def test_what_waited_is_handed_back_once_and_in_order() -> None:
+    cuts = LinkCuts()
+    told: list[str] = []
+    cuts.cut((B1, B2), Cut.BLACK_HOLE)
+    cuts.hold((B1, B2), lambda: told.append("first"))
+    cuts.hold((B1, B2), lambda: told.append("second"))
+    for go_on in cuts.heal((B1, B2)):
+        go_on()
+    assert told == ["first", "second"]
+    assert cuts.heal((B1, B2)) == []
+
+
+def test_watchers_are_told() -> None:
+    cuts = LinkCuts()
+    healed: list[object] = []
+    cuts.watch(lambda *link: healed.append(link))
+    cuts.tell((B1, B2))
+    assert healed == [(B1, B2)]
