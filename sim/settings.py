@@ -96,6 +96,55 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _of("transaction.state.log.segment.bytes", "bytes", "segment size of __transaction_state"),
     ] = 104_857_600
+    # Group coordinator
+    offsets_topic_num_partitions: Annotated[
+        int, _of("offsets.topic.num.partitions", "partitions", "spread of the coordinators")
+    ] = 50
+    offsets_topic_replication_factor: Annotated[
+        int,
+        _of(
+            "offsets.topic.replication.factor",
+            "replicas",
+            "capped at the number of brokers, so that one broker is enough",
+        ),
+    ] = 3
+    offsets_topic_segment_bytes: Annotated[
+        int, _of("offsets.topic.segment.bytes", "bytes", "segment size of __consumer_offsets")
+    ] = 104_857_600
+    offsets_commit_timeout_ms: Annotated[
+        int,
+        _of("offsets.commit.timeout.ms", "ms", "how long a group's records may take to replicate"),
+    ] = 5_000
+    offset_metadata_max_bytes: Annotated[
+        int,
+        _of("offset.metadata.max.bytes", "characters", "longer metadata of a position is refused"),
+    ] = 4_096
+    offsets_retention_minutes: Annotated[
+        int,
+        _of("offsets.retention.minutes", "minutes", "positions of groups without members expire"),
+    ] = 10_080
+    offsets_retention_check_interval_ms: Annotated[
+        int, _of("offsets.retention.check.interval.ms", "ms", "how often expiry is looked at")
+    ] = 600_000
+    group_initial_rebalance_delay_ms: Annotated[
+        int,
+        _of(
+            "group.initial.rebalance.delay.ms",
+            "ms",
+            "a new classic group waits for more members; tests set 0",
+        ),
+    ] = 3_000
+    group_min_session_timeout_ms: Annotated[
+        int, _of("group.min.session.timeout.ms", "ms", "lower bound of a member's session")
+    ] = 6_000
+    group_max_session_timeout_ms: Annotated[
+        int, _of("group.max.session.timeout.ms", "ms", "upper bound of a member's session")
+    ] = 1_800_000
+    group_max_size: Annotated[
+        int, _of("group.max.size", "members", "how many members a classic group may have")
+    ] = 2_147_483_647
+
+    # Verification
     transaction_partition_verification_enable: Annotated[
         bool,
         _of(

@@ -58,6 +58,7 @@ class Request:
         "api_version",
         "apis",
         "broker",
+        "client_host",
         "client_id",
         "correlation_id",
         "message",
@@ -73,7 +74,10 @@ class Request:
         correlation_id: int,
         client_id: str | None,
         message: Any,
+        client_host: str = "",
     ) -> None:
+        self.client_host = client_host
+        """The client's address as Kafka tells it: ``/127.0.0.1``."""
         self.apis = apis
         self.broker = broker
         self.api_key = api_key
@@ -86,6 +90,10 @@ class Request:
     def schema(self) -> ModuleType:
         """The message classes of the answer in this version."""
         return codec.response_schema(self.api_key, self.api_version)
+
+    def refuse(self, error: ErrorCode) -> Reply:
+        """The answer that fails the whole request, in the words of this listener."""
+        return self.apis.handlers[self.api_key].refuse(self, error)
 
     def address_of(self, broker: BrokerImage) -> dict[str, Any]:
         """Host and port of a broker's listener of the name under which this request came."""

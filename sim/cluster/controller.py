@@ -179,7 +179,17 @@ def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> New
                 "segment.bytes": str(settings.transaction_state_log_segment_bytes),
             },
         )
-    assert name != CONSUMER_OFFSETS_TOPIC, "groups have no coordinator yet"
+    if name == CONSUMER_OFFSETS_TOPIC:
+        return NewTopic(
+            name=name,
+            partitions=settings.offsets_topic_num_partitions,
+            replication_factor=min(settings.offsets_topic_replication_factor, brokers),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
     return NewTopic(name=name)
 
 

@@ -37,6 +37,7 @@ class Connection(asyncio.Protocol):
 
     __slots__ = (
         "_apis",
+        "_client_host",
         "_flush_is_due",
         "_frames",
         "_is_busy",
@@ -63,6 +64,7 @@ class Connection(asyncio.Protocol):
         self._output: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
+        self._client_host = ""
 
     # asyncio.Protocol
 
@@ -70,7 +72,9 @@ class Connection(asyncio.Protocol):
         """A client has connected."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
         self._transport = cast(asyncio.Transport, transport)
-        self._peer = str(transport.get_extra_info("peername"))
+        peer = transport.get_extra_info("peername")
+        self._peer = str(peer)
+        self._client_host = f"/{peer[0]}" if isinstance(peer, tuple) else ""
         self._listener.connections[self] = None
         tracer = self._listener.tracer
         if tracer.on:
@@ -183,6 +187,7 @@ class Connection(asyncio.Protocol):
             correlation_id=header.correlation_id,
             client_id=header.client_id,
             message=message,
+            client_host=self._client_host,
         )
         return request, handler, refused
 

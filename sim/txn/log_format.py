@@ -2,12 +2,12 @@
 
 Follows TransactionLogKey.json and TransactionLogValue.json: value version 0 while
 ``transaction.version`` is finalized at 0, else version 1 with tagged fields. Both can always be
-read. Knows nothing of the log they go to, except how many partitions it has.
+read. Knows nothing of the log they go to.
 
 The writer is hand-made: a record is built for every move of every transaction, and a coordinator
 that is slow here is slow everywhere. It makes the whole record batch, uncompressed, at once.
 
-Counterpart in Kafka: TransactionLog, TransactionStateManager.partitionFor.
+Counterpart in Kafka: TransactionLog.
 """
 
 from __future__ import annotations
@@ -53,22 +53,6 @@ _STATES: Final = {
     # The other two are only ever pending: Kafka fails to load them
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 }
-
-
-# Partitioning
-
-
-@lru_cache(maxsize=65_536)
-def partition_for(transactional_id: TransactionalId, partitions: int) -> int:
-    """The partition of ``__transaction_state`` whose leader coordinates this transactional id."""
-    hash_ = 0
-    units = transactional_id.encode("utf-16-be")
-    for (unit,) in struct.iter_unpack("!H", units):
-        hash_ = (31 * hash_ + unit) & 0xFFFF_FFFF
-    if hash_ >= 0x8000_0000:
-        hash_ -= 0x1_0000_0000
-    # Utils.abs: the lowest int has no positive twin and counts as 0
-    return 0 if hash_ == -0x8000_0000 else abs(hash_) % partitions
 
 
 # Writing

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sim.errors import ErrorCode, Rejection
-from sim.txn.log_format import partition_for
+from sim.placement import partition_for
 from sim.txn.state import TxnMetadata
 from sim.types import BrokerId, CoordinatorEpoch, TransactionalId
 

@@ -16,6 +16,7 @@ from sim.client.errors import ClientError
 from sim.client.fetching import fetch
 from sim.faults.plan import Action, FaultRule
 from sim.faults.points import FaultPoint
+from sim.placement import partition_for
 from sim.runtime.env import Environment
 from sim.runtime.peer_links import PeerCodec
 from sim.runtime.real import real_environment
@@ -23,7 +24,6 @@ from sim.runtime.trace import TraceLevel
 from sim.runtime.virtual import VirtualEnvironment, run_virtual
 from sim.server.cluster import ClusterOptions, SimCluster
 from sim.settings import Settings
-from sim.txn.log_format import partition_for
 from sim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,

@@ -10,12 +10,12 @@ from itertools import count
 from typing import Any, Final
 
 from sim.errors import ErrorCode, Rejection
+from sim.placement import partition_for
 from sim.runtime.pending import Pending
 from sim.runtime.tasks import LoopTasks
 from sim.runtime.trace import TraceLevel, Tracer
 from sim.settings import Settings
 from sim.txn.commands import AddPartitions, EndTxn, InitProducerId, PartitionsAdded
-from sim.txn.log_format import partition_for
 from sim.txn.markers import LeaderLookup, NoLeader
 from sim.txn.service import TransactionCoordinator
 from sim.txn.state import TxnMetadata

@@ -12,7 +12,6 @@ from sim.txn.log_format import (
     encode_batch,
     encode_key,
     encode_value,
-    partition_for,
     refuse_record,
     tombstone_batches,
 )
@@ -77,29 +76,6 @@ OVERFLOW = transition(
     start_ms=1_699_999_999_000,
     client_version=TV_2,
 )
-
-
-# Partitioning
-
-
-@pytest.mark.parametrize(
-    ("transactional_id", "of_50", "of_3"),
-    [
-        ("my-txn-id", 11, 2),
-        ("txn-1", 10, 2),
-        ("test-transactional-id", 40, 0),
-        ("", 0, 0),
-        ("a", 47, 1),
-        ("polygenelubricants", 0, 0),  # hashes to the lowest int, which has no positive twin
-        ("té-été", 0, 0),
-        ("😀", 49, 1),  # two UTF-16 code units
-    ],
-)
-def test_ids_go_where_java_hash_codes_send_them(
-    transactional_id: str, of_50: int, of_3: int
-) -> None:
-    assert partition_for(TransactionalId(transactional_id), 50) == of_50
-    assert partition_for(TransactionalId(transactional_id), 3) == of_3
 
 
 # Bytes

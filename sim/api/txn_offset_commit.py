@@ -1,0 +1,96 @@
+"""TxnOffsetCommit (key 28): commit a group's positions as part of a transaction.
+
+Versions: 2 carries leader epochs, 3 who commits (KIP-447: a member that is not in the group any
+more is fenced), 4 knows TRANSACTION_ABORTABLE. From 5 on it adds the group's partition of
+``__consumer_offsets`` to the transaction by itself (transactions v2, KIP-890). Kafka's counterpart:
+KafkaApis.handleTxnOffsetCommitRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.api.committed_positions import Results, answered, everywhere, merged, split
+from sim.api.request import Reply, Request
+from sim.cluster.verification import TransactionOperation
+from sim.errors import ErrorCode, Rejection
+from sim.group.offset_commands import NO_GENERATION, CommitOffsets, CommittingProducer
+from sim.types import ProducerEpoch, ProducerId, Subject, TransactionalId
+
+KEY: Final = 28
+VERSIONS: Final = (0, 5)
+
+LOADING_KNOWN_FROM: Final = 2
+ABORTABLE_KNOWN_FROM: Final = 4
+TRANSACTIONS_V2_FROM: Final = 5
+
+_ENTITY: Final = "TxnOffsetCommit"
+
+
+async def handle(request: Request) -> Reply:
+    """Ask the transaction's coordinator, then commit; pending until the marker."""
+    message = request.message
+    broker = request.broker
+    refused, positions = split(broker.image, message.topics)
+    if not positions:
+        return answered(request, refused, entity=_ENTITY)
+    operation = _operation(request.api_version)
+    outcome = await broker.groups.commit_in_transaction(
+        CommitOffsets(
+            group_id=message.group_id,
+            member_id=getattr(message, "member_id", ""),
+            group_instance_id=getattr(message, "group_instance_id", None),
+            generation=getattr(message, "generation_id", NO_GENERATION),
+            positions=tuple(positions),
+            is_transactional=True,
+            missing_group_named=False,  # KIP-1319, of a later release
+            api_version=request.api_version,
+        ),
+        CommittingProducer(
+            transactional_id=TransactionalId(message.transactional_id),
+            producer_id=ProducerId(message.producer_id),
+            producer_epoch=ProducerEpoch(message.producer_epoch),
+        ),
+        verify=lambda partition, producer: broker.verify_offset_commit(
+            partition, producer, operation
+        ),
+    )
+    if isinstance(outcome, Rejection):
+        return refuse(request, outcome.error)
+    results = merged(message.topics, refused, broker.image, outcome)
+    return answered(request, _in_words_of(request, results), entity=_ENTITY)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    results = everywhere(request.message.topics, error)
+    return answered(request, _in_words_of(request, results), entity=_ENTITY)
+
+
+def subject(request: Request) -> Subject:
+    """The transaction."""
+    message = request.message
+    return Subject(transactional_id=message.transactional_id, producer_id=message.producer_id)
+
+
+def _operation(api_version: int) -> TransactionOperation:
+    if api_version >= TRANSACTIONS_V2_FROM:
+        return TransactionOperation.ADD_PARTITION
+    if api_version >= ABORTABLE_KNOWN_FROM:
+        return TransactionOperation.GENERIC_ERROR_SUPPORTED
+    return TransactionOperation.DEFAULT_ERROR
+
+
+def _in_words_of(request: Request, results: Results) -> Results:
+    """Clients of the first versions don't know COORDINATOR_LOAD_IN_PROGRESS here."""
+    if request.api_version >= LOADING_KNOWN_FROM:
+        return results
+    return {
+        named: {
+            index: ErrorCode.coordinator_not_available
+            if error is ErrorCode.coordinator_load_in_progress
+            else error
+            for index, error in partitions.items()
+        }
+        for named, partitions in results.items()
+    }

@@ -1,0 +1,447 @@
+"""The group coordinator of one broker: the shell around the decisions.
+
+It owns a shard for each partition of ``__consumer_offsets`` that its broker leads, and sends every
+command to the shard of its group. Membership is ``group.membership``'s; here is what concerns
+positions, administration, transactions and leadership.
+
+The service is given a log, a way to verify and a clock: it knows no broker.
+
+Counterpart in Kafka: GroupCoordinatorService.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final
+
+import msgspec
+import structlog
+
+from sim.errors import ErrorCode, Rejection
+from sim.group.classic import ClassicProtocol, ClassicSettings
+from sim.group.classic_group import ClassicGroup
+from sim.group.commands import (
+    Heartbeat,
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    LeaveReply,
+    SyncGroup,
+    SyncReply,
+)
+from sim.group.membership import Membership
+from sim.group.offset_commands import (
+    CommitOffsets,
+    CommittingProducer,
+    DeleteOffsets,
+    FetchOffsets,
+    PartitionErrors,
+    Position,
+)
+from sim.group.offset_machine import (
+    decide_commit,
+    decide_delete_offsets,
+    delete_all_offsets,
+    delete_topic_offsets,
+    expire_offsets,
+    fetch_offsets,
+)
+from sim.group.records import GroupRecord
+from sim.group.shard import GroupShard
+from sim.group.state import ClassicGroupState, Group
+from sim.group.writer import NO_GUARD, GroupWriter, OffsetsLog, coordinator_error
+from sim.placement import partition_for
+from sim.runtime.env import Clock, Tasks, TimerHandle
+from sim.settings import Settings
+from sim.types import BrokerId, CoordinatorEpoch, TxnMarker
+
+_log: Final = structlog.get_logger("txnsim.group")
+
+_NONE: Final = ErrorCode.none
+
+VerifyCommit = Callable[[int, CommittingProducer], Awaitable[int | Rejection]]
+"""(partition of ``__consumer_offsets``, producer) -> guard, or why the coordinator of the
+transaction did not agree (KIP-890).
+"""
+
+
+class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
+    """A group as ListGroups tells it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class GroupCoordinator:
+    """What one broker coordinates."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        clock: Clock,
+        settings: Settings,
+        tasks: Tasks,
+        log: OffsetsLog,
+        new_id: Callable[[], str],
+    ) -> None:
+        self._broker_id = broker_id
+        self._clock = clock
+        self._settings = settings
+        self._tasks = tasks
+        self._shards: dict[int, GroupShard] = {}
+        self._loading: dict[int, CoordinatorEpoch] = {}
+        self._running = False
+        self._expiry: TimerHandle | None = None
+        self._writer = GroupWriter(log=log, clock=clock)
+        self.load_problems_total = 0
+        """Logs that could be read in part only."""
+        self.members = Membership(
+            clock=clock,
+            tasks=tasks,
+            writer=self._writer,
+            protocol=ClassicProtocol(
+                settings=ClassicSettings(
+                    initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                    max_size=settings.group_max_size,
+                ),
+                new_id=new_id,
+            ),
+            is_current=self._is_current,
+        )
+
+    # Life
+
+    def start(self) -> None:
+        """Arm the timer of expiry; from now on groups can be asked for."""
+        self._running = True
+        self._arm_expiry()
+
+    def stop(self) -> None:
+        """Let everything go; who waits is told."""
+        self._running = False
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for partition in tuple(self._shards):
+            self.unload(partition)
+
+    # Membership
+
+    async def join(self, command: JoinGroup) -> JoinReply | None:
+        """JoinGroup; None where it will never be answered."""
+        refusal = self._refuse_id(command.group_id)
+        if refusal is not None:
+            return JoinReply(error=refusal.error, member_id=command.member_id)
+        settings = self._settings
+        low, high = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+        if not low <= command.session_timeout_ms <= high:
+            error = ErrorCode.invalid_session_timeout
+            return JoinReply(error=error, member_id=command.member_id)
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return JoinReply(error=shard.error)
+        return await self.members.join(shard, command)
+
+    async def sync(self, command: SyncGroup) -> SyncReply | None:
+        """SyncGroup; None where it will never be answered."""
+        shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return SyncReply(error=shard.error)
+        return await self.members.sync(shard, command)
+
+    def heartbeat(self, command: Heartbeat) -> Rejection | None:
+        """Heartbeat; while the group is being loaded its members need not worry."""
+        shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            is_loading = shard.error is ErrorCode.coordinator_load_in_progress
+            return None if is_loading else shard
+        return self.members.heartbeat(shard, command)
+
+    def leave(self, command: LeaveGroup) -> LeaveReply:
+        """LeaveGroup."""
+        shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return LeaveReply(error=shard.error)
+        return self.members.leave(shard, command)
+
+    # Positions
+
+    async def commit(self, command: CommitOffsets) -> PartitionErrors | Rejection:
+        """OffsetCommit: answered when the positions are replicated."""
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        decision = decide_commit(
+            shard,
+            command,
+            metadata_bytes_max=self._settings.offset_metadata_max_bytes,
+            now_ms=self._clock.now_ms(),
+        )
+        if isinstance(decision, Rejection):
+            return decision
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ClassicGroup) and group.state in (
+            ClassicGroupState.STABLE,
+            ClassicGroupState.PREPARING_REBALANCE,
+        ):
+            self.members.touched(shard, group, command.member_id)
+        error = await self._write(shard, decision.records)
+        return decision.reply if error is None else error
+
+    async def commit_in_transaction(
+        self, command: CommitOffsets, producer: CommittingProducer, *, verify: VerifyCommit
+    ) -> PartitionErrors | Rejection:
+        """TxnOffsetCommit: pending until the producer's marker.
+
+        The transaction's coordinator is asked first, before the group is looked at, as a partition
+        leader does for a batch of records.
+        """
+        refusal = self._refuse_id(command.group_id)
+        if refusal is not None:
+            return refusal
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        guard = await verify(shard.partition, producer)
+        if isinstance(guard, Rejection):
+            return Rejection(error=coordinator_error(guard.error), reason=guard.reason)
+        if not self._is_current(shard):
+            return self._refuse(shard.partition)
+        decision = decide_commit(
+            shard,
+            command,
+            metadata_bytes_max=self._settings.offset_metadata_max_bytes,
+            now_ms=self._clock.now_ms(),
+        )
+        if isinstance(decision, Rejection):
+            return decision
+        error = await self._write(shard, decision.records, producer=producer, guard=guard)
+        return decision.reply if error is None else error
+
+    async def fetch(self, command: FetchOffsets) -> tuple[Position, ...] | Rejection:
+        """OffsetFetch; who requires stable positions waits until all that is seen is replicated."""
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        found = fetch_offsets(shard, command, replicated=self._writer.replicated(shard))
+        if command.require_stable and not isinstance(found, Rejection):
+            error = await self._writer.committed(shard, shard.end_offset - 1)
+            if error:
+                # A consumer looks for the coordinator again; it does not know the other errors.
+                worded = (
+                    ErrorCode.not_coordinator
+                    if error is ErrorCode.coordinator_not_available
+                    else error
+                )
+                return Rejection(error=worded, reason="the positions could not be replicated")
+        return found
+
+    async def delete_offsets(self, command: DeleteOffsets) -> PartitionErrors | Rejection:
+        """OffsetDelete."""
+        shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        decision = decide_delete_offsets(shard, command)
+        if isinstance(decision, Rejection):
+            return decision
+        error = await self._write(shard, decision.records)
+        return decision.reply if error is None else error
+
+    # Administration
+
+    def find(self, group_id: str) -> Group | Rejection:
+        """A group by its id; GROUP_ID_NOT_FOUND where there is none."""
+        shard = self._shard_of(group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        return shard.groups.get(group_id) or _missing(group_id)
+
+    def list(self) -> tuple[GroupListing, ...] | Rejection:
+        """All groups that this broker coordinates."""
+        if self._loading:
+            return self._refuse(next(iter(self._loading)))
+        return tuple(
+            GroupListing(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type_or_empty,
+                state=group.state_name,
+                type=group.type.value,
+            )
+            for shard in self._shards.values()
+            for group in shard.groups.values()
+        )
+
+    async def delete(self, group_id: str) -> Rejection | None:
+        """Delete a group without members, and its positions."""
+        shard = self._shard_of(group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        group = shard.groups.get(group_id)
+        refusal = _missing(group_id) if group is None else group.check_delete()
+        if group is None or refusal is not None:
+            return refusal
+        records = (*delete_all_offsets(shard, group_id), *group.tombstones())
+        self.members.forget(shard, group_id)
+        return await self._write(shard, records)
+
+    # Transactions
+
+    async def write_marker(self, partition: int, marker: TxnMarker) -> ErrorCode:
+        """End a producer's transaction on a partition of ``__consumer_offsets``; answered when the
+        marker is replicated.
+        """
+        shard = self._shards.get(partition)
+        if shard is None:
+            # The sender looks for the leader again (KAFKA-17507 is what happens otherwise).
+            return ErrorCode.not_leader_or_follower
+        written = self._writer.append_marker(shard, marker)
+        if isinstance(written, Rejection):
+            return written.error
+        error = await self._writer.committed(shard, written)
+        if error in (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available):
+            return ErrorCode.not_leader_or_follower
+        return error
+
+    # Loading
+
+    def load(
+        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    ) -> None:
+        """Become the coordinator of a partition in one step."""
+        self.begin_load(partition, coordinator_epoch)
+        self.finish_load(partition, coordinator_epoch, batches)
+
+    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+        """This broker leads the partition now; until it is loaded its groups answer 14."""
+        self._let_go(partition)
+        self._loading[partition] = coordinator_epoch
+
+    def finish_load(
+        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    ) -> bool:
+        """Read the log and own its groups; False where this load was called off meanwhile."""
+        if self._loading.get(partition) != coordinator_epoch:
+            return False
+        del self._loading[partition]
+        shard = GroupShard.load(batches, partition=partition, coordinator_epoch=coordinator_epoch)
+        if shard.problem is not None:
+            self.load_problems_total += 1
+            _log.error("group.load-stopped", partition=partition, problem=shard.problem)
+        self._shards[partition] = shard
+        self.members.loaded(shard)
+        return True
+
+    def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
+        """Let a partition go.
+
+        Args:
+            partition: The partition.
+            epoch: Leader epoch under which this broker became a follower; a load of an older epoch
+                is called off. None where the replica is deleted.
+        """
+        loading = self._loading.get(partition)
+        if loading is not None and (epoch is None or loading < epoch):
+            del self._loading[partition]
+        self._let_go(partition)
+
+    def topics_deleted(self, topics: frozenset[str]) -> None:
+        """Positions on topics that are gone go too."""
+        for shard in tuple(self._shards.values()):
+            self._write_aside(shard, delete_topic_offsets(shard, topics))
+
+    # Parts
+
+    def _let_go(self, partition: int) -> None:
+        shard = self._shards.pop(partition, None)
+        if shard is not None:
+            self.members.unloaded(shard)
+
+    def _is_current(self, shard: GroupShard) -> bool:
+        return self._shards.get(shard.partition) is shard
+
+    def _shard_of(self, group_id: str) -> GroupShard | Rejection:
+        if not self._running:
+            return Rejection(
+                error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
+            )
+        partition = partition_for(group_id, self._settings.offsets_topic_num_partitions)
+        return self._shards.get(partition) or self._refuse(partition)
+
+    def _refuse(self, partition: int) -> Rejection:
+        if partition in self._loading:
+            return Rejection(
+                error=ErrorCode.coordinator_load_in_progress,
+                reason=f"partition {partition} of __consumer_offsets is being loaded",
+            )
+        return Rejection(
+            error=ErrorCode.not_coordinator,
+            reason=f"broker {self._broker_id} does not lead partition {partition} "
+            "of __consumer_offsets",
+        )
+
+    def _refuse_id(self, group_id: str) -> Rejection | None:
+        if not self._running:
+            return Rejection(
+                error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
+            )
+        if group_id:
+            return None
+        return Rejection(error=ErrorCode.invalid_group_id, reason="a group needs a name")
+
+    async def _write(
+        self,
+        shard: GroupShard,
+        records: Sequence[GroupRecord],
+        *,
+        producer: CommittingProducer | None = None,
+        guard: int = NO_GUARD,
+    ) -> Rejection | None:
+        """Append, apply, wait until it is replicated; None where that went well."""
+        if not records:
+            return None
+        written = self._writer.append(shard, records, producer=producer, guard=guard)
+        if isinstance(written, Rejection):
+            return written
+        error = await self._writer.committed(shard, written)
+        if not self._is_current(shard):
+            return self._refuse(shard.partition)
+        if error is _NONE:
+            return None
+        return Rejection(error=error, reason="the records could not be replicated in time")
+
+    def _write_aside(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
+        """Append and apply records that nobody waits for; what the log refuses is tried again with
+        the next scan.
+        """
+        if records:
+            refused = self._writer.append(shard, records)
+            if isinstance(refused, Rejection):
+                _log.warning(
+                    "group.cleanup-refused", partition=shard.partition, reason=refused.reason
+                )
+
+    # Expiry
+
+    def _arm_expiry(self) -> None:
+        interval_ms = self._settings.offsets_retention_check_interval_ms
+        self._expiry = self._clock.call_at(self._clock.now_ms() + interval_ms, self._expire)
+
+    def _expire(self) -> None:
+        now_ms = self._clock.now_ms()
+        for shard in tuple(self._shards.values()):
+            shard.offsets.prune(replicated=self._writer.replicated(shard))
+            for group in tuple(shard.groups.values()):
+                records = expire_offsets(
+                    shard,
+                    group,
+                    retention_ms=self._settings.offsets_retention_minutes * 60_000,
+                    now_ms=now_ms,
+                )
+                self._write_aside(shard, records)
+        self._arm_expiry()
+
+
+def _missing(group_id: str) -> Rejection:
+    return Rejection(error=ErrorCode.group_id_not_found, reason=f"Group {group_id} not found.")

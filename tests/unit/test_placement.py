@@ -1,0 +1,25 @@
+"""Placement of transactional ids and groups, pinned to values of Kafka's own function."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.placement import partition_for
+
+
+@pytest.mark.parametrize(
+    ("name", "of_50", "of_3"),
+    [
+        ("my-txn-id", 11, 2),
+        ("txn-1", 10, 2),
+        ("test-transactional-id", 40, 0),
+        ("", 0, 0),
+        ("a", 47, 1),
+        ("polygenelubricants", 0, 0),  # hashes to the lowest int, which has no positive twin
+        ("té-été", 0, 0),
+        ("😀", 49, 1),  # two UTF-16 code units
+    ],
+)
+def test_ids_go_where_java_hash_codes_send_them(name: str, of_50: int, of_3: int) -> None:
+    assert partition_for(name, 50) == of_50
+    assert partition_for(name, 3) == of_3
