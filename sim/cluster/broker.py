@@ -23,10 +23,10 @@ from sim.cluster.replicas import LeadershipChanges, Replicas, SharedLogs
 from sim.cluster.verification import Verification
 from sim.errors import ErrorCode, InvariantViolation, Rejection
 from sim.log.partition_log import PartitionLog
+from sim.placement import partition_for
 from sim.runtime.env import Environment, TimerHandle
 from sim.settings import Settings
 from sim.txn.commands import AddPartitions, VerifyPartitions
-from sim.txn.log_format import partition_for
 from sim.txn.markers import LeaderLookup, NoLeader
 from sim.txn.service import TransactionCoordinator
 from sim.types import (
