@@ -107,7 +107,8 @@ class CasePlayer:
             CaseError: A step can't be done; with its place.
         """
         for name, wanted in self._case.topics().items():
-            configs = {"segment.ms": str(2**63 - 1), **wanted.configs}
+            configs = resolved(wanted.configs, self._variables, self._player.name)
+            configs = {"segment.ms": str(2**63 - 1), **configs}
             made = self._player.plain_topic(name, wanted.partitions, **configs)
             self._variables[name] = Topic(name=made[0], id=made[1])
         for number, step in enumerate(self._case.steps(self._level), start=1):
