@@ -211,6 +211,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: Annotated[
         int, _of("log.segment.bytes", "bytes", "largest append; segment size", dynamic=True)
     ] = 1_073_741_824
+    log_retention_check_interval_ms: Annotated[
+        int,
+        _of("log.retention.check.interval.ms", "ms", "how often old segments are looked for"),
+    ] = 300_000
+    log_initial_task_delay_ms: Annotated[
+        int, _of("log.initial.task.delay.ms", "ms", "when they are looked for the first time")
+    ] = 30_000
+    log_cleaner_enable: Annotated[
+        bool, _of("log.cleaner.enable", "boolean", "compacted topics are compacted")
+    ] = True
+    log_cleaner_backoff_ms: Annotated[
+        int,
+        _of(
+            "log.cleaner.backoff.ms",
+            "ms",
+            "pause of the cleaner when nothing needs cleaning",
+            dynamic=True,
+        ),
+    ] = 15_000
     fetch_max_bytes: Annotated[int, _of("fetch.max.bytes", "bytes", "largest Fetch answer")] = (
         57_671_680
     )
@@ -369,6 +388,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 2_000
 
     # Ours alone
+    internal_log_segment_bytes: Annotated[
+        int,
+        _of(
+            None,
+            "bytes",
+            "segments of the internal topics end after this at the latest, so that they can be "
+            "cleaned and a server's memory does not grow with its age",
+        ),
+    ] = 1_048_576
     kip_text: Annotated[
         bool,
         _of(

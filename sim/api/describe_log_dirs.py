@@ -33,7 +33,7 @@ async def handle(request: Request) -> Reply:
         by_topic.setdefault(topic_partition.topic, []).append(
             schema.DescribeLogDirsPartition(
                 partition_index=topic_partition.partition,
-                partition_size=sum(map(len, log.batches())),
+                partition_size=log.size_bytes,
                 offset_lag=0,
                 is_future_key=False,
             )

@@ -18,14 +18,15 @@ from sim import settings as settings_module
 from sim.cluster.image import ClusterImage, TopicImage
 from sim.log.config import LogConfig, TimestampType
 from sim.settings import Settings
-from sim.types import BrokerId
+from sim.types import INTERNAL_TOPICS, BrokerId
 
 LONG_MAX: Final = 2**63 - 1
 
 DEVIATIONS = (
-    "Topic configs of retention, segment rolling, flushing, compression and tiered storage are "
-    "stored, validated and described, "
-    "but have no effect yet. So a Fetch is never cut off at the end of a segment.",
+    "Topic configs of compression, flushing and tiered storage are stored, validated and "
+    "described, but have no effect yet.",
+    "Segments of the internal topics end after internal.log.segment.bytes (ours), so that a "
+    "long-lived server's memory stays small; segment.bytes is described as Apache Kafka's.",
 )
 
 
@@ -406,13 +407,35 @@ def log_config(image: ClusterImage, topic: TopicImage, settings: Settings) -> Lo
     # Configs of the log that have no topic form are cluster-wide: the dynamic default of all
     # brokers.
     cluster = effective_settings(settings, image, BrokerId(-1))
+    policies = _items(value("cleanup.policy"))
+    is_compacted = "compact" in policies
+    segment_bytes = roll_bytes = int(value("segment.bytes"))
+    if topic.name in INTERNAL_TOPICS:
+        roll_bytes = min(roll_bytes, settings.internal_log_segment_bytes)
+    segment_ms = int(value("segment.ms"))
+    max_compaction_lag_ms = int(value("max.compaction.lag.ms"))
+    if is_compacted:
+        # LogConfig.maxSegmentMs: what is never rolled is never cleaned.
+        segment_ms = min(segment_ms, max_compaction_lag_ms)
     return LogConfig(
         max_message_bytes=int(value("max.message.bytes")),
         timestamp_type=_TIMESTAMP_TYPES[value("message.timestamp.type")],
         timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),
         timestamp_after_max_ms=int(value("message.timestamp.after.max.ms")),
-        is_compacted="compact" in _items(value("cleanup.policy")),
-        segment_bytes=int(value("segment.bytes")),
+        is_compacted=is_compacted,
+        is_deleted="delete" in policies,
+        segment_bytes=segment_bytes,
+        roll_bytes=roll_bytes,
+        segment_ms=segment_ms,
+        segment_jitter_ms=int(value("segment.jitter.ms")),
+        segment_index_bytes=int(value("segment.index.bytes")),
+        index_interval_bytes=int(value("index.interval.bytes")),
+        retention_ms=int(value("retention.ms")),
+        retention_bytes=int(value("retention.bytes")),
+        min_cleanable_dirty_ratio=float(value("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=int(value("min.compaction.lag.ms")),
+        max_compaction_lag_ms=max_compaction_lag_ms,
+        delete_retention_ms=int(value("delete.retention.ms")),
         producer_id_expiration_ms=cluster.producer_id_expiration_ms,
         verification_enabled=cluster.transaction_partition_verification_enable,
     )

@@ -30,11 +30,33 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     max_message_bytes: int = 1_048_588
     segment_bytes: int = 1_073_741_824
+    """Largest append."""
+    roll_bytes: int = 1_073_741_824
+    """Size at which a segment ends: ``segment.bytes``, but for our own limit on internal topics."""
+    segment_ms: int = 604_800_000
+    """Time at which a segment ends; for a compacted topic ``max.compaction.lag.ms`` at the latest
+    (LogConfig.maxSegmentMs).
+    """
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10_485_760
+    index_interval_bytes: int = 4_096
+    """A batch is indexed once more than this has been written since the last one that was."""
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     timestamp_before_max_ms: int = NEVER_MS
     timestamp_after_max_ms: int = 3_600_000
     is_compacted: bool = False
     """``cleanup.policy`` contains ``compact``: a record without a key is refused."""
+    is_deleted: bool = True
+    """``cleanup.policy`` contains ``delete``: old segments go by age and size."""
+    retention_ms: int = 604_800_000
+    """-1: no segment is too old."""
+    retention_bytes: int = -1
+    """-1: the log is never too large."""
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = NEVER_MS
+    delete_retention_ms: int = 86_400_000
+    """How long tombstones and the markers of emptied transactions stay (KIP-534)."""
     producer_id_expiration_ms: int = 86_400_000
     verification_enabled: bool = True
     """``transaction.partition.verification.enable`` (KIP-890)."""

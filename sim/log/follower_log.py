@@ -1,33 +1,37 @@
 """A log as a follower and a reload write it: batches that have their place already, truncation, a
 high watermark that somebody else knows.
 
-What a stored batch means is in ``_apply``, once, for the living leader, a follower and a reload
-alike. The leader's half, which checks and gives batches their place, is ``sim.log.partition_log``.
+What a stored batch means is in ``apply_stored``, once, for a follower and a reload alike. The
+leader's half, which checks and gives batches their place, is ``sim.log.partition_log``.
 Kafka's counterparts: UnifiedLog.appendAsFollower, truncateTo, truncateFullyAndStartAt.
 """
 
 from __future__ import annotations
 
 from sim.errors import InvariantViolation
-from sim.log.batch_store import BatchStore
 from sim.log.epoch_cache import EpochCache
-from sim.log.log_view import LogView
-from sim.log.producer_state import CompletedTxn, ProducerState
-from sim.log.replicated import described
-from sim.log.txn_index import AbortedTxn, TxnIndex
+from sim.log.log_upkeep import LogUpkeep, apply_stored
+from sim.log.producer_state import ProducerState
+from sim.log.segments import Segments
+from sim.log.snapshots import Snapshots
+from sim.log.txn_index import TxnIndex
 from sim.types import ReplicatedBatch
 
 
-class FollowerLog(LogView):
+class FollowerLog(LogUpkeep):
     """A log that takes over what a leader has written."""
 
     __slots__ = ()
 
     # Commands
 
-    def append_replicated(self, batch: ReplicatedBatch) -> None:
+    def append_replicated(self, batch: ReplicatedBatch, *, now_ms: int) -> None:
         """Append a batch that a leader has written (AppendOrigin.REPLICATION): it is stored and
         believed as it is.
+
+        Args:
+            batch: The leader's bytes, with what a log has to know of them.
+            now_ms: The cluster's time, for the age of segments.
 
         Raises:
             InvariantViolation: It lies below the log end.
@@ -37,7 +41,7 @@ class FollowerLog(LogView):
                 f"{self.topic_partition}: a replicated batch begins at {batch.base_offset}, "
                 f"below the log end {self._log_end_offset}"
             )
-        self._append_stored(batch)
+        self._append_stored(batch, now_ms=now_ms)
 
     def become_follower(self, leader_epoch: int) -> None:
         """Another replica leads under this epoch (Partition.makeFollower)."""
@@ -56,64 +60,58 @@ class FollowerLog(LogView):
             self._producers.release_below(offset)
         return offset != before
 
-    def raise_log_start(self, offset: int) -> bool:
-        """Delete what lies below ``offset``, never above the high watermark; whether anything
-        changed (UnifiedLog.maybeIncrementLogStartOffset).
-        """
-        if not self._log_start_offset < offset <= self._high_watermark:
-            return False
-        self._log_start_offset = offset
-        self._producers.release_below(offset)
-        self._epochs.drop_before(offset)
-        self._drop_batches_below(offset)
-        return True
-
     def flush(self) -> None:
         """All that is here is on disk (UnifiedLog.flush)."""
         self._recovery_point = self._log_end_offset
 
-    def reopen(self, high_watermark: int) -> None:
-        """A broker starts on this log: what was memory alone is gone, and of the high watermark
-        only the checkpoint is known.
+    def reopen(self, high_watermark: int, *, now_ms: int) -> None:
+        """A broker starts on this log: what was memory alone is gone, of the high watermark only
+        the checkpoint is known, and of each producer what a snapshot at the end holds.
+
+        Stopped in order or not, there is such a snapshot: a clean stop leaves it, and recovery
+        takes one once it has read the last segment (LogLoader.recoverSegment).
         """
         self._verification.clear()
         self._tail = None
         self._high_watermark = self._log_start_offset
+        self._snapshots.take(self._log_end_offset, self._producers.to_snapshot())
+        self._reload_producers(now_ms)
         self.follow_high_watermark(high_watermark)
 
-    def truncate_to(self, offset: int) -> None:
+    def truncate_to(self, offset: int, *, now_ms: int) -> None:
         """Cut the log off at ``offset`` and rebuild what follows from the rest
         (UnifiedLog.truncateTo).
         """
         if offset >= self._log_end_offset:
             return
-        if offset < self._store.first_offset(self._log_end_offset):
-            # Producer state before the first batch in store is not known any more.
-            self.restart_at(offset)
+        if offset < self._segments.first_base_offset:
+            self.restart_at(offset, now_ms=now_ms)
             return
-        self._store.truncate_to(offset)
+        self._segments.truncate_to(offset, now_ms=now_ms)
         self._tail = None
+        self._generation += 1
+        if self._cleaned_until is not None:
+            self._cleaned_until = min(self._cleaned_until, offset)
         self._recovery_point = min(self._recovery_point, offset)
         self._log_end_offset = offset
         self._log_start_offset = min(self._log_start_offset, offset)
         self._high_watermark = min(self._high_watermark, offset)
         self._epochs.truncate_to(offset)
         self._index.truncate_to(offset)
-        self._producers = self._base_producers.copy() if self._base_producers else ProducerState()
-        for batch in self._store.slice(0, len(self._store)):
-            apply_stored(self._producers, described(batch))
-        self._producers.release_below(self._high_watermark)
+        self._reload_producers(now_ms)
 
-    def restart_at(self, offset: int) -> None:
+    def restart_at(self, offset: int, *, now_ms: int) -> None:
         """Drop everything; the next record will have this offset
         (UnifiedLog.truncateFullyAndStartAt).
         """
-        self._store = BatchStore()
+        self._segments = Segments(self._new_segment(offset, now_ms))
+        self._snapshots = Snapshots()
         self._producers = ProducerState()
-        self._base_producers = None
         self._index = TxnIndex()
         self._epochs = EpochCache()
         self._tail = None
+        self._generation += 1
+        self._cleaned_until = None
         self._recovery_point = offset
         self._log_start_offset = offset
         self._high_watermark = offset
@@ -132,9 +130,16 @@ class FollowerLog(LogView):
 
     # Parts
 
-    def _append_stored(self, batch: ReplicatedBatch) -> None:
+    def _append_stored(self, batch: ReplicatedBatch, *, now_ms: int) -> None:
         """Take over a batch that has its place already, with all that follows from it."""
-        self._store_bytes(batch.data, batch.base_offset, batch.last_offset, batch.leader_epoch)
+        self._store_bytes(
+            batch.data,
+            batch.base_offset,
+            batch.last_offset,
+            batch.leader_epoch,
+            timestamp_ms=batch.timestamp_ms,
+            now_ms=now_ms,
+        )
         completed = apply_stored(self._producers, batch)
         if completed is not None:
             self._index_completed(completed)
@@ -143,66 +148,3 @@ class FollowerLog(LogView):
                 self._verification.on_marker(batch.producer_id, batch.producer_epoch)
             else:
                 self._verification.on_data(batch.producer_id)
-
-    def _store_bytes(
-        self, batch: bytes, base_offset: int, last_offset: int, leader_epoch: int
-    ) -> None:
-        self._store.append(batch, base_offset)
-        self._log_end_offset = last_offset + 1
-        if leader_epoch > self._epochs.latest:
-            self._epochs.assign(leader_epoch, base_offset)
-
-    def _index_completed(self, completed: CompletedTxn) -> None:
-        if completed.committed:
-            return
-        self._index.append(
-            AbortedTxn(
-                producer_id=completed.producer_id,
-                first_offset=completed.first_offset,
-                last_offset=completed.last_offset,
-                last_stable_offset=completed.last_stable_offset,
-            )
-        )
-
-    def _drop_batches_below(self, offset: int) -> None:
-        """Free whole batches, but keep the producer state that they have led to: a rebuild begins
-        with it.
-
-        Kafka keeps a producer snapshot per segment for this.
-        """
-        dropped = self._store.drop_before(offset)
-        if not dropped:
-            return
-        if self._base_producers is None:
-            self._base_producers = ProducerState()
-        for batch in dropped:
-            apply_stored(self._base_producers, described(batch))
-        self._base_producers.release_below(offset)
-        self._index.drop_before(self._store.first_offset(self._log_end_offset))
-
-
-def apply_stored(producers: ProducerState, batch: ReplicatedBatch) -> CompletedTxn | None:
-    """What a stored batch means for the producers, without any check."""
-    if batch.producer_id < 0:
-        return None
-    if not batch.is_control:
-        producers.apply_data(
-            producer_id=batch.producer_id,
-            producer_epoch=batch.producer_epoch,
-            last_sequence=batch.last_sequence,
-            base_offset=batch.base_offset,
-            last_offset=batch.last_offset,
-            timestamp=batch.timestamp_ms,
-            is_transactional=batch.is_transactional,
-        )
-        return None
-    if not batch.is_marker:
-        return None
-    return producers.apply_marker(
-        producer_id=batch.producer_id,
-        producer_epoch=batch.producer_epoch,
-        coordinator_epoch=batch.coordinator_epoch,
-        committed=batch.committed,
-        offset=batch.base_offset,
-        timestamp=batch.timestamp_ms,
-    )

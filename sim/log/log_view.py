@@ -20,14 +20,19 @@ from sim.log.answers import (
     ProducerSnapshot,
     TimestampOffset,
 )
-from sim.log.batch_store import BatchStore
 from sim.log.config import LogConfig
 from sim.log.epoch_cache import EpochCache
 from sim.log.producer_state import NO_OFFSET, ProducerState
 from sim.log.replicated import described
+from sim.log.segment import Segment
+from sim.log.segments import Segments, Span
+from sim.log.snapshots import Snapshots
 from sim.log.txn_index import AbortedTxn, TxnIndex
 from sim.log.verification import Verification
 from sim.types import IsolationLevel, ReplicatedBatch, TopicPartition
+
+ENOUGH_BYTES: Final = 1 << 62
+"""More than any reader waits for."""
 
 LATE_TRANSACTION_GRACE_MS: Final = 300_000
 """A transaction is late this long after the longest timeout that a producer may ask for
@@ -39,8 +44,9 @@ class LogView:
     """A log as its readers know it."""
 
     __slots__ = (
-        "_base_producers",
+        "_cleaned_until",
         "_epochs",
+        "_generation",
         "_high_watermark",
         "_index",
         "_leader_epoch",
@@ -49,7 +55,8 @@ class LogView:
         "_log_start_offset",
         "_producers",
         "_recovery_point",
-        "_store",
+        "_segments",
+        "_snapshots",
         "_tail",
         "_verification",
         "config",
@@ -71,16 +78,18 @@ class LogView:
         self._log_start_offset = start_offset
         self._high_watermark = start_offset
         self._log_end_offset = start_offset
-        self._store = BatchStore()
+        self._segments = Segments(
+            Segment(start_offset, index_interval_bytes=config.index_interval_bytes)
+        )
+        self._snapshots = Snapshots()
+        self._generation = 0
+        self._cleaned_until: int | None = None
         self._producers = ProducerState()
-        self._base_producers: ProducerState | None = None
-        """Producer state before the first batch in store; None while nothing was ever dropped in
-        front.
-        """
         self._verification = Verification()
         self._index = TxnIndex()
         self._epochs = EpochCache()
-        self._epochs.assign(leader_epoch, start_offset)
+        if leader_epoch >= 0:
+            self._epochs.assign(leader_epoch, start_offset)
         self._tail: deque[ReplicatedBatch] | None = None
         """The newest batches with what is known of them, while followers want them (see
         ``keep_tail``).
@@ -158,8 +167,8 @@ class LogView:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes in store."""
-        return self._store.size_bytes
+        """Bytes of all segments, also of what lies below the log start in the first one."""
+        return self._segments.size_bytes
 
     # Queries
 
@@ -194,30 +203,17 @@ class LogView:
             upper = self._log_end_offset
         else:
             upper = last_stable_offset if is_committed else self._high_watermark
-        records: tuple[bytes, ...] = ()
-        size = 0
-        aborted: tuple[AbortedTxn, ...] | None = () if is_committed else None
+        span = None
         if offset < upper:
-            store = self._store
-            start = store.index_of(offset)
-            end_fitting = store.end_index_within(start, max_bytes)
-            if end_fitting <= start and min_one_batch:
-                end_fitting = start + 1
-            end = min(store.end_index_of(upper), end_fitting)
-            if end > start:
-                records = store.slice(start, end)
-                size = store.position(end) - store.position(start)
-            if is_committed:
-                aborted = self._aborted(
-                    offset,
-                    start=start,
-                    upper=upper,
-                    max_bytes=max_bytes,
-                    min_one_batch=min_one_batch,
-                )
+            span = self._segments.read(
+                offset, upper, max_bytes=max_bytes, min_one_batch=min_one_batch
+            )
+        aborted: tuple[AbortedTxn, ...] | None = () if is_committed else None
+        if is_committed and span is not None:
+            aborted = self._aborted(offset, span)
         return LogRead(
-            records=records,
-            size=size,
+            records=() if span is None else tuple(span.batches),
+            size=0 if span is None else span.size,
             high_watermark=self._high_watermark,
             last_stable_offset=last_stable_offset,
             log_start_offset=self._log_start_offset,
@@ -237,41 +233,35 @@ class LogView:
                 return (newest,)
             if tail[0].base_offset <= offset:
                 return _from_tail(tail, offset, max_bytes)
-        store = self._store
-        start = store.index_of(offset)
-        end = max(store.end_index_within(start, max_bytes), min(start + 1, len(store)))
-        return tuple([described(batch) for batch in store.slice(start, end)])
+        span = self._segments.read(
+            offset, self._log_end_offset, max_bytes=max_bytes, min_one_batch=True
+        )
+        return () if span is None else tuple([described(batch) for batch in span.batches])
 
-    def _aborted(
-        self, offset: int, *, start: int, upper: int, max_bytes: int, min_one_batch: bool
-    ) -> tuple[AbortedTxn, ...]:
-        """Aborted transactions for a read that begins with batch ``start``.
+    def _aborted(self, offset: int, span: Span) -> tuple[AbortedTxn, ...]:
+        """Aborted transactions for a read that begins at ``offset``.
 
         Kafka asks its offset index, which is sparse, how far the bytes reach that it returns, and
-        takes the log end where the index can't say (LocalLog.addAbortedTransactions). So there may
-        be transactions among them that the reader does not meet yet.
+        takes the end of the segment where the index can't say (LocalLog.addAbortedTransactions).
+        So there may be transactions among them that the reader does not meet yet.
         """
-        store = self._store
-        begin = store.position(start)
-        limit = begin + max_bytes
-        if min_one_batch:
-            limit = max(limit, store.position(min(start + 1, len(store))))
-        reach = store.offset_behind(min(limit, store.position(store.end_index_of(upper))))
-        return self._index.lookup(offset, self._log_end_offset if reach is None else reach)
+        reach = span.segment.offset_behind(span.reach)
+        if reach is None:
+            reach = self._segments.higher_base_offset(span.segment, self._log_end_offset)
+        return self._index.lookup(offset, reach)
 
     def readable_bytes(
         self, offset: int, isolation: IsolationLevel, *, up_to_log_end: bool = False
     ) -> int:
         """How many bytes a read from ``offset`` could return: what a waiting Fetch compares with
-        its MinBytes.
+        its MinBytes. Who reads an older segment waits for nothing (DelayedFetch.tryComplete).
         """
         upper = self.latest(isolation, up_to_log_end=up_to_log_end)
         if not self._log_start_offset <= offset < upper:
             return 0
-        store = self._store
-        return max(
-            0, store.position(store.end_index_of(upper)) - store.position(store.index_of(offset))
-        )
+        if self._segments.is_older(offset, upper):
+            return ENOUGH_BYTES
+        return self._segments.bytes_between(offset, upper)
 
     def earliest(self) -> int:
         """ListOffsets EARLIEST."""
@@ -292,15 +282,17 @@ class LogView:
         may see.
         """
         found = timestamps.first_at_or_after(
-            self._store, timestamp_ms, start=self._log_start_offset
+            self._segments, timestamp_ms, start=self._log_start_offset
         )
         return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
 
     def offset_of_max_timestamp(
         self, isolation: IsolationLevel, *, up_to_log_end: bool = False
     ) -> TimestampOffset | None:
-        """The record with the largest timestamp (KIP-734)."""
-        found = timestamps.first_of_max(self._store, start=self._log_start_offset)
+        """The record with the largest timestamp (KIP-734), deleted ones included until their
+        segment is removed.
+        """
+        found = timestamps.first_of_max(self._segments)
         return self._found(found, self.latest(isolation, up_to_log_end=up_to_log_end))
 
     def end_offset_for_epoch(self, leader_epoch: int) -> EpochEndOffset:
@@ -342,8 +334,7 @@ class LogView:
 
     def batches(self, start_offset: int = 0) -> Iterator[bytes]:
         """Stored batches from the one that holds ``start_offset`` on, committed or not."""
-        store = self._store
-        yield from store.slice(store.index_of(start_offset), len(store))
+        return self._segments.batches(start_offset)
 
     def snapshot(self) -> LogState:
         """All that is known besides the bytes, as a value."""
@@ -371,10 +362,11 @@ class LogView:
 
     def _base_of_log_start(self) -> int:
         """Base offset of the batch that holds the log start; the log start where none does."""
-        index = self._store.index_of(self._log_start_offset)
-        if index == len(self._store):
+        found = self._segments.holder(self._log_start_offset)
+        if found is None:
             return self._log_start_offset
-        return min(self._store.base_offset(index), self._log_start_offset)
+        segment, index = found
+        return min(segment.batch_base(index), self._log_start_offset)
 
     def _found(self, found: tuple[int, int] | None, upper: int) -> TimestampOffset | None:
         if found is None or found[1] >= upper:

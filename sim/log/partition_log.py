@@ -12,9 +12,10 @@ Rules that everything below obeys:
    is one batch.
 2. The bytes of a producer are stored as they came, but for the place (offset, leader epoch) and,
    where the topic demands it, the timestamp.
-3. All knowledge besides the bytes is made by ``_apply``, for the living leader, a follower and a
-   reload alike, so a log that is replayed has the state of the one that lived. Only verification
-   entries and expiry are memory alone.
+3. All knowledge besides the bytes follows from them by the same steps for the living leader, a
+   follower and a reload, so a log that is replayed has the state of the one that lived. Only
+   verification entries and expiry are memory alone, and snapshots forget a little
+   (``sim.log.snapshots``).
 4. The last stable offset is derived, never stored.
 
 It knows no clock, no socket and no other replica: ``now_ms`` is an argument and whoever owns the
@@ -68,9 +69,10 @@ class PartitionLog(FollowerLog):
         config: LogConfig,
         leader_epoch: int,
         high_watermark: int | None = None,
+        now_ms: int = 0,
     ) -> PartitionLog:
-        """A log made from stored batches, as a restarted broker makes it; all of it is taken as
-        replicated by default.
+        """A log made from stored batches alone, as a broker makes it that finds no snapshot; all of
+        it is taken as replicated by default.
         """
         log: PartitionLog | None = None
         for batch in batches:
@@ -82,7 +84,7 @@ class PartitionLog(FollowerLog):
                     leader_epoch=stored.leader_epoch,
                     start_offset=stored.base_offset,
                 )
-            log._append_stored(stored)
+            log._append_stored(stored, now_ms=now_ms)
         if log is None:
             log = cls(topic_partition=topic_partition, config=config, leader_epoch=leader_epoch)
         log.advance_high_watermark(
@@ -256,7 +258,9 @@ class PartitionLog(FollowerLog):
             timestamp_ms=now_ms,
         )
         self._verification.on_marker(producer_id, producer_epoch)
-        self._store_bytes(batch, offset, offset, self._leader_epoch)
+        self._store_bytes(
+            batch, offset, offset, self._leader_epoch, timestamp_ms=now_ms, now_ms=now_ms
+        )
         completed = self._producers.apply_marker(
             producer_id=producer_id,
             producer_epoch=producer_epoch,
@@ -402,7 +406,14 @@ class PartitionLog(FollowerLog):
         last_offset = base_offset + header.last_offset_delta
         leader_epoch = self._leader_epoch
         batch = assign(batch, base_offset=base_offset, leader_epoch=leader_epoch)
-        self._store_bytes(batch, base_offset, last_offset, leader_epoch)
+        self._store_bytes(
+            batch,
+            base_offset,
+            last_offset,
+            leader_epoch,
+            timestamp_ms=max_timestamp,
+            now_ms=now_ms,
+        )
         if header.producer_id >= 0:
             self._producers.apply_data(
                 producer_id=header.producer_id,

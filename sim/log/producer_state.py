@@ -11,7 +11,7 @@ anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -77,6 +77,21 @@ class CompletedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
 
+class SnapshotEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One producer in a snapshot: of its batches only the newest, -1 where it has none
+    (ProducerSnapshot.json).
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    txn_first_offset: int
+
+
 class ProducerEntry:
     """What the log knows of one producer id (Kafka's ProducerStateEntry)."""
 
@@ -126,16 +141,6 @@ class ProducerEntry:
             txn_first_offset=self.txn_first_offset,
             batches=self.batches,
         )
-
-    def copy(self) -> ProducerEntry:
-        """An entry of its own with the same content."""
-        twin = ProducerEntry(self.producer_id)
-        twin.producer_epoch = self.producer_epoch
-        twin.coordinator_epoch = self.coordinator_epoch
-        twin.last_timestamp = self.last_timestamp
-        twin.txn_first_offset = self.txn_first_offset
-        twin.batches = self.batches
-        return twin
 
 
 class ProducerState:
@@ -258,6 +263,44 @@ class ProducerState:
             del self._entries[producer_id]
         return expired
 
+    # Snapshots
+
+    @classmethod
+    def of_snapshot(
+        cls, entries: Iterable[SnapshotEntry], *, now_ms: int, expiration_ms: int
+    ) -> ProducerState:
+        """The state that a snapshot holds, without producers that have expired meanwhile
+        (ProducerStateManager.loadFromSnapshot).
+        """
+        state = cls()
+        for saved in entries:
+            is_open = saved.txn_first_offset != NO_OFFSET
+            if not is_open and now_ms - saved.timestamp >= expiration_ms:
+                continue
+            entry = state._entries[saved.producer_id] = ProducerEntry(saved.producer_id)
+            entry.producer_epoch = saved.producer_epoch
+            entry.coordinator_epoch = saved.coordinator_epoch
+            entry.last_timestamp = saved.timestamp
+            entry.txn_first_offset = saved.txn_first_offset
+            if saved.last_offset != NO_OFFSET:
+                newest = BatchMetadata(
+                    last_sequence=saved.last_sequence,
+                    last_offset=saved.last_offset,
+                    offset_delta=saved.offset_delta,
+                    timestamp=saved.timestamp,
+                )
+                entry.batches = (newest,)
+        state._ongoing = {
+            entry.txn_first_offset: entry.producer_id
+            for entry in sorted(state._entries.values(), key=lambda entry: entry.txn_first_offset)
+            if entry.txn_first_offset != NO_OFFSET
+        }
+        return state
+
+    def to_snapshot(self) -> tuple[SnapshotEntry, ...]:
+        """What a snapshot keeps of this state (ProducerStateManager.writeSnapshot)."""
+        return tuple([_saved(entry) for entry in self._entries.values()])
+
     # Queries
 
     def find(self, producer_id: int) -> ProducerEntry | None:
@@ -302,10 +345,16 @@ class ProducerState:
         """All entries as values, by producer id."""
         return tuple(self._entries[producer_id].image() for producer_id in sorted(self._entries))
 
-    def copy(self) -> ProducerState:
-        """A state of its own with the same content."""
-        twin = ProducerState()
-        twin._entries = {key: entry.copy() for key, entry in self._entries.items()}
-        twin._ongoing = dict(self._ongoing)
-        twin._unreplicated = dict(self._unreplicated)
-        return twin
+
+def _saved(entry: ProducerEntry) -> SnapshotEntry:
+    newest = entry.batches[-1] if entry.batches else None
+    return SnapshotEntry(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_offset=NO_OFFSET if newest is None else newest.last_offset,
+        offset_delta=0 if newest is None else newest.offset_delta,
+        timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        txn_first_offset=entry.txn_first_offset,
+    )

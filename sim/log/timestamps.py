@@ -1,58 +1,56 @@
 """Which record was stamped when? The searches behind ListOffsets (Kafka's
-LogSegment.findOffsetByTimestamp).
+UnifiedLog.fetchOffsetByTimestamp, LogSegment.findOffsetByTimestamp).
 
-There is no time index: the headers are scanned. Only tools and consumers that seek ask this, and a
-header costs less than a microsecond. Control records are found like others, as on a real broker.
+There is no time index within a segment: the headers are scanned. Only tools and consumers that seek
+ask this, and a header costs less than a microsecond. Control records are found like others, as on a
+real broker.
 """
 
 from __future__ import annotations
 
-import struct
-from typing import Final
+from collections.abc import Iterable
 
 from sim.errors import MissingExtraError
-from sim.log.answers import NO_TIMESTAMP
-from sim.log.batch_store import BatchStore
+from sim.log.segment import Segment, max_timestamp_of
 from sim.wire.batch import Record, read_batch_header, read_records
 
-_MAX_TIMESTAMP: Final = struct.Struct(">q")
-_MAX_TIMESTAMP_AT: Final = 35
 
-
-def first_at_or_after(store: BatchStore, timestamp: int, *, start: int) -> tuple[int, int] | None:
+def first_at_or_after(
+    segments: Iterable[Segment], timestamp: int, *, start: int
+) -> tuple[int, int] | None:
     """(timestamp, offset) of the first record at offset ``start`` or above that is stamped
     ``timestamp`` or later.
+
+    Only the first segment that reaches ``timestamp`` is asked, also where its records of that time
+    lie below ``start``.
     """
-    for index in range(store.index_of(start), len(store)):
-        batch = store.batch(index)
-        if _max_timestamp(batch) < timestamp:
+    for segment in segments:
+        if segment.largest_timestamp >= timestamp:
+            return _in_segment(segment, timestamp, start=start)
+    return None
+
+
+def first_of_max(segments: Iterable[Segment]) -> tuple[int, int] | None:
+    """(timestamp, offset) of the first record that carries the largest timestamp of the log."""
+    segment = max(segments, key=lambda segment: segment.max_timestamp)
+    for batch in segment.batches():
+        if max_timestamp_of(batch) == segment.max_timestamp:
+            for found in _stamped_offsets(batch):
+                if found[0] == segment.max_timestamp:
+                    return found
+            return None
+    return None
+
+
+def _in_segment(segment: Segment, timestamp: int, *, start: int) -> tuple[int, int] | None:
+    for index in range(segment.index_of(start), len(segment)):
+        batch = segment.batch(index)
+        if max_timestamp_of(batch) < timestamp:
             continue
         for found in _stamped_offsets(batch):
             if found[0] >= timestamp and found[1] >= start:
                 return found
     return None
-
-
-def first_of_max(store: BatchStore, *, start: int) -> tuple[int, int] | None:
-    """(timestamp, offset) of the first record that carries the largest timestamp of the log."""
-    largest = NO_TIMESTAMP
-    index_largest = -1
-    for index in range(store.index_of(start), len(store)):
-        timestamp = _max_timestamp(store.batch(index))
-        if timestamp > largest:
-            largest = timestamp
-            index_largest = index
-    if index_largest < 0:
-        return None
-    for found in _stamped_offsets(store.batch(index_largest)):
-        if found[0] == largest:
-            return found
-    return largest, store.last_offset(index_largest)
-
-
-def _max_timestamp(batch: bytes) -> int:
-    (timestamp,) = _MAX_TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_AT)
-    return int(timestamp)
 
 
 def _stamped_offsets(batch: bytes) -> list[tuple[int, int]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Sequence
 
 import msgspec
 
@@ -58,6 +59,15 @@ class TxnIndex:
         gone = bisect_left(self._last_offsets, offset)
         del self._entries[:gone]
         del self._last_offsets[:gone]
+
+    def replace(self, start: int, end: int, entries: Sequence[AbortedTxn]) -> None:
+        """Put ``entries`` in place of those whose marker lies in ``[start, end)``: that part of the
+        log was cleaned.
+        """
+        first = bisect_left(self._last_offsets, start)
+        behind = bisect_left(self._last_offsets, end)
+        self._entries[first:behind] = entries
+        self._last_offsets[first:behind] = array("q", [entry.last_offset for entry in entries])
 
     # Queries
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.log.answers import Appended
+from sim.log.answers import Appended, LogRead
 from sim.log.config import LogConfig
 from sim.log.partition_log import PartitionLog
 from sim.types import IsolationLevel, TopicPartition
@@ -176,9 +176,22 @@ class LogDriver:
 
 
 def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
-    """A read_committed consumer: skip batches of aborted transactions and markers."""
-    read = log.read(start, max_bytes=ALL, isolation=COMMITTED)
-    assert not hasattr(read, "error"), read
+    """A read_committed consumer: one fetch after the other, each with its own list of what to
+    skip.
+    """
+    values: list[bytes] = []
+    position = start
+    while True:
+        read = log.read(position, max_bytes=ALL, isolation=COMMITTED)
+        assert isinstance(read, LogRead), read
+        if not read.records:
+            return values
+        values += _delivered(read, start)
+        position = read_batch_header(read.records[-1]).last_offset + 1
+
+
+def _delivered(read: LogRead, start: int) -> list[bytes]:
+    """Skip batches of aborted transactions and markers (KafkaConsumer's CompletedFetch)."""
     assert read.aborted is not None
     waiting = sorted((entry.first_offset, entry.producer_id) for entry in read.aborted)
     skipped: set[int] = set()
@@ -188,8 +201,7 @@ def consume(log: PartitionLog, start: int = 0) -> list[bytes]:
         while waiting and waiting[0][0] <= header.last_offset:
             skipped.add(waiting.pop(0)[1])
         if header.is_control:
-            key = read_records(data)[0].key
-            if key == b"\0\0\0\0":
+            if header.records_count and read_records(data)[0].key == b"\0\0\0\0":
                 skipped.discard(header.producer_id)
             continue
         if header.is_transactional and header.producer_id in skipped:

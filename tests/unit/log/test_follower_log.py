@@ -6,7 +6,7 @@ import pytest
 
 from sim.errors import InvariantViolation
 from sim.log.partition_log import TAIL_BATCHES_MAX, PartitionLog
-from tests.support.logs import LogDriver, make_log, plain
+from tests.support.logs import NOW, LogDriver, batch, make_log, plain
 
 
 def leader(batches: int = 4) -> LogDriver:
@@ -25,7 +25,7 @@ def follower_of(driver: LogDriver, *, up_to: int | None = None) -> PartitionLog:
     log = make_log()
     for one in driver.log.batches_for_follower(0, max_bytes=1 << 20):
         if up_to is None or one.base_offset < up_to:
-            log.append_replicated(one)
+            log.append_replicated(one, now_ms=NOW)
     return log
 
 
@@ -106,10 +106,42 @@ def test_a_follower_keeps_the_epochs_of_its_log_and_takes_the_leaders_for_its_ow
 def test_a_restart_knows_only_the_checkpoint() -> None:
     log = follower_of(leader())
     log.follow_high_watermark(8)
-    log.reopen(4)
+    log.reopen(4, now_ms=NOW)
     assert log.high_watermark == 4
-    log.reopen(100)
+    log.reopen(100, now_ms=NOW)
     assert log.high_watermark == 8
+
+
+def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -> None:
+    driver = LogDriver()
+    for sequence in range(3):
+        driver.data(sequence)
+    driver.txn(0, pid=8)
+    driver.txn(0, pid=9)
+    driver.log.advance_high_watermark(4)
+    driver.end(committed=False, pid=9)
+    log = driver.log
+    log.reopen(4, now_ms=NOW)
+    log.check_invariants()
+    state = log.snapshot()
+    assert {entry.producer_id: len(entry.batches) for entry in state.producers} == {
+        7: 1,
+        8: 1,
+        9: 1,
+    }
+    assert (state.ongoing, state.unreplicated) == (((3, 8),), ())
+    assert [entry.last_offset for entry in state.aborted] == [5]
+    assert driver.append(batch(2)) == 0, "the last batch is known for a duplicate"
+    assert driver.append(batch(1)) == 45, "the one before it is not"
+    assert driver.data(3) == 0
+
+
+def test_a_restart_forgets_producers_that_have_expired_meanwhile() -> None:
+    driver = LogDriver()
+    driver.data(0, pid=1)
+    driver.txn(0, pid=2)
+    driver.log.reopen(2, now_ms=NOW + driver.log.config.producer_id_expiration_ms)
+    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [2]
 
 
 def test_what_was_not_flushed_may_be_lost() -> None:
@@ -118,11 +150,11 @@ def test_what_was_not_flushed_may_be_lost() -> None:
     driver.log.flush()
     assert driver.log.recovery_point == 4
     driver.append(plain())
-    driver.log.truncate_to(driver.log.recovery_point)
+    driver.log.truncate_to(driver.log.recovery_point, now_ms=NOW)
     assert driver.log.log_end_offset == 4
-    driver.log.truncate_to(2)
+    driver.log.truncate_to(2, now_ms=NOW)
     assert driver.log.recovery_point == 2
-    driver.log.restart_at(9)
+    driver.log.restart_at(9, now_ms=NOW)
     assert driver.log.recovery_point == 9
     assert fetched(driver.log, 9) == []
 
@@ -131,4 +163,4 @@ def test_a_batch_below_the_end_is_a_bug() -> None:
     driver = leader(1)
     log = follower_of(driver)
     with pytest.raises(InvariantViolation, match="below the log end 2"):
-        log.append_replicated(driver.log.batches_for_follower(0, max_bytes=1)[0])
+        log.append_replicated(driver.log.batches_for_follower(0, max_bytes=1)[0], now_ms=NOW)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 
 from sim.errors import InvariantViolation, Rejection
+from sim.log import log_upkeep
 from sim.log.answers import Appended, AppendRejection
 from sim.log.config import LogConfig, TimestampType
 from sim.log.partition_log import PartitionLog
 from sim.log.producer_state import SEQUENCE_MAX
 from sim.log.replicated import described
 from sim.log.verification import SENTINEL
+from sim.types import ReplicatedBatch
 from sim.wire.batch import (
     Record,
     assign,
@@ -425,7 +427,7 @@ def test_the_same_epoch_again_moves_nothing_and_a_lower_one_is_a_bug(driver: Log
 
 
 def follow(log: PartitionLog, data: bytes) -> None:
-    log.append_replicated(described(data))
+    log.append_replicated(described(data), now_ms=NOW)
 
 
 def replicate(driver: LogDriver, *, high_watermark: int | None = None) -> PartitionLog:
@@ -566,7 +568,7 @@ def test_truncation_gives_the_log_that_never_went_further(offset: int) -> None:
     driver = busy()
     log = driver.log
     kept = [data for data in log.batches() if read_batch_header(data).last_offset < offset]
-    log.truncate_to(offset)
+    log.truncate_to(offset, now_ms=NOW)
     log.check_invariants()
     state = log.snapshot()
     assert state.log_end_offset == min(offset, 10)
@@ -585,33 +587,74 @@ def test_truncation_keeps_the_watermark_of_what_is_left_and_appends_go_on(
 ) -> None:
     driver.txn(0)
     driver.end(committed=True)
-    driver.log.truncate_to(1)
+    driver.log.truncate_to(1, now_ms=NOW)
     assert driver.log.high_watermark == 1
     assert driver.log.last_stable_offset == 0
     assert driver.txn(1) == 0
     assert driver.end(committed=False) == 0
 
 
-def test_truncation_after_deletion_starts_from_the_kept_state() -> None:
+def test_truncation_after_deletion_forgets_who_has_no_record_left() -> None:
+    """Memory had kept them (KIP-360); a reload knows what can be read (ProducerStateManager)."""
     driver = LogDriver()
     driver.txn(0, pid=1)
     driver.data(0, pid=2, count=3)
     driver.data(3, pid=2)
+    driver.append(plain())
     driver.log.delete_records_before(4)
-    driver.log.truncate_to(4)
+    assert [entry.producer_id for entry in driver.log.snapshot().producers] == [1, 2]
+    driver.log.truncate_to(5, now_ms=NOW)
     driver.log.check_invariants()
     state = driver.log.snapshot()
-    assert state.ongoing == ((0, 1),)
-    assert [entry.producer_id for entry in state.producers] == [1, 2]
-    assert driver.data(3, pid=2) == 0
+    assert state.ongoing == ()
+    assert [entry.producer_id for entry in state.producers] == [2]
+    assert driver.data(4, pid=2) == 0
+
+
+def test_truncation_replays_only_what_lies_behind_a_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    driver = LogDriver(LogConfig(roll_bytes=200))
+    for sequence in range(9):
+        driver.data(sequence)
+    read: list[int] = []
+
+    def seen(data: bytes) -> ReplicatedBatch:
+        read.append(read_batch_header(data).base_offset)
+        return described(data)
+
+    monkeypatch.setattr(log_upkeep, "described", seen)
+    driver.log.truncate_to(7, now_ms=NOW)
+    assert read == [6]
+    (entry,) = driver.log.snapshot().producers
+    assert [known.last_offset for known in entry.batches] == [5, 6], "one known, one replayed"
+    driver.log.truncate_to(4, now_ms=NOW)
+    assert read == [6], "there is a snapshot of just this offset"
+
+
+def test_a_reload_leaves_snapshots_where_the_next_one_may_begin() -> None:
+    driver = LogDriver(LogConfig(roll_bytes=200))
+    for sequence in range(9):
+        driver.data(sequence)
+    driver.log.delete_records_before(5)
+    driver.log.truncate_to(5, now_ms=NOW)
+    driver.log.advance_high_watermark(5)
+    for sequence in range(5, 9):
+        driver.data(sequence)
+    log = driver.log
+    assert [offset for offset, _ in log.producer_snapshots()] == [6, 8]
+    log.truncate_to(7, now_ms=NOW)
+    assert [offset for offset, _ in log.producer_snapshots()] == [6, 7]
 
 
 def test_truncation_below_all_that_is_stored_starts_over() -> None:
     driver = LogDriver()
+    driver.log.config = LogConfig(roll_bytes=1)
     driver.data(0, count=2)
     driver.data(2, count=2)
     driver.log.delete_records_before(2)
-    driver.log.truncate_to(1)
+    driver.log.delete_old_segments(NOW)
+    driver.log.truncate_to(1, now_ms=NOW)
     state = driver.log.snapshot()
     assert (state.log_start_offset, state.high_watermark, state.log_end_offset) == (1, 1, 1)
     assert state.producers == ()
@@ -620,7 +663,7 @@ def test_truncation_below_all_that_is_stored_starts_over() -> None:
 def test_starting_over_keeps_only_guards(driver: LogDriver) -> None:
     driver.txn(0, pid=1)
     guard = driver.guard(pid=2)
-    driver.log.restart_at(50)
+    driver.log.restart_at(50, now_ms=NOW)
     driver.log.check_invariants()
     assert driver.append(batch(0, pid=2, transactional=True), guard=guard) == 0
     state = driver.log.snapshot()
@@ -666,17 +709,12 @@ def test_deletion_above_the_high_watermark_is_out_of_range(offset: int) -> None:
     assert answer.error == 1
 
 
-def test_deletion_frees_whole_batches_and_what_only_they_needed(driver: LogDriver) -> None:
-    driver.txn(0)
-    driver.end(committed=False)
+def test_what_lies_below_the_log_start_is_stored_until_its_segment_goes(driver: LogDriver) -> None:
     driver.append(plain(4))
     size = driver.log.size_bytes
     driver.log.delete_records_before(3)
-    driver.log.check_invariants()
-    assert driver.log.size_bytes < size
-    assert [read_batch_header(data).base_offset for data in driver.log.batches()] == [2]
-    assert driver.log.snapshot().aborted == ()
-    assert [producer.producer_id for producer in driver.log.producers()] == [PID]
+    assert driver.log.delete_old_segments(NOW) == 0
+    assert driver.log.size_bytes == size
 
 
 def test_idle_producers_expire_unless_their_transaction_is_open(driver: LogDriver) -> None:

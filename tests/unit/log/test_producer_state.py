@@ -180,15 +180,44 @@ def test_expiry_spares_open_transactions_and_younger_producers() -> None:
     assert [entry.producer_id for entry in state.entries()] == [2, 3]
 
 
-def test_a_copy_is_equal_and_apart() -> None:
+def test_a_snapshot_keeps_the_last_batch_of_each_producer() -> None:
     state = ProducerState()
-    data(state, 0, pid=1)
+    for offset in range(3):
+        data(state, offset, pid=1, transactional=False)
+    data(state, 3, pid=3)
+    data(state, 4, pid=2)
+    marker(state, 5, pid=2, epoch=9)
+    state.release_below(6)
+    loaded = ProducerState.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+    kept = {entry.producer_id: entry for entry in loaded.images()}
+    lived = {entry.producer_id: entry for entry in state.images()}
+    assert kept[1].batches == lived[1].batches[-1:]
+    assert kept[2] == lived[2]
+    assert kept[2].batches == ()
+    assert kept[3] == lived[3]
+    assert loaded.ongoing() == ((3, 3),)
+    assert loaded.unreplicated() == (), "what is loaded is taken as replicated"
+
+
+def test_open_transactions_are_loaded_in_the_order_of_their_offsets() -> None:
+    state = ProducerState()
+    data(state, 0, pid=1, transactional=False)
     data(state, 1, pid=2)
-    marker(state, 2, pid=1)
-    twin = state.copy()
-    assert twin.images() == state.images()
-    assert (twin.ongoing(), twin.unreplicated()) == (state.ongoing(), state.unreplicated())
-    before = state.images()
-    marker(twin, 3, pid=2, epoch=9)
-    assert state.images() == before
-    assert state.ongoing() == ((1, 2),)
+    data(state, 2, pid=1)
+    assert state.to_snapshot()[0].producer_id == 1
+    loaded = ProducerState.of_snapshot(state.to_snapshot(), now_ms=0, expiration_ms=1)
+    assert loaded.ongoing() == ((1, 2), (2, 1))
+
+
+def test_a_load_leaves_out_who_has_expired() -> None:
+    state = ProducerState()
+    data(state, 0, pid=1, transactional=False)
+    data(state, 1, pid=2)
+    (entry, _) = state.to_snapshot()
+    due = entry.timestamp + 10
+    assert len(_loaded(state, due - 1).images()) == 2
+    assert [kept.producer_id for kept in _loaded(state, due).images()] == [2]
+
+
+def _loaded(state: ProducerState, now_ms: int) -> ProducerState:
+    return ProducerState.of_snapshot(state.to_snapshot(), now_ms=now_ms, expiration_ms=10)

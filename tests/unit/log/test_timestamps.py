@@ -8,14 +8,16 @@ import pytest
 
 from sim.errors import MissingExtraError
 from sim.log import timestamps
-from sim.log.batch_store import BatchStore
+from sim.log.segment import Segment
 from sim.log.timestamps import first_at_or_after, first_of_max
 from sim.wire.batch import GZIP, Record, build_batch, read_batch_header
 
 
-def store(*batches: tuple[int, ...], compression: int = 0, append_time: bool = False) -> BatchStore:
-    made = BatchStore()
-    offset = 0
+def segment(
+    *batches: tuple[int, ...], base: int = 0, compression: int = 0, append_time: bool = False
+) -> Segment:
+    made = Segment(base)
+    offset = base
     for times in batches:
         data = build_batch(
             [Record(value=b"v", timestamp_ms=time) for time in times],
@@ -25,9 +27,20 @@ def store(*batches: tuple[int, ...], compression: int = 0, append_time: bool = F
             base_offset=offset,
             leader_epoch=0,
         )
-        made.append(data, offset)
+        put(made, data)
         offset += len(times)
     return made
+
+
+def put(made: Segment, data: bytes) -> None:
+    header = read_batch_header(data)
+    made.append(
+        data,
+        header.base_offset,
+        header.last_offset,
+        max_timestamp=header.max_timestamp_ms,
+        now_ms=0,
+    )
 
 
 @pytest.mark.parametrize("compression", [0, GZIP])
@@ -47,40 +60,49 @@ def store(*batches: tuple[int, ...], compression: int = 0, append_time: bool = F
 def test_the_first_record_of_at_least_a_time(
     compression: int, timestamp: int, start: int, found: tuple[int, int] | None
 ) -> None:
-    made = store((10, 30, 20), (25, 40), compression=compression)
-    assert first_at_or_after(made, timestamp, start=start) == found
+    made = segment((10, 30, 20), (25, 40), compression=compression)
+    assert first_at_or_after([made], timestamp, start=start) == found
+
+
+def test_only_the_first_segment_that_reaches_the_time_is_asked() -> None:
+    """Also where its record of that time lies below the log start (UnifiedLog)."""
+    first, second = segment((10, 30, 20)), segment((35,), base=3)
+    assert first_at_or_after([first, second], 25, start=0) == (30, 1)
+    assert first_at_or_after([first, second], 31, start=0) == (35, 3)
+    assert first_at_or_after([first, second], 25, start=2) is None
 
 
 def test_the_first_record_of_the_largest_time() -> None:
-    assert first_of_max(store((10, 30, 20), (30, 25), (5,)), start=0) == (30, 1)
-    assert first_of_max(store((10,), (5, 5), (4,)), start=1) == (5, 1)
-    assert first_of_max(store(), start=0) is None
-    assert first_of_max(store((-1,)), start=0) is None
+    assert first_of_max([segment((10, 30, 20), (30, 25), (5,))]) == (30, 1)
+    assert first_of_max([segment()]) is None
+    assert first_of_max([segment((-1,))]) == (-1, 0)
+
+
+def test_of_segments_with_one_largest_time_the_first_is_asked() -> None:
+    assert first_of_max([segment((5,)), segment((9,), base=1), segment((9,), base=2)]) == (9, 1)
 
 
 def test_with_append_time_every_record_has_the_batchs_time() -> None:
-    made = store((10, 30), append_time=True)
-    assert first_at_or_after(made, 20, start=0) == (30, 0)
-    assert first_of_max(made, start=0) == (30, 0)
+    made = segment((10, 30), append_time=True)
+    assert first_at_or_after([made], 20, start=0) == (30, 0)
+    assert first_of_max([made]) == (30, 0)
 
 
-def test_a_header_whose_maximum_no_record_has_answers_the_last_record() -> None:
-    made = store((10, 30))
-    data = bytearray(made.batch(0))
+def test_a_header_whose_maximum_no_record_has_finds_nothing() -> None:
+    data = bytearray(segment((10, 30)).batch(0))
     struct.pack_into(">q", data, 35, 99)
-    lying = BatchStore()
-    lying.append(bytes(data), 0)
-    assert read_batch_header(lying.batch(0)).max_timestamp_ms == 99
-    assert first_of_max(lying, start=0) == (99, 1)
-    assert first_at_or_after(lying, 50, start=0) is None
+    lying = Segment(0)
+    put(lying, bytes(data))
+    assert first_of_max([lying]) is None
+    assert first_at_or_after([lying], 50, start=0) is None
 
 
 def test_a_batch_without_codec_is_known_by_its_header(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(_: object) -> list[Record]:
         raise MissingExtraError("no codec")
 
-    made = store((10, 20, 30))
+    made = segment((10, 20, 30))
     monkeypatch.setattr(timestamps, "read_records", missing)
-    assert first_at_or_after(made, 10, start=0) == (10, 0)
-    assert first_at_or_after(made, 15, start=0) == (30, 2)
-    assert first_of_max(made, start=0) == (30, 2)
+    assert first_at_or_after([made], 10, start=0) == (10, 0)
+    assert first_at_or_after([made], 15, start=0) == (30, 2)
+    assert first_of_max([made]) == (30, 2)
