@@ -22,6 +22,7 @@ from typing import NamedTuple
 from sim.errors import ErrorCode
 from sim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, sequence_after
 from sim.log.verification import VerificationEntry
+from sim.releases.rules import LATEST, Rules
 from sim.types import PRODUCER_EPOCH_MAX, TransactionVersion
 
 
@@ -38,6 +39,7 @@ def check_gate(
     producer_id: int,
     producer_epoch: int,
     is_verified: bool,
+    rules: Rules = LATEST,
 ) -> Refusal | None:
     """Whether a transactional data batch may meet the sequence checks at all.
 
@@ -47,13 +49,14 @@ def check_gate(
         producer_epoch: The batch's epoch.
         is_verified: The request shows the guard of the producer's verification entry, or
             verification is switched off.
+        rules: The broker's.
     """
     if entry is not None:
-        if entry.has_open_transaction(producer_epoch):
+        if is_open(entry, producer_epoch, rules):
             return None
         # KAFKA-19690: a fenced producer has to hear that it is fenced, not that its transaction is
         # unknown.
-        if producer_epoch < entry.producer_epoch:
+        if producer_epoch < entry.producer_epoch and rules.stale_epoch_comes_before_guard:
             return _stale_epoch(entry, producer_epoch)
     if is_verified:
         return None
@@ -64,6 +67,15 @@ def check_gate(
     )
 
 
+def is_open(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
+    """Whether a transaction is open that the batch may simply join
+    (ProducerStateManager.hasOngoingTransaction).
+    """
+    if entry.has_open_transaction(producer_epoch):
+        return True
+    return entry.txn_first_offset != NO_OFFSET and not rules.open_transactions_have_epochs
+
+
 def check_data(
     entry: ProducerEntry | None,
     *,
@@ -72,6 +84,7 @@ def check_data(
     is_transactional: bool,
     is_client: bool,
     verification: VerificationEntry | None,
+    rules: Rules = LATEST,
 ) -> Refusal | None:
     """Whether a data batch continues what the partition knows of its producer
     (ProducerAppendInfo.appendDataBatch).
@@ -85,6 +98,7 @@ def check_data(
             producer_epoch=producer_epoch,
             base_sequence=base_sequence,
             verification=verification,
+            rules=rules,
         )
         if refusal is not None:
             return refusal
@@ -103,6 +117,7 @@ def check_marker(
     producer_epoch: int,
     coordinator_epoch: int,
     transaction_version: int,
+    rules: Rules = LATEST,
 ) -> Refusal | None:
     """Whether a marker may end this producer's transaction here
     (ProducerAppendInfo.appendEndTxnMarker).
@@ -111,7 +126,7 @@ def check_marker(
         # An unknown producer's coordinator epoch counts as -1, which no real one is below.
         known_coordinator_epoch = NO_EPOCH
     else:
-        refusal = _check_marker_epoch(entry, producer_epoch, transaction_version)
+        refusal = _check_marker_epoch(entry, producer_epoch, transaction_version, rules)
         if refusal is not None:
             return refusal
         known_coordinator_epoch = entry.coordinator_epoch
@@ -131,6 +146,7 @@ def check_marker_of(
     producer_epoch: int,
     coordinator_epoch: int,
     transaction_version: int,
+    rules: Rules = LATEST,
 ) -> Refusal | None:
     """Whether a marker may end the very transaction that is open since ``start_offset``; any
     transaction where nobody says since when.
@@ -145,6 +161,7 @@ def check_marker_of(
             producer_epoch=producer_epoch,
             coordinator_epoch=coordinator_epoch,
             transaction_version=transaction_version,
+            rules=rules,
         )
         if refusal is not None or start_offset == NO_OFFSET:
             return refusal
@@ -169,6 +186,7 @@ def _check_sequence(
     producer_epoch: int,
     base_sequence: int,
     verification: VerificationEntry | None,
+    rules: Rules,
 ) -> Refusal | None:
     """The batch's first sequence against verification entry and cache
     (ProducerAppendInfo.checkSequence).
@@ -176,6 +194,7 @@ def _check_sequence(
     if verification is not None:
         if (
             verification.supports_epoch_bump
+            and rules.v2_starts_at_sequence_zero
             and base_sequence != 0
             and (entry is None or not entry.batches)
         ):
@@ -184,7 +203,7 @@ def _check_sequence(
             return _out_of_order(
                 f"the first sequence of transactions v2 is 0, found {base_sequence}"
             )
-        if base_sequence > verification.lowest_sequence:
+        if base_sequence > verification.lowest_sequence and rules.earlier_sequence_goes_first:
             return _out_of_order(
                 f"sequence {verification.lowest_sequence} is still being verified, "
                 f"found {base_sequence}"
@@ -210,19 +229,21 @@ def _check_sequence(
 
 
 def _check_marker_epoch(
-    entry: ProducerEntry, producer_epoch: int, transaction_version: int
+    entry: ProducerEntry, producer_epoch: int, transaction_version: int, rules: Rules
 ) -> Refusal | None:
     known = entry.producer_epoch
     if producer_epoch < known:
         return _stale_epoch(entry, producer_epoch)
     if transaction_version < TransactionVersion.TV_2 or producer_epoch > known:
         return None
+    if not rules.v2_markers_need_higher_epoch:
+        return None
     # Transactions v2 bump the epoch with each marker, so an equal one belongs to the transaction
     # before the open one (KIP-1228).
-    if entry.txn_first_offset == NO_OFFSET:
+    if entry.txn_first_offset == NO_OFFSET and rules.repeated_v2_markers_are_written:
         # KAFKA-19999: nothing is open, so this marker was written already and its answer was lost.
         return None
-    if producer_epoch == PRODUCER_EPOCH_MAX:
+    if producer_epoch == PRODUCER_EPOCH_MAX and rules.last_epoch_markers_are_written:
         # KAFKA-20090: an exhausted epoch can't be bumped; its transaction has to end all the same.
         return None
     return Refusal(

@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+from sim.releases.rules import LATEST, Rules
+
 NEVER_MS: Final = 9_223_372_036_854_775_807
 """``message.timestamp.before.max.ms`` at its default: no record is too old."""
 
@@ -60,3 +62,5 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     producer_id_expiration_ms: int = 86_400_000
     verification_enabled: bool = True
     """``transaction.partition.verification.enable`` (KIP-890)."""
+    rules: Rules = LATEST
+    """What the broker's release does otherwise than Apache Kafka 4.3."""

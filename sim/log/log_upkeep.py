@@ -36,6 +36,8 @@ class LogUpkeep(LogView):
             return False
         self._log_start_offset = offset
         self._producers.release_below(offset)
+        if not self.config.rules.producers_outlive_records:
+            self._producers.evict_below(offset)
         self._epochs.drop_before(offset)
         return True
 

@@ -30,7 +30,7 @@ from typing import Final
 
 from sim.errors import CorruptBatchError, ErrorCode, InvariantViolation, Rejection
 from sim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
-from sim.log.append_info import Refusal, check_data, check_gate, check_marker_of
+from sim.log.append_info import Refusal, check_data, check_gate, check_marker_of, is_open
 from sim.log.config import LogConfig, TimestampType
 from sim.log.follower_log import FollowerLog
 from sim.log.producer_state import (
@@ -112,13 +112,15 @@ class PartitionLog(FollowerLog):
         """
         entry = self._producers.find(producer_id)
         if entry is not None:
-            if producer_epoch < entry.producer_epoch:
+            rules = self.config.rules
+            # KAFKA-18042
+            if producer_epoch < entry.producer_epoch and rules.stale_epoch_is_refused_early:
                 return Rejection(
                     error=ErrorCode.invalid_producer_epoch,
                     reason=f"epoch {producer_epoch} of producer {producer_id} is below "
                     f"{entry.producer_epoch}, the last one seen on {self.topic_partition}",
                 )
-            if entry.has_open_transaction(producer_epoch):
+            if is_open(entry, producer_epoch, rules):
                 return SENTINEL
         return self._verification.start(
             producer_id=producer_id,
@@ -236,6 +238,7 @@ class PartitionLog(FollowerLog):
             producer_epoch=producer_epoch,
             coordinator_epoch=coordinator_epoch,
             transaction_version=transaction_version,
+            rules=self.config.rules,
         )
         if start_offset != NO_OFFSET and entry is not None and coordinator_epoch == NO_EPOCH:
             coordinator_epoch = entry.coordinator_epoch
@@ -257,7 +260,11 @@ class PartitionLog(FollowerLog):
             leader_epoch=self._leader_epoch,
             timestamp_ms=now_ms,
         )
-        self._verification.on_marker(producer_id, producer_epoch)
+        self._verification.on_marker(
+            producer_id,
+            producer_epoch,
+            spares_own_epoch=self.config.rules.own_epoch_marker_keeps_guard,
+        )
         self._store_bytes(
             batch, offset, offset, self._leader_epoch, timestamp_ms=now_ms, now_ms=now_ms
         )
@@ -350,7 +357,11 @@ class PartitionLog(FollowerLog):
         """
         expiration_ms = self.config.producer_id_expiration_ms
         self._verification.expire(now_ms=now_ms, expiration_ms=expiration_ms)
-        return self._producers.expire(now_ms=now_ms, expiration_ms=expiration_ms)
+        return self._producers.expire(
+            now_ms=now_ms,
+            expiration_ms=expiration_ms,
+            markers_count=self.config.rules.markers_renew_producers,
+        )
 
     # Parts
 
@@ -363,13 +374,17 @@ class PartitionLog(FollowerLog):
         producer_id = header.producer_id
         is_transactional = header.is_transactional
         verification = self._verification
+        rules = self.config.rules
         if is_transactional:
             refusal = check_gate(
                 entry,
                 producer_id=producer_id,
                 producer_epoch=header.producer_epoch,
-                is_verified=not self.config.verification_enabled
-                or verification.matches(producer_id, guard),
+                is_verified=verification.matches(producer_id, guard)
+                or not self.config.verification_enabled
+                or not rules.transactions_are_verified
+                or not (rules.guards_are_compared or guard == SENTINEL),
+                rules=rules,
             )
             if refusal is not None:
                 return refusal
@@ -380,6 +395,7 @@ class PartitionLog(FollowerLog):
             is_transactional=is_transactional,
             is_client=is_client,
             verification=verification.find(producer_id),
+            rules=rules,
         )
         if refusal is None and is_transactional:
             verification.on_data(producer_id)

@@ -118,6 +118,11 @@ class ProducerEntry:
         batches = self.batches
         return batches[-1].last_sequence if batches else NO_SEQUENCE
 
+    @property
+    def batch_timestamp(self) -> int:
+        """Timestamp of the newest batch of the producer's epoch, -1 when none is known."""
+        return self.batches[-1].timestamp if self.batches else -1
+
     def has_open_transaction(self, producer_epoch: int) -> bool:
         """Whether a transaction of this very epoch is open
         (ProducerStateManager.hasOngoingTransaction).
@@ -249,15 +254,36 @@ class ProducerState:
         for first_offset in released:
             del self._unreplicated[first_offset]
 
-    def expire(self, *, now_ms: int, expiration_ms: int) -> tuple[int, ...]:
-        """Forget producers without an open transaction whose last batch is stamped that long ago;
-        their ids.
+    def evict_below(self, offset: int) -> tuple[int, ...]:
+        """Forget producers whose last record lies below ``offset``, with their open transactions;
+        their ids. No broker does so since KIP-360 (KAFKA-7190).
+        """
+        evicted = tuple(
+            entry.producer_id
+            for entry in self._entries.values()
+            if not entry.batches or entry.batches[-1].last_offset < offset
+        )
+        for producer_id in evicted:
+            self._ongoing.pop(self._entries.pop(producer_id).txn_first_offset, None)
+        return evicted
+
+    def expire(
+        self, *, now_ms: int, expiration_ms: int, markers_count: bool = True
+    ) -> tuple[int, ...]:
+        """Forget producers without an open transaction that showed the last sign of life that long
+        ago; their ids.
+
+        Args:
+            now_ms: The cluster's time.
+            expiration_ms: How long a producer is remembered.
+            markers_count: A marker is a sign of life too (KAFKA-9144), not only a batch.
         """
         expired = tuple(
             entry.producer_id
             for entry in self._entries.values()
             if entry.txn_first_offset == NO_OFFSET
-            and now_ms - entry.last_timestamp >= expiration_ms
+            and now_ms - (entry.last_timestamp if markers_count else entry.batch_timestamp)
+            >= expiration_ms
         )
         for producer_id in expired:
             del self._entries[producer_id]

@@ -100,17 +100,23 @@ class Verification:
         """
         self._entries.pop(producer_id, None)
 
-    def on_marker(self, producer_id: int, producer_epoch: int) -> None:
+    def on_marker(
+        self, producer_id: int, producer_epoch: int, *, spares_own_epoch: bool = True
+    ) -> None:
         """A marker of the producer is written: whatever was being verified is over.
 
         Except when the marker carries the epoch that is being verified and the client speaks
         transactions v2: there a marker bumps the epoch, so this one is a retry of the previous
-        transaction's, and must not drop the guard of the next (KAFKA-18575).
+        transaction's, and must not drop the guard of the next (KAFKA-18575, ``spares_own_epoch``).
         """
         entry = self._entries.get(producer_id)
         if entry is None:
             return
-        if entry.supports_epoch_bump and entry.producer_epoch == producer_epoch:
+        if (
+            spares_own_epoch
+            and entry.supports_epoch_bump
+            and entry.producer_epoch == producer_epoch
+        ):
             return
         del self._entries[producer_id]
 

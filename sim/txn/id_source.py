@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 
 from sim.errors import PeerError
 from sim.runtime.env import Clock, Tasks
+from sim.runtime.pending import Pending
 from sim.txn.producer_ids import ProducerIdPool
 from sim.types import AllocateProducerIdsReply, ProducerId
 
@@ -25,18 +26,38 @@ class ProducerIdSource:
         self._tasks = tasks
         self._allocate = allocate
         self._pool = ProducerIdPool()
+        self._waiting: list[Pending[None]] = []
 
     def take(self) -> ProducerId | None:
         """An unused id; None where no block is at hand, which asks for one."""
         taken = self._pool.take()
+        self._request()
+        return taken
+
+    async def ready(self) -> None:
+        """Wait until the controller has answered, where no id is at hand: what brokers did before
+        KAFKA-14694.
+        """
+        if self._pool.has_id:
+            return
+        self._pool.want()
+        self._request()
+        if self._pool.is_asking:
+            answered: Pending[None] = Pending(self._tasks)
+            self._waiting.append(answered)
+            await answered
+
+    def _request(self) -> None:
         if self._pool.start_request(now_ms=self._clock.monotonic_ms()):
             self._tasks.drive(_await(self._allocate()), self._on_block, name="producer ids")
-        return taken
 
     def _on_block(
         self, reply: AllocateProducerIdsReply | None, error: BaseException | None
     ) -> None:
         self._pool.on_reply(reply, now_ms=self._clock.monotonic_ms())
+        waiting, self._waiting = self._waiting, []
+        for answered in waiting:
+            answered.resolve(None)
         if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
             raise error
 

@@ -19,6 +19,7 @@ from itertools import groupby
 from typing import Final
 
 from sim.errors import CorruptLogRecordError, ErrorCode, Rejection
+from sim.releases.rules import LATEST, Rules
 from sim.txn.state import NO_PARTITIONS, Tombstone, TransactionState, TxnRecord, TxnTransition
 from sim.types import (
     NO_PRODUCER_EPOCH,
@@ -74,16 +75,23 @@ def refuse_record(record: TxnRecord, level: TransactionVersion) -> Rejection | N
     )
 
 
-def encode_batch(records: Sequence[TxnRecord], *, level: TransactionVersion, now_ms: int) -> bytes:
+def encode_batch(
+    records: Sequence[TxnRecord],
+    *,
+    level: TransactionVersion,
+    now_ms: int,
+    rules: Rules = LATEST,
+) -> bytes:
     """One uncompressed record batch, not transactional, without a producer.
 
     Args:
         records: What to write; ``refuse_record`` has passed each.
         level: Finalized level of ``transaction.version``.
         now_ms: Timestamp of every record.
+        rules: The broker's.
     """
     if len(records) == 1 and isinstance(records[0], TxnTransition):
-        return _encode_move(records[0], level, now_ms)
+        return _encode_move(records[0], level, now_ms, rules)
     parts: list[bytes] = []
     for index, record in enumerate(records):
         key = _key_field(record.transactional_id)
@@ -92,7 +100,7 @@ def encode_batch(records: Sequence[TxnRecord], *, level: TransactionVersion, now
         if isinstance(record, Tombstone):
             parts += (_varint(len(head) + len(key) + 2), head, key, b"\x01\x00")
         else:
-            value = encode_value(record, level=level)
+            value = encode_value(record, level=level, rules=rules)
             value_length = _varint(len(value))
             length = len(head) + len(key) + len(value_length) + len(value) + 1
             parts += (_varint(length), head, key, value_length, value, b"\x00")
@@ -111,10 +119,12 @@ def encode_batch(records: Sequence[TxnRecord], *, level: TransactionVersion, now
     )
 
 
-def _encode_move(record: TxnTransition, level: TransactionVersion, now_ms: int) -> bytes:
+def _encode_move(
+    record: TxnTransition, level: TransactionVersion, now_ms: int, rules: Rules
+) -> bytes:
     """The batch of a single move: what every step of a transaction writes, so without a detour."""
     key = _key_field(record.transactional_id)
-    value = encode_value(record, level=level)
+    value = encode_value(record, level=level, rules=rules)
     value_length = _varint(len(value))
     length = 4 + len(key) + len(value_length) + len(value)
     payload = b"".join(
@@ -153,7 +163,9 @@ def encode_key(transactional_id: TransactionalId) -> bytes:
     return _KEY_HEAD.pack(0, len(text)) + text
 
 
-def encode_value(transition: TxnTransition, *, level: TransactionVersion) -> bytes:
+def encode_value(
+    transition: TxnTransition, *, level: TransactionVersion, rules: Rules = LATEST
+) -> bytes:
     """TransactionLogValue in the version that ``level`` calls for."""
     flexible = level >= _TV_1
     head = _VALUE_HEAD.pack(
@@ -170,17 +182,17 @@ def encode_value(transition: TxnTransition, *, level: TransactionVersion) -> byt
         partitions = _encode_partitions(transition.partitions, flexible=flexible)
     if not flexible:
         return head + partitions + times
-    return head + partitions + times + _encode_tags(transition)
+    return head + partitions + times + _encode_tags(transition, rules)
 
 
-def _encode_tags(transition: TxnTransition) -> bytes:
+def _encode_tags(transition: TxnTransition, rules: Rules) -> bytes:
     """Tagged fields; one at its default is left out."""
     tags = b""
     count = 0
-    if transition.prev_producer_id != NO_PRODUCER_ID:
+    if transition.prev_producer_id != NO_PRODUCER_ID and rules.swapped_ids_are_logged:
         count += 1
         tags += _TAG_INT64.pack(_TAG_PREV_PRODUCER_ID, 8, transition.prev_producer_id)
-    if transition.next_producer_id != NO_PRODUCER_ID:
+    if transition.next_producer_id != NO_PRODUCER_ID and rules.swapped_ids_are_logged:
         count += 1
         tags += _TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, transition.next_producer_id)
     if transition.client_version:
@@ -243,14 +255,15 @@ def _varint(value: int) -> bytes:
 # Reading
 
 
-def decode_record(key: bytes, value: bytes | None) -> TxnRecord | None:
+def decode_record(key: bytes, value: bytes | None, *, rules: Rules = LATEST) -> TxnRecord | None:
     """What a record of the log says.
 
     Returns:
         None where key or value have a version that is not known: Kafka skips these.
 
     Raises:
-        CorruptLogRecordError: The bytes end too early, or name a state that is never written.
+        CorruptLogRecordError: The bytes end too early, name a state that is never written, or have
+            a version that this broker's release insists on knowing.
     """
     try:
         key_version, size = _KEY_HEAD.unpack_from(key)
@@ -259,17 +272,21 @@ def decode_record(key: bytes, value: bytes | None) -> TxnRecord | None:
         transactional_id = TransactionalId(key[4 : 4 + size].decode())
         if value is None:
             return Tombstone(transactional_id=transactional_id)
-        return _decode_value(transactional_id, value)
+        return _decode_value(transactional_id, value, rules)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise CorruptLogRecordError(
             f"unreadable record of __transaction_state: {error}, key {key.hex()}"
         ) from error
 
 
-def _decode_value(transactional_id: TransactionalId, value: bytes) -> TxnTransition | None:
+def _decode_value(
+    transactional_id: TransactionalId, value: bytes, rules: Rules
+) -> TxnTransition | None:
     (version,) = _INT16.unpack_from(value)
-    if version not in (0, 1):
-        return None
+    if not 0 <= version <= (1 if rules.flexible_records_are_read else 0):
+        if rules.unknown_records_are_skipped:
+            return None
+        raise CorruptLogRecordError(f"{transactional_id}: unknown version {version} of its record")
     _, producer_id, producer_epoch, timeout_ms, status = _VALUE_HEAD.unpack_from(value)
     state = _STATES.get(status)
     if state is None:
@@ -278,6 +295,8 @@ def _decode_value(transactional_id: TransactionalId, value: bytes) -> TxnTransit
     partitions = cursor.partitions(flexible=version == 1)
     last_update_ms, start_ms = cursor.int64(), cursor.int64()
     prev_id, next_id, client_version = cursor.tags() if version == 1 else (-1, -1, 0)
+    if not rules.client_version_is_kept:  # the tags came with it
+        prev_id, next_id, client_version = -1, -1, 0
     try:
         client = TransactionVersion(client_version)
     except ValueError as error:

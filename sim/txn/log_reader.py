@@ -14,6 +14,7 @@ from collections.abc import Iterable
 import msgspec
 
 from sim.errors import CorruptBatchError, CorruptLogRecordError
+from sim.releases.rules import LATEST, Rules
 from sim.txn.log_format import decode_record
 from sim.txn.state import TxnMetadata
 from sim.txn.transitions import apply
@@ -28,28 +29,31 @@ class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
     problem: str | None = None
 
 
-def read_log(chunks: Iterable[bytes]) -> LoadedLog:
+def read_log(chunks: Iterable[bytes], *, rules: Rules = LATEST) -> LoadedLog:
     """Replay a log.
 
     Args:
         chunks: Record batches in the order of the log; a chunk may hold several, end to end.
+        rules: The broker's.
     """
     entries: dict[TransactionalId, TxnMetadata] = {}
     try:
         for chunk in chunks:
             for position, header in iter_batches(chunk):
                 if not header.is_control:
-                    _replay(entries, chunk, position)
+                    _replay(entries, chunk, position, rules)
     except (CorruptBatchError, CorruptLogRecordError) as error:
         return LoadedLog(entries=entries, problem=str(error))
     return LoadedLog(entries=entries)
 
 
-def _replay(entries: dict[TransactionalId, TxnMetadata], chunk: bytes, position: int) -> None:
+def _replay(
+    entries: dict[TransactionalId, TxnMetadata], chunk: bytes, position: int, rules: Rules
+) -> None:
     for record in read_records(chunk, position):
         if record.key is None:
             raise CorruptLogRecordError(f"record {record.offset} of __transaction_state has no key")
-        found = decode_record(record.key, record.value)
+        found = decode_record(record.key, record.value, rules=rules)
         if found is None:  # a version that is not known
             continue
         txn = apply(None, found)

@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from sim.errors import ErrorCode, Rejection
+from sim.releases.rules import LATEST, Rules
 from sim.txn.commands import (
     PARTITIONS_ADDED,
     AddPartitions,
@@ -36,7 +37,7 @@ from sim.txn.state import (
     TxnTransition,
 )
 from sim.txn.transitions import to_ongoing
-from sim.types import Decision, ProducerEpoch, ProducerId, TransactionalId
+from sim.types import Decision, ProducerEpoch, ProducerId, TransactionalId, TransactionVersion
 
 AddDecision = Decision[TxnTransition, PartitionsAdded, MarkersOwed]
 
@@ -49,49 +50,55 @@ _ALREADY_ADDED: Final[AddDecision] = Decision(reply=PARTITIONS_ADDED)
 
 
 def decide_add_partitions(
-    txn: TxnMetadata | None, command: AddPartitions, *, now_ms: int
+    txn: TxnMetadata | None, command: AddPartitions, *, now_ms: int, rules: Rules = LATEST
 ) -> AddDecision | Rejection:
     """Make partitions part of the transaction, opening it where none is open."""
     if txn is None:
         return UNKNOWN_ID
     # KAFKA-18660: before the identity, which an overflow is about to change
-    if txn.pending_state is not None:
+    if txn.pending_state is not None and rules.pending_comes_before_identity:
         return concurrent(txn)
     refusal = _refuse_identity(txn, command.producer_id, command.producer_epoch)
     if refusal is not None:
         return refusal
-    if txn.state in PREPARED_STATES:
+    if txn.pending_state is not None or txn.state in PREPARED_STATES:
         return concurrent(txn)
     if txn.state is _ONGOING and command.partitions <= txn.partitions:
         return _ALREADY_ADDED
     target = to_ongoing(
         txn,
         partitions=command.partitions,
-        client_version=command.transaction_version,
+        client_version=(
+            command.transaction_version if rules.client_version_is_kept else TransactionVersion.TV_0
+        ),
         now_ms=now_ms,
     )
     return Decision(records=(target,), reply=PARTITIONS_ADDED)
 
 
 def decide_verify(
-    txn: TxnMetadata | None, command: VerifyPartitions
+    txn: TxnMetadata | None, command: VerifyPartitions, *, rules: Rules = LATEST
 ) -> PartitionsVerified | Rejection:
     """Tell which partitions are part of the transaction. A pending move is not looked at
     (KAFKA-14904).
     """
     if txn is None:
         return UNKNOWN_ID
+    if txn.pending_state is not None and not rules.verify_ignores_pending:
+        return concurrent(txn)
     refusal = _refuse_identity(txn, command.producer_id, command.producer_epoch)
     if refusal is not None:
         return refusal
     if txn.state in PREPARED_STATES:
         return concurrent(txn)
+    unverified = (
+        ErrorCode.transaction_abortable
+        if rules.unverified_is_abortable
+        else ErrorCode.invalid_txn_state
+    )
     return PartitionsVerified(
         results=tuple(
-            (
-                partition,
-                ErrorCode.none if partition in txn.partitions else ErrorCode.transaction_abortable,
-            )
+            (partition, ErrorCode.none if partition in txn.partitions else unverified)
             for partition in command.partitions
         )
     )
@@ -100,12 +107,12 @@ def decide_verify(
 # Timers
 
 
-def is_timed_out(txn: TxnMetadata, *, now_ms: int) -> bool:
+def is_timed_out(txn: TxnMetadata, *, now_ms: int, rules: Rules = LATEST) -> bool:
     """The abort scan must end this transaction: strictly later than its start plus its timeout."""
     return (
         txn.state is _ONGOING
         and txn.pending_state is None
-        and txn.txn_timeout_ms != TIMEOUT_NEVER_MS
+        and (txn.txn_timeout_ms != TIMEOUT_NEVER_MS or not rules.longest_timeout_is_never)
         and txn.start_timestamp_ms + txn.txn_timeout_ms < now_ms
     )
 

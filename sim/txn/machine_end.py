@@ -13,6 +13,7 @@ from __future__ import annotations
 from typing import Final
 
 from sim.errors import ErrorCode, Rejection
+from sim.releases.rules import LATEST, Rules
 from sim.txn.commands import MARKERS_OWED, NEEDS_PRODUCER_ID, EndTxn, MarkersOwed, NeedsProducerId
 from sim.txn.refusals import UNKNOWN_ID, concurrent, fenced, other_producer
 from sim.txn.state import (
@@ -25,6 +26,7 @@ from sim.txn.state import (
 from sim.txn.transitions import fence_epoch_of, needs_rotation, to_prepared_v1, to_prepared_v2
 from sim.types import (
     NO_PRODUCER_ID,
+    PRODUCER_EPOCH_MAX,
     Decision,
     ProducerEpoch,
     ProducerId,
@@ -42,7 +44,12 @@ _COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
 
 
 def decide_end_txn(
-    txn: TxnMetadata | None, command: EndTxn, *, now_ms: int, fresh: ProducerId | None = None
+    txn: TxnMetadata | None,
+    command: EndTxn,
+    *,
+    now_ms: int,
+    fresh: ProducerId | None = None,
+    rules: Rules = LATEST,
 ) -> EndDecision | Rejection | NeedsProducerId:
     """Commit or abort, as the producer asks.
 
@@ -51,11 +58,12 @@ def decide_end_txn(
         command: The request.
         now_ms: Cluster time.
         fresh: An unused producer id, on the second call after ``NeedsProducerId``.
+        rules: The broker's.
     """
     if txn is None:
         return UNKNOWN_ID
     if command.transaction_version >= _TV_2:
-        return _decide_v2(txn, command, now_ms, fresh)
+        return _decide_v2(txn, command, now_ms, fresh, rules)
     return _decide_v1(txn, command, now_ms)
 
 
@@ -65,7 +73,9 @@ def decide_fence(
     finalized: TransactionVersion,
     now_ms: int,
     fresh: ProducerId | None = None,
-) -> EndDecision | NeedsProducerId:
+    by_timeout: bool = False,
+    rules: Rules = LATEST,
+) -> EndDecision | Rejection | NeedsProducerId:
     """Abort an open transaction against its producer's will, shutting the producer out.
 
     Kafka raises the epoch first (PrepareEpochFence) and runs EndTxn on itself afterwards; here both
@@ -77,12 +87,20 @@ def decide_fence(
         finalized: Finalized level of ``transaction.version``.
         now_ms: Cluster time.
         fresh: An unused producer id, on the second call after ``NeedsProducerId``.
+        by_timeout: The timeout asks for it, not another producer.
+        rules: The broker's.
     """
+    if txn.producer_epoch == PRODUCER_EPOCH_MAX and not rules.last_epoch_recovers:
+        return _no_epoch_left(txn)
     if finalized < _TV_2:
-        return _end(
-            to_prepared_v1(txn, committed=False, now_ms=now_ms, fence_epoch=fence_epoch_of(txn))
-        )
-    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh)
+        bumps = rules.timeout_bumps_epoch or not by_timeout
+        fence_epoch = fence_epoch_of(txn, rules) if bumps else None
+        return _end(to_prepared_v1(txn, committed=False, now_ms=now_ms, fence_epoch=fence_epoch))
+    if not rules.fence_bumps_once:
+        return _fence_twice(txn, now_ms, rules)
+    if not rules.fence_rotates_exhausted_id:
+        return _end(to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms))
+    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rules=rules)
 
 
 # Versions 0 and 1
@@ -108,7 +126,7 @@ def _decide_v1(txn: TxnMetadata, command: EndTxn, now_ms: int) -> EndDecision | 
 
 
 def _decide_v2(
-    txn: TxnMetadata, command: EndTxn, now_ms: int, fresh: ProducerId | None
+    txn: TxnMetadata, command: EndTxn, now_ms: int, fresh: ProducerId | None, rules: Rules
 ) -> EndDecision | Rejection | NeedsProducerId:
     # KAFKA-18464: before any check of identity, as the identity is about to change
     if txn.pending_state is not None:
@@ -128,7 +146,7 @@ def _decide_v2(
             return fenced(txn, command.producer_epoch)
         if command.committed and state is _EMPTY:
             return _invalid_state(txn, command)
-        return _end_v2(txn, committed=command.committed, now_ms=now_ms, fresh=fresh)
+        return _end_v2(txn, committed=command.committed, now_ms=now_ms, fresh=fresh, rules=rules)
     if state in PREPARED_STATES:
         if not bump_retry:
             return fenced(txn, command.producer_epoch)
@@ -136,17 +154,31 @@ def _decide_v2(
     if bump_retry or overflow_retry:
         if _agrees(txn, command):
             return Decision(reply=_identity(txn))
+        if command.committed and rules.late_commit_is_fenced:
+            return fenced(txn, command.producer_epoch)  # KAFKA-20785: the timeout was quicker
         return _invalid_state(txn, command)
     if asked_epoch != epoch:
         return fenced(txn, command.producer_epoch)
     if command.committed:
         return _invalid_state(txn, command)
-    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh)
+    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rules=rules)
+
+
+def _fence_twice(txn: TxnMetadata, now_ms: int, rules: Rules) -> EndDecision | Rejection:
+    """Before KAFKA-19367: the fence raises the epoch, and the end that follows raises it again."""
+    fence_epoch = fence_epoch_of(txn, rules)
+    if fence_epoch == PRODUCER_EPOCH_MAX:
+        return _no_epoch_left(txn)
+    return _end(
+        to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms, fence_epoch=fence_epoch)
+    )
 
 
 def _end_v2(
-    txn: TxnMetadata, *, committed: bool, now_ms: int, fresh: ProducerId | None
-) -> EndDecision | NeedsProducerId:
+    txn: TxnMetadata, *, committed: bool, now_ms: int, fresh: ProducerId | None, rules: Rules
+) -> EndDecision | Rejection | NeedsProducerId:
+    if txn.producer_epoch == PRODUCER_EPOCH_MAX and (committed or not rules.last_epoch_recovers):
+        return _no_epoch_left(txn)
     if needs_rotation(txn):
         if fresh is None:
             return NEEDS_PRODUCER_ID
@@ -181,6 +213,14 @@ def _agrees(txn: TxnMetadata, command: EndTxn) -> bool:
     """The transaction was, or is being, ended the way the producer asks for."""
     commits = txn.state is TransactionState.PREPARE_COMMIT or txn.state is _COMPLETE_COMMIT
     return commits == command.committed
+
+
+def _no_epoch_left(txn: TxnMetadata) -> Rejection:
+    """An IllegalStateException of a real broker; the client sees its error code."""
+    return Rejection(
+        error=ErrorCode.unknown_server_error,
+        reason=f"{txn.transactional_id}: no epoch is left after {txn.producer_epoch}",
+    )
 
 
 def _invalid_state(txn: TxnMetadata, command: EndTxn) -> Rejection:

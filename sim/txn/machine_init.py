@@ -11,6 +11,7 @@ Counterpart in Kafka: TransactionCoordinator.handleInitProducerId and prepareIni
 from __future__ import annotations
 
 from sim.errors import ErrorCode, Rejection
+from sim.releases.rules import LATEST, Rules
 from sim.settings import Settings
 from sim.txn.commands import NEEDS_PRODUCER_ID, InitProducerId, MarkersOwed, NeedsProducerId
 from sim.txn.machine_end import decide_fence
@@ -71,6 +72,7 @@ def decide_init_producer_id(
     finalized: TransactionVersion,
     now_ms: int,
     fresh: ProducerId | None = None,
+    rules: Rules = LATEST,
 ) -> InitDecision | Rejection | NeedsProducerId:
     """Hand out an identity for a transactional id.
 
@@ -81,6 +83,7 @@ def decide_init_producer_id(
             aborted.
         now_ms: Cluster time.
         fresh: An unused producer id, on the second call after ``NeedsProducerId``.
+        rules: The broker's.
     """
     timeout_ms = TIMEOUT_NEVER_MS if command.enable_two_phase_commit else command.timeout_ms
     if txn is None:
@@ -99,8 +102,8 @@ def decide_init_producer_id(
     if txn.state in PREPARED_STATES:
         return concurrent(txn)
     if txn.state is TransactionState.ONGOING:
-        fence = decide_fence(txn, finalized=finalized, now_ms=now_ms, fresh=fresh)
-        if isinstance(fence, NeedsProducerId):
+        fence = decide_fence(txn, finalized=finalized, now_ms=now_ms, fresh=fresh, rules=rules)
+        if isinstance(fence, NeedsProducerId | Rejection):
             return fence
         come_again = Rejection(
             error=ErrorCode.concurrent_transactions,

@@ -18,6 +18,7 @@ from typing import Final
 import structlog
 
 from sim.errors import ErrorCode, PeerError
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock, Tasks, TimerHandle
 from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
@@ -70,8 +71,9 @@ class MarkerSender:
         tracer: Tracer,
         send_markers: SendMarkers,
         leader_of: LeaderOf,
+        rules: Rules = LATEST,
     ) -> None:
-        self.queue: Final = MarkerQueue()
+        self.queue: Final = MarkerQueue(rules=rules)
         self._ownership = ownership
         self._writer = writer
         self._clock = clock
@@ -234,6 +236,7 @@ class MarkerSender:
         debt = outcome.debt
         owned = self._owner(debt)
         if owned is None:
+            self.queue.forget_stale(debt)
             return
         before = -1
         if self._tracer.on:

@@ -19,6 +19,7 @@ from typing import Final
 import msgspec
 
 from sim.errors import ErrorCode, InvariantViolation
+from sim.releases.rules import LATEST, Rules
 from sim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from sim.types import (
     BrokerId,
@@ -137,7 +138,9 @@ def debt_of(
     )
 
 
-def judge(owed: OwedMarker, errors: Mapping[TopicPartition, int]) -> MarkerOutcome | None:
+def judge(
+    owed: OwedMarker, errors: Mapping[TopicPartition, int], *, rules: Rules = LATEST
+) -> MarkerOutcome | None:
     """What the errors of its partitions mean for a marker; None where one is never sent by Kafka.
 
     A partition that the answer leaves out stays owed and is not tried again.
@@ -149,7 +152,9 @@ def judge(owed: OwedMarker, errors: Mapping[TopicPartition, int]) -> MarkerOutco
             continue
         if error in _DONE:
             done.append(partition)
-        elif error in _RETRIED:
+        elif error in _RETRIED and (
+            rules.storage_errors_are_retried or error != ErrorCode.kafka_storage_error
+        ):
             retry.append(partition)
         elif error in _GIVEN_UP:
             refused.append(partition)
@@ -171,9 +176,10 @@ _Unrouted = tuple[Debt, frozenset[TopicPartition]]
 class MarkerQueue:
     """Everything one broker's coordinators owe."""
 
-    __slots__ = ("_in_flight", "_owing", "_queued", "_unknown", "_waiting")
+    __slots__ = ("_in_flight", "_owing", "_queued", "_rules", "_unknown", "_waiting")
 
-    def __init__(self) -> None:
+    def __init__(self, *, rules: Rules = LATEST) -> None:
+        self._rules = rules
         self._owing: dict[TransactionalId, Debt] = {}
         self._queued: dict[BrokerId, list[OwedMarker]] = {}
         self._waiting: list[_Unrouted] = []
@@ -203,6 +209,13 @@ class MarkerQueue:
             return False
         del self._owing[debt.transactional_id]
         return True
+
+    def forget_stale(self, debt: Debt) -> None:
+        """An answer came for a debt of an older coordinator epoch. Before KAFKA-16352 it took
+        whatever that transactional id owes with it.
+        """
+        if not self._rules.stale_answers_spare_newer_debt:
+            self._owing.pop(debt.transactional_id, None)
 
     def drop(self, txn_partition: int) -> tuple[Debt, ...]:
         """Forget all debts of a partition of ``__transaction_state``, with their markers."""
@@ -283,7 +296,7 @@ class MarkerQueue:
         outcomes = []
         for owed in batch.owed:
             found = errors.get(owed.debt.producer_id)
-            outcome = None if found is None else judge(owed, found)
+            outcome = None if found is None else judge(owed, found, rules=self._rules)
             if outcome is None:
                 break
             outcomes.append(outcome)

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from sim.errors import ErrorCode, Rejection
 from sim.placement import partition_for
+from sim.releases.rules import LATEST, Rules
 from sim.txn.state import TxnMetadata
 from sim.types import BrokerId, CoordinatorEpoch, TransactionalId
 
@@ -41,9 +42,10 @@ class OwnedPartition:
 class Ownership:
     """The partitions that a broker owns, and those it is about to own."""
 
-    __slots__ = ("_broker_id", "_loading", "_owned", "_partitions")
+    __slots__ = ("_broker_id", "_loading", "_owned", "_partitions", "_rules")
 
-    def __init__(self, *, broker_id: BrokerId, partitions: int) -> None:
+    def __init__(self, *, broker_id: BrokerId, partitions: int, rules: Rules = LATEST) -> None:
+        self._rules = rules
         self._broker_id = broker_id
         self._partitions = partitions
         self._owned: dict[int, OwnedPartition] = {}
@@ -109,7 +111,10 @@ class Ownership:
                 epoch is called off (KAFKA-18137). None where the replica is deleted.
         """
         loading = self._loading.get(partition)
-        if loading is not None and (epoch is None or loading < epoch):
+        if loading is not None and (
+            epoch is None
+            or (loading < epoch if self._rules.unload_calls_off_load else loading == epoch)
+        ):
             del self._loading[partition]
         return self._owned.pop(partition, None) is not None
 

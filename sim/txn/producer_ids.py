@@ -73,6 +73,20 @@ class ProducerIdPool:
             self._wanted = True
         return ProducerId(taken)
 
+    @property
+    def has_id(self) -> bool:
+        """``take`` would give one."""
+        return self._next_id <= self._block.last or self._following is not None
+
+    @property
+    def is_asking(self) -> bool:
+        """A request is under way."""
+        return self._in_flight
+
+    def want(self) -> None:
+        """Have the next ``start_request`` ask, whatever is left."""
+        self._wanted = True
+
     def start_request(self, *, now_ms: int) -> bool:
         """True: send AllocateProducerIds now, and hand its answer to ``on_reply``.
 

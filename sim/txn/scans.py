@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from sim.errors import ErrorCode
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock, Tasks, TimerHandle
 from sim.settings import Settings
 from sim.txn.log_format import encode_batch, tombstone_batches
@@ -40,7 +41,9 @@ class Scans:
         append: Append,
         transaction_version: Callable[[], TransactionVersion],
         abort: AbortTimedOut,
+        rules: Rules = LATEST,
     ) -> None:
+        self._rules = rules
         self._ownership = ownership
         self._clock = clock
         self._settings = settings
@@ -75,7 +78,7 @@ class Scans:
         now_ms = self._clock.now_ms()
         for owned in self._ownership:
             for txn in list(owned.entries.values()):
-                if is_timed_out(txn, now_ms=now_ms):
+                if is_timed_out(txn, now_ms=now_ms, rules=self._rules):
                     self._abort(owned, txn)
 
     # Expiry
@@ -90,14 +93,17 @@ class Scans:
         now_ms = self._clock.now_ms()
         expiration_ms = self._settings.transactional_id_expiration_ms
         for owned in self._ownership:
-            found = (
-                decide_expiry(txn, now_ms=now_ms, expiration_ms=expiration_ms)
-                for txn in owned.entries.values()
-            )
-            tombstones = [tombstone for tombstone in found if tombstone is not None]
-            for tombstone in tombstones:
-                tid = tombstone.transactional_id
-                owned.entries[tid] = begin(owned.entries[tid], tombstone, now_ms=now_ms)
+            tombstones: list[Tombstone] = []
+            for tid, txn in list(owned.entries.items()):
+                tombstone = decide_expiry(txn, now_ms=now_ms, expiration_ms=expiration_ms)
+                if tombstone is None:
+                    continue
+                if txn.producer_epoch < 0 and not self._rules.unnumbered_ids_expire:
+                    # An exception that nobody catches ends the pass: what it had begun stays begun
+                    # (KAFKA-14880).
+                    return
+                tombstones.append(tombstone)
+                owned.entries[tid] = begin(txn, tombstone, now_ms=now_ms)
             for batch in tombstone_batches(
                 tombstones, batch_bytes_max=self._settings.message_max_bytes
             ):

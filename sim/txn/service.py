@@ -20,6 +20,7 @@ import msgspec
 import structlog
 
 from sim.errors import ErrorCode, Rejection
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock, Tasks
 from sim.runtime.trace import Tracer
 from sim.settings import Settings
@@ -116,7 +117,9 @@ class TransactionCoordinator:
         leader_of: LeaderOf,
         transaction_version: Callable[[], TransactionVersion],
         allocate_producer_ids: AllocateProducerIds,
+        rules: Rules = LATEST,
     ) -> None:
+        self._rules = rules
         self._clock = clock
         self._settings = settings
         self._tasks = tasks
@@ -129,7 +132,9 @@ class TransactionCoordinator:
         self.load_problems_total = 0
         """Logs that could be read in part only."""
         self._ownership = Ownership(
-            broker_id=broker_id, partitions=settings.transaction_state_log_num_partitions
+            broker_id=broker_id,
+            partitions=settings.transaction_state_log_num_partitions,
+            rules=rules,
         )
         self._writer = TransactionLogWriter(
             ownership=self._ownership,
@@ -137,6 +142,7 @@ class TransactionCoordinator:
             tracer=tracer,
             append=append,
             transaction_version=transaction_version,
+            rules=rules,
         )
         self._markers = MarkerSender(
             ownership=self._ownership,
@@ -146,6 +152,7 @@ class TransactionCoordinator:
             tracer=tracer,
             send_markers=send_markers,
             leader_of=leader_of,
+            rules=rules,
         )
         self._scans = Scans(
             ownership=self._ownership,
@@ -155,6 +162,7 @@ class TransactionCoordinator:
             append=append,
             transaction_version=transaction_version,
             abort=self._abort_timed_out,
+            rules=rules,
         )
 
     def start(self) -> None:
@@ -172,6 +180,8 @@ class TransactionCoordinator:
 
     async def init_producer_id(self, command: InitProducerId) -> ProducerIdAndEpoch | Rejection:
         """An identity for a producer; the record is committed when this returns."""
+        if not self._rules.never_waits_for_ids:
+            await self._ids.ready()
         transactional_id = command.transactional_id
         if transactional_id is None:
             fresh = self._ids.take()
@@ -187,7 +197,12 @@ class TransactionCoordinator:
         txn = owned.entries.get(transactional_id)
         outcome = self._with_id(
             lambda fresh: decide_init_producer_id(
-                txn, command, finalized=self._level(), now_ms=self._clock.now_ms(), fresh=fresh
+                txn,
+                command,
+                finalized=self._level(),
+                now_ms=self._clock.now_ms(),
+                fresh=fresh,
+                rules=self._rules,
             )
         )
         if self._tracer.on:
@@ -205,7 +220,9 @@ class TransactionCoordinator:
         if isinstance(owned, Rejection):
             return owned
         txn = owned.entries.get(transactional_id)
-        outcome = decide_add_partitions(txn, command, now_ms=self._clock.now_ms())
+        outcome = decide_add_partitions(
+            txn, command, now_ms=self._clock.now_ms(), rules=self._rules
+        )
         if self._tracer.on:
             self._trace(owned, transactional_id, "AddPartitionsToTxn", outcome)
         if isinstance(outcome, Rejection):
@@ -222,7 +239,7 @@ class TransactionCoordinator:
         owned = self._ownership.find(transactional_id)
         if isinstance(owned, Rejection):
             return owned
-        return decide_verify(owned.entries.get(transactional_id), command)
+        return decide_verify(owned.entries.get(transactional_id), command, rules=self._rules)
 
     async def end_txn(self, command: EndTxn) -> ProducerIdAndEpoch | Rejection:
         """Commit or abort.
@@ -240,7 +257,9 @@ class TransactionCoordinator:
         txn = owned.entries.get(transactional_id)
         now_ms = self._clock.now_ms()
         outcome = self._with_id(
-            lambda fresh: decide_end_txn(txn, command, now_ms=now_ms, fresh=fresh)
+            lambda fresh: decide_end_txn(
+                txn, command, now_ms=now_ms, fresh=fresh, rules=self._rules
+            )
         )
         if self._tracer.on:
             self._trace(owned, transactional_id, "EndTxn", outcome)
@@ -336,7 +355,7 @@ class TransactionCoordinator:
         Returns:
             False where the load was called off meanwhile: nothing has changed.
         """
-        loaded = read_log(batches)
+        loaded = read_log(batches, rules=self._rules)
         owned = self._ownership.finish_load(partition, coordinator_epoch, loaded.entries)
         if owned is None:
             return False
@@ -375,7 +394,12 @@ class TransactionCoordinator:
     def _abort_timed_out(self, owned: OwnedPartition, txn: TxnMetadata) -> None:
         outcome = self._with_id(
             lambda fresh: decide_fence(
-                txn, finalized=self._level(), now_ms=self._clock.now_ms(), fresh=fresh
+                txn,
+                finalized=self._level(),
+                now_ms=self._clock.now_ms(),
+                fresh=fresh,
+                by_timeout=True,
+                rules=self._rules,
             )
         )
         before = self._tracer.cause

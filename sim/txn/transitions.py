@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import Final
 
 from sim.errors import InvariantViolation
+from sim.releases.rules import LATEST, Rules
 from sim.txn.state import (
     IDLE_STATES,
     NO_PARTITIONS,
@@ -75,7 +76,7 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
         next_producer_id=txn.next_producer_id,
         # TransactionCoordinator.endTransaction before version 2: the fence takes hold before it is
         # logged
-        producer_epoch=record.producer_epoch if record.fences_epoch else txn.producer_epoch,
+        producer_epoch=_fence_epoch(record) if record.fences_epoch else txn.producer_epoch,
         last_producer_epoch=NO_PRODUCER_EPOCH if record.fences_epoch else txn.last_producer_epoch,
         txn_timeout_ms=txn.txn_timeout_ms,
         state=txn.state,
@@ -88,13 +89,16 @@ def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMeta
     )
 
 
-def apply(txn: TxnMetadata | None, record: TxnRecord) -> TxnMetadata | None:
+def apply(
+    txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules = LATEST
+) -> TxnMetadata | None:
     """The entry after ``record`` was written; None when it was a tombstone.
 
     Args:
         txn: The pending entry, or None while loading: the log of a compacted topic need not hold
             the record before.
         record: What was written, or read.
+        rules: The broker's.
 
     Raises:
         InvariantViolation: The record does not finish the pending move.
@@ -103,6 +107,8 @@ def apply(txn: TxnMetadata | None, record: TxnRecord) -> TxnMetadata | None:
         return None
     if txn is not None:
         check_complete(txn, record)
+        if not rules.moves_replace_whole_entry:
+            record = _partly(txn, record)
     completes = record.state is _COMPLETE_COMMIT or record.state is _COMPLETE_ABORT
     return TxnMetadata(
         transactional_id=record.transactional_id,
@@ -123,7 +129,7 @@ def apply(txn: TxnMetadata | None, record: TxnRecord) -> TxnMetadata | None:
 
 def withdraw(txn: TxnMetadata, record: TxnRecord) -> TxnMetadata:
     """The entry after the append of ``record`` failed: nothing pending, and a failed fence
-    remembered (KAFKA-9666).
+    remembered (KAFKA-9666; whether it is heeded, ``fence_epoch_of`` says).
     """
     fenced = isinstance(record, TxnTransition) and record.fences_epoch
     return _replace(txn, has_failed_epoch_fence=fenced or txn.has_failed_epoch_fence)
@@ -241,7 +247,12 @@ def to_prepared_v1(
 
 
 def to_prepared_v2(
-    txn: TxnMetadata, *, committed: bool, fresh: ProducerId | None, now_ms: int
+    txn: TxnMetadata,
+    *,
+    committed: bool,
+    fresh: ProducerId | None,
+    now_ms: int,
+    fence_epoch: ProducerEpoch | None = None,
 ) -> TxnTransition:
     """The end decided under protocol version 2: every end bumps the epoch (KIP-890).
 
@@ -250,8 +261,9 @@ def to_prepared_v2(
         committed: Commit or abort.
         fresh: The producer id that takes over; given if and only if the epoch is exhausted.
         now_ms: Cluster time.
+        fence_epoch: Epoch that a fence has raised the entry to already (before KAFKA-19367).
     """
-    epoch = txn.producer_epoch
+    epoch = txn.producer_epoch if fence_epoch is None else fence_epoch
     # KAFKA-20090: only bugs lead to 32767 before the end, and then an abort must still get through
     stuck = epoch == PRODUCER_EPOCH_MAX and not committed
     return TxnTransition(
@@ -267,6 +279,7 @@ def to_prepared_v2(
         start_timestamp_ms=txn.start_timestamp_ms if txn.state is _ONGOING else now_ms,
         last_update_timestamp_ms=now_ms,
         client_version=_TV_2,
+        fences_epoch=fence_epoch is not None,
     )
 
 
@@ -295,13 +308,14 @@ def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
     )
 
 
-def fence_epoch_of(txn: TxnMetadata) -> ProducerEpoch:
+def fence_epoch_of(txn: TxnMetadata, rules: Rules = LATEST) -> ProducerEpoch:
     """Epoch that shuts the present producer out: prepareFenceProducerEpoch.
 
     Not raised again after a fence whose record was lost (KAFKA-9666), nor beyond the last epoch
     there is.
     """
-    if txn.has_failed_epoch_fence or txn.producer_epoch == PRODUCER_EPOCH_MAX:
+    is_repeated = txn.has_failed_epoch_fence and rules.failed_fence_keeps_epoch
+    if is_repeated or txn.producer_epoch == PRODUCER_EPOCH_MAX:
         return txn.producer_epoch
     return ProducerEpoch(txn.producer_epoch + 1)
 
@@ -312,6 +326,39 @@ def needs_rotation(txn: TxnMetadata) -> bool:
 
 
 # Helpers
+
+
+def _fence_epoch(record: TxnTransition) -> ProducerEpoch:
+    """What a fence makes of the entry's epoch before its record is written."""
+    return record.last_producer_epoch if record.client_version >= _TV_2 else record.producer_epoch
+
+
+def _partly(txn: TxnMetadata, record: TxnTransition) -> TxnTransition:
+    """The record as far as an entry of Kafka before 4.1 took it over: a new session keeps the old
+    start, and the swapped producer ids stay where no end under version 2 moves them.
+    """
+    state = record.state
+    completes = state is _COMPLETE_COMMIT or state is _COMPLETE_ABORT
+    prepares = state is _PREPARE_COMMIT or state is _PREPARE_ABORT
+    version_2 = record.client_version >= _TV_2
+    moves_prev = state is _EMPTY or (completes and version_2)
+    moves_next = (completes or prepares) and version_2
+    return TxnTransition(
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id,
+        prev_producer_id=record.prev_producer_id if moves_prev else txn.prev_producer_id,
+        next_producer_id=record.next_producer_id if moves_next else txn.next_producer_id,
+        producer_epoch=record.producer_epoch,
+        last_producer_epoch=record.last_producer_epoch,
+        txn_timeout_ms=record.txn_timeout_ms,
+        state=state,
+        partitions=record.partitions,
+        start_timestamp_ms=(
+            txn.start_timestamp_ms if state is _EMPTY else record.start_timestamp_ms
+        ),
+        last_update_timestamp_ms=record.last_update_timestamp_ms,
+        client_version=record.client_version,
+    )
 
 
 def _new_entry(record: TxnTransition, now_ms: int) -> TxnMetadata:

@@ -15,12 +15,13 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from sim.errors import ErrorCode, Rejection
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock
 from sim.runtime.trace import Tracer
 from sim.txn import tracing
 from sim.txn.log_format import encode_batch, refuse_record
 from sim.txn.ownership import OwnedPartition, Ownership
-from sim.txn.state import TransactionState, TxnTransition
+from sim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from sim.txn.transitions import apply, begin, withdraw
 from sim.types import CoordinatorEpoch, TransactionVersion
 
@@ -60,7 +61,7 @@ def append_error(error: ErrorCode) -> ErrorCode:
 class TransactionLogWriter:
     """Gets moves into ``__transaction_state``."""
 
-    __slots__ = ("_append", "_clock", "_level", "_ownership", "_tracer")
+    __slots__ = ("_append", "_clock", "_level", "_ownership", "_rules", "_tracer")
 
     def __init__(
         self,
@@ -70,7 +71,9 @@ class TransactionLogWriter:
         tracer: Tracer,
         append: Append,
         transaction_version: Callable[[], TransactionVersion],
+        rules: Rules = LATEST,
     ) -> None:
+        self._rules = rules
         self._ownership = ownership
         self._clock = clock
         self._tracer = tracer
@@ -99,7 +102,7 @@ class TransactionLogWriter:
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
-        batch = encode_batch((record,), level=level, now_ms=self._clock.now_ms())
+        batch = encode_batch((record,), level=level, now_ms=self._clock.now_ms(), rules=self._rules)
         error = await self._append(
             owned.partition, batch, owned.coordinator_epoch, record.txn_timeout_ms
         )
@@ -118,12 +121,26 @@ class TransactionLogWriter:
                 reason=f"{record.transactional_id}: the log refused {record.state.wire_name} "
                 f"with {error.name}",
             )
-        applied = apply(txn, record)
+        if self._steps_back(txn, record):
+            # The exception leaves the move pending, until the coordinator moves (KAFKA-8803).
+            return Rejection(
+                error=ErrorCode.unknown_server_error,
+                reason=f"{record.transactional_id}: starts at {record.start_timestamp_ms}, before "
+                f"{txn.start_timestamp_ms}, and this broker insists on the order",
+            )
+        applied = apply(txn, record, rules=self._rules)
         assert applied is not None
         owned.entries[record.transactional_id] = applied
         if self._tracer.on:
             tracing.completed(self._tracer, owned.node, applied)
         return None
+
+    def _steps_back(self, txn: TxnMetadata, record: TxnTransition) -> bool:
+        return (
+            record.start_timestamp_ms < txn.start_timestamp_ms
+            and record.state is TransactionState.ONGOING
+            and not self._rules.start_may_step_back
+        )
 
 
 def settled(_result: Any, error: BaseException | None) -> None:
