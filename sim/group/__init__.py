@@ -7,6 +7,7 @@ offset_commands.py what can be asked about positions
 offset_machine.py  decisions: committing, reading, deleting and expiring positions
 commands.py        what can be asked about membership, and the effects that answer
 classic_group.py   a classic group and its members
+rebalance.py       the steps of a rebalance
 classic.py         decisions: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, timers
 subscription.py    what consumers tell each other, as far as a coordinator looks
 log_format.py      records as bytes

@@ -25,7 +25,6 @@ from sim.group.commands import (
     NO_MEMBER,
     Abandoned,
     AssignmentStored,
-    Effect,
     Heartbeat,
     JoinAnswered,
     JoinGroup,
@@ -43,10 +42,9 @@ from sim.group.commands import (
     Waiter,
     Written,
 )
+from sim.group.rebalance import Effects, Rebalance, joined, refuse_join, session
 from sim.group.records import ClassicGroupStored
 from sim.group.state import ClassicGroupState
-
-Effects = list[Effect]
 
 _S = ClassicGroupState
 
@@ -69,10 +67,11 @@ class ClassicSettings(msgspec.Struct, frozen=True, kw_only=True):
 class ClassicProtocol:
     """The rules; the groups are the caller's."""
 
-    __slots__ = ("_new_id", "_settings")
+    __slots__ = ("_new_id", "_rebalance", "_settings")
 
     def __init__(self, *, settings: ClassicSettings, new_id: Callable[[], str]) -> None:
         self._settings = settings
+        self._rebalance = Rebalance(initial_delay_ms=settings.initial_rebalance_delay_ms)
         self._new_id = new_id
         """A random UUID as text."""
 
@@ -91,7 +90,7 @@ class ClassicProtocol:
         out: Effects = []
         if not self._has_room(group, command.member_id):
             group.remove(command.member_id)
-            _refuse_join(out, waiter, ErrorCode.group_max_size_reached, NO_MEMBER)
+            refuse_join(out, waiter, ErrorCode.group_max_size_reached, NO_MEMBER)
         elif command.member_id == NO_MEMBER:
             self._join_new(group, command, waiter, now_ms, out)
         else:
@@ -122,10 +121,10 @@ class ClassicProtocol:
         self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
     ) -> None:
         if group.state is _S.DEAD:
-            _refuse_join(out, waiter, ErrorCode.coordinator_not_available, NO_MEMBER)
+            refuse_join(out, waiter, ErrorCode.coordinator_not_available, NO_MEMBER)
             return
         if not group.supports(command.protocol_type, command.protocols):
-            _refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, NO_MEMBER)
+            refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, NO_MEMBER)
             return
         instance_id = command.group_instance_id
         if instance_id is not None:
@@ -142,18 +141,18 @@ class ClassicProtocol:
             return
         # KIP-394: a client that vanishes after its first request must not become a member.
         group.pending_join[new_id] = None
-        out.append(_session(group, new_id, command.session_timeout_ms))
-        _refuse_join(out, waiter, ErrorCode.member_id_required, new_id)
+        out.append(session(group, new_id, command.session_timeout_ms))
+        refuse_join(out, waiter, ErrorCode.member_id_required, new_id)
 
     def _join_known(
         self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
     ) -> None:
         member_id = command.member_id
         if group.state is _S.DEAD:
-            _refuse_join(out, waiter, ErrorCode.coordinator_not_available, member_id)
+            refuse_join(out, waiter, ErrorCode.coordinator_not_available, member_id)
             return
         if not group.supports(command.protocol_type, command.protocols):
-            _refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, member_id)
+            refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, member_id)
             return
         if member_id in group.pending_join:
             if command.group_instance_id is not None:
@@ -165,7 +164,7 @@ class ClassicProtocol:
             return
         refusal = group.check_member(member_id, command.group_instance_id)
         if refusal is not None:
-            _refuse_join(out, waiter, refusal.error, member_id)
+            refuse_join(out, waiter, refusal.error, member_id)
             return
         member = group.members[member_id]
         unchanged = member.protocols == command.protocols
@@ -179,17 +178,17 @@ class ClassicProtocol:
                 # anew.
                 rejoins = group.leader == member_id or not unchanged
             case _:
-                _refuse_join(out, waiter, ErrorCode.unknown_member_id, member_id)
+                refuse_join(out, waiter, ErrorCode.unknown_member_id, member_id)
                 return
         if rejoins:
             _update(member, command, waiter, out)
-            self._rebalance_or_complete(group, now_ms, out)
+            self._rebalance.rebalance_or_complete(group, now_ms, out)
         else:
             knows_members = group.leader == member_id and group.state is _S.COMPLETING_REBALANCE
             out.append(
                 JoinAnswered(
                     waiter=waiter,
-                    reply=_joined(group, member, with_members=knows_members),
+                    reply=joined(group, member, with_members=knows_members),
                 )
             )
 
@@ -207,8 +206,8 @@ class ClassicProtocol:
         if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
             group.new_member_added = True
         group.add(member, waiter=waiter)
-        out.append(_session(group, member_id, self._settings.new_member_join_timeout_ms))
-        self._rebalance_or_complete(group, now_ms, out)
+        out.append(session(group, member_id, self._settings.new_member_join_timeout_ms))
+        self._rebalance.rebalance_or_complete(group, now_ms, out)
 
     # Static members
 
@@ -228,7 +227,7 @@ class ClassicProtocol:
         leader_before = group.leader or ""
         old, new = group.replace_static(old_id, new_id)
         _fence(old, out)
-        out.append(_session(group, new_id, new.session_timeout_ms))
+        out.append(session(group, new_id, new.session_timeout_ms))
         before = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
         _update(new, command, waiter, out)
         match group.state:
@@ -252,11 +251,11 @@ class ClassicProtocol:
                     )
                 )
             case _S.STABLE:
-                self._rebalance_or_complete(group, now_ms, out)
+                self._rebalance.rebalance_or_complete(group, now_ms, out)
             case _S.COMPLETING_REBALANCE:
-                self._prepare(group, now_ms, out)
+                self._rebalance.prepare(group, now_ms, out)
             case _S.PREPARING_REBALANCE:
-                self._complete_if_all_joined(group, now_ms, out)
+                self._rebalance.complete_if_all_joined(group, now_ms, out)
             case _:
                 raise InvariantViolation(f"{group.group_id} is {group.state.value} with members")
 
@@ -274,7 +273,7 @@ class ClassicProtocol:
             member.session_timeout_ms = then.old_session_timeout_ms
             member.awaiting_join = None
             _, old = group.replace_static(then.new_member_id, then.old_member_id)
-            out.append(_session(group, old.member_id, old.session_timeout_ms))
+            out.append(session(group, old.member_id, old.session_timeout_ms))
             reply = JoinReply(
                 error=error,
                 generation=group.generation,
@@ -289,7 +288,7 @@ class ClassicProtocol:
         member.awaiting_join = None
         leads = group.leader == member.member_id
         skips = then.assignment_skippable
-        reply = _joined(group, member, with_members=leads and skips)
+        reply = joined(group, member, with_members=leads and skips)
         reply = msgspec.structs.replace(
             reply,
             # A client that can't skip the assignment must not take itself for the leader.
@@ -348,10 +347,10 @@ class ClassicProtocol:
         if group.state is not _S.COMPLETING_REBALANCE or then.generation != group.generation:
             return out  # the group has moved on, and whoever waited has been told
         if error:
-            self._propagate(group, {}, error, out)
-            self._rebalance_or_complete(group, now_ms, out)
+            self._rebalance.propagate(group, {}, error, out)
+            self._rebalance.rebalance_or_complete(group, now_ms, out)
         else:
-            self._propagate(group, dict(then.assignments), _NONE, out)
+            self._rebalance.propagate(group, dict(then.assignments), _NONE, out)
             group.move_to(_S.STABLE, now_ms=now_ms)
         return out
 
@@ -376,24 +375,6 @@ class ClassicProtocol:
         if not group.pending_sync:
             out.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
 
-    def _propagate(
-        self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, out: Effects
-    ) -> None:
-        """Give everybody who waits in SyncGroup its assignment, or the error."""
-        for member in group.members.values():
-            member.assignment = assignments.get(member.member_id, b"")
-            if member.awaiting_sync is None:
-                continue
-            reply = SyncReply(
-                error=error,
-                protocol_type=None if error else group.protocol_type,
-                protocol=None if error else group.protocol,
-                assignment=member.assignment,
-            )
-            out.append(SyncAnswered(waiter=member.awaiting_sync, reply=reply))
-            member.awaiting_sync = None
-            out.append(_session(group, member.member_id, member.session_timeout_ms))
-
     # Heartbeat, LeaveGroup
 
     def heartbeat(
@@ -414,7 +395,7 @@ class ClassicProtocol:
 
     def touched(self, group: ClassicGroup, member_id: str) -> Effects:
         """A request has shown that the member is alive."""
-        return [_session(group, member_id, group.members[member_id].session_timeout_ms)]
+        return [session(group, member_id, group.members[member_id].session_timeout_ms)]
 
     def leave(
         self, group: ClassicGroup, command: LeaveGroup, *, now_ms: int
@@ -429,9 +410,9 @@ class ClassicProtocol:
         )
         if any(error is _NONE for _, _, error in answers):
             if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
-                self._rebalance_or_complete(group, now_ms, out)
+                self._rebalance.rebalance_or_complete(group, now_ms, out)
             elif group.state is _S.PREPARING_REBALANCE:
-                self._complete_if_all_joined(group, now_ms, out)
+                self._rebalance.complete_if_all_joined(group, now_ms, out)
         return LeaveReply(members=answers), out
 
     def _leave_one(
@@ -441,13 +422,13 @@ class ClassicProtocol:
             held = None if instance_id is None else group.static_members.get(instance_id)
             if held is None:
                 return ErrorCode.unknown_member_id
-            self._remove(group, held, out)
+            self._rebalance.remove(group, held, out)
             return _NONE
         if member_id not in group.pending_join:
             refusal = group.check_member(member_id, instance_id)
             if refusal is not None:
                 return refusal.error
-        self._remove(group, member_id, out)
+        self._rebalance.remove(group, member_id, out)
         return _NONE
 
     # Timers
@@ -458,16 +439,16 @@ class ClassicProtocol:
         if member_id in group.pending_join:
             group.remove(member_id)
             if group.state is _S.PREPARING_REBALANCE and group.all_joined:
-                self._complete(group, now_ms, out)
+                self._rebalance.complete(group, now_ms, out)
             return out
         member = group.members.get(member_id)
         if member is None or member.is_alive_by_waiting:
             return out
-        self._remove(group, member_id, out)
+        self._rebalance.remove(group, member_id, out)
         if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
-            self._rebalance_or_complete(group, now_ms, out)
+            self._rebalance.rebalance_or_complete(group, now_ms, out)
         elif group.state is _S.PREPARING_REBALANCE and group.all_joined:
-            self._complete(group, now_ms, out)
+            self._rebalance.complete(group, now_ms, out)
         return out
 
     def join_over(
@@ -494,7 +475,7 @@ class ClassicProtocol:
                 )
             )
         else:
-            self._complete(group, now_ms, out)
+            self._rebalance.complete(group, now_ms, out)
         return out
 
     def sync_over(self, group: ClassicGroup, *, generation: int, now_ms: int) -> Effects:
@@ -504,96 +485,9 @@ class ClassicProtocol:
             return out
         if group.state in (_S.COMPLETING_REBALANCE, _S.STABLE):
             for member_id in tuple(group.pending_sync):
-                self._remove(group, member_id, out)
-            self._prepare(group, now_ms, out)
+                self._rebalance.remove(group, member_id, out)
+            self._rebalance.prepare(group, now_ms, out)
         return out
-
-    # Rebalance
-
-    def _rebalance_or_complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
-        if group.can_rebalance:
-            self._prepare(group, now_ms, out)
-        else:
-            self._complete_if_all_joined(group, now_ms, out)
-
-    def _prepare(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
-        """Ask everybody to join again."""
-        if group.state is _S.COMPLETING_REBALANCE:
-            self._propagate(group, {}, ErrorCode.rebalance_in_progress, out)
-        group.pending_sync.clear()
-        out.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
-        is_first = group.state is _S.EMPTY
-        group.move_to(_S.PREPARING_REBALANCE, now_ms=now_ms)
-        if is_first:
-            delay_ms = self._settings.initial_rebalance_delay_ms
-            out.append(
-                TimerSet(
-                    kind=TimerKind.JOIN,
-                    group_id=group.group_id,
-                    delay_ms=delay_ms,
-                    remaining_ms=max(group.rebalance_timeout_ms - delay_ms, 0),
-                )
-            )
-        elif group.all_joined:
-            self._complete(group, now_ms, out)
-        else:
-            out.append(_join_timer(group))
-
-    def _complete_if_all_joined(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
-        """Only the delay ends a first rebalance, however many have joined."""
-        if (
-            group.state is _S.PREPARING_REBALANCE
-            and group.previous_state is not _S.EMPTY
-            and group.all_joined
-        ):
-            self._complete(group, now_ms, out)
-
-    def _complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
-        """Make the next generation of those that have joined."""
-        out.append(TimerCancelled(kind=TimerKind.JOIN, group_id=group.group_id))
-        for member in tuple(group.members.values()):
-            if member.awaiting_join is None and member.group_instance_id is None:
-                group.remove(member.member_id)
-                out.append(_session_cancelled(group, member.member_id))
-        if group.state is _S.DEAD:
-            return
-        if not group.elect_joined_leader() and group.members:
-            out.append(_join_timer(group))  # only static members are left, and none has come
-            return
-        group.next_generation(now_ms=now_ms)
-        if group.state is _S.EMPTY:
-            out.append(Written(records=(group.stored(),)))
-            return
-        for member in group.members.values():
-            if member.awaiting_join is not None:
-                leads = group.leader == member.member_id
-                reply = _joined(group, member, with_members=leads)
-                out.append(JoinAnswered(waiter=member.awaiting_join, reply=reply))
-                member.awaiting_join = None
-            out.append(_session(group, member.member_id, member.session_timeout_ms))
-            member.is_new = False
-            group.pending_sync[member.member_id] = None
-        out.append(
-            TimerSet(
-                kind=TimerKind.SYNC,
-                group_id=group.group_id,
-                delay_ms=group.rebalance_timeout_ms,
-                generation=group.generation,
-            )
-        )
-
-    def _remove(self, group: ClassicGroup, member_id: str, out: Effects) -> None:
-        """Take a member off the group; a JoinGroup of its that waits is answered, a SyncGroup is
-        not, as in Kafka.
-        """
-        out.append(_session_cancelled(group, member_id))
-        member = group.remove(member_id)
-        if member is None:
-            return
-        if member.awaiting_join is not None:
-            _refuse_join(out, member.awaiting_join, ErrorCode.unknown_member_id, NO_MEMBER)
-        if member.awaiting_sync is not None:
-            out.append(Abandoned(waiter=member.awaiting_sync))
 
 
 def _update(member: ClassicMember, command: JoinGroup, waiter: Waiter, out: Effects) -> None:
@@ -608,49 +502,9 @@ def _update(member: ClassicMember, command: JoinGroup, waiter: Waiter, out: Effe
 def _fence(old: ClassicMember, out: Effects) -> None:
     fenced = ErrorCode.fenced_instance_id
     if old.awaiting_join is not None:
-        _refuse_join(out, old.awaiting_join, fenced, old.member_id)
+        refuse_join(out, old.awaiting_join, fenced, old.member_id)
     if old.awaiting_sync is not None:
         out.append(SyncAnswered(waiter=old.awaiting_sync, reply=SyncReply(error=fenced)))
-
-
-def _joined(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinReply:
-    members: tuple[tuple[str, str | None, bytes], ...] = ()
-    if with_members:
-        members = tuple(
-            (each.member_id, each.group_instance_id, each.metadata(group.protocol))
-            for each in group.members.values()
-        )
-    return JoinReply(
-        generation=group.generation,
-        protocol_type=group.protocol_type,
-        protocol=group.protocol,
-        leader=group.leader or "",
-        member_id=member.member_id,
-        members=members,
-    )
-
-
-def _refuse_join(out: Effects, waiter: Waiter, error: ErrorCode, member_id: str) -> None:
-    out.append(JoinAnswered(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
-
-
-def _session(group: ClassicGroup, member_id: str, delay_ms: int) -> TimerSet:
-    return TimerSet(
-        kind=TimerKind.HEARTBEAT,
-        group_id=group.group_id,
-        member_id=member_id,
-        delay_ms=delay_ms,
-    )
-
-
-def _session_cancelled(group: ClassicGroup, member_id: str) -> TimerCancelled:
-    return TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=group.group_id, member_id=member_id)
-
-
-def _join_timer(group: ClassicGroup) -> TimerSet:
-    return TimerSet(
-        kind=TimerKind.JOIN, group_id=group.group_id, delay_ms=group.rebalance_timeout_ms
-    )
 
 
 def _rejection(error: ErrorCode, group: ClassicGroup, what: str) -> Rejection:

@@ -218,7 +218,7 @@ class ClassicGroup:
         self,
         *,
         member_id: str | None,  # noqa: ARG002 - anybody may read a classic group's positions
-        member_epoch: int,  # noqa: ARG002
+        member_epoch: int,  # noqa: ARG002 - epochs are of the consumer protocol
     ) -> Rejection | None:
         """ClassicGroup.validateOffsetFetch."""
         return self._dead(ErrorCode.group_id_not_found) if self.state is _S.DEAD else None

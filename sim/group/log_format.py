@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from sim.errors import CorruptLogRecordError
 from sim.group.records import (
@@ -89,6 +89,8 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
             return _group_key(record.group_id), _group_value(record)
         case ClassicGroupDeleted():
             return _group_key(record.group_id), None
+        case _:
+            assert_never(record)
 
 
 def _offset_key(group_id: str, topic_partition: TopicPartition) -> bytes:

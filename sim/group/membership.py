@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, assert_never
 
 from sim.errors import ErrorCode, Rejection
-from sim.group.classic import ClassicProtocol, Effects
+from sim.group.classic import ClassicProtocol
 from sim.group.classic_group import ClassicGroup
 from sim.group.commands import (
     NO_MEMBER,
@@ -37,6 +37,7 @@ from sim.group.commands import (
     Waiter,
     Written,
 )
+from sim.group.rebalance import Effects
 from sim.group.shard import GroupShard
 from sim.group.writer import GroupWriter
 from sim.runtime.env import Clock, Tasks, TimerHandle

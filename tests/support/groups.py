@@ -1,0 +1,214 @@
+"""Builders for groups and a driver that plays a classic group's rules without a shell."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Final
+
+from sim.errors import ErrorCode
+from sim.group.classic import ClassicProtocol, ClassicSettings
+from sim.group.classic_group import ClassicGroup
+from sim.group.commands import (
+    Abandoned,
+    AssignmentStored,
+    Effect,
+    Heartbeat,
+    JoinAnswered,
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    LeaveReply,
+    StaticMemberStored,
+    SyncAnswered,
+    SyncGroup,
+    SyncReply,
+    TimerCancelled,
+    TimerKind,
+    TimerSet,
+    Written,
+)
+
+GROUP: Final = "g"
+RANGE: Final = (("range", b"range"),)
+NOW: Final = 1_000
+DELAY_MS: Final = 3_000
+
+
+class ClassicDriver:
+    """One classic group: requests go in, answers and timers are kept by name."""
+
+    def __init__(self, **settings: int) -> None:
+        numbers = count(1)
+        self.protocol = ClassicProtocol(
+            settings=ClassicSettings(**{"initial_rebalance_delay_ms": DELAY_MS, **settings}),
+            new_id=lambda: f"id{next(numbers)}",
+        )
+        self.group = ClassicGroup(GROUP, now_ms=NOW)
+        self.is_new = False
+        self.answers: dict[int, JoinReply | SyncReply | None] = {}
+        self.timers: dict[tuple[TimerKind, str], TimerSet] = {}
+        self.writes: list[Written] = []
+        self._waiters = count(1)
+
+    # Requests
+
+    def join(
+        self,
+        member_id: str = "",
+        *,
+        instance: str | None = None,
+        protocols: tuple[tuple[str, bytes], ...] = RANGE,
+        protocol_type: str = "consumer",
+        required: bool = False,
+        session_ms: int = 10_000,
+        rebalance_ms: int = 60_000,
+        skippable: bool = True,
+    ) -> int:
+        """Send a JoinGroup; its number."""
+        waiter = next(self._waiters)
+        effects = self.protocol.join(
+            self.group,
+            JoinGroup(
+                group_id=GROUP,
+                member_id=member_id,
+                group_instance_id=instance,
+                client_id="client",
+                client_host="/host",
+                session_timeout_ms=session_ms,
+                rebalance_timeout_ms=rebalance_ms,
+                protocol_type=protocol_type,
+                protocols=protocols,
+                member_id_required=required,
+                assignment_skippable=skippable,
+            ),
+            waiter=waiter,
+            is_new_group=self.is_new,
+            now_ms=NOW,
+        )
+        self.is_new = False
+        self.take(effects)
+        return waiter
+
+    def sync(
+        self,
+        member_id: str,
+        *,
+        generation: int | None = None,
+        instance: str | None = None,
+        assignments: dict[str, bytes] | None = None,
+        protocol_type: str | None = None,
+        protocol: str | None = None,
+    ) -> int:
+        """Send a SyncGroup; its number."""
+        waiter = next(self._waiters)
+        command = SyncGroup(
+            group_id=GROUP,
+            generation=self.group.generation if generation is None else generation,
+            member_id=member_id,
+            group_instance_id=instance,
+            protocol_type=protocol_type,
+            protocol=protocol,
+            assignments=tuple((assignments or {}).items()),
+        )
+        self.take(self.protocol.sync(self.group, command, waiter=waiter))
+        return waiter
+
+    def heartbeat(
+        self, member_id: str, *, generation: int | None = None, instance: str | None = None
+    ) -> ErrorCode:
+        """Send a Heartbeat; its error."""
+        refusal, effects = self.protocol.heartbeat(
+            self.group,
+            Heartbeat(
+                group_id=GROUP,
+                generation=self.group.generation if generation is None else generation,
+                member_id=member_id,
+                group_instance_id=instance,
+            ),
+        )
+        self.take(effects)
+        return ErrorCode.none if refusal is None else refusal.error
+
+    def leave(self, *members: tuple[str, str | None]) -> LeaveReply:
+        """Send a LeaveGroup."""
+        command = LeaveGroup(group_id=GROUP, members=members)
+        reply, effects = self.protocol.leave(self.group, command, now_ms=NOW)
+        self.take(effects)
+        return reply
+
+    # The world outside
+
+    def take(self, effects: list[Effect]) -> None:
+        """Keep what the rules ask for."""
+        for effect in effects:
+            match effect:
+                case JoinAnswered() | SyncAnswered():
+                    assert effect.waiter not in self.answers, "answered twice"
+                    self.answers[effect.waiter] = effect.reply
+                case Abandoned():
+                    assert effect.waiter not in self.answers
+                    self.answers[effect.waiter] = None
+                case TimerSet():
+                    self.timers[effect.kind, effect.member_id] = effect
+                case TimerCancelled():
+                    self.timers.pop((effect.kind, effect.member_id), None)
+                case Written():
+                    self.writes.append(effect)
+
+    def write(self, error: ErrorCode = ErrorCode.none) -> None:
+        """Commit the oldest write, or fail it."""
+        then = self.writes.pop(0).then
+        match then:
+            case AssignmentStored():
+                effects = self.protocol.assignment_stored(self.group, then, error, now_ms=NOW)
+            case StaticMemberStored():
+                effects = self.protocol.static_member_stored(self.group, then, error)
+            case _:
+                effects = []
+        self.take(effects)
+
+    def fire(self, kind: TimerKind, member_id: str = "") -> None:
+        """Let an armed timer fire."""
+        timer = self.timers.pop((kind, member_id))
+        match kind:
+            case TimerKind.HEARTBEAT:
+                effects = self.protocol.session_over(self.group, member_id, now_ms=NOW)
+            case TimerKind.JOIN:
+                effects = self.protocol.join_over(
+                    self.group,
+                    delay_ms=timer.delay_ms,
+                    remaining_ms=timer.remaining_ms,
+                    now_ms=NOW,
+                )
+            case TimerKind.SYNC:
+                effects = self.protocol.sync_over(
+                    self.group, generation=timer.generation, now_ms=NOW
+                )
+        self.take(effects)
+
+    # Shortcuts
+
+    def joined(self, waiter: int) -> JoinReply:
+        """The answer to a JoinGroup that must have one."""
+        reply = self.answers[waiter]
+        assert isinstance(reply, JoinReply)
+        return reply
+
+    def synced(self, waiter: int) -> SyncReply:
+        """The answer to a SyncGroup that must have one."""
+        reply = self.answers[waiter]
+        assert isinstance(reply, SyncReply)
+        return reply
+
+    def stable(self, *instances: str | None) -> list[str]:
+        """A stable group; the members' ids, the leader's first."""
+        waiters = [self.join(instance=instance) for instance in instances]
+        while self.group.state.value == "PreparingRebalance":
+            self.fire(TimerKind.JOIN)
+        members = [self.joined(waiter).member_id for waiter in waiters]
+        for member, instance in zip(reversed(members), reversed(instances), strict=True):
+            given = {each: each.encode() for each in members} if member == members[0] else None
+            self.sync(member, instance=instance, assignments=given)
+        self.write()
+        assert self.group.state.value == "Stable"
+        return members

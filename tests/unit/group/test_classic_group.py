@@ -1,0 +1,200 @@
+"""A classic group: what is asked of it by those who are no members (ClassicGroup)."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+
+from sim.errors import ErrorCode, InvariantViolation, Rejection
+from sim.group.classic_group import ClassicGroup
+from sim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
+from sim.group.state import ClassicGroupState, Group, GroupType
+from tests.support.groups import NOW, ClassicDriver
+
+E = ErrorCode
+S = ClassicGroupState
+
+SUBSCRIPTION = struct.pack("!hih", 0, 1, 1) + b"t"
+
+
+def stored(
+    *,
+    members: int = 1,
+    protocol_type: str = "consumer",
+    protocol: str | None = "range",
+    subscription: bytes = SUBSCRIPTION,
+    rebalance_ms: int = -1,
+) -> ClassicGroupStored:
+    return ClassicGroupStored(
+        group_id="g",
+        protocol_type=protocol_type,
+        generation=3,
+        protocol=protocol,
+        leader="m0" if members else None,
+        state_timestamp_ms=77,
+        members=tuple(
+            StoredMember(
+                member_id=f"m{index}",
+                group_instance_id="i" if index == 0 else None,
+                client_id="c",
+                client_host="/h",
+                rebalance_timeout_ms=rebalance_ms,
+                session_timeout_ms=6,
+                subscription=subscription,
+                assignment=b"a",
+            )
+            for index in range(members)
+        ),
+    )
+
+
+def error(refusal: Rejection | None) -> ErrorCode:
+    return E.none if refusal is None else refusal.error
+
+
+def test_a_group_is_loaded_as_it_was_stored() -> None:
+    record = stored(members=2, rebalance_ms=9)
+    group = ClassicGroup.loaded(record)
+    assert group.state is S.STABLE
+    assert group.stored() == record
+    assert group.static_members == {"i": "m0"}
+    assert (group.protocol_type_or_empty, group.type) == ("consumer", GroupType.CLASSIC)
+    assert group.state_name == "Stable"
+    like_any_group: Group = group
+    assert not like_any_group.is_empty
+
+
+def test_members_of_old_records_have_the_session_s_time_to_rebalance() -> None:
+    assert ClassicGroup.loaded(stored()).rebalance_timeout_ms == 6
+
+
+def test_an_empty_group_is_loaded_empty() -> None:
+    group = ClassicGroup.loaded(ClassicGroupStored(group_id="g"))
+    assert group.is_empty
+    assert group.protocol_type is None
+    assert group.state_timestamp_ms is None
+    assert group.stored() == ClassicGroupStored(group_id="g")
+    assert group.rebalance_timeout_ms == 0
+    assert not group.elect_joined_leader()
+    assert group.tombstones() == (ClassicGroupDeleted(group_id="g"),)
+
+
+COMMITS = """
+state                member  instance  generation  plain                      transactional
+Empty                -       -         -1          none                       none
+Empty                m0      -         -1          none                       none
+Empty                -       -         3           unknown_member_id          unknown_member_id
+Stable               -       -         -1          unknown_member_id          none
+Stable               m0      -         3           none                       none
+Stable               m0      i         3           none                       none
+Stable               m1      i         3           fenced_instance_id         fenced_instance_id
+Stable               m0      nobody    3           unknown_member_id          unknown_member_id
+Stable               x       -         3           unknown_member_id          unknown_member_id
+Stable               m0      -         2           illegal_generation         illegal_generation
+Stable               -       i         -1          fenced_instance_id         fenced_instance_id
+PreparingRebalance   m0      -         3           none                       none
+CompletingRebalance  m0      -         3           rebalance_in_progress      none
+Dead                 m0      -         3           coordinator_not_available  coordinator_not_available
+"""
+
+
+@pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:])
+def test_who_may_commit(row: str) -> None:
+    state, member, instance, generation, *expected = row.split()
+    group = ClassicGroup.loaded(stored(members=0 if state == "Empty" else 2))
+    group.state = ClassicGroupState(state)
+    for is_transactional, name in zip((False, True), expected, strict=True):
+        refusal = group.check_offset_commit(
+            member_id="" if member == "-" else member,
+            group_instance_id=None if instance == "-" else instance,
+            generation=int(generation),
+            is_transactional=is_transactional,
+            api_version=9,
+        )
+        assert error(refusal) is ErrorCode[name], (row, is_transactional)
+
+
+@pytest.mark.parametrize(
+    ("state", "fetch", "delete_offsets", "delete"),
+    [
+        (S.EMPTY, E.none, E.none, E.none),
+        (S.STABLE, E.none, E.none, E.non_empty_group),
+        (S.PREPARING_REBALANCE, E.none, E.none, E.non_empty_group),
+        (S.DEAD, E.group_id_not_found, E.group_id_not_found, E.group_id_not_found),
+    ],
+)
+def test_who_may_read_and_delete(
+    state: ClassicGroupState, fetch: ErrorCode, delete_offsets: ErrorCode, delete: ErrorCode
+) -> None:
+    group = ClassicGroup.loaded(stored())
+    group.state = state
+    assert error(group.check_offset_fetch(member_id=None, member_epoch=-1)) is fetch
+    assert error(group.check_offset_delete()) is delete_offsets
+    assert error(group.check_delete()) is delete
+
+
+def test_positions_of_a_live_group_that_is_not_of_consumers_can_t_be_deleted() -> None:
+    group = ClassicGroup.loaded(stored(protocol_type="connect"))
+    assert error(group.check_offset_delete()) is E.non_empty_group
+    assert not group.is_subscribed("t")
+
+
+def test_subscriptions_are_those_of_all_members() -> None:
+    group = ClassicGroup.loaded(stored(members=2))
+    assert group.is_subscribed("t")
+    assert not group.is_subscribed("other")
+    assert not ClassicGroup.loaded(stored(members=0)).is_subscribed("t")
+
+
+def test_a_subscription_that_can_t_be_read_may_be_of_any_topic() -> None:
+    assert ClassicGroup.loaded(stored(subscription=b"?")).is_subscribed("whatever")
+    group = ClassicGroup.loaded(stored(protocol=None))
+    assert group.is_subscribed("whatever")
+
+
+def test_when_retention_counts_from() -> None:
+    simple = ClassicGroup("g", now_ms=NOW)
+    base = simple.offsets_expire_from()
+    assert base is not None
+    assert base(5) == 5
+    left = ClassicGroup.loaded(stored(members=0)).offsets_expire_from()
+    assert left is not None
+    assert left(5) == 77
+    since_ever = ClassicGroup.loaded(stored(members=0))
+    since_ever.state_timestamp_ms = None
+    base = since_ever.offsets_expire_from()
+    assert base is not None
+    assert base(5) == 5
+    live = ClassicGroup.loaded(stored()).offsets_expire_from()
+    assert live is not None
+    assert live(5) == 5
+    assert ClassicGroup.loaded(stored(subscription=b"?")).offsets_expire_from() is None
+    assert ClassicGroup.loaded(stored(protocol_type="connect")).offsets_expire_from() is None
+
+
+def test_a_protocol_that_a_member_does_not_know_is_a_bug() -> None:
+    driver = ClassicDriver()
+    (member,) = driver.stable(None)
+    with pytest.raises(InvariantViolation):
+        driver.group.members[member].metadata("unknown")
+    with pytest.raises(InvariantViolation):
+        driver.group.members[member].vote(frozenset())
+
+
+def test_a_group_without_members_supports_nothing_in_common() -> None:
+    group = ClassicGroup.loaded(stored(members=0))
+    group.state = S.PREPARING_REBALANCE
+    assert not group.supports("consumer", [("range", b"")])
+
+
+def test_removing_who_is_not_there_changes_nothing() -> None:
+    group = ClassicGroup.loaded(stored())
+    assert group.remove("x") is None
+    assert list(group.members) == ["m0"]
+
+
+def test_a_generation_of_unreadable_consumers_without_protocol() -> None:
+    group = ClassicGroup.loaded(stored(protocol_type=""))
+    assert group.protocol_type_or_empty == ""
+    assert not group.is_subscribed("t")

@@ -1,0 +1,171 @@
+"""Records of ``__consumer_offsets``, every version that was ever written."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+import pytest
+
+from sim.errors import CorruptLogRecordError
+from sim.group.log_format import decode_record, encode_batch, encode_record
+from sim.group.records import (
+    ClassicGroupDeleted,
+    ClassicGroupStored,
+    GroupRecord,
+    OffsetCommitted,
+    OffsetDeleted,
+    StoredMember,
+)
+from sim.types import TopicPartition
+from sim.wire.batch import read_batch_header, read_records
+
+P = TopicPartition("topic", 3)
+TOPIC_ID = uuid.UUID(int=1)
+MEMBER = StoredMember(
+    member_id="m",
+    group_instance_id="i",
+    client_id="c",
+    client_host="/h",
+    rebalance_timeout_ms=5,
+    session_timeout_ms=6,
+    subscription=b"s",
+    assignment=b"a",
+)
+RECORDS: list[GroupRecord] = [
+    OffsetCommitted(
+        group_id="g",
+        topic_partition=P,
+        offset=5,
+        leader_epoch=2,
+        metadata="note",
+        commit_timestamp_ms=7,
+        topic_id=TOPIC_ID,
+    ),
+    OffsetCommitted(group_id="g", topic_partition=P, offset=5, commit_timestamp_ms=7),
+    OffsetCommitted(
+        group_id="g",
+        topic_partition=P,
+        offset=5,
+        commit_timestamp_ms=7,
+        expire_timestamp_ms=9,
+    ),
+    OffsetDeleted(group_id="g", topic_partition=P),
+    ClassicGroupStored(
+        group_id="g",
+        protocol_type="consumer",
+        generation=4,
+        protocol="range",
+        leader="m",
+        state_timestamp_ms=8,
+        members=(MEMBER,),
+    ),
+    ClassicGroupStored(group_id="g"),
+    ClassicGroupDeleted(group_id="g"),
+]
+
+
+@pytest.mark.parametrize("record", RECORDS)
+def test_what_is_written_can_be_read(record: GroupRecord) -> None:
+    assert decode_record(*encode_record(record)) == record
+
+
+def test_a_position_is_written_with_its_topic_s_id() -> None:
+    key, value = encode_record(RECORDS[0])
+    assert key == bytes.fromhex("0001 0001 67 0005 746f706963 00000003")
+    assert value == bytes.fromhex(
+        "0004 0000000000000005 00000002 05 6e6f7465 0000000000000007 01 00 10"
+    ) + (TOPIC_ID.bytes)
+
+
+def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
+    batch = encode_batch(RECORDS[:2], now_ms=9, producer_id=7, producer_epoch=3)
+    header = read_batch_header(batch)
+    assert header.is_transactional
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
+    assert [record.timestamp_ms for record in read_records(batch)] == [9, 9]
+    assert not read_batch_header(encode_batch(RECORDS[:1], now_ms=9)).is_transactional
+
+
+def text(value: str) -> bytes:
+    return struct.pack("!h", len(value)) + value.encode()
+
+
+OFFSET_KEY = text("g") + text("topic") + struct.pack("!i", 3)
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "leader_epoch", "expires"),
+    [
+        (0, struct.pack("!hq", 0, 5) + text("x") + struct.pack("!q", 7), -1, -1),
+        (1, struct.pack("!hq", 0, 5) + text("x") + struct.pack("!q", 7), -1, -1),
+        (1, struct.pack("!hq", 1, 5) + text("x") + struct.pack("!qq", 7, 9), -1, 9),
+        (1, struct.pack("!hq", 2, 5) + text("x") + struct.pack("!q", 7), -1, -1),
+        (1, struct.pack("!hqi", 3, 5, 2) + text("x") + struct.pack("!q", 7), 2, -1),
+    ],
+)
+def test_older_positions_can_be_read(
+    kind: int, value: bytes, leader_epoch: int, expires: int
+) -> None:
+    assert decode_record(struct.pack("!h", kind) + OFFSET_KEY, value) == OffsetCommitted(
+        group_id="g",
+        topic_partition=P,
+        offset=5,
+        metadata="x",
+        leader_epoch=leader_epoch,
+        commit_timestamp_ms=7,
+        expire_timestamp_ms=expires,
+    )
+
+
+def member_bytes(version: int) -> bytes:
+    parts = [text("m")]
+    if version >= 3:
+        parts.append(text("i"))
+    parts += [text("c"), text("/h")]
+    if version >= 1:
+        parts.append(struct.pack("!i", 5))
+    parts += [struct.pack("!i", 6), struct.pack("!i", 1), b"s", struct.pack("!i", 1), b"a"]
+    return b"".join(parts)
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_older_groups_can_be_read(version: int) -> None:
+    value = struct.pack("!h", version) + text("consumer") + struct.pack("!i", 4)
+    value += text("range") + text("m")
+    if version >= 2:
+        value += struct.pack("!q", 8)
+    value += struct.pack("!i", 1) + member_bytes(version)
+    found = decode_record(struct.pack("!h", 2) + text("g"), value)
+    assert isinstance(found, ClassicGroupStored)
+    assert found.state_timestamp_ms == (8 if version >= 2 else -1)
+    (member,) = found.members
+    assert member.group_instance_id == ("i" if version >= 3 else None)
+    assert member.rebalance_timeout_ms == (5 if version >= 1 else -1)
+    assert (member.subscription, member.assignment) == (b"s", b"a")
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (struct.pack("!h", 99), b"\0\0"),
+        (struct.pack("!h", 1) + OFFSET_KEY, struct.pack("!h", 99)),
+        (struct.pack("!h", 2) + text("g"), struct.pack("!h", 99)),
+    ],
+)
+def test_kinds_and_versions_of_later_releases_are_skipped(key: bytes, value: bytes) -> None:
+    assert decode_record(key, value) is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b"\0", b""),
+        (struct.pack("!h", 1) + OFFSET_KEY[:4], None),
+        (struct.pack("!h", 1) + OFFSET_KEY, b"\0\3\0"),
+        (struct.pack("!h", 2) + text("g"), b""),
+    ],
+)
+def test_damage_names_the_record(key: bytes, value: bytes | None) -> None:
+    with pytest.raises(CorruptLogRecordError, match=key.hex()):
+        decode_record(key, value)

@@ -1,0 +1,280 @@
+"""Decisions about positions, as OffsetMetadataManager makes them."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from sim.errors import ErrorCode, Rejection
+from sim.group.classic_group import ClassicGroup
+from sim.group.offset_commands import (
+    CommitOffsets,
+    DeleteOffsets,
+    FetchOffsets,
+    NewPosition,
+    Position,
+)
+from sim.group.offset_machine import (
+    decide_commit,
+    decide_delete_offsets,
+    delete_all_offsets,
+    delete_topic_offsets,
+    expire_offsets,
+    fetch_offsets,
+)
+from sim.group.records import (
+    ClassicGroupDeleted,
+    ClassicGroupStored,
+    OffsetCommitted,
+    OffsetDeleted,
+    StoredMember,
+)
+from sim.group.shard import GroupShard
+from sim.group.state import ClassicGroupState
+from sim.types import ProducerId, TopicPartition
+
+E = ErrorCode
+P0 = TopicPartition("t", 0)
+P1 = TopicPartition("t", 1)
+TOPIC_ID = uuid.UUID(int=1)
+NOW = 100_000
+SUBSCRIBED = bytes.fromhex("0000 00000001 0001 74")
+
+
+def shard_with(*records: object, pending: tuple[OffsetCommitted, ...] = ()) -> GroupShard:
+    shard = GroupShard(partition=0, coordinator_epoch=0)
+    for index, record in enumerate(records):
+        shard.apply(record, offset=index)  # type: ignore[arg-type]
+    for index, record in enumerate(pending):
+        shard.apply(record, offset=100 + index, producer_id=ProducerId(7))
+    return shard
+
+
+def committed(where: TopicPartition = P0, **more: object) -> OffsetCommitted:
+    values = {"offset": 5, "commit_timestamp_ms": 1_000, **more}
+    return OffsetCommitted(group_id="g", topic_partition=where, **values)  # type: ignore[arg-type]
+
+
+def live(protocol_type: str = "consumer") -> ClassicGroupStored:
+    member = StoredMember(
+        member_id="m",
+        client_id="c",
+        client_host="/h",
+        session_timeout_ms=1,
+        subscription=SUBSCRIBED,
+    )
+    return ClassicGroupStored(
+        group_id="g",
+        protocol_type=protocol_type,
+        generation=2,
+        protocol="range",
+        leader="m",
+        members=(member,),
+    )
+
+
+def commit(*positions: NewPosition, **more: object) -> CommitOffsets:
+    return CommitOffsets(group_id="g", positions=positions, **more)  # type: ignore[arg-type]
+
+
+def decided(shard: GroupShard, command: CommitOffsets) -> ErrorCode | None:
+    outcome = decide_commit(shard, command, metadata_bytes_max=4, now_ms=NOW)
+    return outcome.error if isinstance(outcome, Rejection) else None
+
+
+# Commit
+
+
+def test_positions_are_written_but_for_those_with_too_much_metadata() -> None:
+    command = commit(
+        NewPosition(topic_partition=P0, offset=5, leader_epoch=-7, metadata=None),
+        NewPosition(topic_partition=P1, offset=6, metadata="12345"),
+        retention_ms=10,
+    )
+    decision = decide_commit(shard_with(), command, metadata_bytes_max=4, now_ms=NOW)
+    assert not isinstance(decision, Rejection)
+    (record,) = decision.records
+    assert (record.metadata, record.leader_epoch) == ("", -1)
+    assert (record.commit_timestamp_ms, record.expire_timestamp_ms) == (NOW, NOW + 10)
+    assert decision.reply == ((P0, E.none), (P1, E.offset_metadata_too_large))
+
+
+@pytest.mark.parametrize(
+    ("generation", "named", "error"),
+    [
+        (-1, True, None),
+        (3, True, E.group_id_not_found),
+        (3, False, E.illegal_generation),
+    ],
+)
+def test_a_missing_group_is_made_for_who_is_no_member(
+    generation: int, named: bool, error: ErrorCode | None
+) -> None:
+    command = commit(generation=generation, missing_group_named=named)
+    assert decided(shard_with(), command) is error
+
+
+def test_a_group_with_members_asks_who_commits() -> None:
+    shard = shard_with(live())
+    assert decided(shard, commit()) is E.unknown_member_id
+    assert decided(shard, commit(member_id="m", generation=2)) is None
+    assert decided(shard, commit(is_transactional=True)) is None
+
+
+class _Stale(ClassicGroup):
+    """A group that finds every epoch stale, as one of the consumer protocol may."""
+
+    def check_offset_commit(self, **_: object) -> Rejection:  # type: ignore[override]
+        return Rejection(error=E.stale_member_epoch, reason="stale")
+
+
+def test_a_stale_epoch_is_an_illegal_generation_in_a_transaction() -> None:
+    shard = shard_with()
+    shard.groups["g"] = _Stale("g", now_ms=1)
+    assert decided(shard, commit()) is E.stale_member_epoch
+    assert decided(shard, commit(is_transactional=True)) is E.illegal_generation
+
+
+# Fetch
+
+
+def fetch(shard: GroupShard, *partitions: TopicPartition, **more: object) -> list[Position]:
+    command = FetchOffsets(
+        group_id="g",
+        partitions=partitions or None,
+        **more,  # type: ignore[arg-type]
+    )
+    found = fetch_offsets(shard, command, replicated=1_000)
+    assert not isinstance(found, Rejection)
+    return list(found)
+
+
+def test_what_was_never_committed_is_minus_one() -> None:
+    shard = shard_with(committed(leader_epoch=2, metadata="x"))
+    found = Position(topic_partition=P0, offset=5, leader_epoch=2, metadata="x")
+    assert fetch(shard, P0, P1) == [found, Position(topic_partition=P1)]
+    assert fetch(shard) == [found]
+
+
+def test_a_missing_or_dead_group_has_no_positions() -> None:
+    assert fetch(shard_with(), P0) == [Position(topic_partition=P0)]
+    assert fetch(shard_with()) == []
+    shard = shard_with(committed())
+    group = shard.groups["g"]
+    assert isinstance(group, ClassicGroup)
+    group.state = ClassicGroupState.DEAD
+    assert fetch(shard, P0) == [Position(topic_partition=P0)]
+
+
+def test_who_requires_stable_positions_waits_for_transactions() -> None:
+    shard = shard_with(committed(), pending=(committed(offset=9),))
+    assert fetch(shard, P0)[0].offset == 5
+    (unstable,) = fetch(shard, P0, require_stable=True)
+    assert (unstable.offset, unstable.error) == (-1, E.unstable_offset_commit)
+    assert fetch(shard, require_stable=True) == [unstable]
+
+
+def test_positions_above_the_high_watermark_are_for_those_who_require_stable_ones() -> None:
+    shard = GroupShard(partition=0, coordinator_epoch=0)
+    shard.apply(committed(), offset=7, replicated=7)
+    command = FetchOffsets(group_id="g", partitions=(P0,))
+    unstable = FetchOffsets(group_id="g", partitions=(P0,), require_stable=True)
+    assert fetch_offsets(shard, command, replicated=7) == (Position(topic_partition=P0),)
+    assert fetch_offsets(shard, unstable, replicated=7) == (Position(topic_partition=P0, offset=5),)
+
+
+def test_a_position_of_an_older_topic_of_that_name_is_none() -> None:
+    shard = shard_with(committed(topic_id=uuid.UUID(int=2)))
+    assert fetch(shard, P0, topic_ids={"t": TOPIC_ID})[0].offset == -1
+    assert fetch(shard, P0, topic_ids={"t": uuid.UUID(int=2)})[0].offset == 5
+    assert fetch(shard_with(committed()), P0, topic_ids={"t": TOPIC_ID})[0].offset == 5
+
+
+class _Refusing(ClassicGroup):
+    """A group that knows its members by epoch."""
+
+    def check_offset_fetch(self, **_: object) -> Rejection:  # type: ignore[override]
+        return Rejection(error=E.stale_member_epoch, reason="stale")
+
+
+def test_a_member_with_a_stale_epoch_is_told_so() -> None:
+    shard = shard_with()
+    shard.groups["g"] = _Refusing("g", now_ms=1)
+    found = fetch_offsets(shard, FetchOffsets(group_id="g", partitions=()), replicated=0)
+    assert isinstance(found, Rejection)
+    assert found.error is E.stale_member_epoch
+
+
+# Delete
+
+
+def test_positions_of_consumed_topics_stay() -> None:
+    shard = shard_with(live(), committed(), committed(TopicPartition("u", 0)))
+    other = TopicPartition("u", 0)
+    nothing = TopicPartition("u", 1)
+    decision = decide_delete_offsets(
+        shard, DeleteOffsets(group_id="g", partitions=(P0, other, nothing))
+    )
+    assert not isinstance(decision, Rejection)
+    assert decision.records == (OffsetDeleted(group_id="g", topic_partition=other),)
+    assert decision.reply == (
+        (P0, E.group_subscribed_to_topic),
+        (other, E.none),
+        (nothing, E.none),
+    )
+
+
+@pytest.mark.parametrize(
+    ("shard", "error"),
+    [(shard_with(), E.group_id_not_found), (shard_with(live("connect")), E.non_empty_group)],
+)
+def test_positions_can_t_be_deleted(shard: GroupShard, error: ErrorCode) -> None:
+    outcome = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=()))
+    assert isinstance(outcome, Rejection)
+    assert outcome.error is error
+
+
+def test_pending_positions_are_deleted_too_and_none_twice() -> None:
+    shard = shard_with(committed(), pending=(committed(), committed(P1)))
+    tombstones = (
+        OffsetDeleted(group_id="g", topic_partition=P0),
+        OffsetDeleted(group_id="g", topic_partition=P1),
+    )
+    assert delete_all_offsets(shard, "g") == tombstones
+    assert delete_topic_offsets(shard, frozenset({"t"})) == tombstones
+    assert delete_topic_offsets(shard, frozenset({"u"})) == ()
+    decision = decide_delete_offsets(shard, DeleteOffsets(group_id="g", partitions=(P1,)))
+    assert not isinstance(decision, Rejection)
+    assert decision.records == tombstones[1:]
+
+
+# Expiry
+
+
+def expired(shard: GroupShard, now_ms: int) -> tuple[object, ...]:
+    return expire_offsets(shard, shard.groups["g"], retention_ms=50, now_ms=now_ms)
+
+
+def test_positions_expire_and_the_group_with_the_last_one() -> None:
+    shard = shard_with(committed(), committed(P1, commit_timestamp_ms=1_010))
+    assert expired(shard, 1_049) == ()
+    assert expired(shard, 1_050) == (OffsetDeleted(group_id="g", topic_partition=P0),)
+    assert expired(shard, 1_060)[-1] == ClassicGroupDeleted(group_id="g")
+
+
+def test_a_position_s_own_time_counts_before_the_group_s() -> None:
+    shard = shard_with(committed(expire_timestamp_ms=2_000))
+    assert expired(shard, 1_999) == ()
+    assert len(expired(shard, 2_000)) == 2
+
+
+def test_what_a_transaction_may_change_and_what_is_consumed_stays() -> None:
+    shard = shard_with(committed(), pending=(committed(),))
+    assert expired(shard, 10**9) == ()
+    assert expired(shard_with(live(), committed()), 10**9) == ()
+    assert expired(shard_with(live("connect"), committed()), 10**9) == ()
+
+
+def test_a_group_with_something_pending_only_stays() -> None:
+    assert expired(shard_with(pending=(committed(),)), 10**9) == ()

@@ -1,0 +1,163 @@
+"""Positions and pending positions (OffsetMetadataManager.replay*)."""
+
+from __future__ import annotations
+
+from sim.group.offsets import LATEST, Offsets
+from sim.group.records import OffsetCommitted, OffsetDeleted
+from sim.types import ProducerId, TopicPartition
+
+P0 = TopicPartition("t", 0)
+P1 = TopicPartition("t", 1)
+PID = ProducerId(7)
+
+
+def commit(
+    offsets: Offsets,
+    position: int,
+    *,
+    at: int,
+    pid: ProducerId | None = None,
+    where: TopicPartition = P0,
+    replicated: int = LATEST,
+) -> None:
+    record = OffsetCommitted(
+        group_id="g", topic_partition=where, offset=position, commit_timestamp_ms=1
+    )
+    offsets.apply_commit(record, offset=at, producer_id=pid, replicated=replicated)
+
+
+def delete(offsets: Offsets, *, at: int, replicated: int = LATEST) -> None:
+    record = OffsetDeleted(group_id="g", topic_partition=P0)
+    offsets.apply_delete(record, offset=at, replicated=replicated)
+
+
+def end(offsets: Offsets, *, at: int, committed: bool = True, replicated: int = LATEST) -> None:
+    offsets.apply_marker(PID, committed=committed, offset=at, replicated=replicated)
+
+
+def position(offsets: Offsets, below: int = LATEST) -> int | None:
+    found = offsets.committed("g", P0, below=below)
+    return None if found is None else found.offset
+
+
+def test_the_last_commit_is_the_position() -> None:
+    offsets = Offsets()
+    assert position(offsets) is None
+    commit(offsets, 5, at=0)
+    commit(offsets, 3, at=1)
+    assert position(offsets) == 3
+    assert [each.offset for each in offsets.all_committed("g")] == [3]
+    assert offsets.has_any("g")
+
+
+def test_a_position_that_is_not_replicated_is_seen_by_those_who_ask_for_it() -> None:
+    offsets = Offsets()
+    commit(offsets, 5, at=0, replicated=0)
+    commit(offsets, 6, at=1, replicated=0)
+    assert (position(offsets, below=0), position(offsets, below=1)) == (None, 5)
+    assert position(offsets) == 6
+    assert list(offsets.all_committed("g", below=0)) == []
+    commit(offsets, 7, at=2, replicated=2)
+    assert (position(offsets, below=2), position(offsets, below=1)) == (6, None)  # 5 is let go
+
+
+def test_pending_positions_wait_for_the_marker() -> None:
+    offsets = Offsets()
+    commit(offsets, 5, at=0)
+    commit(offsets, 8, at=1, pid=PID)
+    commit(offsets, 9, at=2, pid=PID)
+    assert position(offsets) == 5
+    assert offsets.is_pending("g", P0)
+    assert offsets.pending_partitions("g") == (P0,)
+    assert offsets.pending_producers() == (PID,)
+    end(offsets, at=3)
+    assert position(offsets) == 9
+    assert not offsets.is_pending("g", P0)
+    assert offsets.pending_producers() == ()
+
+
+def test_a_committed_transaction_shows_its_positions_when_the_marker_is_replicated() -> None:
+    offsets = Offsets()
+    commit(offsets, 5, at=0)
+    commit(offsets, 9, at=1, pid=PID)
+    end(offsets, at=2, replicated=2)
+    assert (position(offsets, below=2), position(offsets, below=3)) == (5, 9)
+
+
+def test_an_aborted_transaction_leaves_no_trace() -> None:
+    offsets = Offsets()
+    commit(offsets, 9, at=0, pid=PID)
+    commit(offsets, 9, at=1, pid=PID, where=P1)
+    end(offsets, at=2, committed=False)
+    assert not offsets.has_any("g")
+    end(offsets, at=3)  # nothing is pending: harmless
+    assert position(offsets) is None
+
+
+def test_a_plain_commit_after_the_pending_one_wins() -> None:
+    offsets = Offsets()
+    commit(offsets, 30, at=30, pid=PID)
+    commit(offsets, 35, at=35)
+    end(offsets, at=40)
+    assert position(offsets) == 35
+
+
+def test_two_producers_can_have_the_same_partition_pending() -> None:
+    offsets = Offsets()
+    commit(offsets, 1, at=0, pid=PID)
+    commit(offsets, 2, at=1, pid=ProducerId(8))
+    end(offsets, at=2)
+    assert position(offsets) == 1
+    assert offsets.is_pending("g", P0)
+
+
+def test_a_tombstone_takes_pending_positions_with_it() -> None:
+    offsets = Offsets()
+    commit(offsets, 1, at=0)
+    commit(offsets, 2, at=1, pid=PID)
+    commit(offsets, 3, at=2, pid=PID, where=P1)
+    delete(offsets, at=3)
+    assert position(offsets) is None
+    assert not offsets.is_pending("g", P0)
+    end(offsets, at=4)
+    assert position(offsets) is None
+    assert offsets.committed("g", P1) is not None
+
+
+def test_a_tombstone_for_a_group_that_only_has_something_pending() -> None:
+    offsets = Offsets()
+    commit(offsets, 2, at=0, pid=PID)
+    delete(offsets, at=1)
+    assert not offsets.has_any("g")
+
+
+def test_a_deleted_position_is_seen_until_the_tombstone_is_replicated() -> None:
+    offsets = Offsets()
+    commit(offsets, 1, at=0)
+    commit(offsets, 4, at=0, where=P1)
+    delete(offsets, at=1, replicated=1)
+    assert (position(offsets, below=1), position(offsets)) == (1, None)
+    assert offsets.has_any("g")
+    offsets.prune(replicated=1)
+    assert position(offsets, below=1) == 1
+    offsets.prune(replicated=2)
+    assert position(offsets, below=1) is None
+    assert offsets.committed("g", P1) is not None
+
+
+def test_a_commit_after_a_tombstone_counts_even_if_it_was_pending_before() -> None:
+    offsets = Offsets()
+    commit(offsets, 1, at=0)
+    delete(offsets, at=5, replicated=1)
+    commit(offsets, 2, at=4, pid=PID)
+    end(offsets, at=6)
+    assert position(offsets) == 2
+
+
+def test_what_nobody_ever_saw_is_dropped_at_once() -> None:
+    offsets = Offsets()
+    commit(offsets, 1, at=0, replicated=0)
+    delete(offsets, at=1, replicated=0)
+    assert position(offsets, below=1) is None
+    delete(offsets, at=2)
+    assert not offsets.has_any("g")
