@@ -23,6 +23,7 @@ from typing import Final
 
 import msgspec
 
+from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.settings import DEFAULTS, Setting, documentation
 
@@ -349,11 +350,33 @@ def deviations_page() -> str | None:
             items = "\n".join(f"- {_joined(text)}" for text in deviations)
             sections.append(f"## {title}\n\n[{source.path}]({source.path})\n\n{items}")
     return _page(
-        "the `DEVIATIONS` of the modules",
+        "the `DEVIATIONS` of the modules, or `sim/api/kip_text/differences.py`,",
         "Deviations",
         "Where this simulator knowingly differs from Apache Kafka, or from the letter of a KIP.\n"
         "What is not listed here and differs is a bug.",
         *sections,
+        "## The text of the KIPs\n\n"
+        "What Kafka ships, and every listener but that of `--kip-text` does, is not always what the"
+        "\nKIPs say. On that listener we obey the text ([docs/kip-text.md](docs/kip-text.md)), but "
+        "for\nthe rows that say why not. Each of the others has a test in both modes "
+        "(`tests/kip_text`).",
+        _kip_text_table(),
+    )
+
+
+def _kip_text_table() -> str:
+    return _table(
+        ("Row", "Text", "Shipped", "Where", "Why the text can't be had"),
+        (
+            (
+                difference.row,
+                difference.text,
+                difference.shipped,
+                f"[{difference.where}]({difference.where})",
+                difference.unheld or "",
+            )
+            for difference in DIFFERENCES
+        ),
     )
 
 

@@ -24,11 +24,20 @@ FUNCTION_LINES_MAX: Final = 70
 PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
+    "sim/api/kip_text/add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
+    "sim/api/kip_text/describe_transactions.py": "tests/kip_text/test_differences.py",
+    "sim/api/kip_text/differences.py": "tests/kip_text/test_differences.py",
+    "sim/api/kip_text/end_txn.py": "tests/kip_text/test_differences.py",
+    "sim/api/kip_text/init_producer_id.py": "tests/kip_text/test_differences.py",
+    "sim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
+    "sim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
+    "sim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",
     "sim/runtime/env.py": PROTOCOLS_ONLY,
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
 FOR_OTHERS: Final = {
+    "sim.api.kip_text.differences": "what DEVIATIONS.md shows and tests/kip_text goes through",
     "sim.client.consumer": "our client as a library: whoever reads with it",
     "sim.runtime.virtual": "what tests start a cluster in virtual time with",
 }

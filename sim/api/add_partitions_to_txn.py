@@ -23,6 +23,7 @@ from sim.runtime.peer_subject import subject_of
 from sim.txn.commands import AddPartitions
 from sim.types import (
     INTERNAL_TOPICS,
+    AddPartitionsToTxnReply,
     ProducerEpoch,
     ProducerId,
     Subject,
@@ -65,7 +66,7 @@ async def handle(request: Request) -> Reply:
         )
     )
     if isinstance(outcome, Rejection):
-        return refuse(request, outcome.error)
+        return request.refuse(outcome.error)
     topics = message.v3_and_below_topics
     return _added(request.api_version, tuple((topic.name, topic.partitions) for topic in topics))
 
@@ -96,11 +97,16 @@ async def _handle_batch(request: Request) -> Reply:
         # A real broker answers when the last transaction of the batch has its result, so it never
         # answers this one.
         return Answer.NEVER
-    transactions = request.message.transactions
     reply = await request.broker.add_partitions_to_txn(add_partitions_command(request.message))
+    return answer_batch(request, reply)
+
+
+def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Reply:
+    """The answer to a batch, in the order in which it was asked."""
     if reply.error:
-        return refuse(request, ErrorCode(reply.error))
+        return request.refuse(ErrorCode(reply.error))
     schema = request.schema
+    transactions = request.message.transactions
     return request.answer(
         error_code=ErrorCode.none,
         results_by_transaction=tuple(

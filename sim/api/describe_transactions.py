@@ -12,17 +12,14 @@ from typing import Any, Final
 from sim.api.request import NO_THROTTLE, Reply, Request
 from sim.api.topics import by_topic
 from sim.errors import ErrorCode, Rejection
+from sim.txn.commands import TransactionDescription
 from sim.types import Subject, TransactionalId
+from sim.wire.codec import build
 
 KEY: Final = 65
 VERSIONS: Final = (0, 0)
 
-DEVIATIONS: Final = (
-    "KIP-994's DescribeTransactions v1 with the time of the last update never shipped; only v0 is "
-    "here.",
-    "KIP-664 shows no start time once a transaction is over; Apache Kafka, and we, show -1 only "
-    "in Empty.",
-)
+UNKNOWN_TIME: Final = -1
 
 
 async def handle(request: Request) -> Reply:
@@ -39,7 +36,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every id."""
     return request.answer(
         transaction_states=tuple(
-            _failed(request, transactional_id, error)
+            failed(request, transactional_id, error)
             for transactional_id in request.message.transactional_ids
         )
     )
@@ -54,14 +51,21 @@ def subject(request: Request) -> Subject:
 def _describe(request: Request, transactional_id: str) -> Any:
     found = request.broker.coordinator.describe(TransactionalId(transactional_id))
     if isinstance(found, Rejection):
-        return _failed(request, transactional_id, found.error)
+        return failed(request, transactional_id, found.error)
+    return described(request, found, start_timestamp_ms=found.start_timestamp_ms)
+
+
+def described(request: Request, found: TransactionDescription, *, start_timestamp_ms: int) -> Any:
+    """The element of one id that was found."""
     schema = request.schema
-    return schema.TransactionState(
+    return build(
+        schema.TransactionState,
         error_code=ErrorCode.none,
-        transactional_id=transactional_id,
+        transactional_id=found.transactional_id,
         transaction_state=found.state,
         transaction_timeout=timedelta(milliseconds=found.timeout_ms),
-        transaction_start_time=found.start_timestamp_ms,
+        transaction_start_time=start_timestamp_ms,
+        transaction_last_update_time=found.last_update_timestamp_ms,
         producer_id=found.producer_id,
         producer_epoch=found.producer_epoch,
         topics=tuple(
@@ -73,13 +77,16 @@ def _describe(request: Request, transactional_id: str) -> Any:
     )
 
 
-def _failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
-    return request.schema.TransactionState(
+def failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
+    """The element of one id that was not."""
+    return build(
+        request.schema.TransactionState,
         error_code=error,
         transactional_id=transactional_id,
         transaction_state="",
         transaction_timeout=NO_THROTTLE,
         transaction_start_time=0,
+        transaction_last_update_time=UNKNOWN_TIME,
         producer_id=0,
         producer_epoch=0,
         topics=(),

@@ -23,13 +23,8 @@ NO_ERROR: Final = 0
 FENCED_KNOWN_FROM: Final = 2
 TRANSACTIONS_V2_FROM: Final = 5
 
-DEVIATIONS: Final = (
-    "KIP-890 has EndTxn v4 return the bumped identity; Apache Kafka shipped that as v5, and so do "
-    "we.",
-)
 
-
-async def handle(request: Request) -> Reply:
+async def handle(request: Request, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Reply:
     """Decide it; answered when the decision is logged, before any marker is sent."""
     message = request.message
     outcome = await request.broker.coordinator.end_txn(
@@ -39,22 +34,23 @@ async def handle(request: Request) -> Reply:
             producer_epoch=ProducerEpoch(message.producer_epoch),
             committed=message.committed,
             transaction_version=TransactionVersion.TV_2
-            if request.api_version >= TRANSACTIONS_V2_FROM
+            if request.api_version >= v2_from
             else TransactionVersion.TV_0,
         )
     )
     if isinstance(outcome, Rejection):
-        return refuse(request, outcome.error)
-    if request.api_version < TRANSACTIONS_V2_FROM:
+        return request.refuse(outcome.error)
+    if request.api_version < v2_from:
         return _without_identity(request.api_version, NO_ERROR)
-    return _with_identity(request.api_version).fill(outcome.producer_id, outcome.producer_epoch)
+    return _with_identity(TRANSACTIONS_V2_FROM).fill(outcome.producer_id, outcome.producer_epoch)
 
 
-def refuse(request: Request, error: ErrorCode) -> Reply:
+def refuse(request: Request, error: ErrorCode, *, v2_from: int = TRANSACTIONS_V2_FROM) -> Reply:
     """The error in the words of this version."""
     if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
         error = ErrorCode.invalid_producer_epoch
-    return _without_identity(request.api_version, int(error))
+    layout = TRANSACTIONS_V2_FROM if request.api_version >= v2_from else request.api_version
+    return _without_identity(layout, int(error))
 
 
 @prepared

@@ -28,7 +28,7 @@ async def handle(request: Request) -> Reply:
     producer_id = getattr(message, "producer_id", -1)
     producer_epoch = getattr(message, "producer_epoch", -1)
     if (producer_id == -1) != (producer_epoch == -1):
-        return refuse(request, ErrorCode.invalid_request)
+        return request.refuse(ErrorCode.invalid_request)
     expected = None
     if producer_id != -1:
         expected = ProducerIdAndEpoch(
@@ -45,7 +45,7 @@ async def handle(request: Request) -> Reply:
         )
     )
     if isinstance(outcome, Rejection):
-        return refuse(request, outcome.error)
+        return request.refuse(outcome.error)
     return request.answer(
         error_code=ErrorCode.none,
         producer_id=outcome.producer_id,

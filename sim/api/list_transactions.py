@@ -17,20 +17,24 @@ from sim.types import ProducerId
 KEY: Final = 66
 VERSIONS: Final = (0, 2)
 
-DEVIATIONS: Final = (
-    "KIP-994 reads a duration filter of 0 as off; Apache Kafka, and we, take -1 for off and let 0 "
-    "filter.",
-)
+OFF: Final = -1
+"""A duration that filters nothing."""
 
 
 async def handle(request: Request) -> Reply:
     """List what passes the filters."""
+    return answer_query(request, duration_ms=getattr(request.message, "duration_filter", OFF))
+
+
+def answer_query(request: Request, *, duration_ms: int, running_only: bool = False) -> Reply:
+    """The answer, with the filter by duration as the listener reads it."""
     message = request.message
     found = request.broker.coordinator.list_transactions(
         ListTransactions(
             state_names=tuple(message.state_filters),
             producer_ids=frozenset(map(ProducerId, message.producer_id_filters)),
-            duration_ms=getattr(message, "duration_filter", -1),
+            duration_ms=duration_ms,
+            running_only=running_only,
             id_pattern=getattr(message, "transactional_id_pattern", None),
         )
     )

@@ -9,6 +9,7 @@ KafkaApis.handleProduceRequest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
@@ -60,8 +61,19 @@ def operation_of(api_version: int) -> TransactionOperation:
     return TransactionOperation.DEFAULT_ERROR
 
 
-async def handle(request: Request) -> Reply:
-    """Append; answered as ``acks`` says."""
+async def handle(
+    request: Request,
+    *,
+    operation: TransactionOperation | None = None,
+    told: Callable[[ProduceOutcome], ProduceOutcome] | None = None,
+) -> Reply:
+    """Append; answered as ``acks`` says.
+
+    Args:
+        request: The request.
+        operation: What its version supports; by default what Kafka ships.
+        told: What a partition's outcome is called towards the client, where that differs.
+    """
     message = request.message
     results: Outcomes = []
     parts: list[ProducePartition] = []
@@ -87,7 +99,7 @@ async def handle(request: Request) -> Reply:
                 else TransactionalId(message.transactional_id),
                 acks=message.acks,
                 timeout_ms=message.timeout // _MILLISECOND,
-                operation=operation_of(request.api_version),
+                operation=operation or operation_of(request.api_version),
                 partitions=tuple(parts),
                 internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
             )
@@ -96,6 +108,8 @@ async def handle(request: Request) -> Reply:
             (keys[partition], partition.partition, outcome)
             for partition, outcome in outcomes.items()
         ]
+    if told is not None:
+        results = [(key, index, told(outcome)) for key, index, outcome in results]
     if message.acks == 0:
         # Nobody waits for an answer; closing the connection is the only way to say that something
         # failed.

@@ -13,16 +13,10 @@ from sim.api.peer_codec import write_markers_command, write_markers_response
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode
 from sim.runtime.peer_subject import subject_of
-from sim.types import Subject, WriteTxnMarkersReply
+from sim.types import Subject, WriteTxnMarkersCommand, WriteTxnMarkersReply
 
 KEY: Final = 27
 VERSIONS: Final = (1, 2)
-
-DEVIATIONS: Final = (
-    "KIP-664 gives WriteTxnMarkers a tagged start offset and lets coordinator epoch -1 mark an "
-    "operator's abort; Apache Kafka "
-    "shipped neither, and so do we: the ordinary epoch checks apply.",
-)
 
 
 async def handle(request: Request) -> Reply:
@@ -33,12 +27,17 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition of every marker."""
+    return answer_all(request.api_version, write_markers_command(request.message), error)
+
+
+def answer_all(api_version: int, command: WriteTxnMarkersCommand, error: ErrorCode) -> Reply:
+    """The error on every partition of every marker of a command."""
     return write_markers_response(
-        request.api_version,
+        api_version,
         WriteTxnMarkersReply(
             results=tuple(
                 (marker.producer_id, tuple((partition, error) for partition in marker.partitions))
-                for marker in write_markers_command(request.message).markers
+                for marker in command.markers
             )
         ),
     )

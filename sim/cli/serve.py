@@ -24,12 +24,16 @@ from sim.cli.output import print_line, warn
 from sim.errors import ConfigError, MissingExtraError
 from sim.runtime import real
 from sim.runtime.trace import TraceLevel
-from sim.server.cluster import ClusterOptions, SimCluster
+from sim.server.cluster import KIP_TEXT_PORT_DISTANCE, ClusterOptions, SimCluster
 from sim.settings import Settings
 
 HELP: Final = "start a cluster of brokers in this process"
 HTTP_PORT_DEFAULT: Final = 9080
 PORT_MAX: Final = 65_535
+STOCK_CLIENTS_FAIL: Final = (
+    "stock clients fail there on EndTxn v4, WriteTxnMarkers v1 and DescribeTransactions v1, whose "
+    "layout is the texts' (docs/kip-text.md)"
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="finalized level of the feature transaction.version (default 2: KIP-890's second "
         "part)",
     )
+    _add_kip_text_arguments(parser)
     parser.add_argument(
         "--http",
         type=int,
@@ -96,6 +101,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="record events for the control port (default off)",
     )
     parser.add_argument("--json", action="store_true", help="say what was started as JSON")
+
+
+def _add_kip_text_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kip-text",
+        action="store_true",
+        help="open one further listener per broker that answers by the letter of KIP-664, KIP-890 "
+        "and KIP-994, where Apache Kafka ships something else",
+    )
+    parser.add_argument(
+        "--kip-text-port",
+        type=int,
+        default=None,
+        metavar="PORT",
+        help="first of consecutive ports of --kip-text (default: 100 above --port); 0 picks free "
+        "ones",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -139,14 +161,17 @@ def options_from(args: argparse.Namespace) -> ClusterOptions:
         "port": args.port,
         "host": args.host,
         "advertised_host": args.advertised_host,
+        "kip_text_port": args.kip_text_port,
     }
     changes = {name: value for name, value in given.items() if value is not None}
     if args.topic:
         changes["topics"] = (*options.topics, *(_topic(text) for text in args.topic))
+    settings: dict[str, Any] = {}
     if args.transaction_version is not None:
-        changes["settings"] = msgspec.structs.replace(
-            options.settings, transaction_version=args.transaction_version
-        )
+        settings["transaction_version"] = args.transaction_version
+    if args.kip_text:
+        settings["kip_text"] = True
+    changes["settings"] = msgspec.structs.replace(options.settings, **settings)
     options = msgspec.structs.replace(options, **changes)
     _check_ports(options, http=args.http)
     return options
@@ -159,8 +184,24 @@ def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
             f"--port {options.port}: {options.brokers} brokers need ports from 1 to {PORT_MAX}, "
             "or 0 for free ones"
         )
+    _check_kip_text_port(options)
     if http is not None and not 0 <= http <= PORT_MAX:
         raise ConfigError(f"--http {http}: a port is a number from 0 to {PORT_MAX}")
+
+
+def _check_kip_text_port(options: ClusterOptions) -> None:
+    port = options.kip_text_port
+    if not options.settings.kip_text:
+        if port is not None:
+            raise ConfigError(f"--kip-text-port {port}: only with --kip-text")
+        return
+    if port is None:
+        port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
+    if port < 0 or (port and port + options.brokers - 1 > PORT_MAX):
+        raise ConfigError(
+            f"--kip-text-port {port}: {options.brokers} brokers need ports from 1 to {PORT_MAX}, "
+            "or 0 for free ones"
+        )
 
 
 def _topic(text: str) -> tuple[str, int]:
@@ -202,7 +243,9 @@ async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
 
 
 def _announce(cluster: SimCluster, http: str | None, args: argparse.Namespace) -> None:
-    facts = {"bootstrap": cluster.bootstrap, "http": http, "pid": os.getpid()}
+    facts: dict[str, Any] = {"bootstrap": cluster.bootstrap, "http": http, "pid": os.getpid()}
+    if cluster.kip_text_bootstrap is not None:
+        facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
     encoded = msgspec.json.encode(facts)
     if args.ready_file is not None:
         # One move, so that whoever waits for the file never reads half of it.
@@ -216,6 +259,9 @@ def _announce(cluster: SimCluster, http: str | None, args: argparse.Namespace) -
     level = cluster.options.settings.transaction_version
     print_line(f"txnsim: {count} broker{'s' if count != 1 else ''} up, transaction.version {level}")
     print_line(f"  bootstrap.servers={cluster.bootstrap}")
+    if cluster.kip_text_bootstrap is not None:
+        print_line(f"  KIP text          {cluster.kip_text_bootstrap}")
+        print_line(f"    {STOCK_CLIENTS_FAIL}")
     if http is not None:
         print_line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
     for line in changed_defaults(cluster.options.settings):

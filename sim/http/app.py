@@ -84,7 +84,14 @@ class ControlApi:
     async def health(self, _request: Request) -> Response:
         """The cluster answers."""
         cluster = self._cluster
-        return _json(Health(status="ok", brokers=len(cluster.brokers), bootstrap=cluster.bootstrap))
+        return _json(
+            Health(
+                status="ok",
+                brokers=len(cluster.brokers),
+                bootstrap=cluster.bootstrap,
+                kip_text_bootstrap=cluster.kip_text_bootstrap,
+            )
+        )
 
     async def metrics(self, _request: Request) -> Response:
         """Prometheus' text format."""

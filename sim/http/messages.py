@@ -10,12 +10,14 @@ from sim.faults.injector import ArmedRule
 from sim.faults.plan import FaultRule
 
 
-class Health(msgspec.Struct, frozen=True, kw_only=True):
+class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The cluster is up."""
 
     status: str
     brokers: int
     bootstrap: str
+    kip_text_bootstrap: str | None = None
+    """The listeners that answer by the letter of the KIPs, where ``--kip-text`` opened them."""
 
 
 class ClockState(msgspec.Struct, frozen=True, kw_only=True):

@@ -224,32 +224,32 @@ class PartitionLog(FollowerLog):
         relies on that. With a ``start_offset`` it is written only where one is open since there
         (text of KIP-664); with coordinator epoch -1, the one that is known here then stays.
         """
-        if producer_id < 0 or producer_epoch < 0:
-            # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of
-            # any bug.
-            return AppendRejection(
-                error=ErrorCode.unknown_server_error,
-                reason=f"a marker needs a producer, found id {producer_id} epoch {producer_epoch}",
-            )
-        entry = self._producers.find(producer_id)
-        refusal = check_marker_of(
-            entry,
-            start_offset=start_offset,
+        admitted = self._admit_marker(
+            producer_id=producer_id,
             producer_epoch=producer_epoch,
             coordinator_epoch=coordinator_epoch,
             transaction_version=transaction_version,
-            rules=self.config.rules,
+            start_offset=start_offset,
         )
-        if start_offset != NO_OFFSET and entry is not None and coordinator_epoch == NO_EPOCH:
-            coordinator_epoch = entry.coordinator_epoch
-        is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
-        if transaction_version < 0 and not is_stale:
-            return AppendRejection(
-                error=ErrorCode.unknown_server_error,
-                reason=f"there is no transaction version {transaction_version}",
-            )
-        if refusal is not None:
-            return self._refused(refusal)
+        if isinstance(admitted, AppendRejection):
+            return admitted
+        return self._write_marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=committed,
+            coordinator_epoch=admitted,
+            now_ms=now_ms,
+        )
+
+    def _write_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        committed: bool,
+        coordinator_epoch: int,
+        now_ms: int,
+    ) -> Appended:
         offset = self._log_end_offset
         batch = control_batch(
             producer_id=producer_id,
@@ -302,6 +302,44 @@ class PartitionLog(FollowerLog):
             log_append_time_ms=NO_TIMESTAMP,
             log_start_offset=self._log_start_offset,
         )
+
+    def _admit_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        transaction_version: int,
+        start_offset: int,
+    ) -> int | AppendRejection:
+        """The coordinator epoch that the marker leaves, or why it is refused."""
+        if producer_id < 0 or producer_epoch < 0:
+            # MemoryRecords.writeEndTransactionalMarker throws, and the client sees what it sees of
+            # any bug.
+            return AppendRejection(
+                error=ErrorCode.unknown_server_error,
+                reason=f"a marker needs a producer, found id {producer_id} epoch {producer_epoch}",
+            )
+        entry = self._producers.find(producer_id)
+        refusal = check_marker_of(
+            entry,
+            start_offset=start_offset,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+            rules=self.config.rules,
+        )
+        is_stale = refusal is not None and refusal.error is ErrorCode.invalid_producer_epoch
+        if transaction_version < 0 and not is_stale:
+            return AppendRejection(
+                error=ErrorCode.unknown_server_error,
+                reason=f"there is no transaction version {transaction_version}",
+            )
+        if refusal is not None:
+            return self._refused(refusal)
+        if start_offset != NO_OFFSET and entry is not None and coordinator_epoch == NO_EPOCH:
+            return entry.coordinator_epoch
+        return coordinator_epoch
 
     def become_leader(self, leader_epoch: int) -> None:
         """A leader of this epoch writes from now on; what the last one was verifying is lost

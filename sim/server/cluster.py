@@ -10,10 +10,11 @@ from typing import Final
 
 import msgspec
 
+from sim.api.kip_text import table as kip_text
 from sim.cluster import controller
 from sim.cluster.broker import Broker
 from sim.cluster.controller import NewTopic
-from sim.cluster.image import BrokerImage, TopicImage
+from sim.cluster.image import CLIENT_LISTENER, BrokerImage, TopicImage
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import CONTROLLER_ID
 from sim.cluster.replicas import SharedLogs
@@ -25,6 +26,8 @@ from sim.server.listener import BrokerListener
 from sim.settings import DEFAULTS, Settings
 from sim.types import BrokerId, TopicPartition
 
+KIP_TEXT_PORT_DISTANCE: Final = 100
+"""From the first client port to the first one that answers by the letter of the KIPs."""
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
 """Addresses to listen on that nobody can connect to."""
 
@@ -43,6 +46,10 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions) of topics to create at start, replicated to up to three brokers."""
     settings: Settings = DEFAULTS
+    kip_text_port: int | None = None
+    """First of consecutive ports of the listeners that ``settings.kip_text`` opens; 0 picks free
+    ones. ``KIP_TEXT_PORT_DISTANCE`` above ``port`` unless given.
+    """
 
 
 class SimCluster:
@@ -69,9 +76,12 @@ class SimCluster:
     @property
     def bootstrap(self) -> str:
         """``host:port`` of every broker, as clients take it."""
-        return ",".join(
-            f"{broker.host}:{broker.port}" for broker in self.metadata.image.alive_brokers()
-        )
+        return self._addresses(CLIENT_LISTENER)
+
+    @property
+    def kip_text_bootstrap(self) -> str | None:
+        """The same of the listeners that answer by the letter of the KIPs; None without them."""
+        return self._addresses(kip_text.LISTENER) if self.options.settings.kip_text else None
 
     async def start(self) -> None:
         """Bind every port, then let the brokers live, then handle requests.
@@ -82,7 +92,7 @@ class SimCluster:
         """
         try:
             ports = await self._bind()
-            self._make_brokers(ports)
+            self._make_brokers(ports, await self._bind_kip_text())
             self._create_topics()
         except BaseException:
             await self.stop()
@@ -121,16 +131,41 @@ class SimCluster:
             self.listeners.append(listener)
         return ports
 
-    def _make_brokers(self, ports: list[int]) -> None:
+    async def _bind_kip_text(self) -> list[dict[str, int]]:
+        """Open the second door of each broker, where it is asked for; ports by listener name."""
         options = self.options
+        if not options.settings.kip_text:
+            return [{} for _ in self.listeners]
+        first = options.kip_text_port
+        if first is None:
+            first = options.port and options.port + KIP_TEXT_PORT_DISTANCE
+        return [
+            {
+                kip_text.LISTENER: await listener.bind(
+                    options.host, first and first + index, apis=kip_text.KIP_TEXT
+                )
+            }
+            for index, listener in enumerate(self.listeners)
+        ]
+
+    def _addresses(self, listener: str) -> str:
+        return ",".join(
+            "{}:{}".format(*broker.address(listener))
+            for broker in self.metadata.image.alive_brokers()
+        )
+
+    def _make_brokers(self, ports: list[int], others: list[dict[str, int]]) -> None:
+        options = self.options
+        host = options.advertised_host or _reachable(options.host)
         image = controller.initial_image(
             cluster_id=options.settings.cluster_id,
             brokers=tuple(
                 BrokerImage(
                     broker_id=BrokerId(index + 1),
                     epoch=index + 1,
-                    host=options.advertised_host or _reachable(options.host),
+                    host=host,
                     port=port,
+                    addresses={name: (host, other) for name, other in others[index].items()},
                 )
                 for index, port in enumerate(ports)
             ),

@@ -87,6 +87,7 @@ class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     state: str
     timeout_ms: int
     start_timestamp_ms: int
+    last_update_timestamp_ms: int
     producer_id: ProducerId
     producer_epoch: ProducerEpoch
     partitions: tuple[TopicPartition, ...]

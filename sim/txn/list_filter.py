@@ -16,7 +16,7 @@ import msgspec
 import re2
 
 from sim.errors import ErrorCode, Rejection
-from sim.txn.state import WIRE_NAMES, TransactionState, TxnMetadata
+from sim.txn.state import IDLE_STATES, WIRE_NAMES, TransactionState, TxnMetadata
 from sim.types import ProducerId, TransactionalId
 
 
@@ -27,6 +27,8 @@ class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
     producer_ids: frozenset[ProducerId] = frozenset()
     duration_ms: int = -1
     """Transactions that started longer ago than this. Negative: off."""
+    running_only: bool = False
+    """Only transactions that are open or being ended (text of KIP-994)."""
     id_pattern: str | None = None
 
 
@@ -73,6 +75,8 @@ def _passes(txn: TxnMetadata, query: ListTransactions, names: frozenset[str], no
     if txn.state is TransactionState.DEAD:
         return False
     if names and txn.state.wire_name not in names:
+        return False
+    if query.running_only and txn.state in IDLE_STATES:
         return False
     if query.producer_ids and txn.producer_id not in query.producer_ids:
         return False

@@ -141,6 +141,7 @@ def describe(
         state=txn.state.wire_name,
         timeout_ms=txn.txn_timeout_ms,
         start_timestamp_ms=txn.start_timestamp_ms,
+        last_update_timestamp_ms=txn.last_update_timestamp_ms,
         producer_id=txn.producer_id,
         producer_epoch=txn.producer_epoch,
         partitions=tuple(sorted(txn.partitions)),

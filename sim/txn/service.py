@@ -37,6 +37,7 @@ from sim.txn.commands import (
     VerifyPartitions,
 )
 from sim.txn.id_source import AllocateProducerIds, ProducerIdSource
+from sim.txn.kip_text import as_loaded
 from sim.txn.list_filter import ListedTransactions, ListTransactions, list_transactions
 from sim.txn.log_reader import read_log
 from sim.txn.machine import decide_add_partitions, decide_verify, describe
@@ -74,10 +75,6 @@ DEVIATIONS: Final = (
     "Kafka another request can slip in between.",
     "The number of partitions of __transaction_state is that of the settings and is not looked at"
     " again when the topic is loaded; the topic is never compacted.",
-    "KIP-890 restores the last producer id and epoch on load; Apache Kafka, and we, do not.",
-    "KIP-890 calls lowering transaction.version from 2 to 0 harmless; a live transaction of "
-    "version 2 is then answered UNSUPPORTED_VERSION and stays pending until its coordinator "
-    "moves, as in Apache Kafka's code.",
 )
 
 
@@ -143,6 +140,7 @@ class TransactionCoordinator:
             append=append,
             transaction_version=transaction_version,
             rules=rules,
+            kip_text=settings.kip_text,
         )
         self._markers = MarkerSender(
             ownership=self._ownership,
@@ -356,7 +354,10 @@ class TransactionCoordinator:
             False where the load was called off meanwhile: nothing has changed.
         """
         loaded = read_log(batches, rules=self._rules)
-        owned = self._ownership.finish_load(partition, coordinator_epoch, loaded.entries)
+        entries = loaded.entries
+        if self._settings.kip_text:
+            entries = {name: as_loaded(txn) for name, txn in entries.items()}
+        owned = self._ownership.finish_load(partition, coordinator_epoch, entries)
         if owned is None:
             return False
         if loaded.problem is not None:

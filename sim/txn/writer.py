@@ -19,6 +19,7 @@ from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock
 from sim.runtime.trace import Tracer
 from sim.txn import tracing
+from sim.txn.kip_text import as_logged
 from sim.txn.log_format import encode_batch, refuse_record
 from sim.txn.ownership import OwnedPartition, Ownership
 from sim.txn.state import TransactionState, TxnMetadata, TxnTransition
@@ -61,7 +62,15 @@ def append_error(error: ErrorCode) -> ErrorCode:
 class TransactionLogWriter:
     """Gets moves into ``__transaction_state``."""
 
-    __slots__ = ("_append", "_clock", "_level", "_ownership", "_rules", "_tracer")
+    __slots__ = (
+        "_append",
+        "_clock",
+        "_kip_text",
+        "_level",
+        "_ownership",
+        "_rules",
+        "_tracer",
+    )
 
     def __init__(
         self,
@@ -72,8 +81,10 @@ class TransactionLogWriter:
         append: Append,
         transaction_version: Callable[[], TransactionVersion],
         rules: Rules = LATEST,
+        kip_text: bool = False,
     ) -> None:
         self._rules = rules
+        self._kip_text = kip_text
         self._ownership = ownership
         self._clock = clock
         self._tracer = tracer
@@ -97,12 +108,19 @@ class TransactionLogWriter:
             None once it took effect; else why it did not.
         """
         level = self._level()
-        refusal = refuse_record(record, level)
+        written = record
+        if self._kip_text:
+            # The text calls lowering the level harmless: what has no room in a record is left out.
+            written, refusal = as_logged(record), None
+        else:
+            refusal = refuse_record(record, level)
         if refusal is not None:
             # TransactionLog.valueToBytes throws when the move is pending already: the entry stays
             # so until the coordinator moves. A real broker wedges the same way.
             return refusal
-        batch = encode_batch((record,), level=level, now_ms=self._clock.now_ms(), rules=self._rules)
+        batch = encode_batch(
+            (written,), level=level, now_ms=self._clock.now_ms(), rules=self._rules
+        )
         error = await self._append(
             owned.partition, batch, owned.coordinator_epoch, record.txn_timeout_ms
         )

@@ -37,6 +37,7 @@ __all__ = [
     "build",
     "builder",
     "decode_request",
+    "decode_request_as",
     "encode_body",
     "encode_pieces",
     "encode_request",
@@ -193,10 +194,26 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
     try:
         return read(frame, header.body_offset, len(frame))[0]
     except DecodeFaultError as fault:
-        raise MalformedFrameError(
-            f"{api_name(header.api_key)} v{header.api_version} request, byte {fault.position} of"
-            f" {len(frame)}: {fault}"
-        ) from None
+        raise _malformed(header, frame, fault) from None
+
+
+def decode_request_as(cls: Any, header: RequestHeader, frame: bytes) -> Any:
+    """Decode a request's body as the class of another layout than the one its version has.
+
+    Raises:
+        MalformedFrameError: The body is none of that layout.
+    """
+    try:
+        return reader(cls)(frame, header.body_offset, len(frame))[0]
+    except DecodeFaultError as fault:
+        raise _malformed(header, frame, fault) from None
+
+
+def _malformed(header: RequestHeader, frame: bytes, fault: DecodeFaultError) -> MalformedFrameError:
+    return MalformedFrameError(
+        f"{api_name(header.api_key)} v{header.api_version} request, byte {fault.position} of"
+        f" {len(frame)}: {fault}"
+    )
 
 
 def _request_reader(header: RequestHeader) -> Reader:

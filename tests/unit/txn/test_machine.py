@@ -187,6 +187,7 @@ def test_a_description_shows_committed_fields_whatever_is_pending() -> None:
         state="Ongoing",
         timeout_ms=60_000,
         start_timestamp_ms=NOW_MS - 1_000,
+        last_update_timestamp_ms=NOW_MS - 500,
         producer_id=ProducerId(7),
         producer_epoch=ProducerEpoch(5),
         partitions=(FOO_0, FOO_1),

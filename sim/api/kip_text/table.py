@@ -1,0 +1,71 @@
+"""What the listener of ``--kip-text`` speaks: all that Kafka ships, but for what the texts have
+otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sim.api.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
+from sim.api.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
+from sim.api.end_txn import KEY as END_TXN
+from sim.api.init_producer_id import KEY as INIT_PRODUCER_ID
+from sim.api.kip_text import (
+    add_partitions_to_txn,
+    describe_transactions,
+    end_txn,
+    init_producer_id,
+    list_transactions,
+    produce,
+    write_txn_markers,
+)
+from sim.api.list_transactions import KEY as LIST_TRANSACTIONS
+from sim.api.produce import KEY as PRODUCE
+from sim.api.registry import SHIPPED
+from sim.api.request import ApiTable
+from sim.api.write_txn_markers import KEY as WRITE_TXN_MARKERS
+
+LISTENER: Final = "KIP_TEXT"
+"""Name of the listener, for ``BrokerImage.address``."""
+
+_RANGES: Final[Mapping[int, tuple[int, int]]] = {
+    ADD_PARTITIONS_TO_TXN: (0, 4),
+    END_TXN: (0, 4),
+    DESCRIBE_TRANSACTIONS: describe_transactions.VERSIONS,
+}
+"""Versions where the texts count otherwise."""
+
+_OWN: Final[Mapping[int, Mapping[str, Any]]] = {
+    PRODUCE: {"handle": produce.handle, "refuse": produce.refuse},
+    INIT_PRODUCER_ID: {"refuse": init_producer_id.refuse},
+    ADD_PARTITIONS_TO_TXN: {
+        "handle": add_partitions_to_txn.handle,
+        "refuse": add_partitions_to_txn.refuse,
+    },
+    END_TXN: {"handle": end_txn.handle, "refuse": end_txn.refuse},
+    WRITE_TXN_MARKERS: {
+        "handle": write_txn_markers.handle,
+        "refuse": write_txn_markers.refuse,
+        "subject": write_txn_markers.subject,
+        "decode": write_txn_markers.decode,
+    },
+    DESCRIBE_TRANSACTIONS: {
+        "handle": describe_transactions.handle,
+        "versions": describe_transactions.VERSIONS,
+    },
+    LIST_TRANSACTIONS: {"handle": list_transactions.handle},
+}
+"""API key -> what of the handler is the text's."""
+
+KIP_TEXT: Final = ApiTable(
+    listener=LISTENER,
+    handlers={
+        key: msgspec.structs.replace(handler, **_OWN.get(key, {}))
+        for key, handler in SHIPPED.handlers.items()
+    },
+    accepted={**SHIPPED.accepted, **_RANGES},
+    advertised={**SHIPPED.advertised, **_RANGES},
+)

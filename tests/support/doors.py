@@ -1,0 +1,238 @@
+"""Raw requests through either door of a cluster: the one that speaks what Kafka ships, and the one
+that speaks the text of the KIPs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+from sim.api.kip_text.table import LISTENER
+from sim.cluster.image import CLIENT_LISTENER
+from sim.errors import ErrorCode
+from sim.placement import partition_for
+from sim.server.cluster import SimCluster
+from sim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition, TransactionalId
+from sim.wire import codec
+from tests.support.clusters import real_cluster
+from tests.support.handlers import KEYS, NOT_YET, batch, produce, transaction
+from tests.support.raw_wire import message_from
+from tests.support.wires import Wire
+
+SHIPPED: Final = CLIENT_LISTENER
+TEXT: Final = LISTENER
+BOTH: Final = (SHIPPED, TEXT)
+
+_PATIENCE: Final = 500
+_PAUSE_S: Final = 0.005
+
+
+class Door:
+    """The listeners of one name; a connection for each request."""
+
+    def __init__(self, cluster: SimCluster, listener: str) -> None:
+        self.cluster = cluster
+        self.listener = listener
+
+    async def ask(
+        self,
+        api: str,
+        version: int,
+        *,
+        broker: int = 1,
+        request_class: Any = None,
+        read_as: int | None = None,
+        **values: Any,
+    ) -> Any:
+        """The decoded answer; None where the connection is closed instead.
+
+        Args:
+            api: Its name.
+            version: Its version.
+            broker: Whom to ask.
+            request_class: Of the request, where its layout is not Kafka's.
+            read_as: Version of the answer's layout, where that is not Kafka's.
+            values: Fields of the request by name.
+        """
+        key = KEYS[api]
+        host, port = self.cluster.metadata.image.brokers[BrokerId(broker)].address(self.listener)
+        wire = await Wire.open(host, port)
+        try:
+            cls = request_class or codec.request_class(key, version)
+            correlation_id = wire.expect(key, version if read_as is None else read_as)
+            wire.send(
+                codec.encode_request(
+                    key, version, correlation_id, "door", message_from(cls, values)
+                )
+            )
+            return (await wire.answer())[1]
+        except asyncio.IncompleteReadError:
+            return None
+        finally:
+            await wire.close()
+
+    async def until(self, api: str, version: int, **values: Any) -> Any:
+        """The answer once the coordinator is ready to give it."""
+        for _ in range(_PATIENCE):
+            answer = await self.ask(api, version, **values)
+            if answer.error_code not in NOT_YET:
+                return answer
+            await asyncio.sleep(_PAUSE_S)
+        raise AssertionError(f"{api} stays {answer}")
+
+    async def coordinator(self, transactional_id: str) -> int:
+        """The broker that coordinates this id."""
+        answer = await self.until("FindCoordinator", 1, key=transactional_id, key_type=1)
+        return int(answer.node_id)
+
+    async def producer(self, transactional_id: str) -> tuple[int, int]:
+        """A fresh identity."""
+        answer = await self.until(
+            "InitProducerId",
+            4,
+            broker=await self.coordinator(transactional_id),
+            transactional_id=transactional_id,
+            transaction_timeout=60_000,
+            producer_id=-1,
+            producer_epoch=-1,
+        )
+        assert answer.error_code is ErrorCode.none
+        return answer.producer_id, answer.producer_epoch
+
+    async def add(self, transactional_id: str, identity: tuple[int, int]) -> None:
+        """Add the first partition of orders as clients did before transactions v2."""
+        answer = await self.ask(
+            "AddPartitionsToTxn",
+            3,
+            broker=await self.coordinator(transactional_id),
+            **transaction(transactional_id, identity, {"orders": [0]}),
+        )
+        (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
+        assert result.partition_error_code is ErrorCode.none
+
+    async def produce(
+        self,
+        version: int,
+        transactional_id: str | None,
+        identity: tuple[int, int],
+        *,
+        sequence: int = 0,
+    ) -> ErrorCode:
+        """One transactional record to the first partition of orders; the partition's error."""
+        producer_id, epoch = identity
+        records = batch(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            base_sequence=sequence,
+            transactional=transactional_id is not None,
+        )
+        topic = self.cluster.metadata.image.topics["orders"]
+        answer = await self.ask(
+            "Produce",
+            version,
+            broker=topic.partitions[0].leader,
+            **produce(
+                "orders", records, topic_id=topic.topic_id, transactional_id=transactional_id
+            ),
+        )
+        return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+    async def open_transaction(self, transactional_id: str) -> tuple[int, int]:
+        """A transaction with one record in the first partition of orders."""
+        identity = await self.producer(transactional_id)
+        await self.add(transactional_id, identity)
+        assert await self.produce(10, transactional_id, identity) is ErrorCode.none
+        return identity
+
+    async def end(
+        self,
+        version: int,
+        transactional_id: str,
+        identity: tuple[int, int],
+        *,
+        committed: bool,
+        read_as: int | None = None,
+    ) -> Any:
+        """The answer to EndTxn."""
+        return await self.ask(
+            "EndTxn",
+            version,
+            broker=await self.coordinator(transactional_id),
+            read_as=read_as,
+            transactional_id=transactional_id,
+            producer_id=identity[0],
+            producer_epoch=identity[1],
+            committed=committed,
+        )
+
+    async def describe(self, transactional_id: str, version: int = 0) -> Any:
+        """The description of an id."""
+        answer = await self.ask(
+            "DescribeTransactions",
+            version,
+            broker=await self.coordinator(transactional_id),
+            transactional_ids=[transactional_id],
+        )
+        return answer.transaction_states[0]
+
+    async def described(self, transactional_id: str, state: str, version: int = 0) -> Any:
+        """The same, once it is in that state."""
+        for _ in range(_PATIENCE):
+            found = await self.describe(transactional_id, version)
+            if found.transaction_state == state:
+                return found
+            await asyncio.sleep(_PAUSE_S)
+        raise AssertionError(f"{transactional_id} stays {found}")
+
+    async def ended(
+        self, transactional_id: str, *, level: int = 2, committed: bool = True
+    ) -> tuple[int, int]:
+        """A transaction that is over; the identity under which its end was asked for."""
+        identity = await self.open_transaction(transactional_id)
+        # v5 there, v4 here: the same protocol.
+        version = 3 if level < 2 else 5 if self.listener == SHIPPED else 4
+        answer = await self.end(version, transactional_id, identity, committed=committed)
+        assert answer.error_code is ErrorCode.none
+        await self.described(transactional_id, "CompleteCommit" if committed else "CompleteAbort")
+        return identity
+
+    async def active_producer(self, producer_id: int) -> Any:
+        """What the leader of orders-0 knows of a producer."""
+        answer = await self.ask(
+            "DescribeProducers",
+            0,
+            broker=self.cluster.metadata.image.topics["orders"].partitions[0].leader,
+            topics=[{"name": "orders", "partition_indexes": [0]}],
+        )
+        (found,) = [
+            producer
+            for producer in answer.topics[0].partitions[0].active_producers
+            if producer.producer_id == producer_id
+        ]
+        return found
+
+    def home(self, transactional_id: str) -> TopicPartition:
+        """The partition of ``__transaction_state`` that keeps this id."""
+        topic = self.cluster.metadata.image.topics[TRANSACTION_STATE_TOPIC]
+        return TopicPartition(
+            TRANSACTION_STATE_TOPIC,
+            partition_for(TransactionalId(transactional_id), len(topic.partitions)),
+        )
+
+    def move_coordinator(self, transactional_id: str) -> None:
+        """Let another broker load what is known of the id."""
+        home = self.home(transactional_id)
+        partition = self.cluster.metadata.image.partition(home)
+        assert partition is not None
+        other = next(broker for broker in partition.isr if broker != partition.leader)
+        self.cluster.move_leader(home, other)
+
+
+@asynccontextmanager
+async def doors(*, kip_text: bool = True, **changes: Any) -> AsyncIterator[SimCluster]:
+    """A cluster of one broker, or of as many as asked for, with both doors."""
+    changes.setdefault("brokers", 1)
+    async with real_cluster(kip_text=kip_text, topics=(("orders", 1),), **changes) as cluster:
+        yield cluster

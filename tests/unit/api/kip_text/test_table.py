@@ -1,0 +1,163 @@
+"""What the listener of ``--kip-text`` speaks, and what it refuses, beside the ordinary one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.api.kip_text.table import KIP_TEXT
+from sim.api.registry import SHIPPED
+from sim.api.request import Answer, Request
+from sim.errors import ErrorCode
+from sim.types import TopicPartition
+from sim.wire import codec
+from sim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
+from tests.support.handlers import KEYS, Api, batch, produce, read_back, transaction
+from tests.support.raw_wire import message_from
+
+E = ErrorCode
+
+
+def test_only_ranges_of_the_texts_differ_from_what_is_shipped() -> None:
+    names = {
+        SHIPPED.handlers[key].name
+        for key in SHIPPED.accepted
+        if SHIPPED.accepted[key] != KIP_TEXT.accepted[key]
+    }
+    assert names == {"AddPartitionsToTxn", "EndTxn", "DescribeTransactions"}
+    assert KIP_TEXT.accepted.keys() == SHIPPED.accepted.keys() == KIP_TEXT.handlers.keys()
+    assert KIP_TEXT.listener != SHIPPED.listener
+
+
+def through(api: Api, name: str, version: int, *, cls: Any = None, **values: Any) -> Request:
+    """A request as that listener's connection hands it to a handler."""
+    key = KEYS[name]
+    message = message_from(cls or codec.request_class(key, version), values)
+    frame = codec.encode_request(key, version, 1, "test", message)[4:]
+    header = codec.read_request_header(frame)
+    return Request(
+        apis=KIP_TEXT,
+        broker=api.broker,
+        api_key=key,
+        api_version=version,
+        correlation_id=1,
+        client_id="test",
+        message=KIP_TEXT.handlers[key].decode(header, frame),
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "told"),
+    [
+        ("InitProducerId", 4, E.unknown_server_error),
+        ("InitProducerId", 5, E.transaction_abortable),
+        ("EndTxn", 3, E.unknown_server_error),
+        ("EndTxn", 4, E.transaction_abortable),
+        ("AddPartitionsToTxn", 4, E.transaction_abortable),
+    ],
+)
+async def test_a_bug_is_a_failure_of_the_server(
+    api: Api, name: str, version: int, told: ErrorCode
+) -> None:
+    request = through(
+        api, name, version, transactional_id="t", **transaction("t", (0, 0), {"orders": [0]})
+    )
+    body = request.refuse(E.unknown_server_error)
+    # The layout of the text's EndTxn v4 is that of Kafka's v5.
+    read_as = 5 if (name, version) == ("EndTxn", 4) else version
+    request.api_version = read_as
+    assert read_back(request, body).error_code is told
+
+
+async def test_a_producer_without_transactions_is_not_told_to_abort(api: Api) -> None:
+    request = through(api, "InitProducerId", 5, transactional_id=None)
+    refused = read_back(request, request.refuse(E.unknown_server_error))
+    assert refused.error_code is E.unknown_server_error
+
+
+@pytest.mark.parametrize(
+    ("version", "transactional_id", "told"),
+    [
+        (10, "t", E.unknown_server_error),
+        (11, "t", E.transaction_abortable),
+        (11, None, E.unknown_server_error),
+    ],
+)
+async def test_a_bug_in_produce(
+    api: Api, version: int, transactional_id: str | None, told: ErrorCode
+) -> None:
+    values = produce("orders", batch(), transactional_id=transactional_id)
+    request = through(api, "Produce", version, **values)
+    refused = read_back(request, request.refuse(E.unknown_server_error))
+    assert refused.responses[0].partition_responses[0].error_code is told
+
+
+async def test_old_versions_and_plain_records_go_the_shipped_way(api: Api) -> None:
+    for version in (10, 12):
+        topic_id = None if version < 13 else api.topic_id("orders")
+        request = through(api, "Produce", version, **produce("orders", batch(), topic_id=topic_id))
+        answer = read_back(request, await KIP_TEXT.handlers[KEYS["Produce"]].handle(request))
+        assert answer.responses[0].partition_responses[0].error_code is E.none
+    identity = await api.producer("t")
+    request = through(api, "AddPartitionsToTxn", 3, **transaction("t", identity, {"orders": [0]}))
+    handler = KIP_TEXT.handlers[KEYS["AddPartitionsToTxn"]]
+    answer = read_back(request, await handler.handle(request))
+    (result,) = answer.results_by_topic_v3_and_below[0].results_by_partition
+    assert result.partition_error_code is E.none
+    empty = through(api, "AddPartitionsToTxn", 4, transactions=[])
+    assert await handler.handle(empty) is Answer.NEVER
+
+
+MARKERS: dict[str, Any] = {
+    "markers": [
+        {
+            "producer_id": 7,
+            "producer_epoch": 1,
+            "coordinator_epoch": -1,
+            "topics": [
+                {
+                    "name": "orders",
+                    "partition_indexes": [0, 1, 2],
+                    "partitions": [
+                        {"partition_index": 0, "txn_start_offset": 5},
+                        {"partition_index": 1},
+                        {"partition_index": 2, "txn_start_offset": 5},
+                    ],
+                }
+            ],
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize(("version", "cls"), [(1, WriteTxnMarkersRequest), (2, None)])
+async def test_markers_of_both_layouts_are_refused_and_told_of(
+    api: Api, version: int, cls: Any
+) -> None:
+    request = through(api, "WriteTxnMarkers", version, cls=cls, **MARKERS)
+    refused = read_back(request, request.refuse(E.cluster_authorization_failed))
+    told = {
+        partition.partition_index: partition.error_code
+        for marker in refused.markers
+        for topic in marker.topics
+        for partition in topic.partitions
+    }
+    assert told == dict.fromkeys(range(3), E.cluster_authorization_failed)
+    subject = KIP_TEXT.handlers[request.api_key].subject(request)
+    everyone = (subject, *subject.others)
+    assert {partition for one in everyone for partition in one.partitions} == {
+        TopicPartition("orders", index) for index in range(3)
+    }
+
+
+async def test_unknown_ids_are_described_as_such(api: Api) -> None:
+    await api.producer("t")
+    request = through(api, "DescribeTransactions", 1, transactional_ids=["no-such", ""])
+    handler = KIP_TEXT.handlers[request.api_key]
+    answer = read_back(request, await handler.handle(request))
+    assert [state.error_code for state in answer.transaction_states] == [
+        E.transactional_id_not_found,
+        E.invalid_request,
+    ]
+    assert all(state.transaction_last_update_time is None for state in answer.transaction_states)
