@@ -129,6 +129,11 @@ class TxnsimServer:
     # Queries
 
     @property
+    def ready(self) -> dict[str, Any]:
+        """What the ready file says."""
+        return self._ready
+
+    @property
     def bootstrap(self) -> str:
         """Addresses of the brokers, as clients want them."""
         return str(self._ready["bootstrap"])

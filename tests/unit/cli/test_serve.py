@@ -63,6 +63,30 @@ def test_arguments_win_over_the_file_and_topics_add_up(tmp_path: Path) -> None:
     )
 
 
+def test_the_text_of_the_kips_is_asked_for_by_argument_or_file(tmp_path: Path) -> None:
+    options = options_from(arguments("--kip-text", "--kip-text-port", "0"))
+    assert (options.settings.kip_text, options.kip_text_port) == (True, 0)
+    file = tmp_path / "txnsim.yaml"
+    file.write_text("settings:\n  kip_text: true\n")
+    assert options_from(arguments("--config", str(file))).settings == Settings(kip_text=True)
+
+
+@pytest.mark.parametrize(
+    ("argv", "complaint"),
+    [
+        (("--kip-text-port", "9500"), "only with --kip-text"),
+        (("--kip-text", "--kip-text-port", "65534"), "--kip-text-port 65534: 3 brokers need"),
+        (("--kip-text", "--kip-text-port", "-1"), "--kip-text-port -1"),
+        (("--kip-text", "--port", "65500"), "--kip-text-port 65600"),
+    ],
+)
+def test_a_port_for_the_text_that_can_not_be_is_refused(
+    argv: tuple[str, ...], complaint: str
+) -> None:
+    with pytest.raises(ConfigError, match=complaint):
+        options_from(arguments(*argv))
+
+
 @pytest.mark.parametrize("text", ["orders", "orders:", ":3", "orders:0", "orders:-1", "orders:x"])
 def test_a_topic_that_is_none_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="expected NAME:PARTITIONS"):
@@ -232,6 +256,18 @@ def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
         assert f"bootstrap.servers={server.bootstrap}" in printed
         assert f"SIGTERM to the process {server.pid}" in printed
         assert "control port" not in printed
+        assert "KIP text" not in printed
+
+
+@pytest.mark.slow
+def test_the_banner_tells_of_the_second_door_and_who_fails_there() -> None:
+    with TxnsimServer(brokers=2, arguments=("--kip-text",)) as server:
+        doors = server.ready["kip_text_bootstrap"].split(",")
+        assert len(doors) == 2
+        assert not set(doors) & set(server.bootstrap.split(","))
+        printed = server.log_tail()
+        assert f"KIP text          {','.join(doors)}" in printed
+        assert serve.STOCK_CLIENTS_FAIL in printed
 
 
 @pytest.mark.slow

@@ -45,6 +45,8 @@ def listed(query: ListTransactions) -> list[str]:
         (ListTransactions(duration_ms=99), ["Orders", "orders-2", "payments"]),
         (ListTransactions(duration_ms=100), ["Orders", "payments"]),
         (ListTransactions(duration_ms=5_000), ["Orders"]),
+        (ListTransactions(running_only=True), ["orders-2"]),
+        (ListTransactions(running_only=True, duration_ms=100), []),
         (ListTransactions(id_pattern=""), ["Orders", "orders-2", "payments"]),
         (ListTransactions(id_pattern="orders"), []),
         (ListTransactions(id_pattern="orders.*"), ["orders-2"]),
