@@ -13,7 +13,7 @@ from typing import Final
 from sim.cluster import configs
 from sim.cluster.fetch import Fetching
 from sim.cluster.fetch_sessions import FetchSessions
-from sim.cluster.image import TRANSACTION_VERSION, ClusterImage
+from sim.cluster.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
 from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS, Peers
@@ -79,6 +79,7 @@ class Broker:
             network=environment.network,
             broker_id=broker_id,
             request_timeout_ms=metadata.settings.request_timeout_ms,
+            fleet=metadata.fleet,
         )
         self.log_trace = LogTrace(environment.tracer, self.node)
         self.verification = Verification(
@@ -87,6 +88,7 @@ class Broker:
             tasks=environment.tasks,
             tracer=environment.tracer,
             node=self.node,
+            rules=self.release.rules,
         )
         self.producing = Producing(
             clock=environment.clock,
@@ -95,6 +97,7 @@ class Broker:
             purgatory=self.purgatory,
             verification=self.verification,
             log_trace=self.log_trace,
+            rules=self.release.rules,
         )
         self.fetching = Fetching(
             settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
@@ -114,6 +117,7 @@ class Broker:
             leader_of=self._leader_of,
             transaction_version=self.transaction_version,
             allocate_producer_ids=self._allocate_producer_ids,
+            rules=self.release.rules,
         )
         self._expiry_timer: TimerHandle | None = None
 
@@ -344,7 +348,14 @@ class Broker:
         partition = self.image.partition(topic_partition)
         if partition is None:
             return NoLeader.NO_SUCH_PARTITION
-        return partition.leader if self.image.is_alive(partition.leader) else NoLeader.UNKNOWN
+        if self.image.is_alive(partition.leader):
+            return partition.leader
+        keeps = self.release.rules.leaderless_partitions_keep_markers
+        if partition.leader == NO_LEADER and not keeps:
+            # KRaftMetadataCache.getPartitionLeaderEndpoint: empty, as if it did not exist
+            # (KAFKA-20734)
+            return NoLeader.NO_SUCH_PARTITION
+        return NoLeader.UNKNOWN
 
     async def _allocate_producer_ids(self) -> AllocateProducerIdsReply:
         return await self.peers.allocate_producer_ids(

@@ -7,8 +7,12 @@ InterBrokerSendThread and NodeToControllerChannelManager.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
+import msgspec
+
+from sim.errors import PeerDisconnectedError
+from sim.releases import Fleet
 from sim.runtime.env import Network
 from sim.runtime.pending import Pending
 from sim.types import (
@@ -44,10 +48,10 @@ ALTER_PARTITION_VERSION: Final = 3
 BROKER_REGISTRATION_VERSION: Final = 4
 """v3 carries the epoch that a clean shutdown left behind (KIP-966)."""
 BROKER_HEARTBEAT_VERSION: Final = 1
-ADD_PARTITIONS_TO_TXN_VERSION: Final = 5
-"""Brokers of 4.x send v5; v4 is the first that knows verification (KIP-890)."""
-WRITE_TXN_MARKERS_VERSION: Final = 2
-"""v2 carries the transaction version (KIP-1228)."""
+VERIFICATION_FROM: Final = 4
+"""Version of AddPartitionsToTxn that first knows verification (KIP-890)."""
+TRANSACTION_VERSION_FROM: Final = 2
+"""Version of WriteTxnMarkers that first carries the transaction version (KIP-1228)."""
 
 CONTROLLER_ID: Final = BrokerId(3000)
 """The controller's address among the peers. Clients are never told of it (KRaft shows them a random
@@ -62,12 +66,24 @@ class Peers:
     task of its own. The futures raise ``PeerError`` where no answer came.
     """
 
-    __slots__ = ("_broker_id", "_network", "_timeout_ms")
+    __slots__ = ("_broker_id", "_fleet", "_network", "_timeout_ms")
 
-    def __init__(self, *, network: Network, broker_id: BrokerId, request_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        *,
+        network: Network,
+        broker_id: BrokerId,
+        request_timeout_ms: int,
+        fleet: Fleet | None = None,
+    ) -> None:
+        self._fleet = fleet or Fleet()
         self._network = network
         self._broker_id = broker_id
         self._timeout_ms = request_timeout_ms
+
+    def knows_verification(self, target: BrokerId) -> bool:
+        """Whether ``target`` understands AddPartitionsToTxn between brokers, from v4 on."""
+        return self._version(target, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
 
     def add_partitions_to_txn(
         self, target: BrokerId, command: AddPartitionsToTxnCommand
@@ -77,7 +93,7 @@ class Peers:
             self._broker_id,
             target,
             ADD_PARTITIONS_TO_TXN,
-            ADD_PARTITIONS_TO_TXN_VERSION,
+            self._version(target, ADD_PARTITIONS_TO_TXN),
             command,
             timeout_ms=self._timeout_ms,
         )
@@ -85,12 +101,22 @@ class Peers:
     def write_txn_markers(
         self, target: BrokerId, command: WriteTxnMarkersCommand
     ) -> Pending[WriteTxnMarkersReply]:
-        """Have ``target`` write markers on partitions that it leads."""
+        """Have ``target`` write markers on partitions that it leads.
+
+        Below v2 there is no room for the transaction version: the leader takes it for 0.
+        """
+        version = self._version(target, WRITE_TXN_MARKERS)
+        if not self._fleet.of(self._broker_id).rules.markers_follow_peer_version:
+            own = self._fleet.highest(self._broker_id, WRITE_TXN_MARKERS)
+            if own > version:
+                return _closed(f"broker {target} closes the connection: it has no v{own}")
+        if version < TRANSACTION_VERSION_FROM:
+            command = _without_transaction_versions(command)
         return self._network.ask(
             self._broker_id,
             target,
             WRITE_TXN_MARKERS,
-            WRITE_TXN_MARKERS_VERSION,
+            version,
             command,
             timeout_ms=self._timeout_ms,
         )
@@ -157,3 +183,33 @@ class Peers:
             command,
             timeout_ms=timeout_ms,
         )
+
+    # Parts
+
+    def _version(self, target: BrokerId, api_key: int) -> int:
+        """The highest version that both sides know, as ApiVersions would tell."""
+        fleet = self._fleet
+        own = fleet.highest(self._broker_id, api_key)
+        return own if target == self._broker_id else min(own, fleet.highest(target, api_key))
+
+
+class _Nobody:
+    """Stands in for whoever runs coroutines: what is settled already is never waited for."""
+
+    stepping = False
+
+
+def _closed(why: str) -> Pending[Any]:
+    answer: Pending[Any] = Pending(_Nobody())
+    answer.fail(PeerDisconnectedError(why))
+    return answer
+
+
+def _without_transaction_versions(command: WriteTxnMarkersCommand) -> WriteTxnMarkersCommand:
+    if not any(marker.transaction_version for marker in command.markers):
+        return command
+    return WriteTxnMarkersCommand(
+        markers=tuple(
+            msgspec.structs.replace(marker, transaction_version=0) for marker in command.markers
+        )
+    )

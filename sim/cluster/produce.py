@@ -21,6 +21,7 @@ from sim.errors import ErrorCode, Rejection
 from sim.log.answers import Appended
 from sim.log.partition_log import PartitionLog
 from sim.log.verification import SENTINEL
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock
 from sim.settings import Settings
 from sim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
@@ -66,7 +67,15 @@ Outcomes = dict[TopicPartition, ProduceOutcome]
 class Producing:
     """The produce path of one broker."""
 
-    __slots__ = ("_clock", "_log_trace", "_purgatory", "_replicas", "_settings", "_verification")
+    __slots__ = (
+        "_clock",
+        "_log_trace",
+        "_purgatory",
+        "_replicas",
+        "_rules",
+        "_settings",
+        "_verification",
+    )
 
     def __init__(
         self,
@@ -77,7 +86,9 @@ class Producing:
         purgatory: Purgatory[TopicPartition],
         verification: Verification,
         log_trace: LogTrace,
+        rules: Rules = LATEST,
     ) -> None:
+        self._rules = rules
         self._log_trace = log_trace
         self._clock = clock
         self._settings = settings
@@ -90,8 +101,8 @@ class Producing:
         outcomes: Outcomes = {}
         guards: dict[TopicPartition, int] = {}
         transactional = [part for part in command.partitions if part.header.is_transactional]
-        if transactional:
-            mixed = _mixed_producers(transactional)
+        if transactional and self._rules.transactions_are_verified:
+            mixed = _mixed_producers(transactional, self._rules)
             if mixed is not None:
                 return {part.topic_partition: mixed for part in command.partitions}
             if self._is_verified(command.operation):
@@ -166,13 +177,14 @@ class Producing:
             )
             if (
                 command.operation is not TransactionOperation.ADD_PARTITION
+                or not self._rules.implicit_add_is_repeated
                 or ErrorCode.concurrent_transactions not in errors.values()
                 or self._clock.monotonic_ms() - started_ms >= patience_ms
             ):
                 break
             await self._pause(settings.add_partitions_to_txn_retry_backoff_ms)
         for partition, error in errors.items():
-            outcomes[partition] = _unverified(error, command.operation)
+            outcomes[partition] = _unverified(error, command.operation, self._rules)
 
     async def _pause(self, pause_ms: int) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -274,14 +286,13 @@ class Producing:
                 outcomes[partition] = ProduceOutcome(error=ErrorCode.request_timed_out)
 
 
-def _mixed_producers(parts: list[ProducePartition]) -> ProduceOutcome | None:
+def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutcome | None:
     """All transactional batches of one request belong to one (producer id, epoch)."""
     first = parts[0].header
     for part in parts:
         header = part.header
-        if (header.producer_id, header.producer_epoch) != (
-            first.producer_id,
-            first.producer_epoch,
+        if header.producer_id != first.producer_id or (
+            header.producer_epoch != first.producer_epoch and rules.request_has_one_epoch
         ):
             return ProduceOutcome(
                 error=ErrorCode.invalid_producer_id_mapping,
@@ -290,11 +301,11 @@ def _mixed_producers(parts: list[ProducePartition]) -> ProduceOutcome | None:
     return None
 
 
-def _unverified(error: ErrorCode, operation: TransactionOperation) -> ProduceOutcome:
+def _unverified(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ProduceOutcome:
     """The partition's answer where the coordinator did not agree; the message names its error, as
     Kafka's does.
     """
-    answered = produce_error(error, operation)
+    answered = produce_error(error, operation, rules)
     if error is ErrorCode.invalid_txn_state:
         message: str | None = "Partition was not added to the transaction"
     elif answered is not error:

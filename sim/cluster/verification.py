@@ -15,6 +15,7 @@ import msgspec
 
 from sim.cluster.peers import Peers
 from sim.errors import ErrorCode, PeerAnsweredError, PeerError
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Tasks
 from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
@@ -79,6 +80,7 @@ class Verification:
         "_node",
         "_peers",
         "_queues",
+        "_rules",
         "_tasks",
         "_tracer",
         "failed",
@@ -93,7 +95,9 @@ class Verification:
         tasks: Tasks,
         tracer: Tracer,
         node: str,
+        rules: Rules = LATEST,
     ) -> None:
+        self._rules = rules
         self._tasks = tasks
         self._tracer = tracer
         self._node = node
@@ -169,6 +173,9 @@ class Verification:
     def _send(self, node: BrokerId, queue: _Queue) -> None:
         batch, queue.waiting = queue.waiting, {}
         operation = queue.operation
+        if not self._peers.knows_verification(node):
+            self._pass_unverified(batch)
+            return
         queue.in_flight = True
         reply = self._peers.add_partitions_to_txn(
             node,
@@ -177,6 +184,15 @@ class Verification:
             ),
         )
         reply.on_done(lambda done: self._answered(node, queue, batch, operation, done))
+
+    def _pass_unverified(self, batch: dict[TransactionalId, _Asked]) -> None:
+        """The coordinator's broker is older than verification: everything counts as verified, also
+        what should have been added (AddPartitionsToTxnHandler, ``versionMismatch``).
+        """
+        for asked in batch.values():
+            if self._tracer.on:
+                self._trace("verify.answer", asked.transaction, error="UNSUPPORTED_VERSION")
+            asked.answer.resolve({})
 
     def _answered(
         self,
@@ -219,7 +235,7 @@ class Verification:
         for transactional_id, results in reply.results:
             asked = batch[transactional_id]
             errors: Errors = {
-                partition: _mapped(ErrorCode(error), operation)
+                partition: _mapped(ErrorCode(error), operation, self._rules)
                 for partition, error in results
                 if error
             }
@@ -249,23 +265,31 @@ class Verification:
         asked.answer.resolve(dict.fromkeys(asked.transaction.partitions, error))
 
 
-def _mapped(error: ErrorCode, operation: TransactionOperation) -> ErrorCode:
+def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
     """The coordinator's word as the leader passes it on (AddPartitionsToTxnManager)."""
     if error is ErrorCode.producer_fenced:
         # Clients learn of fencing on the produce path as INVALID_PRODUCER_EPOCH since 2.7
         # (KIP-588).
         return ErrorCode.invalid_producer_epoch
-    if error is ErrorCode.transaction_abortable and operation is TransactionOperation.DEFAULT_ERROR:
+    if (
+        error is ErrorCode.transaction_abortable
+        and operation is TransactionOperation.DEFAULT_ERROR
+        and rules.unverified_is_abortable
+    ):
         return ErrorCode.invalid_txn_state
     return error
 
 
-def produce_error(error: ErrorCode, operation: TransactionOperation) -> ErrorCode:
+def produce_error(
+    error: ErrorCode, operation: TransactionOperation, rules: Rules = LATEST
+) -> ErrorCode:
     """What a Produce answer says for a verification error (ReplicaManager.handleProduceAppend).
 
     Retriable errors become NOT_ENOUGH_REPLICAS, which old clients retry without asking for
     metadata.
     """
+    if error is ErrorCode.network_exception and not rules.lost_verification_is_retriable:
+        return error
     if error in _RETRIED_AS_NOT_ENOUGH_REPLICAS:
         return ErrorCode.not_enough_replicas
     if (

@@ -102,7 +102,6 @@ RULES_4_1: Final = Rules(
     fence_rotates_exhausted_id=False,
     last_epoch_recovers=False,
     swapped_ids_are_logged=False,
-    moves_replace_whole_entry=False,
     unknown_records_are_skipped=False,
     v2_markers_need_higher_epoch=False,
     repeated_v2_markers_are_written=False,

@@ -157,8 +157,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     moves_replace_whole_entry: Annotated[
         bool,
         _rule(
-            "KAFKA-18884",
-            "4.2",
+            "KAFKA-15370",
+            "4.1",
             after="an entry is all that its last record says",
             before="a new session keeps the start of the last transaction in memory, and other "
             "moves keep the previous producer id",

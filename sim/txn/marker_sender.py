@@ -40,8 +40,6 @@ DEVIATIONS: Final = (
     " the log could not take are tried again after 10 ms, requests without an answer after 50 ms;"
     " Apache Kafka tries again as soon as its sender thread comes round.",
     "A completion that the log refuses for good is logged and stays prepared; Apache Kafka throws.",
-    "A partition without a leader keeps its marker waiting; Apache Kafka 4.3 takes it for deleted"
-    " and drops the marker (KAFKA-20734).",
 )
 
 SendMarkers = Callable[[BrokerId, WriteTxnMarkersCommand], Awaitable[WriteTxnMarkersReply]]

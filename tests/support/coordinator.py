@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from sim.errors import ErrorCode, Rejection
 from sim.placement import partition_for
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.pending import Pending
 from sim.runtime.tasks import LoopTasks
 from sim.runtime.trace import TraceLevel, Tracer
@@ -148,6 +149,7 @@ class World:
         level: TransactionVersion = TransactionVersion.TV_2,
         loaded: bool = True,
         trace: bool = False,
+        rules: Rules = LATEST,
     ) -> None:
         self.clock = ManualClock()
         self.tasks = LoopTasks(asyncio.get_running_loop())
@@ -179,6 +181,7 @@ class World:
             leader_of=self._leader_of,
             transaction_version=lambda: self.level,
             allocate_producer_ids=self._allocate,
+            rules=rules,
         )
         self.service.start()
         if loaded:

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import cast
 
+import msgspec
+
 from sim.cluster.peers import CONTROLLER_ID, Peers
+from sim.errors import PeerDisconnectedError
+from sim.releases import RELEASE_2_8, RELEASE_3_6, RELEASE_4_1, RELEASE_4_2, Fleet, Rules
 from sim.runtime.env import Network
 from sim.types import (
     AddPartitionsToTxnCommand,
     AllocateProducerIdsCommand,
     AllocateProducerIdsReply,
     BrokerId,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TxnMarker,
     WriteTxnMarkersCommand,
 )
 from tests.support.peer_network import RecordingNetwork
@@ -38,3 +47,65 @@ async def test_the_answer_is_the_peers_own() -> None:
     asked = peers.allocate_producer_ids(AllocateProducerIdsCommand(broker_id=ONE, broker_epoch=4))
     network.sent[0].answer.resolve(AllocateProducerIdsReply(first=1_000, length=1_000))
     assert (await asked).first == 1_000
+
+
+def test_an_older_peer_is_asked_in_versions_that_it_knows() -> None:
+    network = RecordingNetwork()
+    fleet = Fleet(by_broker={TWO: RELEASE_3_6})
+    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77, fleet=fleet)
+    peers.add_partitions_to_txn(TWO, AddPartitionsToTxnCommand(transactions=()))
+    peers.write_txn_markers(TWO, _markers(transaction_version=2))
+    assert [(sent.api_key, sent.api_version) for sent in network.sent] == [(24, 4), (27, 1)]
+    assert [marker.transaction_version for marker in network.sent[1].command.markers] == [0]
+
+
+def test_an_older_broker_asks_in_versions_of_its_own() -> None:
+    network = RecordingNetwork()
+    peers = Peers(
+        network=cast(Network, network),
+        broker_id=ONE,
+        request_timeout_ms=77,
+        fleet=Fleet(by_broker={ONE: RELEASE_3_6}),
+    )
+    peers.add_partitions_to_txn(TWO, AddPartitionsToTxnCommand(transactions=()))
+    peers.write_txn_markers(TWO, _markers(transaction_version=0))
+    assert [(sent.api_key, sent.api_version) for sent in network.sent] == [(24, 4), (27, 1)]
+
+
+def test_verification_is_known_from_3_6_on() -> None:
+    fleet = Fleet(by_broker={TWO: RELEASE_2_8})
+    peers = Peers(
+        network=cast(Network, RecordingNetwork()),
+        broker_id=ONE,
+        request_timeout_ms=77,
+        fleet=fleet,
+    )
+    assert not peers.knows_verification(TWO)
+    assert peers.knows_verification(ONE)
+    fleet.assign(TWO, RELEASE_3_6)
+    assert peers.knows_verification(TWO)
+
+
+def test_before_kafka_20322_markers_went_out_in_a_version_that_old_peers_hang_up_at() -> None:
+    rules = Rules(markers_follow_peer_version=False)
+    ours = msgspec.structs.replace(RELEASE_4_2, rules=rules)
+    network = RecordingNetwork()
+    fleet = Fleet(by_broker={ONE: ours, TWO: RELEASE_4_1})
+    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77, fleet=fleet)
+    answer = peers.write_txn_markers(TWO, _markers(transaction_version=2))
+    assert isinstance(answer.exception(), PeerDisconnectedError)
+    assert network.sent == []
+    fleet.assign(TWO, RELEASE_4_2)
+    assert not peers.write_txn_markers(TWO, _markers(transaction_version=2)).done()
+
+
+def _markers(*, transaction_version: int) -> WriteTxnMarkersCommand:
+    marker = TxnMarker(
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(1),
+        committed=True,
+        coordinator_epoch=CoordinatorEpoch(0),
+        transaction_version=transaction_version,
+        partitions=(TopicPartition("foo", 0),),
+    )
+    return WriteTxnMarkersCommand(markers=(marker,))
