@@ -25,6 +25,7 @@ from sim.wire.batch_header import (
     LOG_OVERHEAD,
     MAGIC,
     MAGIC_POSITION,
+    TRANSACTIONAL_FLAG,
     BatchHeader,
     read_batch_header,
 )
@@ -45,6 +46,8 @@ ADMIN_CLIENT_ID: Final = "__admin_client"
 
 _LENGTH_MIN: Final = 14
 """Least length that a record of the oldest format has (LegacyRecord.RECORD_OVERHEAD_V0)."""
+_FLAGS_POSITION: Final = 22
+"""The lower byte of a batch's attributes."""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
@@ -89,7 +92,10 @@ async def handle(
             else:
                 parts.append(part)
                 keys[part.topic_partition] = key
-    if message.transactional_id is None and any(part.header.is_transactional for part in parts):
+    if message.transactional_id is None and (
+        any(part.header.is_transactional for part in parts)
+        or (results and _has_transactional(message))
+    ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
     if parts:
         outcomes = await request.broker.producing.produce(
@@ -203,6 +209,27 @@ def _header(records: bytes) -> BatchHeader | ProduceOutcome:
         return read_batch_header(records, 0)
     except CorruptBatchError as error:
         return _corrupt(str(error))
+
+
+def _has_transactional(message: Any) -> bool:
+    """Whether any batch is transactional, also one for a partition that is not there
+    (RequestUtils.hasTransactionalRecords).
+    """
+    return any(
+        _is_transactional(data.records)
+        for topic in message.topic_data
+        for data in topic.partition_data
+    )
+
+
+def _is_transactional(records: bytes) -> bool:
+    position = 0
+    while isinstance(size := _next_batch_size(records, position), int):
+        is_new = records[position + MAGIC_POSITION] == MAGIC
+        if is_new and records[position + _FLAGS_POSITION] & TRANSACTIONAL_FLAG:
+            return True
+        position += size
+    return False
 
 
 def _next_batch_size(records: bytes, position: int) -> int | ProduceOutcome | None:

@@ -259,6 +259,7 @@ class PartitionLog(FollowerLog):
             base_offset=offset,
             leader_epoch=self._leader_epoch,
             timestamp_ms=now_ms,
+            log_append_time=self.config.timestamp_type is _LOG_APPEND_TIME,
         )
         self._verification.on_marker(
             producer_id,

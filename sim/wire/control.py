@@ -14,6 +14,7 @@ import msgspec
 from sim.errors import CorruptBatchError
 from sim.wire.batch_header import (
     CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
     TRANSACTIONAL_FLAG,
     Buffer,
     pack_batch,
@@ -28,6 +29,7 @@ _MARKER: Final = Struct(">bbbbbhhbhib").pack
 _KEY: Final = Struct(">hh").unpack_from
 _VALUE: Final = Struct(">hi").unpack_from
 _NO_SEQUENCE: Final = -1
+_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
 
 
 class ControlRecord(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +56,9 @@ def control_batch(
     base_offset: int,
     leader_epoch: int,
     timestamp_ms: int,
+    log_append_time: bool = False,
 ) -> bytes:
-    """The batch of one marker: 78 bytes, one offset.
+    """The batch of one marker: 78 bytes, one offset. ``log_append_time``: its topic stamps batches.
 
     The transaction version is not part of it: it travels in the WriteTxnMarkers request only.
     """
@@ -65,7 +68,7 @@ def control_batch(
         record,
         base_offset=base_offset,
         leader_epoch=leader_epoch,
-        attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
+        attributes=_FLAGS | LOG_APPEND_TIME_FLAG if log_append_time else _FLAGS,
         last_offset_delta=0,
         base_timestamp_ms=timestamp_ms,
         max_timestamp_ms=timestamp_ms,

@@ -161,6 +161,20 @@ async def test_a_transaction_needs_its_id(api: Api, version: int) -> None:
     assert found.error_code is ErrorCode.transactional_id_authorization_failed
 
 
+@pytest.mark.parametrize("version", [3, 12, 13])
+async def test_a_transaction_needs_its_id_even_where_the_partition_is_not_there(
+    api: Api, version: int
+) -> None:
+    records = batch(producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
+    for data in (records, batch(b"a") + records):
+        wanted = produce("missing", data, topic_id=NO_SUCH_ID)
+        found = part(await api.ask("Produce", version, **wanted))
+        assert found.error_code is ErrorCode.transactional_id_authorization_failed
+    wanted = produce("missing", batch(b"a") + batch(b"b"), topic_id=NO_SUCH_ID)
+    found = part(await api.ask("Produce", version, **wanted))
+    assert found.error_code is not ErrorCode.transactional_id_authorization_failed
+
+
 async def test_internal_topics_belong_to_the_admin_client(api: Api) -> None:
     await api.producer("id")
     values = produce("__transaction_state", GOOD)

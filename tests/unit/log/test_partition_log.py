@@ -317,6 +317,14 @@ def test_a_markers_timestamp_is_the_leaders(driver: LogDriver) -> None:
     assert driver.log.producers()[0].last_timestamp == NOW + 5
 
 
+@pytest.mark.parametrize("kind", TimestampType)
+def test_a_marker_says_whose_time_it_carries(kind: TimestampType) -> None:
+    driver = LogDriver(LogConfig(timestamp_type=kind))
+    driver.end(committed=True)
+    (data,) = driver.log.batches()
+    assert read_batch_header(data).is_log_append_time == (kind is TimestampType.LOG_APPEND_TIME)
+
+
 # Coordinator appends
 
 
