@@ -21,11 +21,14 @@ import msgspec
 
 from sim import settings as settings_module
 from sim.cli.output import print_line, warn
+from sim.cluster.image import TRANSACTION_VERSION
 from sim.errors import ConfigError, MissingExtraError
+from sim.releases import fleet_from
 from sim.runtime import real
 from sim.runtime.trace import TraceLevel
 from sim.server.cluster import KIP_TEXT_PORT_DISTANCE, ClusterOptions, SimCluster
 from sim.settings import Settings
+from sim.types import BrokerId
 
 HELP: Final = "start a cluster of brokers in this process"
 HTTP_PORT_DEFAULT: Final = 9080
@@ -101,6 +104,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="record events for the control port (default off)",
     )
     parser.add_argument("--json", action="store_true", help="say what was started as JSON")
+    parser.add_argument(
+        "--as-version",
+        action="append",
+        default=[],
+        metavar="RELEASE",
+        help="behave as that Kafka release: 2.8, 3.6, 3.9, 4.0, 4.1, 4.2 or 4.3 (default); "
+        "BROKER=RELEASE for one broker, as in 4.3,1=3.9; may be repeated",
+    )
 
 
 def _add_kip_text_arguments(parser: argparse.ArgumentParser) -> None:
@@ -166,6 +177,8 @@ def options_from(args: argparse.Namespace) -> ClusterOptions:
     changes = {name: value for name, value in given.items() if value is not None}
     if args.topic:
         changes["topics"] = (*options.topics, *(_topic(text) for text in args.topic))
+    if args.as_version:
+        changes["as_version"] = (*options.as_version, *args.as_version)
     settings: dict[str, Any] = {}
     if args.transaction_version is not None:
         settings["transaction_version"] = args.transaction_version
@@ -174,6 +187,7 @@ def options_from(args: argparse.Namespace) -> ClusterOptions:
     changes["settings"] = msgspec.structs.replace(options.settings, **settings)
     options = msgspec.structs.replace(options, **changes)
     _check_ports(options, http=args.http)
+    _check_release(options, level=args.transaction_version)
     return options
 
 
@@ -187,6 +201,19 @@ def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
     _check_kip_text_port(options)
     if http is not None and not 0 <= http <= PORT_MAX:
         raise ConfigError(f"--http {http}: a port is a number from 0 to {PORT_MAX}")
+
+
+def _check_release(options: ClusterOptions, *, level: int | None) -> None:
+    fleet = fleet_from(options.as_version, brokers=options.brokers)
+    brokers = (BrokerId(index + 1) for index in range(options.brokers))
+    highest = fleet.new_cluster_levels(brokers).get(TRANSACTION_VERSION, 0)
+    if level is not None and level > highest:
+        raise ConfigError(
+            f"--transaction-version {level}: brokers of {', '.join(options.as_version)} know it up "
+            f"to {highest} only"
+        )
+    if options.settings.kip_text and options.as_version:
+        raise ConfigError("--kip-text: the texts stand beside Kafka 4.3, not beside --as-version")
 
 
 def _check_kip_text_port(options: ClusterOptions) -> None:
@@ -256,8 +283,10 @@ def _announce(cluster: SimCluster, http: str | None, args: argparse.Namespace) -
         print_line(encoded.decode())
         return
     count = len(cluster.brokers)
-    level = cluster.options.settings.transaction_version
+    level = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
     print_line(f"txnsim: {count} broker{'s' if count != 1 else ''} up, transaction.version {level}")
+    for line in _releases(cluster):
+        print_line(line)
     print_line(f"  bootstrap.servers={cluster.bootstrap}")
     if cluster.kip_text_bootstrap is not None:
         print_line(f"  KIP text          {cluster.kip_text_bootstrap}")
@@ -268,6 +297,20 @@ def _announce(cluster: SimCluster, http: str | None, args: argparse.Namespace) -
         print_line(f"  {line}")
     print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))
     sys.stdout.flush()
+
+
+def _releases(cluster: SimCluster) -> list[str]:
+    """Which releases are played, where it is not the newest alone."""
+    if not cluster.options.as_version:
+        return []
+    players: dict[str, list[str]] = {}
+    for broker_id in cluster.brokers:
+        release = cluster.fleet.of(broker_id).patch_release
+        players.setdefault(release, []).append(str(broker_id))
+    return [
+        f"  as Apache Kafka {release}: broker {', '.join(brokers)}"
+        for release, brokers in players.items()
+    ]
 
 
 def changed_defaults(settings: Settings) -> list[str]:

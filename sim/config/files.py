@@ -36,6 +36,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     port: int | None = None
     advertised_host: str | None = None
     http_port: int | None = None
+    as_version: str | None = None
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions), in the order of the file."""
     warnings: tuple[str, ...] = ()
@@ -48,6 +49,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             "host": self.host,
             "port": self.port,
             "advertised_host": self.advertised_host,
+            "as_version": None if self.as_version is None else (self.as_version,),
         }
         return msgspec.structs.replace(
             options,
@@ -155,6 +157,7 @@ def _from_yaml(data: bytes, *, file: str) -> Configuration:
         port=cluster.port,
         advertised_host=cluster.advertised_host,
         http_port=cluster.http,
+        as_version=cluster.as_version,
         topics=tuple(cluster.topics.items()),
         warnings=_warnings(warned, file=file),
     )

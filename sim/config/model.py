@@ -69,6 +69,8 @@ class ClusterFile(BaseModel):
     port: Port | None = None
     advertised_host: str | None = None
     http: Port | None = None
+    as_version: str | None = None
+    """Kafka releases to behave as, as ``--as-version`` takes them."""
     topics: dict[TopicName, Annotated[int, Field(ge=1, le=INT32_MAX)]] = {}
     settings: dict[str, object] = {}
     """Under our names or Kafka's; judged by ``settings_model``, after Kafka's are translated."""

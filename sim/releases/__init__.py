@@ -3,13 +3,14 @@
 - ``release``: the shape of such data.
 - ``rules``: what releases do differently, one named switch per behaviour.
 - ``fleet``: which broker of a cluster runs which release, and what all of them can do.
+- ``catalog``: every release by its name.
 - ``kafka_2_8`` … ``kafka_4_3``: the releases.
+- ``history``: what releases did differently and nobody can see here.
 """
 
 from __future__ import annotations
 
-from typing import Final
-
+from sim.releases.catalog import RELEASES, fleet_from, release_named
 from sim.releases.fleet import Fleet
 from sim.releases.kafka_2_8 import RELEASE_2_8
 from sim.releases.kafka_3_6 import RELEASE_3_6
@@ -35,18 +36,6 @@ __all__ = [
     "Fleet",
     "Release",
     "Rules",
+    "fleet_from",
+    "release_named",
 ]
-
-RELEASES: Final = {
-    release.name: release
-    for release in (
-        RELEASE_2_8,
-        RELEASE_3_6,
-        RELEASE_3_9,
-        RELEASE_4_0,
-        RELEASE_4_1,
-        RELEASE_4_2,
-        RELEASE_4_3,
-    )
-}
-"""Name -> release, oldest first."""

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from sim.api.kip_text import table as kip_text
+from sim.api.registry import shipped
 from sim.cluster import controller
 from sim.cluster.broker import Broker
 from sim.cluster.controller import NewTopic
@@ -20,6 +21,7 @@ from sim.cluster.peers import CONTROLLER_ID
 from sim.cluster.replicas import SharedLogs
 from sim.errors import ConfigError, Rejection
 from sim.faults.injector import Injector
+from sim.releases import fleet_from
 from sim.runtime.env import Environment
 from sim.runtime.real import host_name
 from sim.server.listener import BrokerListener
@@ -50,6 +52,10 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """First of consecutive ports of the listeners that ``settings.kip_text`` opens; 0 picks free
     ones. ``KIP_TEXT_PORT_DISTANCE`` above ``port`` unless given.
     """
+    as_version: tuple[str, ...] = ()
+    """Kafka releases to behave as: ``3.9`` for all brokers, ``1=3.9`` for one
+    (``releases.fleet_from``); 4.3 unless named.
+    """
 
 
 class SimCluster:
@@ -60,6 +66,8 @@ class SimCluster:
             raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
         self.environment = environment
         self.options = options
+        self.fleet = fleet_from(options.as_version, brokers=options.brokers)
+        """Which broker runs which release of Kafka."""
         self.brokers: dict[BrokerId, Broker] = {}
         self.listeners: list[BrokerListener] = []
         self.injector = Injector(clock=environment.clock, tracer=environment.tracer)
@@ -127,7 +135,9 @@ class SimCluster:
         ports = []
         for index in range(options.brokers):
             listener = BrokerListener(environment=self.environment, settings=options.settings)
-            ports.append(await listener.bind(options.host, options.port and options.port + index))
+            port = options.port and options.port + index
+            apis = shipped(self.fleet.of(BrokerId(index + 1)))
+            ports.append(await listener.bind(options.host, port, apis=apis))
             self.listeners.append(listener)
         return ports
 
@@ -171,11 +181,13 @@ class SimCluster:
             ),
             transaction_version=options.settings.transaction_version,
             min_insync_replicas=options.settings.min_insync_replicas,
+            fleet=self.fleet,
         )
         self._metadata = Metadata(
             image=image,
             settings=options.settings,
             random_bits=self.environment.rng.stream("topic-ids").getrandbits,
+            fleet=self.fleet,
         )
         self.environment.network.register(CONTROLLER_ID, self._metadata.handle_peer)
         shared_logs = SharedLogs(options.settings)

@@ -1,0 +1,71 @@
+"""Every release by its name, and what ``--as-version`` may say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from sim.errors import ConfigError
+from sim.releases.fleet import Fleet
+from sim.releases.kafka_2_8 import RELEASE_2_8
+from sim.releases.kafka_3_6 import RELEASE_3_6
+from sim.releases.kafka_3_9 import RELEASE_3_9
+from sim.releases.kafka_4_0 import RELEASE_4_0
+from sim.releases.kafka_4_1 import RELEASE_4_1
+from sim.releases.kafka_4_2 import RELEASE_4_2
+from sim.releases.kafka_4_3 import RELEASE_4_3
+from sim.releases.release import Release
+from sim.types import BrokerId
+
+RELEASES: Final = {
+    release.name: release
+    for release in (
+        RELEASE_2_8,
+        RELEASE_3_6,
+        RELEASE_3_9,
+        RELEASE_4_0,
+        RELEASE_4_1,
+        RELEASE_4_2,
+        RELEASE_4_3,
+    )
+}
+"""Name -> release, oldest first."""
+
+
+def release_named(name: str) -> Release:
+    """The release of that name.
+
+    Raises:
+        ConfigError: There is none.
+    """
+    release = RELEASES.get(name)
+    if release is None:
+        raise ConfigError(f"there is no release {name!r} here, only {', '.join(RELEASES)}")
+    return release
+
+
+def fleet_from(wishes: Iterable[str], *, brokers: int) -> Fleet:
+    """Who runs what, as ``--as-version`` and the configuration say it.
+
+    Args:
+        wishes: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text are
+            separated by commas. Later ones win.
+        brokers: How many there are; their ids begin with 1.
+
+    Raises:
+        ConfigError: A release or a broker does not exist.
+    """
+    fleet = Fleet()
+    named: list[tuple[BrokerId, Release]] = []
+    for wish in (part.strip() for text in wishes for part in text.split(",")):
+        broker, separator, name = wish.rpartition("=")
+        release = release_named(name.strip())
+        if not separator:
+            fleet.default = release
+        elif broker.strip().isdigit() and 1 <= int(broker) <= brokers:
+            named.append((BrokerId(int(broker)), release))
+        else:
+            raise ConfigError(f"as version {wish}: there is no broker {broker.strip()!r}")
+    for broker_id, release in named:
+        fleet.assign(broker_id, release)
+    return fleet
