@@ -14,8 +14,15 @@ from typing import Any, Final
 
 import msgspec
 
+from sim.api import peer_codec_life as life
 from sim.api.topics import by_topic
-from sim.cluster.peers import ADD_PARTITIONS_TO_TXN, ALLOCATE_PRODUCER_IDS, WRITE_TXN_MARKERS
+from sim.cluster.peers import (
+    ADD_PARTITIONS_TO_TXN,
+    ALLOCATE_PRODUCER_IDS,
+    BROKER_HEARTBEAT,
+    BROKER_REGISTRATION,
+    WRITE_TXN_MARKERS,
+)
 from sim.errors import ErrorCode, UnsupportedRequestError
 from sim.types import (
     AddPartitionsToTxnCommand,
@@ -340,6 +347,20 @@ _APIS: Final = {
         to_command=_allocate_command,
         to_response=_allocate_response,
         to_reply=_allocate_reply,
+    ),
+    BROKER_REGISTRATION: _PeerApi(
+        versions=(4, 4),
+        to_request=life.registration_request,
+        to_command=life.registration_command,
+        to_response=life.registration_response,
+        to_reply=life.registration_reply,
+    ),
+    BROKER_HEARTBEAT: _PeerApi(
+        versions=(1, 1),
+        to_request=life.heartbeat_request,
+        to_command=life.heartbeat_command,
+        to_response=life.heartbeat_response,
+        to_reply=life.heartbeat_reply,
     ),
 }
 

@@ -7,16 +7,22 @@ ask, the inter-broker half of KafkaApis.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from sim.cluster import configs
+from sim.cluster.coordinator_loading import CoordinatorLoading
 from sim.cluster.fetch import Fetching
 from sim.cluster.fetch_sessions import FetchSessions
 from sim.cluster.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
 from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.metadata import Metadata
-from sim.cluster.peers import ADD_PARTITIONS_TO_TXN, WRITE_TXN_MARKERS, Peers
+from sim.cluster.peers import (
+    ADD_PARTITIONS_TO_TXN,
+    CONTROLLER_ID,
+    WRITE_TXN_MARKERS,
+    Peers,
+)
 from sim.cluster.produce import Producing
 from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import LeadershipChanges, Replicas, SharedLogs
@@ -119,6 +125,12 @@ class Broker:
             allocate_producer_ids=self._allocate_producer_ids,
             rules=self.release.rules,
         )
+        self.loading = CoordinatorLoading(
+            node=self.node,
+            environment=environment,
+            min_ms=metadata.settings.coordinator_load_min_ms,
+        )
+        self._unsubscribe: Callable[[], None] | None = None
         self._expiry_timer: TimerHandle | None = None
 
     # Life
@@ -126,7 +138,7 @@ class Broker:
     def start(self) -> None:
         """Become reachable for peers and start the timers."""
         self.environment.network.register(self.broker_id, self.handle_peer)
-        self.metadata.subscribe(self.apply)
+        self._unsubscribe = self.metadata.subscribe(self.apply, broker_id=self.broker_id)
         self.apply(self.metadata.image)
         self.coordinator.start()
         self._arm_expiry()
@@ -134,6 +146,9 @@ class Broker:
     def stop(self) -> None:
         """Answer what is parked, stop the timers, become unreachable."""
         self.environment.network.unregister(self.broker_id)
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        self.loading.stop()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         self.coordinator.stop()
@@ -171,6 +186,11 @@ class Broker:
     def image(self) -> ClusterImage:
         """The metadata as this broker knows it."""
         return self.replicas.image
+
+    @property
+    def reaches_controller(self) -> bool:
+        """Whether what clients want changed can be forwarded."""
+        return self.environment.network.reaches(self.broker_id, CONTROLLER_ID)
 
     def transaction_version(self) -> TransactionVersion:
         """The finalized level of ``transaction.version``."""
@@ -341,8 +361,14 @@ class Broker:
 
     def _load_transactions(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
         log = self.replicas.hosted[topic_partition]
-        batches: Iterable[bytes] = log.batches()
-        self.coordinator.load(topic_partition.partition, epoch, batches)
+        partition = topic_partition.partition
+        self.coordinator.begin_load(partition, epoch)
+
+        def finish(*, is_readable: bool) -> None:
+            batches: Iterable[bytes] = log.batches() if is_readable else ()
+            self.coordinator.finish_load(partition, epoch, batches)
+
+        self.loading.load(topic_partition, finish)
 
     def _leader_of(self, topic_partition: TopicPartition) -> LeaderLookup:
         partition = self.image.partition(topic_partition)

@@ -8,6 +8,7 @@ counterparts: BrokerHeartbeatManager, BrokerHeartbeatTracker.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 
 import msgspec
@@ -126,14 +127,14 @@ class BrokerSessions:
         return min(deadlines, default=None)
 
     def next_state(
-        self, command: BrokerHeartbeatCommand, *, registered_at: int, leads: bool
+        self, command: BrokerHeartbeatCommand, *, registered_at: int, leads: Callable[[], bool]
     ) -> BrokerState:
         """What a heartbeat leads to (BrokerHeartbeatManager.calculateNextBrokerState).
 
         Args:
             command: The heartbeat.
             registered_at: Metadata offset of the broker's registration.
-            leads: Whether the broker leads anything still.
+            leads: Whether the broker leads anything still; asked only where it matters.
         """
         session = self._sessions[command.broker_id]
         match session.state:
@@ -150,10 +151,10 @@ class BrokerSessions:
                         BrokerState.SHUTDOWN_NOW if command.want_shut_down else BrokerState.FENCED
                     )
                 if command.want_shut_down:
-                    return BrokerState.CONTROLLED_SHUTDOWN if leads else BrokerState.SHUTDOWN_NOW
+                    return BrokerState.CONTROLLED_SHUTDOWN if leads() else BrokerState.SHUTDOWN_NOW
                 return BrokerState.UNFENCED
             case _:
-                if leads or session.shutdown_offset > self._lowest_active_offset():
+                if leads() or session.shutdown_offset > self._lowest_active_offset():
                     return BrokerState.CONTROLLED_SHUTDOWN
                 return BrokerState.SHUTDOWN_NOW
 

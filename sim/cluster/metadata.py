@@ -1,8 +1,10 @@
 """The metadata log as one object: who publishes images, and who is told.
 
-The shell around ``cluster.controller``: it holds the current image, draws topic ids, publishes
-every change to all brokers before the one who asked is answered, and hands out producer-id blocks.
-Kafka's counterparts: QuorumController and MetadataLoader.
+The shell around ``cluster.controller``: it holds the current image, draws topic ids, and publishes
+every change to all brokers before the one who asked is answered. A broker whose link to the
+controller is cut goes on with the image that it has, and is given the latest one after the heal.
+What brokers ask of the controller is in ``cluster.controller_node``. Kafka's counterparts:
+QuorumController's log and MetadataLoader.
 """
 
 from __future__ import annotations
@@ -14,29 +16,36 @@ from typing import Final
 from sim.cluster import controller
 from sim.cluster.controller import NewTopic
 from sim.cluster.image import ClusterImage, TopicImage
-from sim.cluster.isr_requests import decide_alter_partition
-from sim.cluster.peers import ALLOCATE_PRODUCER_IDS, ALTER_PARTITION
-from sim.errors import InvariantViolation, Rejection
+from sim.errors import Rejection
 from sim.releases import Fleet
 from sim.settings import Settings
-from sim.txn.producer_ids import ProducerIdAllocator
-from sim.types import (
-    INTERNAL_TOPICS,
-    AllocateProducerIdsCommand,
-    AlterPartitionCommand,
-    BrokerId,
-)
+from sim.types import INTERNAL_TOPICS, BrokerId
 
 DEVIATIONS: Final = (
-    "The controller is one object without a quorum: a change is visible on every broker before it "
-    "is answered.",
+    "The controller is one object without a quorum: a change is visible on every broker that "
+    "reaches it before it is answered.",
 )
+
+Subscriber = Callable[[ClusterImage], None]
+
+
+class _Subscription:
+    """Somebody who wants to know, and what was last told."""
+
+    __slots__ = ("broker_id", "image", "subscriber")
+
+    def __init__(
+        self, subscriber: Subscriber, broker_id: BrokerId | None, image: ClusterImage
+    ) -> None:
+        self.subscriber = subscriber
+        self.broker_id = broker_id
+        self.image = image
 
 
 class Metadata:
     """The cluster's metadata: one image, many subscribers."""
 
-    __slots__ = ("_producer_ids", "_random_bits", "_subscribers", "fleet", "image", "settings")
+    __slots__ = ("_random_bits", "_reaches", "_subscriptions", "fleet", "image", "settings")
 
     def __init__(
         self,
@@ -45,26 +54,70 @@ class Metadata:
         settings: Settings,
         random_bits: Callable[[int], int],
         fleet: Fleet | None = None,
+        reaches: Callable[[BrokerId], bool] = lambda _: True,
     ) -> None:
+        """Start with a formatted cluster.
+
+        Args:
+            image: Its metadata.
+            settings: Of the cluster.
+            random_bits: Chance for topic ids.
+            fleet: Which broker runs which release; all the newest unless given.
+            reaches: Whether the link from the controller to a broker is whole.
+        """
         self.fleet = fleet or Fleet()
         """Which broker runs which release."""
         self.image = image
         self.settings = settings
         self._random_bits = random_bits
-        self._producer_ids = ProducerIdAllocator()
-        self._subscribers: list[Callable[[ClusterImage], None]] = []
+        self._reaches = reaches
+        self._subscriptions: list[_Subscription] = []
 
-    def subscribe(self, subscriber: Callable[[ClusterImage], None]) -> None:
-        """Tell ``subscriber`` of every image from now on."""
-        self._subscribers.append(subscriber)
+    # Images
+
+    def subscribe(
+        self, subscriber: Subscriber, *, broker_id: BrokerId | None = None
+    ) -> Callable[[], None]:
+        """Tell ``subscriber`` of every image from now on.
+
+        Args:
+            subscriber: Is called with each new image.
+            broker_id: The broker that it belongs to: it hears nothing while its link is cut.
+
+        Returns:
+            Ends the subscription.
+        """
+        subscription = _Subscription(subscriber, broker_id, self.image)
+        self._subscriptions.append(subscription)
+
+        def unsubscribe() -> None:
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
+
+        return unsubscribe
 
     def publish(self, image: ClusterImage) -> None:
         """Make ``image`` the current one and tell everybody, in order of subscription."""
         if image is self.image:
             return
         self.image = image
-        for subscriber in self._subscribers:
-            subscriber(image)
+        for subscription in list(self._subscriptions):
+            self._tell(subscription)
+
+    def catch_up(self, broker_id: BrokerId) -> None:
+        """The link to a broker is whole again: it is told what it has missed, at once."""
+        for subscription in list(self._subscriptions):
+            if subscription.broker_id == broker_id:
+                self._tell(subscription)
+
+    def _tell(self, subscription: _Subscription) -> None:
+        broker_id = subscription.broker_id
+        if subscription.image is self.image or subscription not in self._subscriptions:
+            return
+        if broker_id is None or self._reaches(broker_id):
+            # Always the latest: a subscriber may publish while others still wait to be told.
+            subscription.image = self.image
+            subscription.subscriber(self.image)
 
     # Topics
 
@@ -91,21 +144,3 @@ class Metadata:
             else NewTopic(name=name)
         )
         return self.create_topic(wanted)
-
-    # Peers
-
-    async def handle_peer(
-        self, api_key: int, api_version: int, command: object, _source: BrokerId
-    ) -> object:
-        """What brokers ask of the controller: blocks of producer ids, changes of an ISR."""
-        if isinstance(command, AlterPartitionCommand) and api_key == ALTER_PARTITION:
-            outcome = decide_alter_partition(self.image, command, self.settings)
-            self.publish(outcome.image)
-            return outcome.reply
-        if api_key != ALLOCATE_PRODUCER_IDS or not isinstance(command, AllocateProducerIdsCommand):
-            raise InvariantViolation(f"the controller has no API {api_key} v{api_version}")
-        broker = self.image.brokers.get(command.broker_id)
-        self._producer_ids, reply = self._producer_ids.allocate(
-            command, broker_epoch=None if broker is None else broker.epoch
-        )
-        return reply

@@ -42,3 +42,12 @@ class FaultPoint(StrEnum):
 
     Dropped, the sender times out; with an error, it is told the error instead of the true answer.
     """
+
+    COORDINATOR_LOAD = "coordinator.load"
+    """A broker has become the leader of a partition of ``__transaction_state`` and is about to read
+    it.
+
+    Held or delayed, its transactional ids are answered COORDINATOR_LOAD_IN_PROGRESS meanwhile.
+    Dropped, the load never ends: only another leader helps. With an error, the log can't be read
+    and, as in Kafka, the coordinator goes on with what it has read so far: nothing.
+    """

@@ -41,6 +41,7 @@ _TABLE: Final = (
     _kind("node.up", 1, "role epoch listeners", "a broker, client or role started"),
     _kind("node.down", 1, "role reason", "it stopped or crashed"),
     _kind("node.role", 1, "role leader epoch tp", "leadership or another role moved"),
+    _kind("node.state", 1, "state", "the controller made something else of a broker: fenced, …"),
     _kind("conn.open", 0, "peer id", "a client's connection was accepted"),
     _kind("conn.close", 0, "peer id reason", "a client's connection ended"),
     _kind("msg.send", 1, _MESSAGE, "a request or response left its sender"),

@@ -6,16 +6,19 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 import msgspec
 
 from sim.api.kip_text import table as kip_text
 from sim.api.registry import shipped
+from sim.api.request import ApiTable
 from sim.cluster import controller
 from sim.cluster.broker import Broker
 from sim.cluster.controller import NewTopic
-from sim.cluster.image import CLIENT_LISTENER, BrokerImage, TopicImage
+from sim.cluster.controller_node import ControllerNode
+from sim.cluster.image import CLIENT_LISTENER, BrokerImage, ClusterImage, TopicImage
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import CONTROLLER_ID
 from sim.cluster.replicas import SharedLogs
@@ -25,6 +28,7 @@ from sim.releases import fleet_from
 from sim.runtime.env import Environment
 from sim.runtime.real import host_name
 from sim.server.listener import BrokerListener
+from sim.server.member import Door, Member, MemberState
 from sim.settings import DEFAULTS, Settings
 from sim.types import BrokerId, TopicPartition
 
@@ -68,12 +72,34 @@ class SimCluster:
         self.options = options
         self.fleet = fleet_from(options.as_version, brokers=options.brokers)
         """Which broker runs which release of Kafka."""
-        self.brokers: dict[BrokerId, Broker] = {}
-        self.listeners: list[BrokerListener] = []
+        self.members: dict[BrokerId, Member] = {}
+        """Every broker by its id, whether it runs or not."""
+        self._bound: list[BrokerListener] = []
         self.injector = Injector(clock=environment.clock, tracer=environment.tracer)
         """Where faults are armed: every crossing of this cluster's network passes it."""
         environment.network.interceptor = self.injector
         self._metadata: Metadata | None = None
+        self._controller: ControllerNode | None = None
+
+    @property
+    def brokers(self) -> dict[BrokerId, Broker]:
+        """The brokers that run, by their ids."""
+        return {
+            broker_id: member.broker
+            for broker_id, member in self.members.items()
+            if member.broker is not None
+        }
+
+    @property
+    def listeners(self) -> list[BrokerListener]:
+        """The listeners of the brokers that run."""
+        return [member.listener for member in self.members.values() if member.listener is not None]
+
+    @property
+    def controller(self) -> ControllerNode:
+        """The controller; there from ``start`` on."""
+        assert self._controller is not None
+        return self._controller
 
     @property
     def metadata(self) -> Metadata:
@@ -99,23 +125,108 @@ class SimCluster:
             ConfigError: A topic of the options can't be created.
         """
         try:
-            ports = await self._bind()
-            self._make_brokers(ports, await self._bind_kip_text())
+            self._make_brokers(await self._bind())
             self._create_topics()
         except BaseException:
             await self.stop()
             raise
-        for listener, broker in zip(self.listeners, self.brokers.values(), strict=True):
-            listener.open(broker)
+        for member in self.members.values():
+            member.let_in()
 
     async def stop(self) -> None:
         """Close the listeners, stop the brokers, end every task."""
-        for listener in self.listeners:
+        for listener in self._bound:
             await listener.close()
-        for broker in self.brokers.values():
-            broker.stop()
-        self.environment.network.unregister(CONTROLLER_ID)
+        if self._controller is not None:
+            self._controller.stop()
+        for member in self.members.values():
+            if member.state is not MemberState.DOWN:
+                await member.kill()
         await self.environment.tasks.close()
+
+    # Life of brokers
+
+    async def start_broker(self, broker_id: BrokerId) -> None:
+        """Start a broker that is down, on its ports and its disk; done when it serves clients.
+
+        Raises:
+            ConfigError: There is no such broker, or it is not down.
+            OSError: One of its ports is taken by now.
+        """
+        await self.member(broker_id).start()
+
+    async def stop_broker(self, broker_id: BrokerId) -> None:
+        """Stop a broker in good order: its leaders move away first.
+
+        Raises:
+            ConfigError: There is no such broker, or it does not run.
+        """
+        await self.member(broker_id).stop()
+
+    async def kill_broker(self, broker_id: BrokerId, *, lose_unflushed: bool = False) -> None:
+        """End a broker at once; the controller notices when its session ends.
+
+        Args:
+            broker_id: Which one.
+            lose_unflushed: Its machine broke down: what was not on disk yet is lost.
+
+        Raises:
+            ConfigError: There is no such broker, or it does not run.
+        """
+        await self.member(broker_id).kill(lose_unflushed=lose_unflushed)
+
+    def isolate(self, broker_id: BrokerId, *, from_clients: bool = False) -> None:
+        """Cut a broker off from the controller and from all others, as black holes.
+
+        It goes on with the metadata that it has, also as a leader whom the others have replaced
+        (a zombie), until ``heal``.
+
+        Args:
+            broker_id: Which one.
+            from_clients: Clients don't reach it either.
+
+        Raises:
+            ConfigError: There is no such broker.
+        """
+        member = self.member(broker_id)
+        for other in self._others(broker_id):
+            self.environment.network.cut(broker_id, other)
+            self.environment.network.cut(other, broker_id)
+        if from_clients:
+            member.cut_off_clients()
+
+    def heal(self, broker_id: BrokerId) -> None:
+        """Undo ``isolate``: the broker hears of everything that it has missed.
+
+        Raises:
+            ConfigError: There is no such broker.
+        """
+        member = self.member(broker_id)
+        for other in self._others(broker_id):
+            self.environment.network.heal(other, broker_id)
+            self.environment.network.heal(broker_id, other)
+        member.let_in()
+
+    def is_isolated(self, broker_id: BrokerId) -> bool:
+        """Whether a broker can't reach the controller."""
+        return not self.environment.network.reaches(broker_id, CONTROLLER_ID)
+
+    def member(self, broker_id: BrokerId) -> Member:
+        """The broker of that id, whether it runs or not.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        member = self.members.get(broker_id)
+        if member is None:
+            known = ", ".join(map(str, self.members))
+            raise ConfigError(f"there is no broker {broker_id}, only {known}")
+        return member
+
+    def _others(self, broker_id: BrokerId) -> list[BrokerId]:
+        return [CONTROLLER_ID, *(other for other in self.members if other != broker_id)]
+
+    # Leaders
 
     def move_leader(self, topic_partition: TopicPartition, leader: BrokerId) -> None:
         """Hand the leadership of a partition to another in-sync replica.
@@ -130,33 +241,37 @@ class SimCluster:
 
     # Parts
 
-    async def _bind(self) -> list[int]:
-        options = self.options
-        ports = []
-        for index in range(options.brokers):
-            listener = BrokerListener(environment=self.environment, settings=options.settings)
-            port = options.port and options.port + index
-            apis = shipped(self.fleet.of(BrokerId(index + 1)))
-            ports.append(await listener.bind(options.host, port, apis=apis))
-            self.listeners.append(listener)
-        return ports
-
-    async def _bind_kip_text(self) -> list[dict[str, int]]:
-        """Open the second door of each broker, where it is asked for; ports by listener name."""
-        options = self.options
-        if not options.settings.kip_text:
-            return [{} for _ in self.listeners]
-        first = options.kip_text_port
-        if first is None:
-            first = options.port and options.port + KIP_TEXT_PORT_DISTANCE
-        return [
-            {
-                kip_text.LISTENER: await listener.bind(
-                    options.host, first and first + index, apis=kip_text.KIP_TEXT
+    async def _bind(self) -> list[tuple[Door, ...]]:
+        """Open the doors of each broker, so that every port is known before the brokers live."""
+        doors = []
+        for index in range(self.options.brokers):
+            listener = BrokerListener(environment=self.environment, settings=self.options.settings)
+            self._bound.append(listener)
+            doors.append(
+                tuple(
+                    [
+                        Door(
+                            host=self.options.host,
+                            port=await listener.bind(self.options.host, port, apis=apis),
+                            apis=apis,
+                        )
+                        for port, apis in self._wanted_doors(index)
+                    ]
                 )
-            }
-            for index, listener in enumerate(self.listeners)
-        ]
+            )
+        return doors
+
+    def _wanted_doors(self, index: int) -> list[tuple[int, ApiTable]]:
+        """Port and API table of each listener of a broker; port 0 is any free one."""
+        options = self.options
+        apis = shipped(self.fleet.of(BrokerId(index + 1)))
+        doors = [(options.port and options.port + index, apis)]
+        if options.settings.kip_text:
+            first = options.kip_text_port
+            if first is None:
+                first = options.port and options.port + KIP_TEXT_PORT_DISTANCE
+            doors.append((first and first + index, kip_text.KIP_TEXT))
+        return doors
 
     def _addresses(self, listener: str) -> str:
         return ",".join(
@@ -164,42 +279,55 @@ class SimCluster:
             for broker in self.metadata.image.alive_brokers()
         )
 
-    def _make_brokers(self, ports: list[int], others: list[dict[str, int]]) -> None:
+    def _make_brokers(self, doors: list[tuple[Door, ...]]) -> None:
         options = self.options
         host = options.advertised_host or _reachable(options.host)
         image = controller.initial_image(
             cluster_id=options.settings.cluster_id,
             brokers=tuple(
                 BrokerImage(
-                    broker_id=BrokerId(index + 1),
-                    epoch=index + 1,
+                    broker_id=BrokerId(number),
+                    epoch=number,
                     host=host,
-                    port=port,
-                    addresses={name: (host, other) for name, other in others[index].items()},
+                    port=own[0].port,
+                    addresses={door.apis.listener: (host, door.port) for door in own[1:]},
                 )
-                for index, port in enumerate(ports)
+                for number, own in enumerate(doors, 1)
             ),
             transaction_version=options.settings.transaction_version,
             min_insync_replicas=options.settings.min_insync_replicas,
             fleet=self.fleet,
         )
-        self._metadata = Metadata(
+        network = self.environment.network
+        metadata = self._metadata = Metadata(
             image=image,
             settings=options.settings,
             random_bits=self.environment.rng.stream("topic-ids").getrandbits,
             fleet=self.fleet,
+            reaches=lambda broker_id: network.reaches(CONTROLLER_ID, broker_id),
         )
-        self.environment.network.register(CONTROLLER_ID, self._metadata.handle_peer)
-        shared_logs = SharedLogs(options.settings)
-        for broker_id in image.brokers:
-            broker = Broker(
+        self._controller = ControllerNode(metadata=metadata, environment=self.environment)
+        self._controller.start()
+        logs = SharedLogs(options.settings)
+        for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
+            member = Member(
                 broker_id=broker_id,
                 environment=self.environment,
-                metadata=self._metadata,
-                shared_logs=shared_logs,
+                metadata=metadata,
+                disk=_SharedDisk(),
+                doors=own,
+                make_broker=partial(self._make_broker, logs),
             )
-            self.brokers[broker_id] = broker
-            broker.start()
+            self.members[broker_id] = member
+            member.join(listener)
+
+    def _make_broker(self, logs: SharedLogs, broker_id: BrokerId) -> Broker:
+        return Broker(
+            broker_id=broker_id,
+            environment=self.environment,
+            metadata=self.metadata,
+            shared_logs=logs,
+        )
 
     def _create_topics(self) -> None:
         factor = min(3, self.options.brokers)
@@ -216,3 +344,16 @@ def _reachable(host: str) -> str:
     default is.
     """
     return host_name() if host in EVERYWHERE else host
+
+
+class _SharedDisk:
+    """A log that all replicas share outlives every broker."""
+
+    def close(self) -> None:
+        """Nothing to note."""
+
+    def lose_unflushed(self) -> None:
+        """Others have it still."""
+
+    def reopen(self, _image: ClusterImage) -> None:
+        """It is open."""

@@ -236,7 +236,7 @@ class Connection(asyncio.Protocol):
     def _flush(self) -> None:
         self._flush_is_due = False
         output = self._output
-        if output and self._transport is not None:
+        if output and self._transport is not None and self._listener.is_open:
             self._output = []
             if len(output) == 1:
                 self._transport.write(output[0])
@@ -301,6 +301,8 @@ class Connection(asyncio.Protocol):
             subject=handler.subject(request),
         )
         verdict = await self._cross(crossing)
+        if self._listener.is_gone:
+            return Answer.NEVER  # the broker that it was held for is none any more
         if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
             # Lost on its way: the client hears nothing on this connection any more.
             return Answer.NEVER

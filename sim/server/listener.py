@@ -39,6 +39,8 @@ class BrokerListener:
         self.connections: dict[Connection, None] = {}
         self.node = ""
         self.is_open = False
+        self.is_gone = False
+        """Its broker lives no longer: what is held at a fault point must not take effect."""
 
     @property
     def broker(self) -> Broker:
@@ -75,9 +77,14 @@ class BrokerListener:
         for connection in list(self.connections):
             connection.pump()
 
+    def pause(self) -> None:
+        """Handle nothing and answer nothing until ``open``: clients are in a black hole."""
+        self.is_open = False
+
     async def close(self) -> None:
         """Stop listening and close every connection."""
         self.is_open = False
+        self.is_gone = True
         for socket in self._sockets:
             await socket.close()
         for connection in list(self.connections):

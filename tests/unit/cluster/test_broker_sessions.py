@@ -52,7 +52,7 @@ def sessions(*states: BrokerState) -> BrokerSessions:
 def test_what_a_heartbeat_leads_to(
     before: BrokerState, command: BrokerHeartbeatCommand, leads: bool, expected: BrokerState
 ) -> None:
-    found = sessions(before).next_state(command, registered_at=10, leads=leads)
+    found = sessions(before).next_state(command, registered_at=10, leads=lambda: leads)
     assert found is expected
     assert found.is_fenced == (found in (FENCED, GONE))
 
@@ -61,10 +61,10 @@ def test_a_controlled_shutdown_waits_until_the_others_know() -> None:
     found = sessions(UNFENCED, UNFENCED, FENCED)
     found.heard(beat(shut_down=True), LEAVING, now_ms=1, metadata_offset=12)
     ask = beat(shut_down=True, offset=12)
-    assert found.next_state(ask, registered_at=1, leads=False) is LEAVING
+    assert found.next_state(ask, registered_at=1, leads=lambda: False) is LEAVING
     found.heard(beat(shut_down=True), LEAVING, now_ms=2, metadata_offset=99)
     found.heard(beat(B2, offset=12), UNFENCED, now_ms=2, metadata_offset=12)
-    assert found.next_state(ask, registered_at=1, leads=False) is GONE
+    assert found.next_state(ask, registered_at=1, leads=lambda: False) is GONE
     found.heard(ask, GONE, now_ms=3, metadata_offset=12)
     assert found.state(B1) is FENCED
 

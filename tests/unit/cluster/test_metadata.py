@@ -9,15 +9,10 @@ import pytest
 from sim.cluster.controller import NewTopic, initial_image
 from sim.cluster.image import ClusterImage, TopicImage
 from sim.cluster.metadata import Metadata
-from sim.errors import ErrorCode, InvariantViolation, Rejection
+from sim.errors import ErrorCode, Rejection
 from sim.runtime.rng import SeededRng
 from sim.settings import Settings
-from sim.types import (
-    TRANSACTION_STATE_TOPIC,
-    AllocateProducerIdsCommand,
-    AllocateProducerIdsReply,
-    BrokerId,
-)
+from sim.types import TRANSACTION_STATE_TOPIC, BrokerId
 from tests.support.images import broker
 
 
@@ -71,41 +66,57 @@ def test_a_topic_asked_for_by_name_gets_its_own_settings(
     assert made.is_internal == internal
 
 
-async def test_producer_ids_come_in_blocks_that_never_overlap() -> None:
-    one = metadata()
-    blocks = [
-        await one.handle_peer(
-            67,
-            0,
-            AllocateProducerIdsCommand(broker_id=BrokerId(who), broker_epoch=who),
-            BrokerId(who),
+def test_a_broker_that_is_cut_off_is_given_the_latest_image_after_the_heal() -> None:
+    reached = {BrokerId(1)}
+    one = Metadata(
+        image=initial_image(cluster_id="c", brokers=(broker(1), broker(2)), transaction_version=2),
+        settings=Settings(),
+        random_bits=SeededRng(1).stream("topic-ids").getrandbits,
+        reaches=lambda broker_id: broker_id in reached,
+    )
+    heard: list[tuple[int, int]] = []
+    for number in (1, 2):
+        one.subscribe(
+            lambda image, number=number: heard.append((number, image.offset)),  # type: ignore[misc]
+            broker_id=BrokerId(number),
         )
-        for who in (1, 2, 1)
-    ]
-    assert blocks == [
-        AllocateProducerIdsReply(first=first, length=1_000) for first in (0, 1_000, 2_000)
-    ]
+    before = one.image.offset
+    one.create_topic(NewTopic(name="a"))
+    one.create_topic(NewTopic(name="b"))
+    assert heard == [(1, before + 1), (1, before + 2)]
+    one.catch_up(BrokerId(2))
+    assert len(heard) == 2, "its link is cut still"
+    reached.add(BrokerId(2))
+    one.catch_up(BrokerId(2))
+    one.catch_up(BrokerId(2))
+    assert heard[2:] == [(2, before + 2)], "the latest one, once"
 
 
-@pytest.mark.parametrize(
-    ("who", "epoch", "error"),
-    [
-        (1, 9, ErrorCode.stale_broker_epoch),
-        (7, 7, ErrorCode.broker_id_not_registered),
-    ],
-)
-async def test_a_stranger_gets_no_block(who: int, epoch: int, error: ErrorCode) -> None:
+def test_whoever_leaves_hears_nothing_more() -> None:
     one = metadata()
-    command = AllocateProducerIdsCommand(broker_id=BrokerId(who), broker_epoch=epoch)
-    reply = await one.handle_peer(67, 0, command, BrokerId(who))
-    assert isinstance(reply, AllocateProducerIdsReply)
-    assert reply.error == error
+    heard: list[str] = []
+
+    def first(_: ClusterImage) -> None:
+        heard.append("first")
+        leave_second()
+
+    one.subscribe(first)
+    leave_second = one.subscribe(lambda _: heard.append("second"))
+    one.create_topic(NewTopic(name="a"))
+    leave_second()
+    assert heard == ["first"]
 
 
-@pytest.mark.parametrize(
-    ("api_key", "command"),
-    [(27, AllocateProducerIdsCommand(broker_id=BrokerId(1), broker_epoch=1)), (67, None)],
-)
-async def test_anything_else_is_a_bug_of_the_asker(api_key: int, command: object) -> None:
-    with pytest.raises(InvariantViolation):
-        await metadata().handle_peer(api_key, 0, command, BrokerId(1))
+def test_nobody_hears_of_an_older_image_after_a_newer_one() -> None:
+    one = metadata()
+    heard: list[tuple[str, int]] = []
+
+    def meddles(image: ClusterImage) -> None:
+        heard.append(("meddles", len(image.topics)))
+        if len(image.topics) == 1:
+            one.create_topic(NewTopic(name="b"))
+
+    one.subscribe(meddles)
+    one.subscribe(lambda image: heard.append(("listens", len(image.topics))))
+    one.create_topic(NewTopic(name="a"))
+    assert heard == [("meddles", 1), ("meddles", 2), ("listens", 2)]

@@ -11,7 +11,7 @@ from sim.faults.points import FaultPoint
 
 def test_points_have_dotted_names() -> None:
     assert {str(point) for point in FaultPoint} == {
-        "client.request", "client.response", "peer.request", "peer.response",
+        "client.request", "client.response", "coordinator.load", "peer.request", "peer.response",
     }  # fmt: skip
 
 

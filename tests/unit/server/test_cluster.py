@@ -15,7 +15,7 @@ from sim.faults.points import FaultPoint
 from sim.runtime.real import host_name, real_environment
 from sim.runtime.virtual import VirtualEnvironment, run_virtual
 from sim.server import cluster as cluster_module
-from sim.server.cluster import KIP_TEXT_PORT_DISTANCE, SimCluster
+from sim.server.cluster import SimCluster
 from sim.types import BrokerId, IsolationLevel, TopicPartition
 from tests.support.clusters import (
     VirtualCluster,
@@ -52,24 +52,6 @@ def test_a_cluster_of_any_size_commits(brokers: int) -> None:
         assert len(replicas) == min(3, brokers)
 
     run_cluster(main, brokers=brokers)
-
-
-@pytest.mark.parametrize(("given", "distance"), [(None, KIP_TEXT_PORT_DISTANCE), (7, 7)])
-def test_the_doors_of_the_text_are_a_fixed_way_off(given: int | None, distance: int) -> None:
-    async def main(env: VirtualEnvironment) -> None:
-        asked = msgspec.structs.replace(
-            options(brokers=2, kip_text=True),
-            port=9092,
-            kip_text_port=given and 9092 + given,
-        )
-        sim = SimCluster(env, asked)
-        await sim.start()
-        assert sim.bootstrap == "127.0.0.1:9092,127.0.0.1:9093"
-        first = 9092 + distance
-        assert sim.kip_text_bootstrap == f"127.0.0.1:{first},127.0.0.1:{first + 1}"
-        await sim.stop()
-
-    run_virtual(main, seed=1)
 
 
 def test_a_cluster_without_brokers_is_refused() -> None:
@@ -128,9 +110,11 @@ async def test_a_stop_ends_what_still_waits() -> None:
             cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="EndTxn")
             ending = asyncio.get_running_loop().create_task(producer.commit())
             await cluster.struck()
+            listeners = sim.listeners
             ending.cancel()
             await asyncio.wait((ending,))
-    assert not sim.listeners[0].connections
+    assert not any(listener.connections for listener in listeners)
+    assert not sim.brokers
 
 
 def test_moving_a_leader_to_where_it_can_not_be_is_refused() -> None:

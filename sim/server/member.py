@@ -1,0 +1,274 @@
+"""A member of the cluster: one broker id across its lives.
+
+The ports and the disk stay; each start makes a new broker with an epoch of its own. A start goes as
+in Kafka: register, follow the metadata, be unfenced, and only then accept clients. A stop hands
+leaders away first; a kill does not. Kafka's counterpart: BrokerServer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from enum import Enum
+from typing import Final, Protocol
+
+import msgspec
+
+from sim.api.request import ApiTable
+from sim.cluster.broker import Broker
+from sim.cluster.broker_lifecycle import BrokerLifecycle
+from sim.cluster.image import ClusterImage
+from sim.cluster.metadata import Metadata
+from sim.cluster.peers import Peers
+from sim.errors import ConfigError
+from sim.runtime.env import Environment
+from sim.server.listener import BrokerListener
+from sim.types import BrokerId, BrokerRegistrationCommand
+
+SHUTDOWN_TIMEOUT_MS: Final = 300_000
+"""How long a controlled shutdown may take (BrokerServer.shutdown: five minutes)."""
+
+
+class MemberState(Enum):
+    """What a member does."""
+
+    STARTING = "it registers, follows the metadata and waits to be unfenced"
+    RUNNING = "it serves clients"
+    STOPPING = "its leaders are being moved away"
+    DOWN = "it does not run"
+
+
+class Door(msgspec.Struct, frozen=True, kw_only=True):
+    """A listening address that a broker has in every life."""
+
+    host: str
+    port: int
+    apis: ApiTable
+
+
+class Disk(Protocol):
+    """What outlives a broker (``cluster.broker_logs``)."""
+
+    def close(self) -> None:
+        """The broker stops in good order."""
+
+    def lose_unflushed(self) -> None:
+        """The machine broke down."""
+
+    def reopen(self, image: ClusterImage) -> None:
+        """A broker starts on this disk."""
+
+
+class Member:
+    """One broker of the cluster, whether it runs or not."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        environment: Environment,
+        metadata: Metadata,
+        disk: Disk,
+        doors: tuple[Door, ...],
+        make_broker: Callable[[BrokerId], Broker],
+    ) -> None:
+        """A member that does not run yet.
+
+        Args:
+            broker_id: Its number.
+            environment: The world.
+            metadata: The controller's.
+            disk: Its logs.
+            doors: Where it listens.
+            make_broker: A broker on this member's disk.
+        """
+        self.broker_id = broker_id
+        self.doors = doors
+        self.state = MemberState.DOWN
+        self.is_cut_off_from_clients = False
+        self.broker: Broker | None = None
+        self.listener: BrokerListener | None = None
+        self._environment = environment
+        self._metadata = metadata
+        self._disk = disk
+        self._make_broker = make_broker
+        self._peers = Peers(
+            network=environment.network,
+            broker_id=broker_id,
+            request_timeout_ms=metadata.settings.request_timeout_ms,
+        )
+        self._lifecycle: BrokerLifecycle | None = None
+        self._clean_epoch = -1
+        """What a clean shutdown has left on the disk (Kafka's CleanShutdownFileHandler)."""
+        self._waiting: asyncio.Future[bool] | None = None
+        """Whoever starts or stops it waits here: True when it went well."""
+        self._chance = environment.rng.stream(f"incarnations.b{broker_id}")
+
+    # Lives
+
+    def join(self, listener: BrokerListener) -> None:
+        """Live as a broker of the freshly formatted cluster: registered and unfenced already.
+
+        Args:
+            listener: Bound; it is opened by the caller, when every broker lives.
+        """
+        self.listener = listener
+        self.broker = self._make_broker(self.broker_id)
+        self.broker.start()
+        self._lifecycle = self._new_lifecycle()
+        self._lifecycle.go_on(self._metadata.image.brokers[self.broker_id].epoch)
+        self.state = MemberState.RUNNING
+
+    async def start(self) -> None:
+        """Start it again and wait until it serves clients, on the same ports and the same disk.
+
+        While the session of a killed broker lasts, its registration is refused, as in Kafka.
+
+        Raises:
+            ConfigError: It runs already, or was killed meanwhile.
+            OSError: One of its ports is taken by now.
+        """
+        if self.state is not MemberState.DOWN:
+            raise self._wrong_state("start", "stop or kill it first")
+        self.state = MemberState.STARTING
+        self._lifecycle = self._new_lifecycle()
+        self._lifecycle.register(
+            self._registration(), on_registered=self._registered, on_unfenced=self._settle
+        )
+        # From now on this disk belongs to an incarnation that has not stopped in order.
+        self._clean_epoch = -1
+        try:
+            is_unfenced = await self._wait()
+        except asyncio.CancelledError:
+            await self._end()
+            raise
+        if not is_unfenced:
+            raise ConfigError(f"broker {self.broker_id} was killed while it started")
+        listener = self.listener = BrokerListener(
+            environment=self._environment, settings=self._metadata.settings
+        )
+        try:
+            for door in self.doors:
+                await listener.bind(door.host, door.port, apis=door.apis)
+        except OSError:
+            await self._end()
+            raise
+        if self.broker is None:
+            await listener.close()
+            raise ConfigError(f"broker {self.broker_id} was killed while it started")
+        self.state = MemberState.RUNNING
+        if not self.is_cut_off_from_clients:
+            listener.open(self.broker)
+
+    async def stop(self) -> None:
+        """Move its leaders away, then stop it in good order (a controlled shutdown).
+
+        Raises:
+            ConfigError: It does not run, or was killed meanwhile.
+        """
+        if self.state is not MemberState.RUNNING:
+            raise self._wrong_state("stop", "only one that runs can be")
+        self.state = MemberState.STOPPING
+        lifecycle = self._lifecycle
+        assert lifecycle is not None
+        lifecycle.shut_down(self._settle)
+        timer = self._environment.clock.call_later(SHUTDOWN_TIMEOUT_MS, self._settle)
+        try:
+            may_stop = await self._wait()
+        finally:
+            timer.cancel()
+        if not may_stop:
+            raise ConfigError(f"broker {self.broker_id} was killed while it stopped")
+        self._clean_epoch = lifecycle.broker_epoch
+        await self._end()
+        self._disk.close()
+
+    async def kill(self, *, lose_unflushed: bool = False) -> None:
+        """End it at once, as ``kill -9`` does: nobody is told, the controller finds out by itself.
+
+        Args:
+            lose_unflushed: The machine broke down with it: what was not on disk yet is lost.
+
+        Raises:
+            ConfigError: It does not run.
+        """
+        if self.state is MemberState.DOWN:
+            raise self._wrong_state("kill", "start it first")
+        await self._end()
+        if lose_unflushed:
+            self._disk.lose_unflushed()
+
+    async def _end(self) -> None:
+        self.state = MemberState.DOWN
+        self._settle(went_well=False)
+        if self._lifecycle is not None:
+            self._lifecycle.stop()
+        broker, self.broker = self.broker, None
+        listener, self.listener = self.listener, None
+        if listener is not None:
+            listener.is_gone = True  # nothing that is held anywhere takes effect any more
+        if broker is not None:
+            broker.stop()
+        if listener is not None:
+            await listener.close()
+
+    # Clients
+
+    def cut_off_clients(self) -> None:
+        """Clients hear nothing any more: their connections are black holes, until ``let_in``."""
+        self.is_cut_off_from_clients = True
+        if self.listener is not None:
+            self.listener.pause()
+
+    def let_in(self) -> None:
+        """Clients reach it again; what they have sent meanwhile is handled."""
+        self.is_cut_off_from_clients = False
+        if self.listener is not None and self.broker is not None:
+            self.listener.open(self.broker)
+
+    # Parts
+
+    def _new_lifecycle(self) -> BrokerLifecycle:
+        return BrokerLifecycle(
+            broker_id=self.broker_id,
+            peers=self._peers,
+            clock=self._environment.clock,
+            settings=self._metadata.settings,
+            metadata_offset=lambda: -1 if self.broker is None else self.broker.image.offset,
+        )
+
+    def _registration(self) -> BrokerRegistrationCommand:
+        known = self._metadata.image.brokers[self.broker_id]
+        return BrokerRegistrationCommand(
+            broker_id=self.broker_id,
+            cluster_id=self._metadata.image.cluster_id,
+            incarnation_id=uuid.UUID(int=self._chance.getrandbits(128), version=4),
+            host=known.host,
+            port=known.port,
+            addresses=known.addresses,
+            rack=known.rack,
+            previous_broker_epoch=self._clean_epoch,
+        )
+
+    def _registered(self, _epoch: int) -> None:
+        """The controller knows the new incarnation: it leads nothing and begins to follow."""
+        self._disk.reopen(self._metadata.image)
+        self.broker = self._make_broker(self.broker_id)
+        self.broker.start()
+
+    def _settle(self, *, went_well: bool = True) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(went_well)
+
+    async def _wait(self) -> bool:
+        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting = waiting
+        return await waiting
+
+    def _wrong_state(self, verb: str, advice: str) -> ConfigError:
+        return ConfigError(
+            f"broker {self.broker_id} can't be asked to {verb} while it is "
+            f"{self.state.name.lower()}: {advice}"
+        )
