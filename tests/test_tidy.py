@@ -32,6 +32,12 @@ JUDGED_ELSEWHERE: Final = {
     "sim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
     "sim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
     "sim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",
+    "sim/releases/kafka_2_8.py": "tests/wire/test_golden_releases.py",
+    "sim/releases/kafka_3_6.py": "tests/wire/test_golden_releases.py",
+    "sim/releases/kafka_3_9.py": "tests/wire/test_golden_releases.py",
+    "sim/releases/kafka_4_0.py": "tests/wire/test_golden_releases.py",
+    "sim/releases/kafka_4_1.py": "tests/wire/test_golden_releases.py",
+    "sim/releases/kafka_4_2.py": "tests/wire/test_golden_releases.py",
     "sim/runtime/env.py": PROTOCOLS_ONLY,
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""

@@ -43,5 +43,6 @@ def test_a_file_that_says_nothing_leaves_everything_open() -> None:
         "host": None,
         "port": None,
         "advertised_host": None,
+        "as_version": None,
         "http": None,
     }

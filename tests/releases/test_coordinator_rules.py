@@ -1,0 +1,392 @@
+"""Each switch of the coordinator on and off: what 4.3 does, and what a broker did before.
+
+The off side is the history of the ticket; where a real older broker can be had, ``tests.conformance
+.releases`` asks it the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sim.errors import CorruptLogRecordError, ErrorCode, Rejection
+from sim.releases import LATEST, Rules
+from sim.txn.commands import (
+    NEEDS_PRODUCER_ID,
+    AddPartitions,
+    EndTxn,
+    InitProducerId,
+    PartitionsVerified,
+    VerifyPartitions,
+)
+from sim.txn.log_format import decode_record, encode_key, encode_value
+from sim.txn.log_reader import read_log
+from sim.txn.machine import decide_add_partitions, decide_verify, is_timed_out
+from sim.txn.machine_end import decide_end_txn, decide_fence
+from sim.txn.machine_init import decide_init_producer_id
+from sim.txn.ownership import Ownership
+from sim.txn.state import TIMEOUT_NEVER_MS, TransactionState, TxnMetadata, TxnTransition
+from sim.txn.transitions import (
+    apply,
+    begin,
+    fence_epoch_of,
+    to_complete,
+    to_empty,
+    to_ongoing,
+    to_prepared_v2,
+    withdraw,
+)
+from sim.types import (
+    PRODUCER_EPOCH_MAX,
+    BrokerId,
+    CoordinatorEpoch,
+    Decision,
+    ProducerEpoch,
+    ProducerId,
+    TransactionVersion,
+)
+from sim.wire.batch import Record, build_batch
+from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
+
+TV_0: Final = TransactionVersion.TV_0
+TV_1: Final = TransactionVersion.TV_1
+TV_2: Final = TransactionVersion.TV_2
+EMPTY: Final = TransactionState.EMPTY
+ONGOING: Final = TransactionState.ONGOING
+PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
+COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
+EXHAUSTED: Final = 32_766
+
+
+def fence(
+    txn: TxnMetadata,
+    rules: Rules,
+    *,
+    finalized: TransactionVersion = TV_2,
+    by_timeout: bool = False,
+) -> TxnTransition | ErrorCode:
+    """The record of a fence, or the error that it ends with; a new producer id is at hand."""
+    outcome = None
+    for fresh in (None, FRESH):
+        outcome = decide_fence(
+            txn,
+            finalized=finalized,
+            now_ms=NOW_MS,
+            fresh=fresh,
+            by_timeout=by_timeout,
+            rules=rules,
+        )
+        if outcome is not NEEDS_PRODUCER_ID:
+            break
+    if isinstance(outcome, Rejection):
+        return outcome.error
+    assert isinstance(outcome, Decision)
+    return outcome.records[0]
+
+
+def end(txn: TxnMetadata, rules: Rules, *, epoch: int, committed: bool) -> object:
+    """EndTxn of transactions v2: the target's epoch, or the error."""
+    command = EndTxn(
+        transactional_id=TID,
+        producer_id=txn.producer_id,
+        producer_epoch=ProducerEpoch(epoch),
+        committed=committed,
+        transaction_version=TV_2,
+    )
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=FRESH, rules=rules)
+    if isinstance(outcome, Rejection):
+        return outcome.error
+    assert isinstance(outcome, Decision)
+    return int(outcome.records[0].producer_epoch) if outcome.records else outcome.reply
+
+
+# Adding and verifying
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"),
+    [
+        (LATEST, ErrorCode.transaction_abortable),
+        (Rules(unverified_is_abortable=False), ErrorCode.invalid_txn_state),
+    ],
+)
+def test_a_partition_outside_of_the_transaction(rules: Rules, expected: ErrorCode) -> None:
+    verified = decide_verify(entry(ONGOING), _verify(), rules=rules)
+    assert isinstance(verified, PartitionsVerified)
+    assert verified.results == ((FOO_0, ErrorCode.none), (FOO_1, expected))
+
+
+def test_verification_while_a_move_is_under_way() -> None:
+    txn = entry(ONGOING, pending=ONGOING)
+    assert isinstance(decide_verify(txn, _verify(), rules=LATEST), PartitionsVerified)
+    refused = decide_verify(txn, _verify(), rules=Rules(verify_ignores_pending=False))
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.concurrent_transactions
+
+
+def test_adding_with_the_identity_that_an_overflow_is_about_to_bring() -> None:
+    txn = entry(PREPARE_COMMIT, epoch=PRODUCER_EPOCH_MAX, next_pid=FRESH, pending=PREPARE_COMMIT)
+    found = {
+        rules: decide_add_partitions(txn, _add(pid=FRESH, epoch=0), now_ms=NOW_MS, rules=rules)
+        for rules in (LATEST, Rules(pending_comes_before_identity=False))
+    }
+    assert [one.error for one in found.values() if isinstance(one, Rejection)] == [
+        ErrorCode.concurrent_transactions,
+        ErrorCode.invalid_producer_id_mapping,
+    ]
+
+
+def test_a_pending_move_still_refuses_the_right_identity_of_old() -> None:
+    refused = decide_add_partitions(
+        entry(ONGOING, pending=ONGOING),
+        _add(),
+        now_ms=NOW_MS,
+        rules=Rules(pending_comes_before_identity=False),
+    )
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.concurrent_transactions
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"), [(LATEST, TV_2), (Rules(client_version_is_kept=False), TV_0)]
+)
+def test_the_version_that_an_entry_remembers(rules: Rules, expected: TransactionVersion) -> None:
+    added = decide_add_partitions(entry(), _add(), now_ms=NOW_MS, rules=rules)
+    assert isinstance(added, Decision)
+    assert added.records[0].client_version is expected
+
+
+def _verify() -> VerifyPartitions:
+    return VerifyPartitions(
+        transactional_id=TID,
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(5),
+        partitions=(FOO_0, FOO_1),
+    )
+
+
+def _add(*, pid: int = 7, epoch: int = 5) -> AddPartitions:
+    return AddPartitions(
+        transactional_id=TID,
+        producer_id=ProducerId(pid),
+        producer_epoch=ProducerEpoch(epoch),
+        partitions=frozenset({FOO_1}),
+        transaction_version=TV_2,
+    )
+
+
+# Epochs
+
+
+def test_a_late_commit_that_meets_the_timeouts_abort() -> None:
+    txn = entry(COMPLETE_ABORT, epoch=6)
+    assert end(txn, LATEST, epoch=5, committed=True) is ErrorCode.invalid_txn_state
+    mended = Rules(late_commit_is_fenced=True)
+    assert end(txn, mended, epoch=5, committed=True) is ErrorCode.producer_fenced
+    assert end(txn, mended, epoch=6, committed=True) is ErrorCode.invalid_txn_state
+    after_commit = entry(TransactionState.COMPLETE_COMMIT, epoch=6)
+    assert end(after_commit, mended, epoch=5, committed=False) is ErrorCode.invalid_txn_state
+
+
+def test_the_timeout_raises_the_epoch() -> None:
+    old = Rules(timeout_bumps_epoch=False)
+    for rules, by_timeout, epoch in (
+        (LATEST, True, 6),
+        (old, True, 5),
+        (old, False, 6),
+    ):
+        record = fence(entry(ONGOING), rules, finalized=TV_0, by_timeout=by_timeout)
+        assert isinstance(record, TxnTransition)
+        assert record.producer_epoch == epoch
+
+
+def test_a_fence_whose_record_was_lost_is_repeated() -> None:
+    txn = entry(ONGOING, client_version=TV_0)
+    first = fence(txn, LATEST, finalized=TV_0)
+    assert isinstance(first, TxnTransition)
+    lost = withdraw(begin(txn, first, now_ms=NOW_MS), first)
+    assert lost.producer_epoch == 6
+    assert fence_epoch_of(lost) == 6
+    assert fence_epoch_of(lost, Rules(failed_fence_keeps_epoch=False)) == 7
+
+
+def test_a_fence_of_version_2_raises_the_epoch_once() -> None:
+    txn = entry(ONGOING)
+    once, twice = fence(txn, LATEST), fence(txn, Rules(fence_bumps_once=False))
+    assert isinstance(once, TxnTransition)
+    assert isinstance(twice, TxnTransition)
+    assert (once.producer_epoch, once.last_producer_epoch) == (6, 5)
+    assert (twice.producer_epoch, twice.last_producer_epoch) == (7, 6)
+    begun = begin(txn, twice, now_ms=NOW_MS)
+    assert begun.producer_epoch == 6, "the fence holds before it is logged"
+    prepared = apply(begun, twice)
+    assert prepared is not None
+    assert to_complete(prepared, now_ms=NOW_MS).producer_epoch == 7
+
+
+def test_a_double_fence_has_no_room_at_the_last_epochs() -> None:
+    old = Rules(fence_bumps_once=False)
+    assert fence(entry(ONGOING, epoch=EXHAUSTED), old) is ErrorCode.unknown_server_error
+    at_last = fence(entry(ONGOING, epoch=EXHAUSTED - 1), old)
+    assert isinstance(at_last, TxnTransition)
+    assert at_last.producer_epoch == PRODUCER_EPOCH_MAX
+
+
+def test_a_fence_of_version_2_at_the_exhausted_epoch() -> None:
+    txn = entry(ONGOING, epoch=EXHAUSTED)
+    for rules, next_pid, complete in (
+        (LATEST, 1000, (1000, 0)),
+        (Rules(fence_rotates_exhausted_id=False), -1, (7, PRODUCER_EPOCH_MAX)),
+    ):
+        record = fence(txn, rules)
+        assert isinstance(record, TxnTransition)
+        assert (record.producer_epoch, record.next_producer_id) == (PRODUCER_EPOCH_MAX, next_pid)
+        prepared = apply(begin(txn, record, now_ms=NOW_MS), record)
+        assert prepared is not None
+        completed = to_complete(prepared, now_ms=NOW_MS)
+        assert (completed.producer_id, completed.producer_epoch) == complete
+
+
+@pytest.mark.parametrize("finalized", [TV_0, TV_2])
+def test_a_transaction_that_was_opened_at_the_last_epoch(finalized: TransactionVersion) -> None:
+    txn = entry(ONGOING, epoch=PRODUCER_EPOCH_MAX)
+    old = Rules(last_epoch_recovers=False)
+    assert isinstance(fence(txn, LATEST, finalized=finalized), TxnTransition)
+    assert fence(txn, old, finalized=finalized) is ErrorCode.unknown_server_error
+    last = PRODUCER_EPOCH_MAX
+    assert end(txn, LATEST, epoch=last, committed=False) == last
+    assert end(txn, old, epoch=last, committed=False) is ErrorCode.unknown_server_error
+    for rules in (LATEST, old):
+        assert end(txn, rules, epoch=last, committed=True) is ErrorCode.unknown_server_error
+
+
+def test_a_fence_without_an_epoch_left_is_told_to_who_asked() -> None:
+    asked = decide_init_producer_id(
+        entry(ONGOING, epoch=PRODUCER_EPOCH_MAX),
+        InitProducerId(transactional_id=TID, timeout_ms=1_000),
+        finalized=TV_2,
+        now_ms=NOW_MS,
+        rules=Rules(last_epoch_recovers=False),
+    )
+    assert isinstance(asked, Rejection)
+    assert asked.error is ErrorCode.unknown_server_error
+
+
+# What is kept and logged
+
+
+def test_swapped_producer_ids_in_the_log() -> None:
+    txn = entry(ONGOING, epoch=EXHAUSTED)
+    record = to_prepared_v2(txn, committed=True, fresh=FRESH, now_ms=NOW_MS)
+    for rules, ids in ((LATEST, (7, 1000)), (Rules(swapped_ids_are_logged=False), (-1, -1))):
+        found = decode_record(encode_key(TID), encode_value(record, level=TV_2, rules=rules))
+        assert isinstance(found, TxnTransition)
+        assert (found.prev_producer_id, found.next_producer_id) == ids
+        assert found.client_version is TV_2
+
+
+def test_tags_are_of_no_meaning_to_a_release_without_transactions_v2() -> None:
+    record = to_prepared_v2(entry(ONGOING), committed=True, fresh=None, now_ms=NOW_MS)
+    value = encode_value(record, level=TV_2)
+    found = decode_record(encode_key(TID), value, rules=Rules(client_version_is_kept=False))
+    assert isinstance(found, TxnTransition)
+    assert (found.client_version, found.prev_producer_id) == (TV_0, -1)
+
+
+def test_a_new_session_after_a_transaction() -> None:
+    txn = entry(COMPLETE_ABORT, prev_pid=3)
+    record = to_empty(
+        txn,
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(6),
+        last_producer_epoch=ProducerEpoch(-1),
+        timeout_ms=60_000,
+        now_ms=NOW_MS,
+    )
+    old = Rules(moves_replace_whole_entry=False)
+    for rules, start_ms in ((LATEST, -1), (old, NOW_MS - 1_000)):
+        session = apply(begin(txn, record, now_ms=NOW_MS), record, rules=rules)
+        assert session is not None
+        assert session.start_timestamp_ms == start_ms
+        assert session.prev_producer_id == 7
+        loaded = apply(None, record, rules=rules)
+        assert loaded is not None
+        assert loaded.start_timestamp_ms == -1, "gone with the coordinator's memory"
+
+
+def test_producer_ids_that_only_an_end_of_version_2_moves() -> None:
+    old = Rules(moves_replace_whole_entry=False)
+    txn = entry(EMPTY, prev_pid=3, next_pid=9)
+    opened = to_ongoing(txn, partitions=frozenset({FOO_0}), client_version=TV_2, now_ms=NOW_MS)
+    for rules, ids in ((LATEST, (7, 9)), (old, (3, 9))):
+        moved = apply(begin(txn, opened, now_ms=NOW_MS), opened, rules=rules)
+        assert moved is not None
+        assert (moved.prev_producer_id, moved.next_producer_id) == ids
+        ended = to_prepared_v2(moved, committed=True, fresh=None, now_ms=NOW_MS)
+        prepared = apply(begin(moved, ended, now_ms=NOW_MS), ended, rules=rules)
+        assert prepared is not None
+        assert (prepared.prev_producer_id, prepared.next_producer_id) == (ids[0], -1)
+        done = to_complete(prepared, now_ms=NOW_MS)
+        complete = apply(begin(prepared, done, now_ms=NOW_MS), done, rules=rules)
+        assert complete is not None
+        assert complete.prev_producer_id == 7
+
+
+def test_flexible_records_are_read_since_3_5() -> None:
+    old = Rules(flexible_records_are_read=False, unknown_records_are_skipped=False)
+    value = encode_value(_session(), level=TV_1)
+    assert isinstance(decode_record(encode_key(TID), value), TxnTransition)
+    with pytest.raises(CorruptLogRecordError, match="unknown version 1"):
+        decode_record(encode_key(TID), value, rules=old)
+    plain = encode_value(_session(), level=TV_0)
+    assert isinstance(decode_record(encode_key(TID), plain, rules=old), TxnTransition)
+
+
+def test_a_record_of_the_future_ends_a_load_of_old() -> None:
+    known = Record(key=encode_key(TID), value=encode_value(_session(), level=TV_1))
+    future = Record(key=encode_key(TID), value=b"\x00\x09" + bytes(40))
+    log = [build_batch([one], timestamp_ms=NOW_MS) for one in (future, known)]
+    assert list(read_log(log).entries) == [TID]
+    stopped = read_log(log, rules=Rules(unknown_records_are_skipped=False))
+    assert stopped.entries == {}
+    assert stopped.problem is not None
+
+
+def _session() -> TxnTransition:
+    return to_empty(
+        entry(),
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(6),
+        last_producer_epoch=ProducerEpoch(5),
+        timeout_ms=60_000,
+        now_ms=NOW_MS,
+    )
+
+
+def test_becoming_a_follower_while_loading() -> None:
+    for rules, is_owned in ((LATEST, False), (Rules(unload_calls_off_load=False), True)):
+        ownership = Ownership(broker_id=BrokerId(1), partitions=50, rules=rules)
+        ownership.begin_load(3, CoordinatorEpoch(4))
+        ownership.unload(3, 5)
+        assert (ownership.finish_load(3, CoordinatorEpoch(4), {}) is not None) is is_owned
+
+
+def test_the_old_cancel_met_a_load_of_the_very_same_epoch() -> None:
+    ownership = Ownership(
+        broker_id=BrokerId(1), partitions=50, rules=Rules(unload_calls_off_load=False)
+    )
+    ownership.begin_load(3, CoordinatorEpoch(4))
+    ownership.unload(3, 4)
+    assert ownership.finish_load(3, CoordinatorEpoch(4), {}) is None
+
+
+# Timers
+
+
+@pytest.mark.parametrize(
+    ("rules", "expected"), [(LATEST, False), (Rules(longest_timeout_is_never=False), True)]
+)
+def test_the_longest_timeout(rules: Rules, *, expected: bool) -> None:
+    txn = entry(ONGOING, timeout_ms=TIMEOUT_NEVER_MS, start_ms=0)
+    assert is_timed_out(txn, now_ms=TIMEOUT_NEVER_MS + 1, rules=rules) is expected

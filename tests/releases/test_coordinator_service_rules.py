@@ -1,0 +1,128 @@
+"""The coordinator's switches that show only with a log, timers and markers around it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sim.errors import ErrorCode
+from sim.releases import LATEST, Rules
+from sim.settings import Settings
+from sim.txn.state import TransactionState
+from sim.types import AllocateProducerIdsReply, CoordinatorEpoch, ProducerIdAndEpoch
+from tests.support.coordinator import FOO_0, HOME, World, error_of
+
+HOUR_MS: Final = 3_600_000
+PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        (LATEST, ErrorCode.coordinator_load_in_progress),
+        (Rules(never_waits_for_ids=False), ErrorCode.none),
+    ],
+)
+async def test_the_first_producer_id_after_a_start(rules: Rules, error: ErrorCode) -> None:
+    world = World(rules=rules)
+    assert error_of(await world.init()) is error
+
+
+async def test_who_waits_for_a_block_in_vain_is_told_to_come_again() -> None:
+    world = World(rules=Rules(never_waits_for_ids=False))
+    world.id_replies.append(AllocateProducerIdsReply(error=ErrorCode.stale_broker_epoch))
+    assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
+    # Within the pause after the failure nobody asks, so nobody waits.
+    assert error_of(await world.init()) is ErrorCode.coordinator_load_in_progress
+    world.clock.pass_ms(50)
+    assert isinstance(await world.init(), ProducerIdAndEpoch)
+    assert world.id_requests == 2
+
+
+async def test_a_clock_set_back_between_two_transactions() -> None:
+    for rules, error in (
+        (LATEST, ErrorCode.none),
+        (Rules(start_may_step_back=False), ErrorCode.unknown_server_error),
+    ):
+        world = World(rules=rules)
+        identity = await world.ready()
+        world.clock.advance(1_000)
+        await world.add(identity, FOO_0)
+        identity_2 = await world.end(identity)
+        assert isinstance(identity_2, ProducerIdAndEpoch)
+        await world.settle()
+        world.clock.advance(-10)
+        assert error_of(await world.add(identity_2, FOO_0)) is error
+        again = ErrorCode.none if error is ErrorCode.none else ErrorCode.concurrent_transactions
+        assert error_of(await world.add(identity_2, FOO_0)) is again, "locked for good"
+
+
+async def test_an_id_whose_first_record_was_lost_expires() -> None:
+    settings = Settings(
+        transactional_id_expiration_ms=HOUR_MS,
+        transaction_remove_expired_cleanup_interval_ms=HOUR_MS,
+    )
+    for rules, is_forgotten in ((LATEST, True), (Rules(unnumbered_ids_expire=False), False)):
+        world = World(settings=settings, rules=rules)
+        await world.init()
+        world.append_errors.append(ErrorCode.not_enough_replicas)
+        assert error_of(await world.init()) is ErrorCode.coordinator_not_available
+        assert world.entry().producer_epoch == -1
+        world.clock.advance(2 * HOUR_MS)
+        await world.settle()
+        assert (world.entry_or_none() is None) is is_forgotten
+
+
+async def test_a_late_answer_to_a_marker_of_an_older_coordinator_epoch() -> None:
+    for rules, state in (
+        (LATEST, "CompleteCommit"),
+        (Rules(stale_answers_spare_newer_debt=False), "PrepareCommit"),
+    ):
+        world = World(rules=rules)
+        world.answers_markers = False
+        identity = await world.ready()
+        await world.add(identity, FOO_0)
+        await world.end(identity)
+        await world.settle()
+        (first,) = world.sent
+        # The partition is lost and comes back to the same broker under a newer epoch.
+        world.service.load(HOME, CoordinatorEpoch(1), world.log[HOME])
+        first.reply()
+        await world.settle()
+        world.sent[1].reply()
+        await world.settle()
+        assert world.entry().state.wire_name == state
+        assert not world.entry().partitions
+
+
+@pytest.mark.parametrize(
+    ("rules", "sent"), [(LATEST, 2), (Rules(storage_errors_are_retried=False), 1)]
+)
+async def test_a_leader_whose_disk_failed(rules: Rules, sent: int) -> None:
+    world = World(rules=rules)
+    world.answers_markers = False
+    identity = await world.ready()
+    await world.add(identity, FOO_0)
+    await world.end(identity)
+    await world.settle()
+    world.sent[0].reply(ErrorCode.kafka_storage_error)
+    await world.settle()
+    world.clock.pass_ms(1_000)
+    await world.settle()
+    assert len(world.sent) == sent
+    assert world.entry().state is PREPARE_COMMIT
+
+
+async def test_a_failed_disk_spoils_no_other_error() -> None:
+    world = World(rules=Rules(storage_errors_are_retried=False))
+    world.answers_markers = False
+    identity = await world.ready()
+    await world.add(identity, FOO_0)
+    await world.end(identity)
+    await world.settle()
+    world.sent[0].reply(ErrorCode.not_leader_or_follower)
+    await world.settle()
+    world.clock.pass_ms(1_000)
+    await world.settle()
+    assert len(world.sent) == 2

@@ -1,0 +1,236 @@
+"""Each switch of a partition's log on and off."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import pytest
+
+from sim.errors import ErrorCode, Rejection
+from sim.log.answers import Appended, AppendRejection
+from sim.log.config import LogConfig
+from sim.log.partition_log import PartitionLog
+from sim.log.verification import SENTINEL
+from sim.releases import LATEST, Rules
+from sim.types import PRODUCER_EPOCH_MAX
+from tests.support.logs import NOW, PID, batch, make_log, plain
+
+MARKER_EPOCH: Final = 0
+
+
+def log_with(rules: Rules) -> PartitionLog:
+    return make_log(LogConfig(rules=rules))
+
+
+def verify(
+    log: PartitionLog, *, epoch: int = 0, sequence: int = 0, tv2: bool = False
+) -> int | Rejection:
+    return log.start_verification(
+        producer_id=PID,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        supports_epoch_bump=tv2,
+        now_ms=NOW,
+    )
+
+
+def produce(
+    log: PartitionLog, sequence: int = 0, *, epoch: int = 0, guard: int | Rejection = SENTINEL
+) -> ErrorCode:
+    assert isinstance(guard, int)
+    done = log.append_client(
+        batch(sequence, epoch=epoch, transactional=True), guard=guard, now_ms=NOW
+    )
+    log.advance_high_watermark(log.log_end_offset)
+    return _error(done)
+
+
+def mark(
+    log: PartitionLog, *, epoch: int = 0, version: int = 0, coordinator_epoch: int = 0
+) -> ErrorCode:
+    done = log.append_marker(
+        producer_id=PID,
+        producer_epoch=epoch,
+        committed=False,
+        coordinator_epoch=coordinator_epoch,
+        transaction_version=version,
+        now_ms=NOW,
+    )
+    log.advance_high_watermark(log.log_end_offset)
+    return _error(done)
+
+
+def open_txn(log: PartitionLog, *, epoch: int = 0, tv2: bool = False) -> None:
+    guard = verify(log, epoch=epoch, tv2=tv2)
+    assert produce(log, epoch=epoch, guard=guard) is ErrorCode.none
+
+
+def _error(done: Appended | AppendRejection) -> ErrorCode:
+    return done.error if isinstance(done, AppendRejection) else ErrorCode.none
+
+
+# Verification
+
+
+def test_a_batch_that_nobody_verified() -> None:
+    assert produce(log_with(LATEST)) is ErrorCode.invalid_txn_state
+    assert produce(log_with(Rules(transactions_are_verified=False))) is ErrorCode.none
+
+
+def test_an_answer_that_arrives_after_the_abort() -> None:
+    for rules, error in (
+        (LATEST, ErrorCode.invalid_txn_state),
+        (Rules(guards_are_compared=False), ErrorCode.none),
+    ):
+        log = log_with(rules)
+        guard = verify(log)
+        mark(log)
+        assert produce(log, guard=guard) is error
+    unverified = log_with(Rules(guards_are_compared=False))
+    assert produce(unverified) is ErrorCode.invalid_txn_state, "it was never asked about"
+
+
+def test_a_batch_that_overtook_an_earlier_one() -> None:
+    for rules, error in (
+        (LATEST, ErrorCode.out_of_order_sequence_number),
+        (Rules(earlier_sequence_goes_first=False), ErrorCode.none),
+    ):
+        log = log_with(rules)
+        verify(log, sequence=0)
+        assert produce(log, 1, guard=verify(log, sequence=1)) is error
+
+
+def test_an_open_transaction_of_an_older_epoch() -> None:
+    old = Rules(open_transactions_have_epochs=False)
+    for rules, is_asked in ((LATEST, True), (old, False)):
+        log = log_with(rules)
+        open_txn(log, epoch=1)
+        assert (verify(log, epoch=2) != SENTINEL) is is_asked
+    log = log_with(old)
+    open_txn(log, epoch=1)
+    assert produce(log, epoch=2) is ErrorCode.none, "it joins the open one"
+
+
+def test_a_fenced_epoch_when_verification_begins() -> None:
+    log = log_with(LATEST)
+    mark(log, epoch=3)
+    refused = verify(log, epoch=2)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.invalid_producer_epoch
+    old = log_with(Rules(stale_epoch_is_refused_early=False))
+    mark(old, epoch=3)
+    guard = verify(old, epoch=2)
+    assert isinstance(guard, int)
+    assert guard != SENTINEL, "the coordinator is asked"
+
+
+def test_a_fenced_epoch_at_the_append() -> None:
+    for rules, error in (
+        (LATEST, ErrorCode.invalid_producer_epoch),
+        (Rules(stale_epoch_comes_before_guard=False), ErrorCode.invalid_txn_state),
+    ):
+        log = log_with(rules)
+        guard = verify(log, epoch=2)
+        mark(log, epoch=3)
+        assert produce(log, epoch=2, guard=guard) is error
+
+
+@pytest.mark.parametrize(
+    ("rules", "error"),
+    [
+        (LATEST, ErrorCode.out_of_order_sequence_number),
+        (Rules(v2_starts_at_sequence_zero=False), ErrorCode.none),
+    ],
+)
+def test_the_first_sequence_of_transactions_v2(rules: Rules, error: ErrorCode) -> None:
+    log = log_with(rules)
+    assert produce(log, 3, guard=verify(log, sequence=3, tv2=True)) is error
+
+
+def test_a_repeated_marker_while_the_next_transaction_is_verified() -> None:
+    for rules, error in (
+        (LATEST, ErrorCode.none),
+        (Rules(own_epoch_marker_keeps_guard=False), ErrorCode.invalid_txn_state),
+    ):
+        log = log_with(rules)
+        open_txn(log, tv2=True)
+        assert mark(log, epoch=1, version=2) is ErrorCode.none
+        guard = verify(log, epoch=1, tv2=True)
+        assert mark(log, epoch=1, version=2) is ErrorCode.none
+        assert produce(log, epoch=1, guard=guard) is error
+
+
+# Markers
+
+
+def test_a_late_marker_of_the_transaction_before() -> None:
+    for rules, error in (
+        (LATEST, ErrorCode.invalid_producer_epoch),
+        (Rules(v2_markers_need_higher_epoch=False), ErrorCode.none),
+    ):
+        log = log_with(rules)
+        open_txn(log, epoch=1, tv2=True)
+        assert mark(log, epoch=1, version=2) is error
+        assert (log.open_transaction_of(PID) < 0) is (error is ErrorCode.none)
+
+
+def test_a_marker_that_was_written_already() -> None:
+    for rules, error in (
+        (LATEST, ErrorCode.none),
+        (Rules(repeated_v2_markers_are_written=False), ErrorCode.invalid_producer_epoch),
+    ):
+        log = log_with(rules)
+        open_txn(log, tv2=True)
+        assert mark(log, epoch=1, version=2) is ErrorCode.none
+        assert mark(log, epoch=1, version=2) is error
+
+
+def test_a_marker_of_the_last_epoch() -> None:
+    for rules, error in (
+        (LATEST, ErrorCode.none),
+        (Rules(last_epoch_markers_are_written=False), ErrorCode.invalid_producer_epoch),
+    ):
+        log = log_with(rules)
+        open_txn(log, epoch=PRODUCER_EPOCH_MAX, tv2=True)
+        assert mark(log, epoch=PRODUCER_EPOCH_MAX, version=2) is error
+
+
+# Producer state
+
+
+def test_a_producer_of_whom_only_a_marker_is_known() -> None:
+    for rules, expired in ((LATEST, ()), (Rules(markers_renew_producers=False), (PID,))):
+        log = log_with(rules)
+        open_txn(log)
+        mark(log, epoch=1)
+        assert log.expire_producers(NOW + 1_000) == expired
+
+
+def test_a_producer_with_batches_lives_from_them() -> None:
+    log = log_with(Rules(markers_renew_producers=False))
+    open_txn(log)
+    mark(log)
+    assert log.expire_producers(NOW + 1_000) == ()
+    assert log.expire_producers(NOW + log.config.producer_id_expiration_ms) == (PID,)
+
+
+def test_a_producer_whose_records_are_deleted() -> None:
+    for rules, known in ((LATEST, [PID]), (Rules(producers_outlive_records=False), [])):
+        log = log_with(rules)
+        open_txn(log)
+        mark(log, epoch=1)
+        log.append_client(plain(), guard=SENTINEL, now_ms=NOW)
+        log.advance_high_watermark(log.log_end_offset)
+        log.delete_records_before(2)
+        assert [each.producer_id for each in log.producers()] == known
+
+
+def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
+    for rules, is_stuck in ((LATEST, True), (Rules(producers_outlive_records=False), False)):
+        log = log_with(rules)
+        open_txn(log)
+        log.append_client(plain(), guard=SENTINEL, now_ms=NOW)
+        log.advance_high_watermark(log.log_end_offset)
+        log.delete_records_before(2)
+        assert (log.open_transaction_of(PID) >= 0) is is_stuck
+        assert (log.last_stable_offset < log.high_watermark) is False or is_stuck

@@ -1,0 +1,60 @@
+"""Which broker runs which release, and what all of them can do."""
+
+from __future__ import annotations
+
+from sim.releases import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9, RELEASE_4_3, RELEASES, Fleet
+from sim.types import BrokerId
+
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+ADD_PARTITIONS_TO_TXN = 24
+DESCRIBE_TRANSACTIONS = 65
+
+
+def test_a_broker_runs_what_it_was_assigned_last() -> None:
+    fleet = Fleet(RELEASE_3_9)
+    assert fleet.of(ONE) is RELEASE_3_9
+    fleet.assign(ONE, RELEASE_4_3)
+    assert (fleet.of(ONE), fleet.of(TWO)) == (RELEASE_4_3, RELEASE_3_9)
+
+
+def test_the_highest_version_of_an_api_is_the_releases() -> None:
+    fleet = Fleet(RELEASE_4_3, {TWO: RELEASE_2_8})
+    assert fleet.highest(ONE, ADD_PARTITIONS_TO_TXN) == 5
+    assert fleet.highest(TWO, ADD_PARTITIONS_TO_TXN) == 3
+    assert fleet.highest(TWO, DESCRIBE_TRANSACTIONS) == -1
+
+
+def test_a_new_cluster_has_levels_that_all_brokers_know() -> None:
+    fleet = Fleet(RELEASE_4_3, {TWO: RELEASE_3_9})
+    assert fleet.new_cluster_levels((ONE, THREE))["transaction.version"] == 2
+    mixed = fleet.new_cluster_levels((ONE, TWO))
+    assert mixed["transaction.version"] == 0
+    assert mixed["metadata.version"] == 21
+    assert Fleet(RELEASE_2_8).new_cluster_levels((ONE,)) == {}
+
+
+def test_every_new_cluster_can_be_joined_by_its_own_brokers() -> None:
+    for release in RELEASES.values():
+        fleet = Fleet(release)
+        assert fleet.complaint(release, fleet.new_cluster_levels((ONE,))) is None
+
+
+def test_an_older_broker_can_not_join_a_cluster_whose_levels_it_does_not_know() -> None:
+    fleet = Fleet()
+    assert fleet.complaint(RELEASE_4_3, {"transaction.version": 2}) is None
+    assert fleet.complaint(RELEASE_3_9, {"transaction.version": 0}) is None
+    assert fleet.complaint(RELEASE_3_9, {"transaction.version": 2}) == (
+        "Unable to register because the broker does not support finalized version 2 of "
+        "transaction.version. The broker wants a version between 0 and 0, inclusive."
+    )
+    refused = fleet.complaint(RELEASE_3_6, {"metadata.version": 21})
+    assert refused is not None
+    assert "version 21 of metadata.version. The broker wants a version between 1 and 14" in refused
+
+
+def test_the_controller_asks_itself_first_and_then_every_broker() -> None:
+    fleet = Fleet(RELEASE_4_3, {TWO: RELEASE_3_9})
+    asked = fleet.supporters((TWO, ONE))
+    assert [who for who, _ in asked] == ["Local controller 1", "Broker 1", "Broker 2"]
+    assert ["transaction.version" in features for _, features in asked] == [True, True, False]
+    assert fleet.supporters(()) == ()

@@ -1,0 +1,67 @@
+"""The switches: documented, off only where an older release is meant, each with a case."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sim.releases import LATEST, RELEASE_4_3, RELEASES, Rules
+from sim.releases.rules import documentation
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+NAMES = [field.name for field in msgspec.structs.fields(Rules)]
+OFF_IN_4_3 = {"late_commit_is_fenced", "leaderless_partitions_keep_markers"}
+"""Behaviour that 4.3 does not have: a fix to come, and one that 4.3 has lost."""
+OLDER_THAN_ALL = {
+    "failed_fence_keeps_epoch",
+    "markers_renew_producers",
+    "producers_outlive_records",
+    "start_may_step_back",
+    "storage_errors_are_retried",
+    "timeout_bumps_epoch",
+    "unhosted_markers_are_retried",
+}
+"""Bugs of before 2.8: for scenarios alone."""
+NEVER_IN_THE_NEWEST_PATCH = {"fence_bumps_once", "late_commit_is_fenced"}
+"""Mended within a line, or not yet."""
+
+
+def test_the_default_is_what_4_3_does() -> None:
+    assert Rules() == LATEST == RELEASE_4_3.rules
+    assert {name for name in NAMES if not getattr(LATEST, name)} == OFF_IN_4_3
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_switch_says_what_it_is_about(name: str) -> None:
+    rule = documentation()[name]
+    assert re.search(r"KAFKA-\d+|KIP-\d+", rule.ticket)
+    assert all((rule.since, rule.before, rule.after))
+
+
+def test_every_switch_but_those_for_scenarios_differs_in_some_release() -> None:
+    same = {
+        name
+        for name in NAMES
+        if len({getattr(release.rules, name) for release in RELEASES.values()}) == 1
+    }
+    assert same == OLDER_THAN_ALL | NEVER_IN_THE_NEWEST_PATCH | {"markers_follow_peer_version"}
+
+
+def test_a_switch_stays_on_once_it_is_on() -> None:
+    for name in set(NAMES) - OFF_IN_4_3:
+        values = [getattr(release.rules, name) for release in RELEASES.values()]
+        assert values == sorted(values), name
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_switch_has_a_case_that_turns_it(name: str) -> None:
+    value = not getattr(LATEST, name)
+    cases = [
+        path
+        for path in (REPOSITORY / "tests").rglob("test_*.py")
+        if f"{name}={value}" in path.read_text()
+    ]
+    assert cases, f"no test has Rules({name}={value})"

@@ -1,0 +1,56 @@
+"""Data of every release against the message specifications in its own clients' jar
+(``golden/releases.json``).
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from sim.releases import RELEASES, Release
+from tests.wire.golden.releases import PATCH_RELEASES, RECORDED, record
+
+GOLDEN = json.loads(RECORDED.read_text())
+
+LEFT_OUT = {"4", "5", "6", "7", "56", "71", "72"}
+"""Between brokers and controllers of ZooKeeper's time; telemetry, which needs a plugin."""
+
+
+@pytest.fixture(params=list(RELEASES))
+def release(request: pytest.FixtureRequest) -> Release:
+    return RELEASES[request.param]
+
+
+def test_every_release_line_is_there() -> None:
+    assert list(RELEASES) == list(PATCH_RELEASES) == list(GOLDEN)
+
+
+def test_the_newest_patch_release_is_emulated(release: Release) -> None:
+    assert release.patch_release == PATCH_RELEASES[release.name] == GOLDEN[release.name]["version"]
+
+
+def test_api_versions_are_those_of_its_clients_jar(release: Release) -> None:
+    recorded = {
+        key: versions
+        for key, versions in GOLDEN[release.name]["broker"].items()
+        if key not in LEFT_OUT
+    }
+    ours = {str(key): list(versions) for key, versions in release.api_versions.items()}
+    for key, lowest in release.refused_below.items():
+        assert recorded[str(key)][0] == lowest, "advertised lower than it works"
+        recorded[str(key)][0] = ours[str(key)][0]
+    assert ours == recorded
+    assert list(ours) == list(recorded), "ascending"
+
+
+def test_blocks_of_producer_ids_come_from_the_controller_since_kraft(release: Release) -> None:
+    recorded = GOLDEN[release.name]["controller"].get("67")
+    ours = release.controller_api_versions.get(67)
+    assert (None if ours is None else list(ours)) == recorded
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("line", list(PATCH_RELEASES))
+def test_what_is_committed_can_be_recorded_again(line: str) -> None:
+    assert record(line) == GOLDEN[line]
