@@ -18,7 +18,7 @@ from sim.cluster import controller
 from sim.cluster.broker import Broker
 from sim.cluster.controller import NewTopic
 from sim.cluster.controller_node import ControllerNode
-from sim.cluster.image import CLIENT_LISTENER, BrokerImage, ClusterImage, TopicImage
+from sim.cluster.image import CLIENT_LISTENER, BrokerImage, TopicImage
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import CONTROLLER_ID
 from sim.cluster.replicas import SharedLogs
@@ -354,6 +354,3 @@ class _SharedDisk:
 
     def lose_unflushed(self) -> None:
         """Others have it still."""
-
-    def reopen(self, _image: ClusterImage) -> None:
-        """It is open."""

@@ -18,7 +18,6 @@ import msgspec
 from sim.api.request import ApiTable
 from sim.cluster.broker import Broker
 from sim.cluster.broker_lifecycle import BrokerLifecycle
-from sim.cluster.image import ClusterImage
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import Peers
 from sim.errors import ConfigError
@@ -55,9 +54,6 @@ class Disk(Protocol):
 
     def lose_unflushed(self) -> None:
         """The machine broke down."""
-
-    def reopen(self, image: ClusterImage) -> None:
-        """A broker starts on this disk."""
 
 
 class Member:
@@ -253,7 +249,6 @@ class Member:
 
     def _registered(self, _epoch: int) -> None:
         """The controller knows the new incarnation: it leads nothing and begins to follow."""
-        self._disk.reopen(self._metadata.image)
         self.broker = self._make_broker(self.broker_id)
         self.broker.start()
 
