@@ -352,5 +352,5 @@ class _SharedDisk:
     def close(self) -> None:
         """Nothing to note."""
 
-    def lose_unflushed(self) -> None:
+    def lose_unflushed(self, *, now_ms: int) -> None:  # noqa: ARG002 - nothing is lost
         """Others have it still."""

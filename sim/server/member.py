@@ -52,7 +52,7 @@ class Disk(Protocol):
     def close(self) -> None:
         """The broker stops in good order."""
 
-    def lose_unflushed(self) -> None:
+    def lose_unflushed(self, *, now_ms: int) -> None:
         """The machine broke down."""
 
 
@@ -193,7 +193,7 @@ class Member:
             raise self._wrong_state("kill", "start it first")
         await self._end()
         if lose_unflushed:
-            self._disk.lose_unflushed()
+            self._disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
 
     async def _end(self) -> None:
         self.state = MemberState.DOWN
