@@ -43,6 +43,7 @@ from sim.log.validation import check_envelope, check_size, examine, needs_examin
 from sim.log.verification import SENTINEL
 from sim.types import ReplicatedBatch, TopicPartition
 from sim.wire.batch import BatchHeader, assign, control_batch, read_batch_header, restamp
+from sim.wire.control import MARKER_BYTES
 
 TAIL_BATCHES_MAX: Final = 64
 """How many of the newest batches are kept described for followers; of older ones the header is read
@@ -320,6 +321,12 @@ class PartitionLog(FollowerLog):
             return AppendRejection(
                 error=ErrorCode.unknown_server_error,
                 reason=f"a marker needs a producer, found id {producer_id} epoch {producer_epoch}",
+            )
+        if self.config.max_message_bytes < MARKER_BYTES:
+            return AppendRejection(
+                error=ErrorCode.message_too_large,
+                reason=f"a marker of {MARKER_BYTES} bytes exceeds max.message.bytes"
+                f" {self.config.max_message_bytes}",
             )
         entry = self._producers.find(producer_id)
         refusal = check_marker_of(

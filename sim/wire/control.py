@@ -24,6 +24,8 @@ from sim.wire.records import read_records
 
 ABORT: Final = 0
 COMMIT: Final = 1
+MARKER_BYTES: Final = 78
+"""Size of a marker's batch."""
 
 _MARKER: Final = Struct(">bbbbbhhbhib").pack
 _KEY: Final = Struct(">hh").unpack_from

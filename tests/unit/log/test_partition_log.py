@@ -325,6 +325,13 @@ def test_a_marker_says_whose_time_it_carries(kind: TimestampType) -> None:
     assert read_batch_header(data).is_log_append_time == (kind is TimestampType.LOG_APPEND_TIME)
 
 
+@pytest.mark.parametrize(("limit", "error"), [(77, 10), (78, 0)])
+def test_a_marker_is_a_message_that_may_be_too_large(limit: int, error: int) -> None:
+    driver = LogDriver(LogConfig(max_message_bytes=limit))
+    assert driver.end(committed=True) == error
+    assert driver.end(committed=True, pid=-1) == -1
+
+
 # Coordinator appends
 
 
