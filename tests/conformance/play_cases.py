@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from tests.conformance.casebook.model import LEVELS
 from tests.conformance.casebook.playing import finalize, play_all
-from tests.conformance.casebook.reading import Case, brokers, chosen
+from tests.conformance.casebook.reading import Case, brokers, chosen, rules
 from tests.conformance.casebook.stages import simulated
 
 
@@ -28,6 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--level", action="append", type=int, choices=LEVELS)
     parser.add_argument("--tell", action="store_true", help="print every answer")
     options = parser.parse_args(arguments)
+    rules()  # a mistake there is told once
     wanted = chosen(options.case)
     wrong = 0
     for name, config in brokers().items():

@@ -22,7 +22,7 @@ from typing import Final
 from tests.conformance.casebook import transcripts
 from tests.conformance.casebook.model import LEVELS
 from tests.conformance.casebook.playing import Play, finalize, play_all
-from tests.conformance.casebook.reading import Case, brokers, cases, chosen
+from tests.conformance.casebook.reading import Case, brokers, cases, chosen, rules
 from tests.conformance.casebook.stages import real
 from tests.conformance.recordings import Exchange, Recording, Recordings, recording_of, together
 
@@ -40,6 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--times", type=int, default=1, metavar="N", help="plays of each case")
     parser.add_argument("--check", action="store_true", help="compare, and change nothing")
     options = parser.parse_args(arguments)
+    rules()  # a mistake there is told once
     wanted = chosen(options.case)
     plays, wrong = recorded(wanted, options.level or LEVELS, options.times)
     found = {place: _together(several) for place, several in plays.items()}
@@ -121,7 +122,7 @@ def keep(found: dict[Place, Recording], *, whole: bool) -> None:
     """Write what was found; what was not played keeps what it had, as far as there is such a case.
     What was known to vary keeps all its answers.
     """
-    for file in sorted({case.file for case in cases()}):
+    for file in sorted({file for file, _, _ in found}):
         kept = transcripts.read(file)
         book: dict[str, Recordings] = {}
         for case in (one for one in cases() if one.file == file):

@@ -142,6 +142,8 @@ class Step(Part):
     """Path into the answer -> value or values; asked again and again until it is so."""
     settled: bool = False
     """Asked again while the coordinator says that it is busy or not there."""
+    parts: Several = ()
+    """Fields of the answer that are written down; all of them unless given."""
     quiet: bool = False
     """Not written down."""
     silent: bool = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -124,12 +125,26 @@ def case_files() -> list[Path]:
 
 
 def _varied(file: str, text: CaseText, broker: str) -> Iterator[Case]:
-    """One case for each choice."""
-    for values in itertools.product(*text.vary.values()):
-        chosen = dict(zip(text.vary, values, strict=True))
-        parts = [f"{key}{value}" if key == "v" else str(value) for key, value in chosen.items()]
-        name = "-".join([text.name, *parts]).lower()
-        yield Case(file=file, name=name, text=text, chosen=chosen, broker=broker)
+    """One case for each choice, named after its values, or their places where they are no names."""
+    for numbered in itertools.product(*(list(enumerate(one)) for one in text.vary.values())):
+        values = [value for _, value in numbered]
+        parts = [
+            _part(key, at, value) for key, (at, value) in zip(text.vary, numbered, strict=True)
+        ]
+        yield Case(
+            file=file,
+            name="-".join([text.name, *parts]),
+            text=text,
+            chosen=dict(zip(text.vary, values, strict=True)),
+            broker=broker,
+        )
+
+
+def _part(key: str, at: int, value: Any) -> str:
+    said = str(value).lower()
+    if not re.fullmatch(r"-?[a-z0-9_]+", said):
+        return f"{key}-{at + 1}"
+    return f"v{said}" if key == "v" else said.replace("_", "-")
 
 
 def _no_twice(names: Iterator[str]) -> None:
