@@ -43,6 +43,7 @@ def options(
     brokers: int = 3,
     topics: tuple[tuple[str, int], ...] = (("orders", 3),),
     level: int = 2,
+    as_version: tuple[str, ...] = (),
     **settings: Any,
 ) -> ClusterOptions:
     """A small cluster on free ports."""
@@ -50,6 +51,7 @@ def options(
         brokers=brokers,
         port=0,
         topics=topics,
+        as_version=as_version,
         settings=Settings(
             transaction_version=level,
             transaction_state_log_num_partitions=6,
