@@ -2,7 +2,7 @@
 
 - ``$p.pid``, ``$p.epoch+1``, ``$v``: a variable, an attribute of it, and a number more or less
 - ``~name``: a name that belongs to this play alone, as topics and transactional ids have
-- ``{$batch: {...}}``: a record batch (``batches``); ``{$hex: 00ff}``: bytes
+- ``{$batch: {...}}``: a record batch (``batches``); ``{$hex: 00ff}``: bytes; ``{$uuid: ...}``
 - ``{$times: [3, x]}``: a text so many times
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
@@ -67,6 +68,8 @@ def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> An
             return batch_from(given)
         case {"$hex": digits}:
             return bytes.fromhex(digits)
+        case {"$uuid": text}:
+            return uuid.UUID(text)
         case {"$times": [times, text]}:
             return text * times
     return inner

@@ -1,0 +1,83 @@
+"""The rules with the cases that show them, as a page: ``docs/rules.md``, by ``tests.docs``."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from tests.conformance.casebook.model import LEVELS, Rule, RuleFile
+from tests.conformance.casebook.reading import Case, cases, rule_files
+
+CASES_TOLD_MAX: Final = 4
+"""Cases that are named for a rule; the files have the others."""
+
+INTRODUCTION: Final = """\
+What a broker decides about transactions, row by row, in our words: which answer shows it, which
+class of Kafka decides it, and which cases prove it. A real Apache Kafka {kafka} has answered every
+case at each level of `transaction.version`, and every test run holds the simulator against those
+answers. How cases are written: [tests/conformance/CASES.md](../tests/conformance/CASES.md).
+
+{rules} rules, {shown} of them shown by {cases} cases in {plays} plays. The others can't be reached
+from outside on a cluster that is well; they say which test shows them."""
+
+HEAD: Final = ("Rule", "What is decided", "Answer", "Shown by")
+
+
+def introduction(kafka: str) -> str:
+    """What the page is."""
+    rules = [rule for file in rule_files() for rule in file.rules]
+    return INTRODUCTION.format(
+        kafka=kafka,
+        rules=len(rules),
+        shown=sum(rule.elsewhere is None for rule in rules),
+        cases=len(cases()),
+        plays=sum(len(case.text.levels) for case in cases()),
+    )
+
+
+def subjects() -> Iterator[tuple[RuleFile, list[tuple[str, ...]]]]:
+    """Each file of rules with the rows of its table."""
+    shown = _shown()
+    for file in rule_files():
+        yield file, [_row(file, rule, shown[rule.id]) for rule in file.rules]
+
+
+def _shown() -> Mapping[str, list[Case]]:
+    found: dict[str, list[Case]] = defaultdict(list)
+    for case in cases():
+        for row in sorted({row for level in LEVELS for row in case.rows(level)}):
+            found[row].append(case)
+    return found
+
+
+def _row(file: RuleFile, rule: Rule, proofs: list[Case]) -> tuple[str, ...]:
+    source = rule.source or file.source
+    says = " ".join(rule.says.split())
+    if rule.levels != LEVELS:
+        says += f" *(at level {' and '.join(map(str, rule.levels))})*"
+    answers = " or ".join("none" if one == "NONE" else f"`{one}`" for one in rule.answers)
+    return f"`{rule.id}`", f"{says} `{source}`", answers, _proof(rule, proofs)
+
+
+def _proof(rule: Rule, proofs: list[Case]) -> str:
+    elsewhere = rule.elsewhere
+    if elsewhere is None:
+        return _told(proofs)
+    why = " ".join(elsewhere.why.split())
+    if elsewhere.test:
+        path, _, name = elsewhere.test.partition("::")
+        return f"[{name}](../{path}). {why}"
+    if elsewhere.story:
+        return f"the story `{elsewhere.story}`. {why}"
+    return f"[DEVIATIONS](../DEVIATIONS.md). {why}"
+
+
+def _told(proofs: Iterable[Case]) -> str:
+    names = list(dict.fromkeys((case.file, case.text.name) for case in proofs))
+    told = [
+        f"[{file.split('/')[1]}: {name}](../tests/conformance/cases/{file}.yaml)"
+        for file, name in names[:CASES_TOLD_MAX]
+    ]
+    more = len(names) - len(told)
+    return ", ".join(told) + (f" and {more} more" if more else "")
