@@ -26,6 +26,8 @@ import msgspec
 from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.settings import DEFAULTS, Setting, documentation
+from tests.conformance.casebook import page
+from tests.support.apache_kafka import KAFKA_VERSION
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -380,6 +382,21 @@ def _kip_text_table() -> str:
     )
 
 
+def rules_page() -> str:
+    """What a broker decides, with the cases that a real one has answered."""
+    return _page(
+        "tests/conformance/rules/ and tests/conformance/cases/",
+        "Rules",
+        page.introduction(KAFKA_VERSION),
+        *(
+            "\n\n".join(
+                filter(None, [f"## {file.title}", _joined(file.about), _table(page.HEAD, rows)])
+            )
+            for file, rows in page.subjects()
+        ),
+    )
+
+
 def index_page() -> str:
     """Every page of the folder with its title and first sentence."""
     rows = []
@@ -407,6 +424,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/cli.md": cli_page,
     "docs/fault-points.md": fault_points_page,
     "docs/metrics.md": metrics_page,
+    "docs/rules.md": rules_page,
     "docs/scenarios.md": scenarios_page,
     "docs/settings.md": settings_page,
     "docs/trace-kinds.md": trace_page,

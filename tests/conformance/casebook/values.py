@@ -13,6 +13,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
+from functools import cache
 from typing import Any, Final
 
 import msgspec
@@ -125,19 +126,26 @@ def check_fields(key: int, values: Mapping[str, Any]) -> None:
     Raises:
         CaseError: With the field and those that there are.
     """
-    _check(list(_classes(key)), values, APIS[key][0])
+    _check(_classes(key), values, APIS[key][0])
 
 
-def _classes(key: int) -> Iterable[Any]:
+@cache
+def _classes(key: int) -> tuple[Any, ...]:
+    """The request in every version that there is."""
+    found = []
     for version in range(_VERSIONS_MAX):
         with contextlib.suppress(UnsupportedRequestError):
-            yield codec.request_class(key, version)
+            found.append(codec.request_class(key, version))
+    return tuple(found)
 
 
-def _check(classes: list[Any], values: Mapping[str, Any], place: str) -> None:
+_described = cache(describe)
+
+
+def _check(classes: Iterable[Any], values: Mapping[str, Any], place: str) -> None:
     rows: dict[str, list[Any]] = {}
     for cls in classes:
-        found = describe(cls)
+        found = _described(cls)
         for row in (*found.plain, *found.tagged):
             rows.setdefault(row.name, []).append(row)
     for name, value in values.items():
