@@ -10,7 +10,7 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run demo test check conformance bench
+.PHONY: help run demo test check conformance random bench
 
 help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
@@ -18,6 +18,7 @@ help:
 	@echo 'make test         the whole check: format, lint, types, layers, all tests, real Python clients'
 	@echo 'make check        the same without slow tests and clients'
 	@echo 'make conformance  ask a real Apache Kafka again and compare with the answers that are kept (Java 17, Maven)'
+	@echo 'make random       play 10,000 random operations per level to a real Apache Kafka and to us (the same)'
 	@echo 'make bench        measure against a real Apache Kafka (needs Java 17 and Maven)'
 	@echo
 	@echo "Pass options with ARGS, an interpreter with PYTHON: make run ARGS='--port 0' PYTHON=python3.12"
@@ -35,7 +36,11 @@ check: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.check --quick $(ARGS)
 
 conformance: $(VENV)/installed-dev
-	@exec $(VENV)/bin/python -m tests.conformance.record --check $(ARGS)
+	@$(VENV)/bin/python -m tests.conformance.record --check; stories=$$?; \
+	$(VENV)/bin/python -m tests.conformance.record_cases --check; exit $$((stories | $$?))
+
+random: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.conformance.random_play --level 0,1,2 --operations 10000 $(ARGS)
 
 bench: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m benchmarks.run $(ARGS)

@@ -125,6 +125,13 @@ def kafka_at(level: int) -> Part:
     return Part(f"clients, tools and tests/real, Kafka at transaction.version {level}", ask)
 
 
+def random_play(deadline: Deadline) -> Verdict:
+    """The same random requests to a real broker and to ours, answer by answer, at every level."""
+    command = [str(_PYTHON), "-m", "pytest", "tests/conformance/test_random_play.py", "-q"]
+    finished = run([*command, "-m", "real"], deadline=deadline)
+    return judge_pytest("random play, Kafka and txnsim", finished)
+
+
 def late_produce(deadline: Deadline) -> Verdict:
     """Stock clients whose Produce arrives after their abort, with Kafka's defences and without."""
     command = [sys.executable, "-m", "tests.clients.late_produce"]
@@ -151,6 +158,7 @@ PARTS_FIRST: Final = (Part("make test", make_test), Part("Java and Go toolchains
 
 PARTS_TOGETHER: Final = (
     *(kafka_at(level) for level in LEVELS),
+    Part("random play, Kafka and txnsim", random_play),
     Part("wheel in an empty directory", wheel),
     *(txnsim_at(level) for level in LEVELS),
     Part("late Produce of stock clients, Kafka", late_produce),

@@ -6,9 +6,12 @@ states) so that most requests make sense, and keeps what is over so that some ca
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
+
+if TYPE_CHECKING:
+    from tests.conformance.operations import Operation
 
 Place = tuple[str, int]
 """(topic, partition)."""
@@ -46,6 +49,9 @@ class Producer:
         self.style = style
         self.state = ABSENT
         self.stuck_for = 0
+        self.current: Identity | None = None
+        """What its coordinator holds; after a time-out that is not what the producer was given."""
+        self.last: Operation | None = None
         self.added: set[Place] = set()
         self.history: list[Identity] = []
         self._sequences: dict[tuple[Identity, Place], int] = {}
@@ -68,38 +74,94 @@ class Producer:
         """A batch was appended."""
         self._sequences[identity, place] = next_sequence
 
-    def is_in(self, state: str) -> None:
+    def forget(self, topic: str) -> None:
+        """The topic is gone, and so is what its partitions knew of the producer."""
+        self._sequences = {
+            (identity, place): sequence
+            for (identity, place), sequence in self._sequences.items()
+            if place[0] != topic
+        }
+
+    def is_in(self, state: str, current: Identity | None, added: set[Place]) -> None:
         """What the coordinator says now."""
-        if state != ONGOING:
-            self.added.clear()
         self.stuck_for = self.stuck_for + 1 if state in PREPARED else 0
-        self.state = state
+        self.state, self.current, self.added = state, current, added
+
+    def starts_anew(self, name: str) -> None:
+        """Go on under another transactional id."""
+        self.name, self.state, self.stuck_for = name, ABSENT, 0
+        self.current, self.last = None, None
+        self.added = set()
+        self.history = []
+
+
+class Transaction(msgspec.Struct, frozen=True):
+    """A transaction that was opened: by whom, as whom, where first."""
+
+    producer: Producer
+    identity: Identity
+    place: Place
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a reader may go on."""
+
+    place: Place
+    offset: int
 
 
 class World:
-    """Topics and producers that a stretch of the play is about."""
+    """Topics and producers of one play.
 
-    def __init__(self, prefix: str, topics: list[str], producers: list[Producer]) -> None:
+    Args:
+        prefix: Of every name.
+        topics: Names, without the prefix.
+    """
+
+    def __init__(self, prefix: str, *topics: str) -> None:
         self.prefix = prefix
-        self.topics = topics
-        self.producers = producers
+        self.partitions = {f"{prefix}-{topic}": PARTITIONS for topic in topics}
+        """Of each topic, also of one that was deleted."""
+        self.deleted: set[str] = set()
+        self.altered: dict[str, dict[str, str]] = {}
+        """Topic -> its configs that are not as they were at first."""
+        self.verifies = True
+        self.producers: list[Producer] = []
         self.loose: list[Producer] = []
         """Idempotent producers without a transactional id."""
 
     @property
+    def topics(self) -> list[str]:
+        """All topics."""
+        return list(self.partitions)
+
+    @property
     def places(self) -> list[Place]:
-        """All partitions."""
-        return [(topic, index) for topic in self.topics for index in range(PARTITIONS)]
+        """All partitions, those of a deleted topic last."""
+        known = sorted(self.partitions, key=lambda topic: topic in self.deleted)
+        return [(topic, index) for topic in known for index in range(self.partitions[topic])]
 
     @property
     def identities(self) -> list[Identity]:
         """Every identity that anybody has or had."""
         return [one for each in (*self.producers, *self.loose) for one in each.history]
 
+    def named(self, name: str | None) -> Producer | None:
+        """The producer of a transactional id."""
+        return next((one for one in self.producers if one.name == name), None)
+
     def has_open(self, place: Place) -> bool:
         """Whether a transaction is open on a partition, as far as we know."""
         return any(place in producer.added for producer in self.producers)
 
+    def deletes(self, topic: str) -> None:
+        """A topic is gone."""
+        self.deleted.add(topic)
+        self.altered.pop(topic, None)
+        self.partitions[topic] = PARTITIONS
+        for one in (*self.producers, *self.loose):
+            one.forget(topic)
+
 
 PARTITIONS: Final = 2
-"""Of each topic."""
+"""Of a new topic."""

@@ -48,7 +48,9 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     api: str
     version: int
     mode: str
-    """What is right or wrong about it: one column of the report."""
+    """What is right or wrong about it."""
+    flow: str = ""
+    """Which way of its API it takes: old or new protocol, add or verify, commit or abort."""
     values: Values
     transactional_id: str | None = None
     """Whose state it may change."""
@@ -56,6 +58,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Another one whose state it may change."""
     partition: tuple[str, int] | None = None
     """Which log it is about, where it is about one."""
+    unanswered: bool = False
+    """No answer is expected."""
 
     def __str__(self) -> str:
         return f"{self.api} v{self.version} ({self.mode}) {self.values}"

@@ -1,38 +1,30 @@
 """The two brokers of a random play, and when their answers may be compared.
 
-This is the one place that knows what may differ in time between two correct brokers:
-
-- A broker takes producer ids in blocks and answers COORDINATOR_LOAD_IN_PROGRESS while the next one
-  is on its way (``RPCProducerIdManager``): InitProducerId is asked again.
-- Markers are written after EndTxn, or the InitProducerId that fences, has been answered; until
-  CompleteX is in the log everybody is told CONCURRENT_TRANSACTIONS. After whatever may have started
-  that, both are waited for until they show neither PrepareX nor, where the transaction was made to
-  time out, Ongoing. PrepareX that lasts on both is no delay: a marker was refused, and the
-  coordinator has given up (``TransactionMarkerRequestCompletionHandler``).
-- A new level of ``transaction.version`` is waited for in ApiVersions.
-
-Everything else must be equal at once. What is normalised in an answer is in
-``tests.support.transcript``.
+Waiting happens here and nowhere else, always under the name of a ``Race``.
 """
 
 from __future__ import annotations
 
 import time  # noqa: TID251 - waits for processes on the real machine
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
 from sim.errors import ErrorCode
-from tests.conformance.model import ABSENT, ONGOING, PREPARED, World
+from tests.conformance.changes import LASTING
+from tests.conformance.model import ABSENT, ONGOING, PARTITIONS, PREPARED, World
 from tests.conformance.operations import Operation, Values, resolved
-from tests.real.stories.player import Player, Topic
+from tests.conformance.races import PATIENCE_S, Race
+from tests.real.stories.player import Player
+from tests.support.raw_wire import Outcome
 from tests.support.transcript import differences
 
-PATIENCE_S: Final = 15.0
-LASTS_S: Final = 0.5
+LASTS_S: Final = 0.3
 """PrepareX that both sides show unchanged for that long is taken for good."""
 _PAUSE_S: Final = 0.002
-_ASKED_AGAIN: Final = {"InitProducerId": ErrorCode.coordinator_load_in_progress}
+_PAUSE_MAX_S: Final = 0.03
+_TAKE_PRODUCER_IDS: Final = ("InitProducerId", "EndTxn")
 
 
 class Side:
@@ -40,8 +32,9 @@ class Side:
 
     def __init__(self, address: str, *, scene: str, level: int) -> None:
         self.player = Player(address, scene=scene, level=level)
+        self.races: Counter[Race] = Counter()
         self._pids: list[int] = []
-        self._topics: dict[str, Topic] = {}
+        self._topic_ids: dict[str, Any] = {}
 
     def pid(self, number: int) -> int:
         """The n-th producer id that it handed out."""
@@ -49,7 +42,7 @@ class Side:
 
     def topic_id(self, name: str) -> Any:
         """The id that it gave to a topic."""
-        return self._topics[name][1]
+        return self._topic_ids[name]
 
     def number(self, pid: int) -> int:
         """Which of its producer ids this is; a new one is added."""
@@ -57,32 +50,89 @@ class Side:
             self._pids.append(pid)
         return self._pids.index(pid)
 
-    def prepare(self, world: World, partitions: int) -> None:
-        """Make what the world says."""
+    def prepare(self, world: World) -> None:
+        """Make the topics that the world has."""
+        configs = {name.replace(".", "_"): value for name, value in LASTING.items()}
         for name in world.topics:
             short = name.removeprefix(f"{world.prefix}-")
-            # Records carry a time long past, which retention must not notice.
-            self._topics[name] = self.player.topic(short, partitions, retention_ms="-1")
-        for producer in world.producers:
-            assert producer.name is not None
-            self.player.coordinator(producer.name)
+            _, self._topic_ids[name] = self.player.plain_topic(short, PARTITIONS, **configs)
 
     def ask(self, operation: Operation) -> Any:
         """Its answer, written down."""
         values = resolved(operation.values, self)
-        again = _ASKED_AGAIN.get(operation.api)
+        label = f"{operation.api} ({operation.flow}, {operation.mode})"
+        if operation.unanswered:
+            return self.player.unanswered(operation.api, operation.version, label, **values)
         deadline_s = time.monotonic() + PATIENCE_S
-        answer = self.player.quiet(operation.api, operation.version, **values)
-        while again is not None and getattr(answer, "error_code", None) is again:
-            assert time.monotonic() < deadline_s, f"{operation} stays {answer}"
-            time.sleep(_PAUSE_S)
+        while True:
             answer = self.player.quiet(operation.api, operation.version, **values)
-        self.player.note(f"{operation.api} ({operation.mode})", answer)
+            code = getattr(answer, "error_code", None)
+            waits = code == ErrorCode.coordinator_load_in_progress
+            if not waits or operation.api not in _TAKE_PRODUCER_IDS:
+                break
+            assert time.monotonic() < deadline_s, f"{operation} stays {answer}"
+            self.races[Race.PRODUCER_IDS] += 1
+            time.sleep(_PAUSE_S)
+        self.player.note(label, answer)
         return answer
 
-    def quiet(self, api: str, version: int, **values: Any) -> Any:
-        """Ask without writing it down."""
-        return self.player.quiet(api, version, **values)
+    # Until the broker has heard of a change
+
+    def await_level(self, level: int) -> None:
+        """Until it says that this level of ``transaction.version`` is finalized."""
+        self.player.until(
+            lambda answer: _finalized(answer) == level,
+            "ApiVersions",
+            4,
+            client_software_name="play",
+            client_software_version="1",
+        )
+
+    def await_topic(self, name: str, partitions: int) -> None:
+        """Until it serves so many partitions of a topic, none of them where it was deleted."""
+        expected = ErrorCode.none if partitions else ErrorCode.unknown_topic_or_partition
+
+        def is_known(answer: Any) -> bool:
+            topic = answer.topics[0]
+            led = [one for one in topic.partitions if one.leader_id >= 0]
+            return bool(topic.error_code == expected and len(led) == partitions)
+
+        values: Values = {"topics": [{"name": name}], "allow_auto_topic_creation": False}
+        answer = self.player.until(is_known, "Metadata", 12, **values)
+        if partitions:
+            self._topic_ids[name] = answer.topics[0].topic_id
+        for index in range(partitions or PARTITIONS):
+            partition = {"partition_index": index, "timestamp": -1}
+            self.player.until(
+                lambda answer: answer.topics[0].partitions[0].error_code == expected,
+                "ListOffsets",
+                7,
+                replica_id=-1,
+                topics=[{"name": name, "partitions": [partition]}],
+            )
+
+    def await_config(self, kind: int, name: str, key: str, value: str | None) -> None:
+        """Until it shows that value; where there is None, until it shows no own value."""
+        own = {2: 1, 4: 3}[kind]
+        resource = {
+            "resource_type": kind,
+            "resource_name": name if kind == 2 else "1",
+            "configuration_keys": [key],
+        }
+
+        def is_shown(answer: Any) -> bool:
+            (config,) = answer.results[0].configs
+            is_own = config.config_source == own
+            return bool(is_own and config.value == value if value is not None else not is_own)
+
+        self.player.until(is_shown, "DescribeConfigs", 4, resources=[resource])
+        if kind == 2:
+            # Configs are told before they are in force; a later topic is served after that.
+            self.player.caught_up()
+
+    def await_coordinator(self, transactional_id: str) -> None:
+        """Until the transactional id has a loaded coordinator."""
+        self.player.coordinator(transactional_id)
 
 
 class Pair:
@@ -96,20 +146,26 @@ class Pair:
 
     def __init__(self, addresses: tuple[str, str], *, scene: str, level: int) -> None:
         self.real, self.ours = (Side(one, scene=scene, level=level) for one in addresses)
+        self._races: Counter[Race] = Counter()
 
     def close(self) -> None:
         """Close the connections."""
         self.real.player.close()
         self.ours.player.close()
 
-    def prepare(self, world: World, partitions: int) -> None:
-        """Make the world on both."""
-        self.real.prepare(world, partitions)
-        self.ours.prepare(world, partitions)
-
     def ask(self, operation: Operation) -> tuple[Any, Any]:
         """Both answers."""
         return self.real.ask(operation), self.ours.ask(operation)
+
+    def both(self, what: Callable[[Side], object]) -> None:
+        """The same with either of them."""
+        what(self.real)
+        what(self.ours)
+
+    def await_change(self, what: Callable[[Side], object]) -> None:
+        """Until both have heard of a change."""
+        self._races[Race.CHANGES] += 1
+        self.both(what)
 
     def differences(self) -> list[str]:
         """Where the answers since the last call differ, the real one's first."""
@@ -118,29 +174,33 @@ class Pair:
         self.ours.player.transcript.entries.clear()
         return found
 
-    def climb(self, transactional_id: str, epoch: int) -> None:
-        """Initialize a transactional id until it has that epoch."""
-        for side in (self.real, self.ours):
-            side.player.climb(transactional_id, epoch)
+    def races(self) -> Counter[Race]:
+        """How often anything was waited for since the last call."""
+        found = self._races + self.real.races + self.ours.races
+        for one in (self._races, self.real.races, self.ours.races):
+            one.clear()
+        return found
 
-    # Waiting
+    def state_of(self, transactional_id: str, *, times_out: bool, stuck: bool) -> tuple[Any, Any]:
+        """What both say of a transactional id once nothing is on its way any more, written down.
 
-    def state_of(self, transactional_id: str, *, times_out: bool, stuck: bool) -> Any:
-        """What both say of a transactional id once nothing is on its way any more, written down;
-        the real answer's only row. ``stuck``: it was found to stay in PrepareX already.
+        Args:
+            transactional_id: Of what.
+            times_out: Its transactions are over by themselves.
+            stuck: It was found to stay in PrepareX already.
         """
         on_the_way = PREPARED | {ONGOING} if times_out else PREPARED
         values: Values = {"transactional_ids": [transactional_id]}
 
         def rows() -> tuple[Any, Any]:
             real, ours = (
-                side.quiet("DescribeTransactions", 0, **values).transaction_states[0]
+                side.player.quiet("DescribeTransactions", 0, **values).transaction_states[0]
                 for side in (self.real, self.ours)
             )
             return real, ours
 
         begun_s = unchanged_s = time.monotonic()
-        before = None
+        before, pause_s = None, _PAUSE_S
         while True:
             real, ours = rows()
             states = {real.transaction_state, ours.transaction_state}
@@ -151,21 +211,12 @@ class Pair:
             lasts = seems_done and len(states) == 1 and states <= PREPARED
             if not states & on_the_way or lasts or now_s - begun_s > PATIENCE_S:
                 break
-            time.sleep(_PAUSE_S)
+            self._races[Race.TIME_OUT if times_out and ONGOING in states else Race.MARKERS] += 1
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_MAX_S)
         self.real.player.note(f"state of {transactional_id}", real)
         self.ours.player.note(f"state of {transactional_id}", ours)
-        return real
-
-    def await_level(self, level: int) -> None:
-        """Until both brokers say that this level of ``transaction.version`` is finalized."""
-        for side in (self.real, self.ours):
-            side.player.until(
-                lambda answer: _finalized(answer) == level,
-                "ApiVersions",
-                4,
-                client_software_name="play",
-                client_software_version="1",
-            )
+        return real, ours
 
 
 def _finalized(answer: Any) -> int:
@@ -178,13 +229,17 @@ def state_name(row: Any) -> str:
     return ABSENT if row.error_code else str(row.transaction_state)
 
 
-def error_codes(answer: Any) -> Iterator[ErrorCode]:
-    """Every error code in an answer."""
-    if isinstance(answer, ErrorCode):
+def outcomes(answer: Any) -> set[str]:
+    """Every error in an answer by name, or what came instead of an answer."""
+    return {one.name if isinstance(one, ErrorCode) else one.value for one in _found(answer)}
+
+
+def _found(answer: Any) -> Iterator[ErrorCode | Outcome]:
+    if isinstance(answer, ErrorCode | Outcome):
         yield answer
     elif is_dataclass(answer):
         for field in fields(answer):
-            yield from error_codes(getattr(answer, field.name))
+            yield from _found(getattr(answer, field.name))
     elif isinstance(answer, tuple | list):
         for one in answer:
-            yield from error_codes(one)
+            yield from _found(one)

@@ -2,40 +2,105 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
 import pytest
 
-from tests.conformance.random_play import Play, Result, both_brokers, our_broker, report
+from tests.conformance import cells
+from tests.conformance.machine import PLAYS_PER_SEED, Session
+from tests.conformance.model import STATES
+from tests.conformance.operations import Operation
+from tests.conformance.random_play import both_brokers, complaints, our_broker, play, report
+from tests.conformance.reachable import UNREACHABLE
+from tests.conformance.result import ACCEPTED, Cell, Result
 
 SEED = 20_261_120
 OPERATIONS = 300
-OPERATIONS_OF_OURS = 150
+PLAYS_OF_OURS = 4
 
 
 @pytest.mark.real
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_random_play_meets_no_difference(level: int) -> None:
     with both_brokers(level) as addresses:
-        result = Play(addresses, level=level, seed=SEED).run(OPERATIONS)
-    assert not result.differences, "\n".join(report(result))
-    assert result.succeeded.total() > 0.3 * OPERATIONS
-    visited = {(api, state) for _, api, state, _ in result.visits}
-    assert len(visited) > 30, "a play goes to many places"
+        result = play(addresses, level=level, seed=SEED, operations=OPERATIONS)
+    assert not list(complaints(result)), "\n".join(report(result))
+    assert result.succeeded > 0.3 * result.operations
+    assert len({(cell.api, cell.state) for cell in result.cells}) > 30, "a play goes to many places"
 
 
-def played_by_two_of_ours(**rules_of_one: str) -> Result:
+def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
     with our_broker(2) as one, our_broker(2, **rules_of_one) as other:
-        return Play((one, other), level=2, seed=SEED).run(OPERATIONS_OF_OURS)
+        session = Session((one, other), level=2, seed=SEED, shrink_s=10)
+        session.play(SEED, plays)
+    return session.result
 
 
 @pytest.mark.slow
 def test_brokers_that_are_alike_do_not_differ_and_a_seed_asks_the_same_again() -> None:
     first, second = played_by_two_of_ours(), played_by_two_of_ours()
     assert not first.differences, "\n".join(report(first))
-    assert first.visits == second.visits
+    assert first.operations > 100
+    assert first.modes == second.modes
+    assert first.cells == second.cells
 
 
 @pytest.mark.slow
-def test_brokers_that_differ_in_one_rule_are_told_apart() -> None:
-    result = played_by_two_of_ours(transaction_partition_verification_enable="false")
-    assert result.differences, "a broker that verifies nothing takes what the other refuses"
-    assert all(one.operation.api == "Produce" for one in result.differences)
+def test_brokers_that_differ_in_one_rule_are_told_apart_by_a_short_play() -> None:
+    result = played_by_two_of_ours(
+        PLAYS_PER_SEED, transaction_partition_verification_enable="false"
+    )
+    (found,) = result.differences
+    assert found.operation is not None
+    assert found.operation.api == "Produce", "one of them takes what the other refuses"
+    assert len(found.trail) < 20, "\n".join(report(result))
+
+
+# The map
+
+
+def test_every_place_is_on_the_map_or_there_is_a_reason() -> None:
+    assert [place for place, reason in cells.unreachable().items() if reason is None] == []
+
+
+def test_every_reason_is_the_reason_of_some_place() -> None:
+    given = Counter(cells.unreachable().values())
+    assert [reason for *_, reason in UNREACHABLE if not given[reason]] == []
+
+
+def test_the_map_has_every_state_of_every_transactional_request() -> None:
+    for api in ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce"):
+        places = {one.state for one in cells.demands() if one.api == api}
+        assert places >= set(STATES)
+
+
+def test_a_visit_that_the_map_does_not_know_is_told() -> None:
+    result = Result(level=2, seed=1)
+    end = Operation(api="EndTxn", version=5, flow="new, commit", mode="right", values={})
+    result.count(2, end, "Ongoing", {"none"})
+    assert not list(cells.unknown(result))
+    result.count(2, end, "Empty", {"none"})
+    (told,) = cells.unknown(result)
+    assert told == "EndTxn (new, commit) in Empty: accepted, at level 2 (1 times)"
+
+
+def test_a_place_that_a_long_play_left_out_is_told() -> None:
+    result = Result(level=1, seed=1)
+    everywhere = list(cells.unvisited(result))
+    assert len(everywhere) > 100
+    place = Cell(1, "EndTxn", "new, commit", "Ongoing", ACCEPTED)
+    result.cells[place] += 1
+    left = list(cells.unvisited(result))
+    assert len(left) == len(everywhere) - 1
+    assert not any(re.match(r"EndTxn \(new, commit\) in Ongoing: accepted", one) for one in left)
+
+
+def test_the_report_tells_the_table_and_the_command() -> None:
+    result = Result(level=1, seed=7)
+    end = Operation(api="EndTxn", version=3, flow="old, abort", mode="right", values={})
+    result.count(1, end, "Ongoing", {"producer_fenced"})
+    text = "\n".join(report(result))
+    assert "python -m tests.conformance.random_play --level 1 --operations 1 --seed 7" in text
+    assert "producer_fenced 1" in text
+    assert result.as_json()["operations"] == 1

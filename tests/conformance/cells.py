@@ -1,0 +1,152 @@
+"""Where a random play went, against the map of what it can reach.
+
+A play that visits a place that is not on the map, or a long one that leaves out one that is, has
+something to tell. What is not on the map can't be reached; ``unreachable`` knows why.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Final
+
+import msgspec
+
+from sim.errors import ErrorCode
+from tests.conformance.model import STATES
+from tests.conformance.reachable import MAP, UNREACHABLE
+from tests.conformance.result import ACCEPTED, ACCEPTED_ANEW, ANY, STATELESS, Cell, Result
+
+GROUPS: Final = {
+    "Prepare": ("PrepareCommit", "PrepareAbort"),
+    "Complete": ("CompleteCommit", "CompleteAbort"),
+    "log": ("open", "not open"),
+}
+LEVELS: Final = (0, 1, 2)
+
+_SHORT: Final = {
+    "0": ACCEPTED,
+    "new": ACCEPTED_ANEW,
+    "closed": "the connection was closed",
+    "silent": "no answer, the connection stays",
+}
+
+
+class Place(msgspec.Struct, frozen=True, order=True):
+    """A cell without its level."""
+
+    api: str
+    flow: str
+    state: str
+    outcome: str
+
+
+class Demand(msgspec.Struct, frozen=True):
+    """At which levels a place may be visited, and at which a long play has to."""
+
+    allowed: frozenset[int]
+    required: frozenset[int]
+
+
+@cache
+def demands() -> Mapping[Place, Demand]:
+    """The map, read."""
+    found: dict[Place, Demand] = {}
+    for line in MAP.strip().splitlines():
+        api, flow, group, outcomes = (part.strip() for part in line.split("|"))
+        for state in GROUPS.get(group, (group,)):
+            for told in outcomes.split():
+                place, levels, must = _read(api, flow, state, told)
+                known = found.get(place, Demand(frozenset(), frozenset()))
+                required = known.required | levels if must else known.required
+                found[place] = Demand(known.allowed | levels, required)
+    return found
+
+
+def _read(api: str, flow: str, state: str, told: str) -> tuple[Place, frozenset[int], bool]:
+    must = not told.endswith("*")
+    outcome, _, levels = told.rstrip("*").partition("@")
+    if outcome in _SHORT:
+        name = _SHORT[outcome]
+    elif outcome.lstrip("-").isdigit():
+        name = ErrorCode(int(outcome)).name
+    else:
+        name = outcome  # a state, where a coordinator acts by itself
+    at = frozenset(int(one) for one in levels) if levels else frozenset(LEVELS)
+    return Place(api, flow, state, name), at, must
+
+
+def unreachable() -> Mapping[Place, str | None]:
+    """Every place of the grid that is not on the map: what a transactional request could have been
+    answered in a state, and why it is not; None where no reason is known.
+    """
+    known = demands()
+    flows: dict[str, set[str]] = defaultdict(set)
+    outcomes: dict[str, set[str]] = defaultdict(set)
+    for place in known:
+        if place.api in _OF_COORDINATORS:
+            flows[place.api].add(place.flow)
+            outcomes[place.api].add(place.outcome)
+    grid = (
+        Place(api, flow, state, outcome)
+        for api in _OF_COORDINATORS
+        for flow in sorted(flows[api])
+        for outcome in sorted(outcomes[api])
+        for state in ((ANY,) if outcome in STATELESS[api] else STATES)
+    )
+    return {place: _reason(place) for place in grid if place not in known}
+
+
+def _reason(place: Place) -> str | None:
+    parts = (place.api, place.flow, place.state, place.outcome)
+    for *patterns, reason in UNREACHABLE:
+        if all(re.fullmatch(one, part) for one, part in zip(patterns, parts, strict=True)):
+            return reason
+    return None
+
+
+def unknown(result: Result) -> Iterator[str]:
+    """Places that were visited, but are not on the map."""
+    for cell, times in sorted(result.cells.items()):
+        demand = demands().get(_place_of(cell))
+        if demand is None or cell.level not in demand.allowed:
+            yield f"{_told(cell)} ({times} times)"
+
+
+def unvisited(result: Result) -> Iterator[str]:
+    """Places where a long play has to have been at its level."""
+    for place, demand in sorted(demands().items()):
+        cell = Cell(result.level, place.api, place.flow, place.state, place.outcome)
+        if result.level in demand.required and cell not in result.cells:
+            yield _told(cell)
+
+
+def table(result: Result) -> Iterator[str]:
+    """How often each place was visited, and which places of the map never were, line by line."""
+    rows: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
+    for cell, times in result.cells.items():
+        row = rows[cell.api, cell.flow, cell.state]
+        row[cell.outcome] = row.get(cell.outcome, 0) + times
+    for (api, flow, state), outcomes in sorted(rows.items()):
+        told = ", ".join(f"{outcome} {times}" for outcome, times in sorted(outcomes.items()))
+        yield f"{api:20} {flow:19} {state:15} {told}"
+    visited = {_place_of(cell) for cell in result.cells}
+    left = [place for place in sorted(demands()) if place not in visited]
+    required = [one for one in left if result.level in demands()[one].required]
+    yield (
+        f"{len(visited)} of {len(demands())} places on the map, of those that a long play has to"
+        f" visit all but {len(required)}; {len(unreachable())} places can't be reached"
+    )
+
+
+def _place_of(cell: Cell) -> Place:
+    return Place(cell.api, cell.flow, cell.state, cell.outcome)
+
+
+def _told(cell: Cell) -> str:
+    return f"{cell.api} ({cell.flow}) in {cell.state}: {cell.outcome}, at level {cell.level}"
+
+
+_OF_COORDINATORS: Final = ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce")

@@ -1,0 +1,110 @@
+"""Changes of the cluster in the middle of a play: feature levels, topics, configs.
+
+A change is answered before every broker has heard of it; ``tests.conformance.sides`` waits.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.conformance.choices import Choices
+from tests.conformance.model import PARTITIONS, World
+from tests.conformance.operations import Operation, Values
+
+LASTING: Final = {"segment.ms": str(2**63 - 1), "retention.ms": "-1"}
+"""Records carry a time long past, which neither retention nor the rolling of segments must notice.
+"""
+VERIFICATION: Final = "transaction.partition.verification.enable"
+TOPIC_CONFIGS: Final = (
+    ("min.insync.replicas", "2"),
+    ("max.message.bytes", "78"),
+    ("message.timestamp.type", "LogAppendTime"),
+    ("cleanup.policy", "compact"),
+)
+"""What a topic's config may be changed to; 78 bytes are one short record, or a marker."""
+SET: Final = 0
+DELETE: Final = 1
+
+
+def update_features(choices: Choices | None, *, now: int, level: int) -> Operation:
+    """Another level of ``transaction.version``; version 0 can't lower it, and is drawn only."""
+    update = {
+        "feature": "transaction.version",
+        "max_version_level": level,
+        "upgrade_type": 1 if level > now else 2,
+        "allow_downgrade": level < now,
+    }
+    return Operation(
+        api="UpdateFeatures",
+        version=1 if choices is None else choices.pick((1, 2, 0)),
+        flow="raise" if level > now else "lower",
+        mode=f"{now} to {level}",
+        values={"timeout": 5_000, "feature_updates": [update]},
+    )
+
+
+def delete_topic(choices: Choices, topic: str) -> Operation:
+    """By name: all that is in it is gone."""
+    return Operation(
+        api="DeleteTopics",
+        version=choices.between(1, 6),
+        mode="by name",
+        values={"topics": [{"name": topic}], "topic_names": [topic], "timeout": 5_000},
+        partition=(topic, 0),
+    )
+
+
+def create_topic(choices: Choices, topic: str) -> Operation:
+    """A topic of that name, again or twice."""
+    wanted = {
+        "name": topic,
+        "num_partitions": PARTITIONS,
+        "replication_factor": 1,
+        "configs": [{"name": name, "value": value} for name, value in LASTING.items()],
+    }
+    return Operation(
+        api="CreateTopics",
+        version=choices.between(2, 7),
+        mode="again",
+        values={"topics": [wanted], "timeout": 5_000},
+        partition=(topic, 0),
+    )
+
+
+def create_partitions(choices: Choices, world: World, topic: str) -> Operation:
+    """One partition more, or no more than there are."""
+    count = world.partitions[topic] + (0 if choices.rarely(5) else 1)
+    return Operation(
+        api="CreatePartitions",
+        version=choices.between(0, 3),
+        mode="more" if count > world.partitions[topic] else "as many",
+        values={"topics": [{"name": topic, "count": count}], "timeout": 5_000},
+        partition=(topic, 0),
+    )
+
+
+def alter_topic(topic: str, name: str, value: str | None) -> Operation:
+    """Set a config of a topic, or let it go."""
+    return _alter(2, topic, name, value)
+
+
+def alter_verification(*, enabled: bool) -> Operation:
+    """Switch the verification of Produce on or off, for all brokers (KIP-890)."""
+    return _alter(4, "", VERIFICATION, None if enabled else "false")
+
+
+def _alter(kind: int, name: str, key: str, value: str | None) -> Operation:
+    change: Values = {
+        "name": key,
+        "config_operation": DELETE if value is None else SET,
+        "value": value,
+    }
+    resource = {"resource_type": kind, "resource_name": name, "configs": [change]}
+    return Operation(
+        api="IncrementalAlterConfigs",
+        version=1,
+        flow="topic" if kind == 2 else "broker",
+        mode=f"{key}={value}",
+        values={"resources": [resource]},
+        partition=(name, 0) if kind == 2 else None,
+    )

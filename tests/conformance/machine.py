@@ -1,0 +1,399 @@
+"""A Hypothesis state machine that plays the same to a real Apache Kafka and to the simulator.
+
+Its bundles hold what a play has to go on with: producers (a transactional id each), idempotent
+producers, transactions that were opened, and positions of readers. A rule asks both brokers one
+question, seldom several, and fails where the answers differ; Hypothesis then looks for the shortest
+play that parts them. Every play has fresh names, so that it can be played again on the same
+brokers, and everything is drawn, so that it is the same play.
+"""
+
+from __future__ import annotations
+
+import time  # noqa: TID251 - plays against real brokers
+from collections.abc import Callable
+from typing import Any, Final
+
+from hypothesis import HealthCheck, Phase, Verbosity, assume, seed, settings
+from hypothesis import strategies as st
+from hypothesis.errors import Flaky
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    multiple,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from tests.conformance import drawing
+from tests.conformance.changes import TOPIC_CONFIGS
+from tests.conformance.choices import Choices
+from tests.conformance.model import (
+    ABSENT,
+    ONGOING,
+    Position,
+    Producer,
+    Transaction,
+)
+from tests.conformance.operations import Operation
+from tests.conformance.result import Difference, Result
+from tests.conformance.stage import LONG_MS, SHORT_MS, Parted, Stage
+
+OPERATIONS_PER_PLAY: Final = 60
+PLAYS_PER_SEED: Final = 30
+PRODUCERS_MAX: Final = 6
+EXHAUSTED_ONE_IN: Final = 8
+"""Plays with a transactional id near its last epoch: it takes seconds to bring it there."""
+SHRINK_S: Final = 90.0
+STYLES: Final = ("mixed", "old", "new")
+
+Addresses = tuple[str, str]
+
+
+class Session:
+    """What the plays of a run have in common.
+
+    Args:
+        addresses: Of the real broker and of ours.
+        level: Finalized level of ``transaction.version``.
+        seed: Of the first plays; the next ones have the next seeds.
+        shrink_s: So long it looks for the shortest play that parts the brokers.
+    """
+
+    def __init__(
+        self, addresses: Addresses, *, level: int, seed: int, shrink_s: float = SHRINK_S
+    ) -> None:
+        self.result = Result(level=level, seed=seed)
+        self._shortest: Parted | None = None
+        self._shrink_s = shrink_s
+        self._shrinks_until_s = 0.0
+        self._addresses = addresses
+        self._tries = 0
+
+    def stage(self) -> Stage:
+        """For the next play."""
+        self._tries += 1
+        self.result.plays += not self.shrinks
+        assume(not self.shrinks or time.monotonic() < self._shrinks_until_s)
+        result = self.result
+        prefix = f"play{result.level}-{result.seed}-{self._tries}"
+        return Stage(
+            self._addresses, prefix, level=result.level, result=result, counts=not self.shrinks
+        )
+
+    @property
+    def shrinks(self) -> bool:
+        """Something was found, and Hypothesis looks for the shortest way there."""
+        return self._shortest is not None
+
+    def _begin(self) -> None:
+        self._shortest = None
+
+    def parted(self, found: Parted) -> None:
+        """The brokers parted; the shortest play that parts them is kept."""
+        if self._shortest is None:
+            self._shrinks_until_s = time.monotonic() + self._shrink_s
+        if self._shortest is None or len(found.trail) <= len(self._shortest.trail):
+            self._shortest = found
+
+    def play(self, seed_of_plays: int, plays: int) -> None:
+        """So many plays of one seed; what parts the brokers is in the result."""
+        self._begin()
+        wanted = settings(
+            max_examples=plays,
+            stateful_step_count=OPERATIONS_PER_PLAY,
+            phases=(Phase.generate, Phase.shrink),
+            database=None,
+            deadline=None,
+            report_multiple_bugs=False,
+            verbosity=Verbosity.quiet,
+            suppress_health_check=list(HealthCheck),
+        )
+
+        def machine() -> PlayMachine:
+            return PlayMachine(self)
+
+        factory: Any = seed(seed_of_plays)(machine)
+        try:
+            run_state_machine_as_test(factory, settings=wanted)
+        except (Parted, Flaky):
+            # Flaky where the time to shrink was over, or where a difference came but once.
+            found = self._shortest
+            if found is None:
+                raise
+            self.result.differences.append(
+                Difference(
+                    seed=seed_of_plays,
+                    operation=found.trail[-1] if found.trail else None,
+                    lines=found.lines,
+                    trail=found.trail[:-1],
+                )
+            )
+
+
+class PlayMachine(RuleBasedStateMachine):
+    """One play.
+
+    Args:
+        session: To which it belongs.
+    """
+
+    producers: Bundle[Producer] = Bundle("producers")
+    loose: Bundle[Producer] = Bundle("loose")
+    transactions: Bundle[Transaction] = Bundle("transactions")
+    positions: Bundle[Position] = Bundle("positions")
+
+    def __init__(self, session: Session) -> None:
+        super().__init__()
+        self._session = session
+        self._stage = session.stage()
+        self._world = self._stage.world
+
+    def teardown(self) -> None:
+        """Bring the cluster back to what it was."""
+        self._stage.close()
+
+    # Producers
+
+    @initialize(target=producers, styles=st.permutations(STYLES), near=st.integers(1, 100))
+    def begin(self, styles: list[str], near: int) -> Any:
+        """Three producers, one of them near its last epoch in some plays, one not initialized."""
+        first, second, third = (self._new_producer(style, LONG_MS) for style in styles)
+        if near > 100 - 100 // EXHAUSTED_ONE_IN:
+            self._guarded(lambda: self._stage.exhaust(first))
+        else:
+            self._ask(drawing.plain_init(first))
+        self._ask(drawing.plain_init(second))
+        return multiple(first, second, third)
+
+    @precondition(lambda self: len(self._world.producers) < PRODUCERS_MAX)
+    @rule(target=producers, style=st.sampled_from(STYLES), data=st.data())
+    def another_producer(self, style: str, data: st.DataObject) -> Producer:
+        """A transactional id that nobody knows yet, or one whose transactions time out."""
+        timeout_ms = SHORT_MS if Choices(data).rarely(3) else LONG_MS
+        return self._new_producer(style, timeout_ms)
+
+    @rule(target=loose, data=st.data())
+    def idempotent_producer(self, data: st.DataObject) -> Any:
+        """A producer id without a transactional id."""
+        if len(self._world.loose) >= PRODUCERS_MAX:
+            return multiple()
+        self._ask(drawing.idempotent_producer(Choices(data)))
+        return self._world.loose[-1]
+
+    @rule(producer=producers, data=st.data())
+    def init_producer_id(self, producer: Producer, data: st.DataObject) -> None:
+        """An identity, with or without an expected one."""
+        self._ask(self._drawer(data).init_producer_id(producer))
+
+    # Transactions
+
+    @rule(target=transactions, producer=producers, data=st.data())
+    def transaction(self, producer: Producer, data: st.DataObject) -> Any:
+        """As clients do it: partitions are added, by a request or by the first Produce."""
+        if producer.state == ABSENT:
+            self._ask(drawing.plain_init(producer))
+        drawer = self._drawer(data)
+        if producer.timeout_ms == SHORT_MS:
+            return self._overdue(producer, Choices(data))
+        operation = drawer.produce(producer)
+        if operation.flow != "new" and producer.state != ONGOING:
+            self._ask(drawer.add_partitions(producer))
+            if producer.added:
+                operation = drawer.produce(producer, place=sorted(producer.added)[0])
+        self._ask(operation)
+        return self._open(producer)
+
+    def _overdue(self, producer: Producer, choices: Choices) -> Any:
+        """Added, written, and never ended: until it has timed out."""
+        drawer = self._stage.drawer(choices)
+        operation = drawer.produce(producer)
+        requests: tuple[Operation, ...] = (operation,)
+        if operation.flow != "new":
+            requests = (drawer.add_partitions(producer), operation)
+        in_time = self._guarded(lambda: self._stage.ask_in_time(requests))
+        assume(in_time)
+        return multiple()
+
+    @rule(target=transactions, producer=producers, data=st.data())
+    def add_partitions(self, producer: Producer, data: st.DataObject) -> Any:
+        """As clients ask."""
+        self._ask(self._drawer(data).add_partitions(producer))
+        return self._open(producer)
+
+    @rule(target=transactions, producer=producers, data=st.data())
+    def add_as_broker(self, producer: Producer, data: st.DataObject) -> Any:
+        """As brokers ask: to verify, or to add."""
+        self._ask(self._drawer(data).add_as_broker(producer))
+        return self._open(producer)
+
+    @rule(target=transactions, producer=producers, data=st.data())
+    def produce(self, producer: Producer, data: st.DataObject) -> Any:
+        """Transactional records."""
+        self._ask(self._drawer(data).produce(producer))
+        return self._open(producer)
+
+    @rule(transaction=transactions, data=st.data())
+    def write_on(self, transaction: Transaction, data: st.DataObject) -> None:
+        """More records in a transaction, which may be over."""
+        self._ask(
+            self._drawer(data).produce(
+                transaction.producer, right=transaction.identity, place=transaction.place
+            )
+        )
+
+    @rule(transaction=transactions, data=st.data())
+    def end(self, transaction: Transaction, data: st.DataObject) -> None:
+        """Commit or abort a transaction, which may be over."""
+        drawer = self._drawer(data)
+        self._ask(drawer.end_txn(transaction.producer, right=transaction.identity))
+
+    @rule(producer=producers, data=st.data())
+    def end_whatever_is_open(self, producer: Producer, data: st.DataObject) -> None:
+        """Commit or abort, in whatever state."""
+        self._ask(self._drawer(data).end_txn(producer))
+
+    @rule(producer=producers)
+    def repeat(self, producer: Producer) -> None:
+        """The last request again, as after a lost answer."""
+        if producer.last is not None:
+            self._ask(producer.last)
+
+    # Records of others
+
+    @rule(data=st.data())
+    def plain_produce(self, data: st.DataObject) -> None:
+        """Records of nobody."""
+        self._ask(self._drawer(data).plain_produce())
+
+    @rule(producer=loose, data=st.data())
+    def idempotent_produce(self, producer: Producer, data: st.DataObject) -> None:
+        """Records of an idempotent producer."""
+        self._ask(self._drawer(data).idempotent_produce(producer))
+
+    # Operators
+
+    @rule(transaction=transactions, data=st.data())
+    def operator_aborts(self, transaction: Transaction, data: st.DataObject) -> None:
+        """A marker for a transaction, or one that overtakes the coordinator."""
+        choices = Choices(data)
+        others = self._stage.others(choices)
+        if choices.rarely(3):
+            self._ask(others.abort(transaction))
+            return
+        self._ask(others.overtake(transaction))
+        producer = transaction.producer
+        if producer.state == ONGOING and choices.rarely(1.5):
+            self._ask(self._stage.drawer(choices).end_txn(producer, right=producer.current))
+
+    @rule(producer=producers, data=st.data())
+    def write_markers(self, producer: Producer, data: st.DataObject) -> None:
+        """Markers of any kind."""
+        self._ask(self._others(data).write_markers(producer))
+
+    @rule(data=st.data())
+    def look(self, data: st.DataObject) -> None:
+        """What is open here, and what the coordinator says."""
+        others = self._others(data)
+        kinds = (others.describe_producers, others.describe_transactions, others.list_transactions)
+        self._ask(Choices(data).pick(kinds)())
+
+    # Readers
+
+    @rule(target=positions, data=st.data())
+    def fetch_somewhere(self, data: st.DataObject) -> Any:
+        """From anywhere."""
+        return self._fetch(self._others(data).fetch_somewhere())
+
+    @rule(target=positions, position=positions, data=st.data())
+    def fetch_on(self, position: Position, data: st.DataObject) -> Any:
+        """From where a reader got to."""
+        return self._fetch(self._others(data).fetch(position.place, position.offset))
+
+    @rule(data=st.data())
+    def list_offsets(self, data: st.DataObject) -> None:
+        """Ends, beginnings, times."""
+        self._ask(self._others(data).list_offsets())
+
+    # Changes, which take a while
+
+    @rule(data=st.data())
+    def change(self, data: st.DataObject) -> None:
+        """Something about the cluster; mostly only a look at a partition."""
+        choices = Choices(data)
+        kind = choices.some(
+            *(("look", 45), ("level", 18), ("delete records", 12), ("topic config", 8)),
+            *(("verification", 6), ("delete topic", 6), ("create topic", 2), ("grow topic", 3)),
+        )
+        self._guarded(lambda: self._change(kind, choices))
+
+    def _change(self, kind: str, choices: Choices) -> None:
+        stage, world = self._stage, self._world
+        topic = choices.pick(world.topics)
+        match kind:
+            case "look":
+                stage.ask(stage.others(choices).describe_producers())
+            case "level":
+                stage.switch_level(
+                    choices.pick([one for one in (0, 1, 2) if one != stage.level]), choices
+                )
+            case "delete records":
+                stage.ask(stage.others(choices).delete_records())
+            case "topic config":
+                name, value = choices.pick(TOPIC_CONFIGS)
+                is_set = name in world.altered.get(topic, {})
+                stage.alter_topic(topic, name, None if is_set else value)
+            case "verification":
+                stage.verify(enabled=not world.verifies)
+            case "delete topic" if topic not in world.deleted:
+                stage.delete_topic(choices, topic)
+            case "delete topic" | "create topic":
+                stage.create_topic(choices, topic)
+            case "grow topic":
+                stage.grow_topic(choices, topic)
+
+    # Asking
+
+    def _drawer(self, data: st.DataObject) -> drawing.Drawer:
+        return self._stage.drawer(Choices(data))
+
+    def _others(self, data: st.DataObject) -> Any:
+        return self._stage.others(Choices(data))
+
+    def _new_producer(self, style: str, timeout_ms: int) -> Producer:
+        name = f"{self._world.prefix}-id-{len(self._world.producers)}"
+        producer = Producer(name, timeout_ms=timeout_ms, style=style)
+        self._stage.await_coordinator(producer)
+        self._world.producers.append(producer)
+        return producer
+
+    def _open(self, producer: Producer) -> Any:
+        """The transaction that a producer has open, for the bundle."""
+        if producer.state != ONGOING or not producer.added or producer.current is None:
+            return multiple()
+        place = sorted(producer.added)[0]
+        return Transaction(producer, producer.current, place)
+
+    def _fetch(self, operation: Operation) -> Any:
+        real = self._ask(operation)
+        assert operation.partition is not None
+        ends = [
+            one.high_watermark
+            for topic in real.responses
+            for one in topic.partitions
+            if not one.error_code
+        ]
+        if not ends:
+            return multiple()
+        return Position(operation.partition, ends[0])
+
+    def _ask(self, operation: Operation) -> Any:
+        return self._guarded(lambda: self._stage.ask(operation))
+
+    def _guarded(self, what: Callable[[], Any]) -> Any:
+        try:
+            return what()
+        except Parted as parted:
+            self._session.parted(parted)
+            raise

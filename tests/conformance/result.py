@@ -1,0 +1,116 @@
+"""What a play found: how much was asked, where it went, and where the brokers parted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+
+from tests.conformance.operations import Operation
+from tests.conformance.races import Race
+
+ACCEPTED: Final = "accepted"
+ACCEPTED_ANEW: Final = "accepted, new producer id"
+ANY: Final = "any"
+"""The state, where it is not looked at."""
+TIME_OUT: Final = "(time-out)"
+"""Takes the place of an API where a coordinator acts by itself."""
+_NO_TOPIC: Final = frozenset({"unknown_topic_or_partition", "unknown_topic_id"})
+_BY_THE_LOG: Final = frozenset(
+    {
+        *("out_of_order_sequence_number", "message_too_large", "invalid_required_acks"),
+        *("transactional_id_authorization_failed", "invalid_record"),
+    }
+)
+STATELESS: Final = {
+    "InitProducerId": frozenset({"invalid_request", "invalid_transaction_timeout"}),
+    "AddPartitionsToTxn": _NO_TOPIC | {"invalid_request", "operation_not_attempted"},
+    "EndTxn": frozenset({"invalid_request"}),
+    "Produce": _NO_TOPIC | _BY_THE_LOG,
+    "WriteTxnMarkers": _NO_TOPIC | {"unknown_server_error"},
+    "Fetch": _NO_TOPIC,
+    "ListOffsets": _NO_TOPIC | {"unsupported_version"},
+    "DescribeProducers": _NO_TOPIC,
+    "DeleteRecords": _NO_TOPIC | {"policy_violation"},
+    **dict.fromkeys(
+        ("DeleteTopics", "CreateTopics", "CreatePartitions", "IncrementalAlterConfigs"),
+        _NO_TOPIC | {"accepted", "topic_already_exists", "invalid_partitions"},
+    ),
+}
+"""API -> outcomes for which the state does not matter."""
+
+
+class Cell(msgspec.Struct, frozen=True, order=True):
+    """A place of the map: what was asked when, and what came back."""
+
+    level: int
+    """Finalized level of ``transaction.version`` at that moment."""
+    api: str
+    flow: str
+    state: str
+    """Of the transactional id at its coordinator, or of the log."""
+    outcome: str
+    """``accepted``, or the name of an error."""
+
+
+class Difference(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the two brokers parted, and what led to it."""
+
+    seed: int
+    operation: Operation | None
+    """The last one."""
+    lines: tuple[str, ...]
+    trail: tuple[Operation, ...]
+    """All that was asked in the shortest play that parts them."""
+
+    def __str__(self) -> str:
+        told = "\n".join(f"      {one}" for one in self.trail)
+        lines = "\n".join(f"    {line}" for line in self.lines)
+        return f"seed {self.seed}: {self.operation}\n{lines}\n    after\n{told}"
+
+
+class Result(msgspec.Struct, kw_only=True):
+    """What the plays of one level found."""
+
+    level: int
+    seed: int
+    plays: int = 0
+    operations: int = 0
+    succeeded: int = 0
+    """Of them without any error."""
+    cells: Counter[Cell] = msgspec.field(default_factory=Counter)
+    modes: Counter[tuple[str, str, str]] = msgspec.field(default_factory=Counter)
+    """(API, flow, what was right or wrong)."""
+    differences: list[Difference] = msgspec.field(default_factory=list)
+    explained: Counter[str] = msgspec.field(default_factory=Counter)
+    races: Counter[Race] = msgspec.field(default_factory=Counter)
+    seconds: float = 0.0
+
+    def count(self, level: int, operation: Operation, state: str, outcomes: set[str]) -> None:
+        """An operation and what came back."""
+        self.operations += 1
+        errors = outcomes - {"none", ACCEPTED_ANEW}
+        self.succeeded += not errors
+        for outcome in errors or (outcomes - {"none"}) or {ACCEPTED}:
+            seen = ANY if outcome in STATELESS.get(operation.api, ()) else state
+            self.cells[Cell(level, operation.api, operation.flow, seen, outcome)] += 1
+        self.modes[operation.api, operation.flow, operation.mode] += 1
+
+    def as_json(self) -> dict[str, Any]:
+        """For tools."""
+        return {
+            "level": self.level,
+            "seed": self.seed,
+            "seconds": round(self.seconds, 1),
+            "plays": self.plays,
+            "operations": self.operations,
+            "succeeded": self.succeeded,
+            "cells": [
+                {**msgspec.to_builtins(cell), "times": times}
+                for cell, times in sorted(self.cells.items())
+            ],
+            "races": {race.name: times for race, times in self.races.items()},
+            "explained": dict(self.explained),
+            "differences": [str(one) for one in self.differences],
+        }

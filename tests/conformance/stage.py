@@ -1,0 +1,324 @@
+"""One play: asks both brokers, compares, and learns from what they answer.
+
+Each play has topics and transactional ids of its own, so that what one leaves behind can't spoil
+the next, and a play can be played again on the same brokers.
+"""
+
+from __future__ import annotations
+
+import re
+import time  # noqa: TID251 - how long a transaction with a short time-out has been open
+from typing import Any, Final
+
+from sim.errors import ErrorCode
+from tests.conformance import changes
+from tests.conformance.choices import Choices
+from tests.conformance.drawing import Drawer, plain_init
+from tests.conformance.drawing_others import OthersDrawer
+from tests.conformance.model import ONGOING, PREPARED, Identity, Place, Producer, World
+from tests.conformance.operations import Batch, Operation
+from tests.conformance.races import Race
+from tests.conformance.result import ACCEPTED_ANEW, TIME_OUT, Cell, Result
+from tests.conformance.sides import Pair, outcomes, state_name
+
+LONG_MS: Final = 600_000
+SHORT_MS: Final = 500
+"""Transactions of that timeout are always waited for until they have timed out."""
+TOO_LATE_S: Final = 0.6 * SHORT_MS / 1_000
+NEARLY_LAST_EPOCH: Final = 32_764
+STUCK_MAX: Final = 10
+"""So many operations on a transactional id that stays in PrepareX, then another takes its place."""
+
+EXPLAINED: Final[dict[str, str]] = {}
+"""Pattern of a difference -> the entry of DEVIATIONS.md that tells users of it."""
+
+
+class Parted(AssertionError):
+    """The brokers answered differently, and nothing explains it.
+
+    Args:
+        lines: Where they differ, the real one first.
+        trail: All that was asked before.
+    """
+
+    def __init__(self, lines: list[str], trail: list[Operation]) -> None:
+        super().__init__("\n".join(lines))
+        self.lines = tuple(lines)
+        self.trail = tuple(trail)
+
+
+class Stage:
+    """One play on one pair of brokers.
+
+    Args:
+        addresses: Of the real broker and of ours.
+        prefix: Of every name.
+        level: Finalized level of ``transaction.version``, to which the play returns.
+        result: Where it counts.
+        counts: Whether its operations are counted; not while a play is shrunk.
+    """
+
+    def __init__(
+        self,
+        addresses: tuple[str, str],
+        prefix: str,
+        *,
+        level: int,
+        result: Result,
+        counts: bool,
+    ) -> None:
+        self.world = World(prefix, "a", "b")
+        self.level = level
+        self.trail: list[Operation] = []
+        self._home = level
+        self._result = result
+        self._counts = counts
+        self._renamed = 0
+        self._pair = Pair(addresses, scene=prefix, level=level)
+        self._pair.both(lambda side: side.prepare(self.world))
+
+    def close(self) -> None:
+        """Bring the cluster back to what it was and close the connections."""
+        self._pair.differences()  # those of a play that was given up were told already
+        try:
+            self.switch_level(self._home)
+            if not self.world.verifies:
+                self.verify(enabled=True)
+        finally:
+            self._result.races.update(self._pair.races())
+            self._pair.close()
+
+    def drawer(self, choices: Choices) -> Drawer:
+        """Draws what producers ask."""
+        return Drawer(choices, self.world, self.level)
+
+    def others(self, choices: Choices) -> OthersDrawer:
+        """Draws what operators and readers ask."""
+        return OthersDrawer(choices, self.world, self.drawer(choices))
+
+    # Asking
+
+    def ask(self, operation: Operation) -> Any:
+        """Ask both, compare, learn; the real answer.
+
+        Raises:
+            Parted: The answers differ.
+        """
+        real, ours = self._ask_both(operation)
+        self._take(operation, real, ours)
+        self._look_at_producers(operation)
+        return real
+
+    def ask_in_time(self, operations: tuple[Operation, ...]) -> bool:
+        """Requests to a transaction with a short time-out, one right after the other; False if
+        that took so long that it may be over on one of the brokers.
+        """
+        begun_s = time.monotonic()
+        for operation in operations:
+            real, ours = self._ask_both(operation)
+            if time.monotonic() - begun_s > TOO_LATE_S:
+                self._result.races[Race.TOO_LATE] += 1
+                return False
+            self._take(operation, real, ours)
+        self._look_at_producers(operations[-1])
+        return True
+
+    def _ask_both(self, operation: Operation) -> tuple[Any, Any]:
+        self.trail.append(operation)
+        try:
+            return self._pair.ask(operation)
+        except AssertionError as failure:
+            raise Parted([str(failure)], self.trail) from failure
+
+    def _take(self, operation: Operation, real: Any, ours: Any) -> None:
+        """Count, compare and learn."""
+        state = self._state_before(operation)
+        producer = self.world.named(operation.transactional_id)
+        found = outcomes(_own(operation, real))
+        pid_before = None if producer is None or producer.current is None else producer.current.pid
+        self._compare()
+        if found <= {"none"} and operation.api in ("InitProducerId", "EndTxn"):
+            number = self._learn_identity(operation, producer, real, ours)
+            if pid_before not in (None, number):
+                found = {ACCEPTED_ANEW}
+        if self._counts:
+            self._result.count(self.level, operation, state, found)
+        if operation.api == "Produce":
+            self._learn_sequences(operation, real)
+        if producer is not None:
+            producer.last = operation
+
+    def _state_before(self, operation: Operation) -> str:
+        producer = self.world.named(operation.transactional_id)
+        if producer is not None:
+            return producer.state
+        if operation.partition is not None:
+            return "open" if self.world.has_open(operation.partition) else "not open"
+        return "any"
+
+    def _compare(self) -> None:
+        left = []
+        for line in self._pair.differences():
+            reason = next((why for what, why in EXPLAINED.items() if re.search(what, line)), None)
+            if reason is None:
+                left.append(line)
+            else:
+                self._result.explained[reason] += 1
+        if left:
+            raise Parted(left, self.trail)
+
+    def _waited_for_time_out(self) -> bool:
+        races = self._pair.races()
+        self._result.races.update(races)
+        return Race.TIME_OUT in races
+
+    # Learning
+
+    def _look_at_producers(self, operation: Operation) -> None:
+        """What both coordinators say after the operation of those whom it may have changed."""
+        touched = {operation.transactional_id, operation.also} - {None}
+        for producer in self.world.producers:
+            if producer.name in touched:
+                self._look(producer)
+                if producer.state in PREPARED and producer.stuck_for > STUCK_MAX:
+                    self._renamed += 1
+                    producer.starts_anew(f"{self.world.prefix}-x-{self._renamed}")
+                    self.await_coordinator(producer)
+
+    def _look(self, producer: Producer) -> None:
+        assert producer.name is not None
+        times_out = producer.timeout_ms == SHORT_MS
+        real, ours = self._pair.state_of(
+            producer.name, times_out=times_out, stuck=producer.state in PREPARED
+        )
+        self._compare()
+        state = state_name(real)
+        if times_out and self._waited_for_time_out() and self._counts:
+            self._result.cells[Cell(self.level, TIME_OUT, "", ONGOING, state)] += 1
+        current = None
+        if not real.error_code:
+            current = Identity(self._number(real, ours), real.producer_epoch)
+        added = set()
+        if state == ONGOING:
+            added = {(one.topic, index) for one in real.topics for index in one.partitions}
+        producer.is_in(state, current, added)
+
+    def _learn_identity(
+        self, operation: Operation, producer: Producer | None, real: Any, ours: Any
+    ) -> int | None:
+        if operation.api == "EndTxn" and operation.version < 5:
+            return None if producer is None or producer.current is None else producer.current.pid
+        number = self._number(real, ours)
+        if producer is None:
+            producer = Producer(None, timeout_ms=0, style="mixed")
+            self.world.loose.append(producer)
+        producer.takes(Identity(number, real.producer_epoch))
+        return number
+
+    def _number(self, real: Any, ours: Any) -> int:
+        numbers = [
+            self._pair.real.number(real.producer_id),
+            self._pair.ours.number(ours.producer_id),
+        ]
+        if numbers[0] != numbers[1]:
+            raise Parted([f"producer ids handed out: {numbers}"], self.trail)
+        return numbers[0]
+
+    def _learn_sequences(self, operation: Operation, real: Any) -> None:
+        assert operation.partition is not None
+        topic, _ = operation.partition
+        if operation.unanswered or not hasattr(real, "responses"):
+            return
+        accepted = {
+            row.index
+            for row in real.responses[0].partition_responses
+            if row.error_code == ErrorCode.none
+        }
+        for row in operation.values["topic_data"][0]["partition_data"]:
+            batch: Batch = row["records"]
+            known = batch.pid is not None and not batch.pid.shift and batch.pid.number >= 0
+            if row["index"] in accepted and known:
+                self._wrote(batch, (topic, row["index"]))
+
+    def _wrote(self, batch: Batch, place: Place) -> None:
+        assert batch.pid is not None
+        identity = Identity(batch.pid.number, batch.epoch)
+        after = batch.sequence + len(batch.values)
+        for one in (*self.world.producers, *self.world.loose):
+            if identity in one.history or identity == one.current:
+                one.wrote(identity, place, max(after, one.next_sequence(identity, place)))
+
+    # Changes
+
+    def await_coordinator(self, producer: Producer) -> None:
+        """Until both know the coordinator of a new transactional id."""
+        name = producer.name
+        assert name is not None
+        self._pair.both(lambda side: side.await_coordinator(name))
+
+    def exhaust(self, producer: Producer) -> None:
+        """Bring a transactional id near its last epoch (KIP-360: then comes a new producer id)."""
+        name = producer.name
+        assert name is not None
+        self._pair.both(lambda side: side.player.climb(name, NEARLY_LAST_EPOCH))
+        self.ask(plain_init(producer))
+
+    def switch_level(self, level: int, choices: Choices | None = None) -> None:
+        """Finalize another level of ``transaction.version``; surely unless it is drawn how."""
+        if level == self.level:
+            return
+        operation = changes.update_features(choices, now=self.level, level=level)
+        if self.ask(operation).error_code == ErrorCode.none:
+            self._pair.await_change(lambda side: side.await_level(level))
+            self.level = level
+
+    def verify(self, *, enabled: bool) -> None:
+        """Switch verification on or off."""
+        self.ask(changes.alter_verification(enabled=enabled))
+        wanted = None if enabled else "false"
+        key = changes.VERIFICATION
+        self._pair.await_change(lambda side: side.await_config(4, "", key, wanted))
+        self.world.verifies = enabled
+
+    def alter_topic(self, topic: str, name: str, value: str | None) -> None:
+        """Change a config of a topic."""
+        real = self.ask(changes.alter_topic(topic, name, value))
+        if real.responses[0].error_code != ErrorCode.none:
+            return
+        self._pair.await_change(lambda side: side.await_config(2, topic, name, value))
+        altered = self.world.altered.setdefault(topic, {})
+        if value is None:
+            altered.pop(name, None)
+        else:
+            altered[name] = value
+
+    def delete_topic(self, choices: Choices, topic: str) -> None:
+        """A topic goes, with all that is in it."""
+        real = self.ask(changes.delete_topic(choices, topic))
+        if real.responses[0].error_code == ErrorCode.none:
+            self._pair.await_change(lambda side: side.await_topic(topic, 0))
+            self.world.deletes(topic)
+
+    def create_topic(self, choices: Choices, topic: str) -> None:
+        """A topic of that name comes back."""
+        real = self.ask(changes.create_topic(choices, topic))
+        if real.topics[0].error_code == ErrorCode.none:
+            count = self.world.partitions[topic]
+            self._pair.await_change(lambda side: side.await_topic(topic, count))
+            self.world.deleted.discard(topic)
+
+    def grow_topic(self, choices: Choices, topic: str) -> None:
+        """A topic gets another partition."""
+        real = self.ask(changes.create_partitions(choices, self.world, topic))
+        if real.results[0].error_code == ErrorCode.none:
+            self.world.partitions[topic] += 1
+            count = self.world.partitions[topic]
+            self._pair.await_change(lambda side: side.await_topic(topic, count))
+
+
+def _own(operation: Operation, answer: Any) -> Any:
+    """The part of a batch's answer that is about the operation's own transactional id."""
+    if operation.also is None or not hasattr(answer, "results_by_transaction"):
+        return answer
+    own = operation.transactional_id
+    return [one for one in answer.results_by_transaction if one.transactional_id == own]
