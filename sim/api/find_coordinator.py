@@ -1,7 +1,7 @@
-"""FindCoordinator (key 10): which broker coordinates a transactional id.
+"""FindCoordinator (key 10): which broker coordinates a group or a transactional id.
 
-Versions: 1 brings transactions, 4 asks for several keys at once, 6 share groups. Asking for a
-transactional id creates ``__transaction_state`` where it does not exist yet. Kafka's counterpart:
+Versions: 1 brings transactions, 4 asks for several keys at once, 6 share groups. Asking creates
+the topic that coordinators write to, where it does not exist yet. Kafka's counterpart:
 KafkaApis.handleFindCoordinatorRequest.
 """
 
@@ -15,19 +15,17 @@ import msgspec
 from sim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from sim.cluster.image import BrokerImage
 from sim.errors import ErrorCode
-from sim.types import TRANSACTION_STATE_TOPIC, Subject, TransactionalId
+from sim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    Subject,
+    TransactionalId,
+)
 
 KEY: Final = 10
 VERSIONS: Final = (0, 6)
 
 BATCHED_FROM: Final = 4
-
-DEVIATIONS: Final = (
-    "There is no group coordinator yet: FindCoordinator for a group answers "
-    "COORDINATOR_NOT_AVAILABLE, as a broker does whose "
-    "__consumer_offsets is not ready.",
-)
-
 
 _TEXTS: Final = {
     ErrorCode.none: "NONE",
@@ -87,15 +85,18 @@ def subject(request: Request) -> Subject:
 
 
 def _find(request: Request, key_type: int, key: str) -> Found:
-    if key_type == KeyType.GROUP:
-        return Found(error=ErrorCode.coordinator_not_available)
-    if key_type != KeyType.TRANSACTION:
-        return Found(error=ErrorCode.invalid_request)
     broker = request.broker
-    if TRANSACTION_STATE_TOPIC not in broker.image.topics:
-        broker.metadata.auto_create(TRANSACTION_STATE_TOPIC)
+    if key_type == KeyType.GROUP:
+        topic = CONSUMER_OFFSETS_TOPIC
+        node = broker.group_host.coordinator_of(key, broker.image)
+    elif key_type == KeyType.TRANSACTION:
+        topic = TRANSACTION_STATE_TOPIC
+        node = broker.transaction_coordinator_of(TransactionalId(key))
+    else:
+        return Found(error=ErrorCode.invalid_request)
+    if topic not in broker.image.topics:
+        broker.metadata.auto_create(topic)
         return Found(error=ErrorCode.coordinator_not_available)
-    node = broker.transaction_coordinator_of(TransactionalId(key))
     if node is None:
         return Found(error=ErrorCode.coordinator_not_available)
     return Found(error=ErrorCode.none, broker=broker.image.brokers[node])

@@ -51,7 +51,7 @@ async def handle(request: Request) -> Reply:
             producer_id=ProducerId(message.producer_id),
             producer_epoch=ProducerEpoch(message.producer_epoch),
         ),
-        verify=lambda partition, producer: broker.verify_offset_commit(
+        verify=lambda partition, producer: broker.group_host.verify(
             partition, producer, operation
         ),
     )

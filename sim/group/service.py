@@ -288,21 +288,23 @@ class GroupCoordinator:
 
     # Transactions
 
-    async def write_marker(self, partition: int, marker: TxnMarker) -> ErrorCode:
-        """End a producer's transaction on a partition of ``__consumer_offsets``; answered when the
-        marker is replicated.
+    def owns(self, partition: int) -> bool:
+        """Whether the partition is loaded here; until then nobody may end transactions on it, or
+        their positions would be forgotten (KAFKA-17507).
         """
-        shard = self._shards.get(partition)
-        if shard is None:
-            # The sender looks for the leader again (KAFKA-17507 is what happens otherwise).
-            return ErrorCode.not_leader_or_follower
-        written = self._writer.append_marker(shard, marker)
-        if isinstance(written, Rejection):
-            return written.error
-        error = await self._writer.committed(shard, written)
-        if error in (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available):
-            return ErrorCode.not_leader_or_follower
-        return error
+        return partition in self._shards
+
+    def marker_written(self, partition: int, marker: TxnMarker, offset: int) -> None:
+        """A producer's transaction has ended on a partition: what it has pending becomes the
+        groups' positions, or is forgotten.
+        """
+        shard = self._shards[partition]
+        shard.apply_marker(
+            marker.producer_id,
+            committed=marker.committed,
+            offset=offset,
+            replicated=self._writer.replicated(shard),
+        )
 
     # Loading
 

@@ -19,7 +19,6 @@ from sim.group.records import GroupRecord
 from sim.group.shard import GroupShard
 from sim.log.answers import Appended
 from sim.runtime.env import Clock
-from sim.types import TxnMarker
 
 _NONE: Final = ErrorCode.none
 
@@ -51,9 +50,6 @@ class OffsetsLog(Protocol):
 
     def append(self, partition: int, batch: bytes, *, guard: int) -> Appended | Rejection:
         """Append a coordinator's batch to the local log."""
-
-    def append_marker(self, partition: int, marker: TxnMarker) -> Appended | Rejection:
-        """End a producer's transaction in the local log."""
 
     def replicated(self, partition: int) -> int:
         """The high watermark."""
@@ -115,24 +111,6 @@ class GroupWriter:
                 )
         shard.end_offset = appended.last_offset + 1
         return appended.last_offset
-
-    def append_marker(self, shard: GroupShard, marker: TxnMarker) -> int | Rejection:
-        """End a transaction: what it has pending becomes the groups' positions, or is forgotten, in
-        the same step as the marker is written.
-
-        Returns:
-            Offset of the marker; or why the log refused it, in the log's own words.
-        """
-        appended = self._log.append_marker(shard.partition, marker)
-        if isinstance(appended, Rejection):
-            return appended
-        shard.apply_marker(
-            marker.producer_id,
-            committed=marker.committed,
-            offset=appended.base_offset,
-            replicated=self._log.replicated(shard.partition),
-        )
-        return appended.base_offset
 
     def replicated(self, shard: GroupShard) -> int:
         """The high watermark of the shard's log."""

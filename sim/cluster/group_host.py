@@ -1,0 +1,223 @@
+"""The group coordinator on its broker: the logs it writes, the transactions it asks about, loads.
+
+Everything that ``group.service`` is handed is made here from the parts of a broker. Kafka's
+counterparts: CoordinatorPartitionWriter, and what BrokerMetadataPublisher tells the group
+coordinator.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+
+from sim.cluster.commits import Commits
+from sim.cluster.coordinator_loading import CoordinatorLoading
+from sim.cluster.image import ClusterImage
+from sim.cluster.replicas import LeadershipChanges, Replicas
+from sim.cluster.verification import TransactionOperation, Verification
+from sim.cluster.watermarks import Watermarks
+from sim.errors import ErrorCode, Rejection
+from sim.group.offset_commands import CommittingProducer
+from sim.group.service import GroupCoordinator
+from sim.log.answers import Appended
+from sim.log.partition_log import PartitionLog
+from sim.log.verification import SENTINEL
+from sim.placement import partition_for
+from sim.runtime.env import Environment
+from sim.settings import Settings
+from sim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    BrokerId,
+    CoordinatorEpoch,
+    LeaderEpoch,
+    TopicPartition,
+    TxnMarker,
+)
+
+_NO_SEQUENCE = -1
+
+
+class GroupHost:
+    """What connects a group coordinator with its broker; it is its ``OffsetsLog``."""
+
+    __slots__ = (
+        "_clock",
+        "_commits",
+        "_loading",
+        "_replicas",
+        "_settings",
+        "_topics",
+        "_verification",
+        "_watermarks",
+        "coordinator",
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        environment: Environment,
+        settings: Callable[[], Settings],
+        replicas: Replicas,
+        watermarks: Watermarks,
+        commits: Commits,
+        verification: Verification,
+        loading: CoordinatorLoading,
+    ) -> None:
+        self._clock = environment.clock
+        self._settings = settings
+        self._replicas = replicas
+        self._watermarks = watermarks
+        self._commits = commits
+        self._verification = verification
+        self._loading = loading
+        self._topics: dict[str, uuid.UUID] = {}
+        """Topics by name, as the last image had them."""
+        self.coordinator = GroupCoordinator(
+            broker_id=broker_id,
+            clock=environment.clock,
+            settings=settings(),
+            tasks=environment.tasks,
+            log=self,
+            new_id=_ids(environment.rng.stream(f"member-ids.b{broker_id}").getrandbits),
+        )
+
+    # Leadership
+
+    def apply(self, changes: LeadershipChanges, image: ClusterImage) -> None:
+        """Load, unload and forget what a new image says."""
+        for topic_partition, epoch in changes.lost:
+            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
+                self.coordinator.unload(topic_partition.partition, CoordinatorEpoch(epoch))
+        for topic_partition in changes.deleted:
+            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
+                self.coordinator.unload(topic_partition.partition)
+        for topic_partition, epoch in changes.led:
+            if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
+                self._load(topic_partition, epoch)
+        topics = {name: topic.topic_id for name, topic in image.topics.items()}
+        gone = frozenset(
+            name for name, topic_id in self._topics.items() if topics.get(name) != topic_id
+        )
+        self._topics = topics
+        if gone:
+            self.coordinator.topics_deleted(gone)
+
+    def coordinator_of(self, group_id: str, image: ClusterImage) -> BrokerId | None:
+        """The live broker that coordinates this group; None where there is none at the moment."""
+        topic = image.topics.get(CONSUMER_OFFSETS_TOPIC)
+        if topic is None:
+            return None
+        partition = topic.partitions[partition_for(group_id, len(topic.partitions))]
+        return partition.leader if image.is_alive(partition.leader) else None
+
+    def _load(self, topic_partition: TopicPartition, epoch: LeaderEpoch) -> None:
+        log = self._replicas.hosted[topic_partition]
+        partition = topic_partition.partition
+        self.coordinator.begin_load(partition, CoordinatorEpoch(epoch))
+
+        def finish(*, is_readable: bool) -> None:
+            batches: Iterable[bytes] = log.batches() if is_readable else ()
+            self.coordinator.finish_load(partition, CoordinatorEpoch(epoch), batches)
+
+        self._loading.load(topic_partition, finish)
+
+    # Log
+
+    def append(self, partition: int, batch: bytes, *, guard: int) -> Appended | Rejection:
+        """Append a batch to a partition of ``__consumer_offsets`` that this broker leads."""
+        log = self._led(partition)
+        if isinstance(log, Rejection):
+            return log
+        too_few = self._replicas.too_few_in_sync(log.topic_partition)
+        if too_few is not None:
+            return too_few
+        appended = log.append_coordinator(batch, now_ms=self._clock.now_ms(), guard=guard)
+        if isinstance(appended, Appended):
+            self._watermarks.appended(log)
+        return appended
+
+    def replicated(self, partition: int) -> int:
+        """The high watermark; 0 where the partition is not led any more."""
+        log = self._led(partition)
+        return 0 if isinstance(log, Rejection) else log.high_watermark
+
+    def committed(self, partition: int, offset: int) -> Awaitable[ErrorCode] | None:
+        """Whether everything up to ``offset`` is replicated; None where it is."""
+        log = self._led(partition)
+        if isinstance(log, Rejection):
+            return _failed(log.error)
+        return None if log.high_watermark > offset else self._wait(log, offset)
+
+    async def _wait(self, log: PartitionLog, offset: int) -> ErrorCode:
+        failed = await self._commits.wait(
+            [(log, offset)], timeout_ms=self._settings().offsets_commit_timeout_ms
+        )
+        return failed.get(log.topic_partition, ErrorCode.none)
+
+    def _led(self, partition: int) -> PartitionLog | Rejection:
+        return self._replicas.leader(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition))
+
+    # Transactions
+
+    async def verify(
+        self, partition: int, producer: CommittingProducer, operation: TransactionOperation
+    ) -> int | Rejection:
+        """Ask the transaction's coordinator before positions are committed in it (KIP-890).
+
+        Returns:
+            The guard to show with the append, or why the coordinator did not agree.
+        """
+        adds = operation is TransactionOperation.ADD_PARTITION
+        log = self._led(partition)
+        if isinstance(log, Rejection):
+            return log
+        if not adds and not self._settings().transaction_partition_verification_enable:
+            return SENTINEL
+        guard = log.start_verification(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=_NO_SEQUENCE,
+            supports_epoch_bump=adds,
+            now_ms=self._clock.now_ms(),
+        )
+        if isinstance(guard, Rejection) or guard == SENTINEL:
+            return guard
+        topic_partition = log.topic_partition
+        errors = await self._verification.ask(
+            transactional_id=producer.transactional_id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            partitions=(topic_partition,),
+            operation=operation,
+        )
+        error = errors.get(topic_partition)
+        if error is None:
+            return guard
+        return Rejection(
+            error=error,
+            reason=f"{topic_partition} is not part of transaction {producer.transactional_id}",
+        )
+
+    # Markers
+
+    def refuses_markers(self, topic_partition: TopicPartition) -> bool:
+        """Whether markers must wait: the positions that they end are not loaded yet."""
+        return topic_partition.topic == CONSUMER_OFFSETS_TOPIC and not self.coordinator.owns(
+            topic_partition.partition
+        )
+
+    def marker_written(
+        self, topic_partition: TopicPartition, marker: TxnMarker, offset: int
+    ) -> None:
+        """A marker is in the log: what the producer has pending there is decided."""
+        if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
+            self.coordinator.marker_written(topic_partition.partition, marker, offset)
+
+
+def _ids(random_bits: Callable[[int], int]) -> Callable[[], str]:
+    return lambda: str(uuid.UUID(int=random_bits(128), version=4))
+
+
+async def _failed(error: ErrorCode) -> ErrorCode:
+    return error
