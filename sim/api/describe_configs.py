@@ -105,7 +105,13 @@ def _topic_values(request: Request, name: str) -> list[ConfigValue]:
     broker = request.broker
     own = broker.image.topics[name].configs
     return [
-        configs.topic_value(key, topic=own, image=broker.image, settings=broker.metadata.settings)
+        configs.topic_value(
+            key,
+            topic=own,
+            image=broker.image,
+            settings=broker.metadata.settings,
+            broker_id=broker.broker_id,
+        )
         for key in configs.TOPIC_CONFIGS
     ]
 

@@ -289,6 +289,9 @@ def _items(value: str) -> list[str]:
 
 # Effective values
 
+NO_BROKER: Final = BrokerId(-1)
+"""In place of a broker: what is configured for all of them."""
+
 
 def effective_settings(settings: Settings, image: ClusterImage, broker_id: BrokerId) -> Settings:
     """The settings of one broker with its dynamic configs laid over them."""
@@ -308,26 +311,39 @@ def _parsed(value: str, like: object) -> object:
 
 
 def topic_value(
-    name: str, *, topic: Mapping[str, str], image: ClusterImage, settings: Settings
+    name: str,
+    *,
+    topic: Mapping[str, str],
+    image: ClusterImage,
+    settings: Settings,
+    broker_id: BrokerId = NO_BROKER,
 ) -> ConfigValue:
-    """The effective value of a topic config and its synonyms, nearest first."""
+    """The effective value of a topic config on a broker and its synonyms, nearest first."""
     key = TOPIC_CONFIGS[name]
     found: list[tuple[str, str, ConfigSource]] = []
     if name in topic:
         found.append((name, topic[name], ConfigSource.TOPIC))
     if key.broker_name is not None:
+        scopes = ("",) if broker_id == NO_BROKER else (str(broker_id), "")
         found += _broker_synonyms(
-            key.broker_name, key, scopes=("",), image=image, settings=settings
+            key.broker_name, key, scopes=scopes, image=image, settings=settings
         )
     value, source = found[0][1:] if found else (key.default, ConfigSource.DEFAULT)
     return ConfigValue(name=name, value=value, type=key.type, source=source, synonyms=tuple(found))
 
 
 def topic_text(
-    name: str, *, topic: Mapping[str, str], image: ClusterImage, settings: Settings
+    name: str,
+    *,
+    topic: Mapping[str, str],
+    image: ClusterImage,
+    settings: Settings,
+    broker_id: BrokerId = NO_BROKER,
 ) -> str:
     """The effective value of a topic config alone; there always is one."""
-    value = topic_value(name, topic=topic, image=image, settings=settings).value
+    value = topic_value(
+        name, topic=topic, image=image, settings=settings, broker_id=broker_id
+    ).value
     assert value is not None, name
     return value
 
@@ -398,15 +414,20 @@ def _broker_synonyms(
     return found
 
 
-def log_config(image: ClusterImage, topic: TopicImage, settings: Settings) -> LogConfig:
-    """What a partition's log needs to know, resolved."""
+def log_config(
+    image: ClusterImage, topic: TopicImage, settings: Settings, broker_id: BrokerId = NO_BROKER
+) -> LogConfig:
+    """What a partition's log on a broker needs to know, resolved; unless a broker is given only
+    what is configured for all of them counts.
+    """
 
     def value(name: str) -> str:
-        return topic_text(name, topic=topic.configs, image=image, settings=settings)
+        return topic_text(
+            name, topic=topic.configs, image=image, settings=settings, broker_id=broker_id
+        )
 
-    # Configs of the log that have no topic form are cluster-wide: the dynamic default of all
-    # brokers.
-    cluster = effective_settings(settings, image, BrokerId(-1))
+    # Some configs of the log have no topic form.
+    cluster = effective_settings(settings, image, broker_id)
     policies = _items(value("cleanup.policy"))
     is_compacted = "compact" in policies
     segment_bytes = roll_bytes = int(value("segment.bytes"))

@@ -231,3 +231,22 @@ def test_a_log_is_told_its_topics_configs_and_the_clusters() -> None:
     assert config.producer_id_expiration_ms == 5
     assert config.verification_enabled
     assert not log_config(image, topic(), DEFAULTS).is_compacted
+
+
+def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all() -> None:
+    image = (
+        cluster()
+        .with_broker_configs("", {"message.max.bytes": "300", "producer.id.expiration.ms": "5"})
+        .with_broker_configs("2", {"message.max.bytes": "900", "producer.id.expiration.ms": "6"})
+    )
+    for broker_id, size, expiration_ms in ((-1, 300, 5), (1, 300, 5), (2, 900, 6)):
+        config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id))
+        assert (config.max_message_bytes, config.producer_id_expiration_ms) == (size, expiration_ms)
+    found = topic_value(
+        "max.message.bytes", topic={}, image=image, settings=DEFAULTS, broker_id=BrokerId(2)
+    )
+    assert sources(found) == [
+        ConfigSource.DYNAMIC_BROKER,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.DEFAULT,
+    ]
