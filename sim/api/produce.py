@@ -79,8 +79,10 @@ async def handle(
     """
     message = request.message
     results: Outcomes = []
-    parts: list[ProducePartition] = []
+    # Of a partition that is named twice the last batch counts, as in Kafka's map.
+    parts: dict[TopicPartition, ProducePartition] = {}
     keys: dict[TopicPartition, Any] = {}
+    has_transactional = False
     for topic in message.topic_data:
         key, name = _topic(request, topic)
         for data in topic.partition_data:
@@ -90,11 +92,11 @@ async def handle(
             if isinstance(part, ProduceOutcome):
                 results.append((key, data.index, part))
             else:
-                parts.append(part)
+                parts[part.topic_partition] = part
                 keys[part.topic_partition] = key
+                has_transactional = has_transactional or part.header.is_transactional
     if message.transactional_id is None and (
-        any(part.header.is_transactional for part in parts)
-        or (results and _has_transactional(message))
+        has_transactional or (results and _has_transactional(message))
     ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
     if parts:
@@ -106,7 +108,7 @@ async def handle(
                 acks=message.acks,
                 timeout_ms=message.timeout // _MILLISECOND,
                 operation=operation or operation_of(request.api_version),
-                partitions=tuple(parts),
+                partitions=tuple(parts.values()),
                 internal_topics_allowed=request.client_id == ADMIN_CLIENT_ID,
             )
         )
@@ -207,8 +209,9 @@ def _header(records: bytes) -> BatchHeader | ProduceOutcome:
             )
     try:
         return read_batch_header(records, 0)
-    except CorruptBatchError as error:
-        return _corrupt(str(error))
+    except CorruptBatchError:
+        # Too short for a header: the append would find that out, and says no more than this.
+        return ProduceOutcome(error=ErrorCode.corrupt_message)
 
 
 def _has_transactional(message: Any) -> bool:

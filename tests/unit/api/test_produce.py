@@ -79,6 +79,7 @@ SHAPES: list[tuple[str, bytes, ErrorCode, str | None]] = [
         "Record size 10 is less than the minimum record overhead (14)",
     ),
     ("length 20", patched(8, struct.pack(">i", 20), crc=False), CORRUPT, ""),
+    ("too short for a header", patched(8, struct.pack(">i", 48), crc=False)[:60], CORRUPT, None),
     (
         "a second one of length 1",
         GOOD + patched(8, b"\0\0\0\1", crc=False),
@@ -102,6 +103,16 @@ async def test_shapes(
     assert found.error_code is error
     if version >= 8 and words is not None:
         assert words in (found.error_message or "")
+
+
+@pytest.mark.parametrize("version", [3, 13])
+async def test_of_a_partition_that_is_named_twice_the_last_batch_counts(
+    api: Api, version: int
+) -> None:
+    twice = values(api, batch(b"a"))
+    twice["topic_data"][0]["partition_data"].append({"index": 0, "records": batch(b"b", b"c")})
+    assert part(await api.ask("Produce", version, **twice)).base_offset == 0
+    assert part(await api.ask("Produce", version, **values(api, GOOD))).base_offset == 2
 
 
 @pytest.mark.parametrize(("version", "is_known"), [(6, False), (7, True)])
