@@ -24,7 +24,7 @@ from sim.cluster.peers import CONTROLLER_ID
 from sim.cluster.replicas import SharedLogs
 from sim.errors import ConfigError, Rejection
 from sim.faults.injector import Injector
-from sim.releases import fleet_from, release_named
+from sim.releases import fleet_from
 from sim.runtime.env import Environment
 from sim.runtime.real import host_name
 from sim.server.listener import BrokerListener
@@ -146,32 +146,14 @@ class SimCluster:
 
     # Life of brokers
 
-    async def start_broker(self, broker_id: BrokerId, *, as_version: str | None = None) -> None:
+    async def start_broker(self, broker_id: BrokerId) -> None:
         """Start a broker that is down, on its ports and its disk; done when it serves clients.
 
-        Args:
-            broker_id: Which one.
-            as_version: The release of Kafka that it runs from now on; the one of its last life
-                unless given.
-
         Raises:
-            ConfigError: There is no such broker or release, it is not down, or the cluster's
-                features are at levels that the release does not know.
+            ConfigError: There is no such broker, or it is not down.
             OSError: One of its ports is taken by now.
         """
-        member = self.member(broker_id)
-        if as_version is not None and member.state is MemberState.DOWN:
-            release = release_named(as_version)
-            complaint = self.fleet.complaint(release, self.metadata.image.features)
-            if complaint is not None:
-                raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
-            self.fleet.assign(broker_id, release)
-            client_door, *others = member.doors
-            member.doors = (
-                Door(host=client_door.host, port=client_door.port, apis=shipped(release)),
-                *others,
-            )
-        await member.start()
+        await self.member(broker_id).start()
 
     async def stop_broker(self, broker_id: BrokerId) -> None:
         """Stop a broker in good order: its leaders move away first.
@@ -370,5 +352,5 @@ class _SharedDisk:
     def close(self) -> None:
         """Nothing to note."""
 
-    def lose_unflushed(self, *, now_ms: int) -> None:  # noqa: ARG002 - nothing is lost
+    def lose_unflushed(self, *, now_ms: int) -> None:
         """Others have it still."""
