@@ -1,0 +1,65 @@
+"""The transactional checks of every client against older releases (``serve --as-version``).
+
+A client takes the versions that a broker advertises, so each of these runs is another protocol: up
+to 3.9 without transactions v2, in 2.8 without verification and without the administration of
+transactions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import pytest
+
+from tests.clients.checklist import TransactionChecks
+from tests.clients.conftest import Server
+from tests.clients.drivers.aiokafka import Driver as Aiokafka
+from tests.clients.drivers.confluent_kafka import Driver as ConfluentKafka
+from tests.clients.drivers.kafka_python import Driver as KafkaPython
+from tests.support.txnsim_server import TxnsimServer
+
+pytestmark = pytest.mark.clients
+
+LEVELS: Final = {"2.8": 0, "3.6": 0, "3.9": 0, "4.0": 2}
+"""Release -> level of ``transaction.version`` of a new cluster."""
+
+
+@pytest.fixture(scope="module")
+def released() -> Iterator[Callable[[str], Server]]:
+    """The server of a release."""
+    running: dict[str, tuple[TxnsimServer, Server]] = {}
+
+    def at(release: str) -> Server:
+        if release not in running:
+            process = TxnsimServer(
+                transaction_version=LEVELS[release],
+                arguments=("--http", "0", "--as-version", release),
+            )
+            process.start()
+            running[release] = (process, Server(process))
+        return running[release][1]
+
+    yield at
+    for process, _server in running.values():
+        process.stop()
+
+
+@pytest.fixture(params=list(LEVELS))
+def server(request: pytest.FixtureRequest, released: Callable[[str], Server]) -> Iterator[Server]:
+    """The server of the test's release; it has met no bug of its own when the test is over."""
+    found = released(request.param)
+    yield found
+    assert not found.complaints()
+
+
+class TestAiokafka(TransactionChecks):
+    driver = Aiokafka
+
+
+class TestConfluentKafka(TransactionChecks):
+    driver = ConfluentKafka
+
+
+class TestKafkaPython(TransactionChecks):
+    driver = KafkaPython

@@ -1,0 +1,173 @@
+"""Ask an older Apache Kafka and the simulator that plays it the same things.
+
+::
+
+    python -m tests.conformance.releases --release 3.9                      # all cases and stories
+    python -m tests.conformance.releases --release 4.0 --case coordinator/fencing --level 2
+    python -m tests.conformance.releases --release 3.6 --story transactions_v1
+
+Needs Java 17 and Maven. Both are started anew: one broker of the newest patch release of that line,
+one of ``txnsim serve --as-version``. What may differ, and why, is in ``ACCEPTED``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from sim.releases import RELEASES, Release
+from tests.conformance import programme
+from tests.conformance.casebook.model import LEVELS, BrokerConfig
+from tests.conformance.casebook.playing import Play, finalize, play_all
+from tests.conformance.casebook.reading import Case, brokers, chosen, rules
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.transcript import differences
+from tests.support.txnsim_server import TxnsimServer
+
+JVM_OPTIONS: Final = ("-Xmx512m",)
+FEATURE: Final = "transaction.version"
+
+ACCEPTED: Final[tuple[tuple[str, str], ...]] = ()
+"""(pattern of a difference, why it may be)."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Play, compare, and tell."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.releases")
+    parser.add_argument("--release", required=True, choices=[one for one in RELEASES if one > "3"])
+    parser.add_argument("--case", action="append", default=[], metavar="FILE[/NAME]")
+    parser.add_argument("--story", action="append", default=[], metavar="NAME")
+    parser.add_argument("--level", action="append", type=int, choices=LEVELS)
+    options = parser.parse_args(arguments)
+    rules()  # a mistake there is told once
+    release = RELEASES[options.release]
+    known = release.features.get(FEATURE)
+    levels = sorted(options.level or ([0] if known is None else [known.new_cluster_level]))
+    everything = not options.case and not options.story
+    wrong: list[str] = []
+    played = 0
+    if everything or options.case:
+        for line in compared_cases(release, chosen(options.case), levels):
+            played += line is None
+            wrong += [] if line is None else [line]
+    if everything or options.story:
+        for line in compared_stories(release, options.story, levels):
+            played += line is None
+            wrong += [] if line is None else [line]
+    for line in wrong:
+        sys.stdout.write(f"{line}\n")
+    sys.stdout.write(f"{played} plays alike, {len(wrong)} differences (real != ours)\n")
+    return 1 if wrong else 0
+
+
+def compared_cases(
+    release: Release, wanted: Sequence[Case], levels: Sequence[int]
+) -> Iterator[str | None]:
+    """A line for each difference, None for each play without any."""
+    for name, config in brokers().items():
+        for level in levels:
+            mine = [case for case in wanted if case.broker == name and level in case.text.levels]
+            if not mine:
+                continue
+            with both(release, config, level) as addresses:
+                expected, found = (_played(mine, address, level) for address in addresses)
+            for case in mine:
+                yield from _unlike(case.id, level, expected[case.id], found[case.id])
+
+
+def compared_stories(
+    release: Release, names: Sequence[str], levels: Sequence[int]
+) -> Iterator[str | None]:
+    """The same for stories."""
+    config = BrokerConfig(
+        about="stories", properties=programme.PROPERTIES, kafka_only=programme.KAFKA_PROPERTIES
+    )
+    for level in levels:
+        stories = [
+            story
+            for story in programme.stories_at(level)
+            if not names or programme.name_of(story) in names
+        ]
+        if not stories:
+            continue
+        with both(release, config, level) as addresses:
+            for story in stories:
+                label = f"{programme.name_of(story)} at {level}"
+                try:
+                    expected, found = (
+                        programme.played(story, address, level) for address in addresses
+                    )
+                except Exception as failure:  # noqa: BLE001 - a story of versions that it lacks
+                    yield f"{label}: can't be played: {failure!r}"
+                    continue
+                lines = _judged(label, differences(expected, found))
+                yield from lines or [None]
+
+
+@contextlib.contextmanager
+def both(release: Release, config: BrokerConfig, level: int) -> Iterator[tuple[str, str]]:
+    """Addresses of a real broker of that release and of ours."""
+    with TemporaryDirectory(prefix="txnsim-releases-") as directory:
+        file = Path(directory, "server.properties")
+        file.write_text("".join(f"{name}={value}\n" for name, value in config.properties.items()))
+        properties = {**config.properties, **config.kafka_only}
+        with (
+            ApacheKafka(
+                transaction_version=level,
+                brokers=config.brokers,
+                properties=properties,
+                jvm_options=JVM_OPTIONS,
+                version=release.patch_release,
+            ) as kafka,
+            TxnsimServer(
+                transaction_version=level,
+                brokers=config.brokers,
+                arguments=("--config", str(file), "--as-version", release.name),
+            ) as server,
+        ):
+            yield kafka.bootstrap, server.bootstrap
+
+
+def _played(mine: Sequence[Case], address: str, level: int) -> dict[str, Play | str]:
+    found: dict[str, Play | str] = {}
+    for case, done in play_all(mine, address, level):
+        failure = done.exception()
+        found[case.id] = done.result() if failure is None else f"{failure}"
+        if case.text.alone and level:
+            finalize(address, level)
+    return found
+
+
+def _unlike(name: str, level: int, one: Play | str, other: Play | str) -> list[str | None]:
+    label = f"{name} at {level}"
+    if isinstance(one, str) and isinstance(other, str):
+        return [None]  # neither has what the case asks for
+    if isinstance(one, str) or isinstance(other, str):
+        told = one if isinstance(one, str) else other
+        side = "the real broker" if isinstance(one, str) else "ours"
+        return [f"{label}: {side} can't play it: {told}"]
+    racy = {one.transcript.entries[place][0] for place in one.racy}
+    lines = [
+        line
+        for line in differences(one.transcript, other.transcript)
+        if not any(line.startswith(place) for place in racy)
+    ]
+    return [*_judged(label, lines)] or [None]
+
+
+def _judged(label: str, lines: Iterator[str] | Sequence[str]) -> list[str]:
+    return [
+        f"{label}: {line}"
+        for line in lines
+        if not any(re.search(pattern, f"{label}: {line}") for pattern, _ in ACCEPTED)
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())
