@@ -51,9 +51,7 @@ async def handle(request: Request) -> Reply:
             producer_id=ProducerId(message.producer_id),
             producer_epoch=ProducerEpoch(message.producer_epoch),
         ),
-        verify=lambda partition, producer: broker.group_host.verify(
-            partition, producer, operation
-        ),
+        verify=lambda partition, producer: broker.group_host.verify(partition, producer, operation),
     )
     if isinstance(outcome, Rejection):
         return refuse(request, outcome.error)

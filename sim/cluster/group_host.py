@@ -172,7 +172,10 @@ class GroupHost:
         log = self._led(partition)
         if isinstance(log, Rejection):
             return log
-        if not adds and not self._settings().transaction_partition_verification_enable:
+        if not adds and not (
+            self._settings().transaction_partition_verification_enable
+            and log.config.rules.offset_commits_are_verified  # KAFKA-15449
+        ):
             return SENTINEL
         guard = log.start_verification(
             producer_id=producer.producer_id,

@@ -429,7 +429,8 @@ class PartitionLog(FollowerLog):
                 is_verified=verification.matches(producer_id, guard)
                 or not self.config.verification_enabled
                 or not rules.transactions_are_verified
-                or not (rules.guards_are_compared or guard == SENTINEL),
+                or not (rules.guards_are_compared or guard == SENTINEL)
+                or not (rules.offset_commits_are_verified or is_client),
                 rules=rules,
             )
             if refusal is not None:

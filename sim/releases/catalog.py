@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from sim.errors import ConfigError
@@ -44,18 +44,21 @@ def release_named(name: str) -> Release:
     return release
 
 
-def fleet_from(wishes: Iterable[str], *, brokers: int) -> Fleet:
+def fleet_from(
+    wishes: Iterable[str], *, brokers: int, rules: Mapping[str, bool] | None = None
+) -> Fleet:
     """Who runs what, as ``--as-version`` and the configuration say it.
 
     Args:
         wishes: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text are
             separated by commas. Later ones win.
         brokers: How many there are; their ids begin with 1.
+        rules: Switches that are turned by hand, whatever the release.
 
     Raises:
-        ConfigError: A release or a broker does not exist.
+        ConfigError: A release, a broker or a rule does not exist.
     """
-    fleet = Fleet()
+    fleet = Fleet(rules=rules)
     named: list[tuple[BrokerId, Release]] = []
     for wish in (part.strip() for text in wishes for part in text.split(",")):
         broker, separator, name = wish.rpartition("=")

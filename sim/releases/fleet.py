@@ -9,28 +9,55 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import msgspec
+
+from sim.errors import ConfigError
 from sim.releases.kafka_4_3 import RELEASE_4_3
 from sim.releases.release import FeatureRange, Release
+from sim.releases.rules import documentation
 from sim.types import BrokerId
 
 
 class Fleet:
     """The releases of a cluster's brokers; it changes when one is restarted as another release."""
 
-    __slots__ = ("_by_broker", "default")
+    __slots__ = ("_by_broker", "_ruled", "_rules", "default")
 
     def __init__(
         self,
         default: Release = RELEASE_4_3,
         by_broker: Mapping[BrokerId, Release] | None = None,
+        rules: Mapping[str, bool] | None = None,
     ) -> None:
+        """Make a fleet.
+
+        Args:
+            default: Release of brokers that nobody named.
+            by_broker: Those of the others.
+            rules: Switches of ``Rules`` that are turned by hand, whatever the release: a bug of
+                before its fix, or a fix before its release.
+
+        Raises:
+            ConfigError: There is no such switch.
+        """
+        unknown = set(rules or ()) - set(documentation())
+        if unknown:
+            raise ConfigError(f"there is no rule {', '.join(sorted(unknown))}")
         self.default = default
-        """Release of brokers that nobody named."""
         self._by_broker = dict(by_broker or {})
+        self._rules = dict(rules or {})
+        self._ruled: dict[str, Release] = {}
 
     def of(self, broker_id: BrokerId) -> Release:
         """The release that a broker runs, or will run when it starts."""
-        return self._by_broker.get(broker_id, self.default)
+        release = self._by_broker.get(broker_id, self.default)
+        if not self._rules:
+            return release
+        ruled = self._ruled.get(release.name)
+        if ruled is None:
+            rules = msgspec.structs.replace(release.rules, **self._rules)
+            ruled = self._ruled[release.name] = msgspec.structs.replace(release, rules=rules)
+        return ruled
 
     def assign(self, broker_id: BrokerId, release: Release) -> None:
         """From its next start on the broker runs this release."""

@@ -57,16 +57,10 @@ UNOBSERVED: Final = (
     ),
     _row("KAFKA-16570", "3.7.1, 3.8", "fenceProducers retries CONCURRENT_TRANSACTIONS", "a client"),
     _row(
-        "KAFKA-15987",
-        "3.7",
-        "TxnOffsetCommit is verified too",
-        "waits for the brokers' group coordinator",
-    ),
-    _row(
         "KAFKA-17507",
         "3.9.1, 4.0",
         "offsets are visible before the marker's partition is acknowledged",
-        "waits for the brokers' group coordinator",
+        "a position is visible in the same step in which its marker is written here",
     ),
     _row(
         "KAFKA-18227, KAFKA-18401",

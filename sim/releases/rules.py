@@ -281,6 +281,15 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             before="any transactional batch opens one",
         ),
     ] = True
+    offset_commits_are_verified: Annotated[
+        bool,
+        _rule(
+            "KAFKA-15449",
+            "3.7",
+            after="a group coordinator asks before positions are committed in a transaction",
+            before="it does not, and its partition is not looked after",
+        ),
+    ] = True
     guards_are_compared: Annotated[
         bool,
         _rule(

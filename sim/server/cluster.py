@@ -6,6 +6,7 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -60,6 +61,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka releases to behave as: ``3.9`` for all brokers, ``1=3.9`` for one
     (``releases.fleet_from``); 4.3 unless named.
     """
+    rules: Mapping[str, bool] = {}
+    """Switches of ``releases.Rules`` turned by hand: a bug of before its fix, for a scenario."""
 
 
 class SimCluster:
@@ -70,7 +73,7 @@ class SimCluster:
             raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
         self.environment = environment
         self.options = options
-        self.fleet = fleet_from(options.as_version, brokers=options.brokers)
+        self.fleet = fleet_from(options.as_version, brokers=options.brokers, rules=options.rules)
         """Which broker runs which release of Kafka."""
         self.members: dict[BrokerId, Member] = {}
         """Every broker by its id, whether it runs or not."""

@@ -158,10 +158,10 @@ def _unlike(name: str, level: int, one: Play | str, other: Play | str) -> list[s
         for line in differences(one.transcript, other.transcript)
         if not any(line.startswith(place) for place in racy)
     ]
-    return [*_judged(label, lines)] or [None]
+    return list(_judged(label, lines)) or [None]
 
 
-def _judged(label: str, lines: Iterator[str] | Sequence[str]) -> list[str]:
+def _judged(label: str, lines: Iterator[str] | Sequence[str]) -> list[str | None]:
     return [
         f"{label}: {line}"
         for line in lines

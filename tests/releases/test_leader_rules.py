@@ -90,6 +90,17 @@ def test_an_answer_that_arrives_after_the_abort() -> None:
     assert produce(unverified) is ErrorCode.invalid_txn_state, "it was never asked about"
 
 
+def test_positions_that_nobody_verified() -> None:
+    positions = batch(transactional=True)
+    for rules, error in (
+        (LATEST, ErrorCode.invalid_txn_state),
+        (Rules(offset_commits_are_verified=False), ErrorCode.none),
+    ):
+        log = log_with(rules)
+        assert _error(log.append_coordinator(positions, now_ms=NOW)) is error
+        assert produce(log_with(rules)) is ErrorCode.invalid_txn_state, "clients are verified"
+
+
 def test_a_batch_that_overtook_an_earlier_one() -> None:
     for rules, error in (
         (LATEST, ErrorCode.out_of_order_sequence_number),

@@ -5,8 +5,9 @@ loop over TCP.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from sim.client.admin import Admin
@@ -44,6 +45,7 @@ def options(
     topics: tuple[tuple[str, int], ...] = (("orders", 3),),
     level: int = 2,
     as_version: tuple[str, ...] = (),
+    rules: Mapping[str, bool] = MappingProxyType({}),
     **settings: Any,
 ) -> ClusterOptions:
     """A small cluster on free ports."""
@@ -52,6 +54,7 @@ def options(
         port=0,
         topics=topics,
         as_version=as_version,
+        rules=rules,
         settings=Settings(
             transaction_version=level,
             transaction_state_log_num_partitions=6,

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from sim.errors import ConfigError
 from sim.releases import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9, RELEASE_4_3, RELEASES, Fleet
 from sim.types import BrokerId
 
@@ -58,3 +61,18 @@ def test_the_controller_asks_itself_first_and_then_every_broker() -> None:
     assert [who for who, _ in asked] == ["Local controller 1", "Broker 1", "Broker 2"]
     assert ["transaction.version" in features for _, features in asked] == [True, True, False]
     assert fleet.supporters(()) == ()
+
+
+def test_a_rule_turned_by_hand_holds_for_every_release_a_broker_runs() -> None:
+    fleet = Fleet(RELEASE_3_9, rules={"fence_bumps_once": False})
+    assert not fleet.of(ONE).rules.fence_bumps_once
+    assert fleet.of(ONE) is fleet.of(TWO), "made once"
+    fleet.assign(ONE, RELEASE_4_3)
+    assert fleet.of(ONE).name == "4.3"
+    assert not fleet.of(ONE).rules.fence_bumps_once
+    assert RELEASE_4_3.rules.fence_bumps_once
+
+
+def test_a_rule_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(ConfigError, match="there is no rule fence_thrice"):
+        Fleet(rules={"fence_thrice": True})
