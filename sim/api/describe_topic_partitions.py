@@ -101,16 +101,17 @@ def _cut(request: Request, topics: list[Any], name: str, partition: int) -> Repl
 
 def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
     image = request.broker.image
-    has_leader = partition.leader != NO_LEADER and image.is_alive(partition.leader)
+    has_leader = partition.leader in image.brokers
     return request.schema.DescribeTopicPartitionsResponsePartition(
-        error_code=ErrorCode.none if has_leader else ErrorCode.leader_not_available,
+        # A partition without a leader is no error here, unlike in Metadata.
+        error_code=ErrorCode.none,
         partition_index=index,
         leader_id=partition.leader if has_leader else NO_LEADER,
         leader_epoch=partition.leader_epoch,
         replica_nodes=partition.replicas,
         isr_nodes=partition.isr,
-        eligible_leader_replicas=(),
-        last_known_elr=(),
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
         offline_replicas=tuple(
             replica for replica in partition.replicas if not image.is_alive(replica)
         ),

@@ -95,7 +95,8 @@ def _find(request: Request, key_type: int, key: str) -> Found:
     else:
         return Found(error=ErrorCode.invalid_request)
     if topic not in broker.image.topics:
-        broker.metadata.auto_create(topic)
+        if broker.reaches_controller:
+            broker.metadata.auto_create(topic)
         return Found(error=ErrorCode.coordinator_not_available)
     if node is None:
         return Found(error=ErrorCode.coordinator_not_available)

@@ -94,7 +94,8 @@ def _by_name(request: Request, name: str, *, may_create: bool) -> Any:
         return _topic(request, topic)
     if name_complaint(name) is not None:
         return _failed(request, ErrorCode.invalid_topic_exception, name=name)
-    if may_create and broker.settings.auto_create_topics_enable and name not in _NOT_YET:
+    wants_creation = may_create and broker.settings.auto_create_topics_enable
+    if wants_creation and name not in _NOT_YET and broker.reaches_controller:
         # Creation is started, this answer still says that there is no such topic; clients ask
         # again.
         broker.metadata.auto_create(name)
@@ -139,16 +140,26 @@ def _wire_id(topic_id: uuid.UUID) -> uuid.UUID | None:
 
 
 def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
+    """KRaftMetadataCache.partitionMetadata: a leader is named while it is registered, and only v0
+    leaves out replicas that are away.
+    """
     image = request.broker.image
-    has_leader = partition.leader != NO_LEADER and image.is_alive(partition.leader)
+    has_leader = partition.leader in image.brokers
+    replicas, isr = partition.replicas, partition.isr
+    if request.api_version == 0:
+        replicas = tuple(filter(image.is_alive, replicas))
+        isr = tuple(filter(image.is_alive, isr))
+    error = ErrorCode.none if has_leader else ErrorCode.leader_not_available
+    if has_leader and len(replicas) + len(isr) < len(partition.replicas) + len(partition.isr):
+        error = ErrorCode.replica_not_available
     return build(
         request.schema.MetadataResponsePartition,
-        error_code=ErrorCode.none if has_leader else ErrorCode.leader_not_available,
+        error_code=error,
         partition_index=index,
         leader_id=partition.leader if has_leader else NO_LEADER,
         leader_epoch=partition.leader_epoch,
-        replica_nodes=partition.replicas,
-        isr_nodes=partition.isr,
+        replica_nodes=replicas,
+        isr_nodes=isr,
         offline_replicas=tuple(
             replica for replica in partition.replicas if not image.is_alive(replica)
         ),

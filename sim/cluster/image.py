@@ -110,6 +110,10 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             if broker.alive and broker.port >= 0
         )
 
+    def fenced_brokers(self) -> tuple[BrokerImage, ...]:
+        """Brokers that are registered but away, by id."""
+        return tuple(broker for _, broker in sorted(self.brokers.items()) if not broker.alive)
+
     def is_alive(self, broker_id: BrokerId) -> bool:
         """Whether that broker is registered and unfenced."""
         broker = self.brokers.get(broker_id)

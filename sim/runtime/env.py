@@ -153,8 +153,10 @@ class Network(Protocol):
     def reaches(self, source: BrokerId, target: BrokerId) -> bool:
         """Whether the link from ``source`` to ``target`` is whole."""
 
-    def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> None:
-        """Call ``watcher(source, target)`` whenever a link has healed."""
+    def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
+        """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
+        called.
+        """
 
     def request(
         self,

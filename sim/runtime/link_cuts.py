@@ -61,9 +61,12 @@ class LinkCuts:
 
     # Who wants to know
 
-    def watch(self, watcher: Callable[[BrokerId, BrokerId], object]) -> None:
-        """Call ``watcher(source, target)`` whenever a link has healed."""
+    def watch(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
+        """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
+        called.
+        """
         self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
 
     def tell(self, link: Link) -> None:
         """A link has healed: tell whoever watches."""

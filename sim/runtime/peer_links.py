@@ -193,9 +193,11 @@ class PeerLinks:
         """Whether the link from ``source`` to ``target`` is whole."""
         return not self._cuts or self._cuts.how((source, target)) is None
 
-    def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> None:
-        """Call ``watcher(source, target)`` whenever a link has healed."""
-        self._cuts.watch(watcher)
+    def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
+        """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
+        called.
+        """
+        return self._cuts.watch(watcher)
 
     @property
     def in_flight(self) -> int:

@@ -18,6 +18,7 @@ import structlog
 from sim.api.request import Answer, ApiTable, Handler, Request
 from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from sim.faults.points import FaultPoint
+from sim.server.forwarding import FORWARDED, controller_reached
 from sim.types import Crossing, SubmitOutcome, Verdict
 from sim.wire import codec
 from sim.wire.apis import API_VERSIONS, api_name
@@ -147,7 +148,9 @@ class Connection(asyncio.Protocol):
             self._is_busy = False
             return
         listener = self._listener
-        if listener.network.interceptor.armed or listener.tracer.on:
+        if request.api_key in FORWARDED and not request.broker.reaches_controller:
+            coroutine = self._handle_once_forwarded(request, handler)
+        elif listener.network.interceptor.armed or listener.tracer.on:
             coroutine = self._handle_watched(request, handler)
         else:
             coroutine = handler.handle(request)
@@ -268,6 +271,12 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
         self._flush()
         self.close()
+
+    async def _handle_once_forwarded(self, request: Request, handler: Handler) -> Any:
+        """What only the controller can do waits until the broker reaches it."""
+        if not await controller_reached(self._listener, request.broker):
+            return handler.refuse(request, ErrorCode.request_timed_out)
+        return await self._handle_watched(request, handler)
 
     # Requests that somebody watches: armed faults, the trace
 

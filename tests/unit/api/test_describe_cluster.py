@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sim.cluster.registrations import fence_broker
 from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from tests.support.images import B2
 
 
 @pytest.mark.parametrize("version", range(3))
@@ -49,3 +51,15 @@ async def test_operations_are_told_when_asked_for(api: Api) -> None:
 async def test_refusing_says_nothing_of_the_cluster(api: Api) -> None:
     answer = api.refuse("DescribeCluster", 1, ErrorCode.request_timed_out)
     assert (answer.error_code, answer.brokers) == (ErrorCode.request_timed_out, ())
+
+
+@pytest.mark.parametrize(("asked", "listed"), [(False, [1, 3]), (True, [1, 3, 2])])
+async def test_fenced_brokers_are_told_when_asked_for(
+    api_of_three: Api, asked: bool, listed: list[int]
+) -> None:
+    metadata = api_of_three.cluster.metadata
+    metadata.publish(fence_broker(metadata.image, B2, metadata.settings))
+    wanted = {"endpoint_type": 1, "include_fenced_brokers": asked}
+    answer = await api_of_three.ask("DescribeCluster", 2, **wanted)
+    assert [one.broker_id for one in answer.brokers] == listed
+    assert [one.broker_id for one in answer.brokers if one.is_fenced] == listed[2:]

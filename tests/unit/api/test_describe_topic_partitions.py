@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from sim.cluster.registrations import fence_broker
 from sim.errors import ErrorCode
 from tests.support.handlers import Api, handlers
+from tests.support.images import B1, B2, B3
 
 
 @pytest.fixture
@@ -106,3 +108,16 @@ async def test_refusing_names_every_topic(two: Api) -> None:
     refused = two.refuse("DescribeTopicPartitions", 0, ErrorCode.request_timed_out, **values("a"))
     assert refused.topics[0].error_code is ErrorCode.request_timed_out
     assert two.refuse("DescribeTopicPartitions", 0, ErrorCode.request_timed_out).topics == ()
+
+
+async def test_eligible_replicas_and_the_last_leader_are_told_and_no_leader_is_no_error(
+    api_of_three: Api,
+) -> None:
+    metadata = api_of_three.cluster.metadata
+    for broker in (B3, B2, B1):
+        metadata.publish(fence_broker(metadata.image, broker, metadata.settings))
+    answer = await ask(api_of_three, **values("orders"))
+    found = answer.topics[0].partitions[0]
+    assert (found.error_code, found.leader_id) == (ErrorCode.none, -1)
+    assert (found.isr_nodes, found.offline_replicas) == ((), (1, 2, 3))
+    assert (found.eligible_leader_replicas, found.last_known_elr) == ((1,), (1,))

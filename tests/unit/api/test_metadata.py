@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from sim.cluster.registrations import fence_broker
 from sim.errors import ErrorCode
+from sim.types import BrokerId
 from tests.support.handlers import NO_SUCH_ID, Api, handlers
+from tests.support.images import B1, B2, B3
 
 
 @pytest.mark.parametrize("version", range(14))
@@ -170,3 +173,41 @@ async def test_refusing_names_every_topic_and_nothing_of_the_cluster(
         ("b", error),
     ]
     assert answer.brokers == ()
+
+
+def fence(api: Api, *brokers: BrokerId) -> None:
+    metadata = api.cluster.metadata
+    for broker in brokers:
+        metadata.publish(fence_broker(metadata.image, broker, metadata.settings))
+
+
+@pytest.mark.parametrize("version", [0, 5, 12])
+async def test_replicas_that_are_away_are_offline_and_v0_leaves_them_out(
+    api_of_three: Api, version: int
+) -> None:
+    fence(api_of_three, B1)
+    answer = await api_of_three.at(2).ask("Metadata", version, topics=[{"name": "orders"}])
+    assert [one.node_id for one in answer.brokers] == [2, 3]
+    found = next(one for one in answer.topics[0].partitions if one.partition_index == 0)
+    assert (found.leader_id, found.isr_nodes) == (2, (2, 3))
+    if version == 0:
+        assert (found.error_code, found.replica_nodes) == (
+            ErrorCode.replica_not_available,
+            (2, 3),
+        )
+    else:
+        assert (found.error_code, found.replica_nodes) == (ErrorCode.none, (1, 2, 3))
+        assert found.offline_replicas == (1,)
+
+
+@pytest.mark.parametrize("version", [0, 5, 12])
+async def test_a_partition_without_a_leader_says_so(api_of_three: Api, version: int) -> None:
+    fence(api_of_three, B3, B2, B1)
+    answer = await api_of_three.ask("Metadata", version, topics=[{"name": "orders"}])
+    assert answer.brokers == ()
+    assert answer.topics[0].error_code is ErrorCode.none
+    found = next(one for one in answer.topics[0].partitions if one.partition_index == 0)
+    assert (found.error_code, found.leader_id) == (ErrorCode.leader_not_available, -1)
+    assert found.isr_nodes == ()
+    if version == 12:
+        assert (found.leader_epoch, found.offline_replicas) == (1, (1, 2, 3))

@@ -40,6 +40,7 @@ def test_a_topic_is_found_by_its_id_until_it_is_deleted() -> None:
 def test_brokers_are_told_by_id_and_only_while_they_live_and_listen() -> None:
     image = cluster(broker(3), broker(1), broker(2, alive=False), broker(4, port=-1))
     assert [one.broker_id for one in image.alive_brokers()] == [1, 3]
+    assert [one.broker_id for one in image.fenced_brokers()] == [2]
     assert image.is_alive(B1)
     assert not image.is_alive(B2)
     assert not image.is_alive(BrokerId(9))

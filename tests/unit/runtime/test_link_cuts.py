@@ -33,6 +33,9 @@ def test_what_waited_is_handed_back_once_and_in_order() -> None:
 def test_watchers_are_told() -> None:
     cuts = LinkCuts()
     healed: list[object] = []
-    cuts.watch(lambda *link: healed.append(link))
+    leave = cuts.watch(lambda *link: healed.append(link))
     cuts.tell((B1, B2))
+    assert healed == [(B1, B2)]
+    leave()
+    cuts.tell((B2, B1))
     assert healed == [(B1, B2)]

@@ -1,0 +1,92 @@
+"""What a broker forwards waits while the controller can't be reached, and times out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sim.api.registry import HANDLERS
+from sim.errors import ErrorCode
+from sim.server.forwarding import FORWARDED, RETRY_TIMEOUT_MS
+from sim.types import TRANSACTION_STATE_TOPIC
+from sim.wire import codec
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.handlers import KEYS
+from tests.support.images import B1
+from tests.support.raw_wire import message_from
+
+CREATE = {"topics": [{"name": "made", "num_partitions": 1, "replication_factor": 1}]}
+
+
+async def ask(
+    cluster: VirtualCluster, api: str, version: int, **values: Any
+) -> asyncio.Future[Any]:
+    """Ask broker 1 over a connection of its own; the answer comes later."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[Any] = loop.create_future()
+    key = KEYS[api]
+
+    class Client(asyncio.Protocol):
+        def data_received(self, data: bytes) -> None:
+            answer.set_result(codec.read_response(key, version, data[4:])[1])
+
+    broker = cluster.sim.metadata.image.brokers[B1]
+    transport = await cluster.env.network.connect(broker.host, broker.port, Client)
+    message = message_from(codec.request_class(key, version), values)
+    transport.write(codec.encode_request(key, version, 1, "app", message))
+    return answer
+
+
+def test_what_is_forwarded_is_spoken_here() -> None:
+    assert set(HANDLERS) >= FORWARDED
+
+
+@pytest.mark.parametrize("heals", [True, False])
+def test_a_request_waits_for_the_controller_and_times_out_without_it(heals: bool) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cluster.sim.isolate(B1)
+        answer = await ask(cluster, "CreateTopics", 7, **CREATE)
+        await asyncio.sleep(RETRY_TIMEOUT_MS / 1_000 - 1)
+        assert not answer.done()
+        assert "made" not in cluster.sim.metadata.image.topics
+        if heals:
+            cluster.sim.heal(B1)
+        (topic,) = (await answer).topics
+        expected = ErrorCode.none if heals else ErrorCode.request_timed_out
+        assert topic.error_code is expected
+        assert ("made" in cluster.sim.metadata.image.topics) is heals
+
+    run_cluster(main)
+
+
+def test_a_broker_that_dies_meanwhile_answers_nothing() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cluster.sim.isolate(B1)
+        answer = await ask(cluster, "CreateTopics", 7, **CREATE)
+        await asyncio.sleep(1)
+        await cluster.sim.kill_broker(B1)
+        cluster.sim.heal(B1)
+        await asyncio.sleep(120)
+        assert not answer.done()
+        assert "made" not in cluster.sim.metadata.image.topics
+
+    run_cluster(main)
+
+
+def test_a_broker_without_a_controller_creates_no_topic_by_itself() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cluster.sim.isolate(B1)
+        metadata = await (
+            await ask(
+                cluster, "Metadata", 5, topics=[{"name": "made"}], allow_auto_topic_creation=True
+            )
+        )
+        assert metadata.topics[0].error_code is ErrorCode.unknown_topic_or_partition
+        found = await (await ask(cluster, "FindCoordinator", 1, key="tx", key_type=1))
+        assert found.error_code is ErrorCode.coordinator_not_available
+        assert "made" not in cluster.sim.metadata.image.topics
+        assert TRANSACTION_STATE_TOPIC not in cluster.sim.metadata.image.topics
+
+    run_cluster(main)
