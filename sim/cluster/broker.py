@@ -15,6 +15,7 @@ from sim.cluster.coordinator_loading import CoordinatorLoading
 from sim.cluster.fetch import Fetching
 from sim.cluster.fetch_sessions import FetchSessions
 from sim.cluster.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
+from sim.cluster.log_maintenance import LogMaintenance
 from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import (
@@ -130,6 +131,12 @@ class Broker:
             environment=environment,
             min_ms=metadata.settings.coordinator_load_min_ms,
         )
+        self.log_maintenance = LogMaintenance(
+            clock=environment.clock,
+            tasks=environment.tasks,
+            settings=lambda: self.settings,
+            hosted=self.replicas.hosted,
+        )
         self._unsubscribe: Callable[[], None] | None = None
         self._expiry_timer: TimerHandle | None = None
 
@@ -141,6 +148,7 @@ class Broker:
         self._unsubscribe = self.metadata.subscribe(self.apply, broker_id=self.broker_id)
         self.apply(self.metadata.image)
         self.coordinator.start()
+        self.log_maintenance.start()
         self._arm_expiry()
 
     def stop(self) -> None:
@@ -151,6 +159,7 @@ class Broker:
         self.loading.stop()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
+        self.log_maintenance.stop()
         self.coordinator.stop()
         self.purgatory.release_all()
 

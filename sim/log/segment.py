@@ -150,6 +150,13 @@ class Segment:
         """Largest timestamp of its records; the time of the last write where none has one."""
         return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
 
+    @property
+    def index_bytes(self) -> int:
+        """Size of the larger one of its two indexes."""
+        return max(
+            len(self._indexed_offsets) * OFFSET_ENTRY_BYTES, self._time_entries * TIME_ENTRY_BYTES
+        )
+
     # Queries: where things are
 
     def index_of(self, offset: int) -> int:
@@ -203,6 +210,12 @@ class Segment:
         """Last offset of batch ``index``; kept by compaction even where the last record is gone."""
         (delta,) = _LAST_OFFSET_DELTA.unpack_from(self._batches[index], _LAST_OFFSET_DELTA_AT)
         return self._bases[index] + int(delta)
+
+    @property
+    def next_offset(self) -> int:
+        """Offset behind its last batch (LogSegment.readNextOffset)."""
+        count = len(self._batches)
+        return self.last_offset(count - 1) + 1 if count else self.base_offset
 
     @property
     def size_bytes(self) -> int:

@@ -29,6 +29,7 @@ DECOMPRESSED_MAX: Final = 256 << 20
 
 _GZIP_WINDOW: Final = 31
 """zlib's window size plus 16: with gzip's header and trailer."""
+_ZSTD_LEVEL: Final = 3
 _XERIAL_MAGIC: Final = b"\x82SNAPPY\0"
 _XERIAL_HEADER: Final = _XERIAL_MAGIC + b"\0\0\0\x01\0\0\0\x01"
 _XERIAL_BLOCK: Final = 32 << 10
@@ -46,8 +47,13 @@ _LZ4_STORED: Final = 1 << 31
 _LZ4_END: Final = bytes(4)
 
 
-def compress(codec: int, data: bytes) -> bytes:
+def compress(codec: int, data: bytes, level: int | None = None) -> bytes:
     """Compress the records of a batch.
+
+    Args:
+        codec: Its number.
+        data: The records.
+        level: Of gzip and zstd; None for what Kafka calls the default.
 
     Raises:
         ValueError: No such codec.
@@ -58,14 +64,15 @@ def compress(codec: int, data: bytes) -> bytes:
             return data
         case 1:
             # mtime 0, so that equal records give equal bytes.
-            encoder = zlib.compressobj(wbits=_GZIP_WINDOW)
+            encoder = zlib.compressobj(-1 if level is None else level, wbits=_GZIP_WINDOW)
             return encoder.compress(data) + encoder.flush()
         case 2:
             return _compress_snappy(data)
         case 3:
             return _compress_lz4(data)
         case 4:
-            return bytes(_cramjam(codec).zstd.compress(data))
+            level = _ZSTD_LEVEL if level is None else level
+            return bytes(_cramjam(codec).zstd.compress(data, level))
         case _:
             raise ValueError(f"compression {codec} is unknown")
 

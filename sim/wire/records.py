@@ -26,10 +26,10 @@ from sim.wire.compression import compress, decompress
 
 Header = tuple[str, bytes | None]
 
-_RECORD_MIN: Final = 7
+RECORD_MIN: Final = 7
 """Least bytes of a record with its length: six one-byte fields after it."""
-_VARINT_BYTES_MAX: Final = 5
-_VARLONG_BYTES_MAX: Final = 10
+VARINT_BYTES_MAX: Final = 5
+VARLONG_BYTES_MAX: Final = 10
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,11 +86,11 @@ def build_batch(
     base_timestamp_ms = times[0]
     pieces: list[bytes] = []
     for delta, (record, time_ms) in enumerate(zip(records, times, strict=True)):
-        body = _record_body(
-            record, offset_delta=delta, timestamp_delta_ms=time_ms - base_timestamp_ms
+        pieces.append(
+            encode_record(
+                record, offset_delta=delta, timestamp_delta_ms=time_ms - base_timestamp_ms
+            )
         )
-        pieces.append(_signed_varint(len(body)))
-        pieces.append(body)
     attributes = compression
     if transactional:
         attributes |= TRANSACTIONAL_FLAG
@@ -111,8 +111,8 @@ def build_batch(
     )
 
 
-def _record_body(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:
-    """A record after its length."""
+def encode_record(record: Record, *, offset_delta: int, timestamp_delta_ms: int) -> bytes:
+    """One record, its length first."""
     pieces = [b"\0", _signed_varint(timestamp_delta_ms), _signed_varint(offset_delta)]
     _put_bytes(pieces, record.key)
     _put_bytes(pieces, record.value)
@@ -120,7 +120,8 @@ def _record_body(record: Record, *, offset_delta: int, timestamp_delta_ms: int) 
     for key, value in record.headers:
         _put_bytes(pieces, key.encode())
         _put_bytes(pieces, value)
-    return b"".join(pieces)
+    body = b"".join(pieces)
+    return _signed_varint(len(body)) + body
 
 
 def _put_bytes(pieces: list[bytes], value: bytes | None) -> None:
@@ -158,8 +159,8 @@ def read_records(buffer: Buffer, position: int = 0) -> list[Record]:
         MissingExtraError: The codec needs a library that is not installed.
     """
     header = read_batch_header(buffer, position)
-    payload = _payload(buffer, header, position)
-    if header.records_count < 0 or header.records_count * _RECORD_MIN > len(payload):
+    payload = payload_of(buffer, header, position)
+    if header.records_count < 0 or header.records_count * RECORD_MIN > len(payload):
         raise CorruptBatchError(
             f"batch at offset {header.base_offset}: {header.records_count} records do not fit in"
             f" {len(payload)} bytes"
@@ -193,14 +194,14 @@ def largest_timestamp_ms(buffer: Buffer, position: int = 0) -> int:
     header = read_batch_header(buffer, position)
     if header.is_log_append_time:
         return header.max_timestamp_ms
-    payload = _payload(buffer, header, position)
+    payload = payload_of(buffer, header, position)
     largest = -1
     at = 0
     try:
         for _ in range(header.records_count):
-            size, at = _read_signed(payload, at, _VARINT_BYTES_MAX)
-            delta_ms, _ = _read_signed(payload, at + 1, _VARLONG_BYTES_MAX)
-            if size < _RECORD_MIN - 1:
+            size, at = read_signed(payload, at, VARINT_BYTES_MAX)
+            delta_ms, _ = read_signed(payload, at + 1, VARLONG_BYTES_MAX)
+            if size < RECORD_MIN - 1:
                 raise CorruptBatchError(f"a record of {size} bytes is too short")
             at += size
             largest = max(largest, header.base_timestamp_ms + delta_ms)
@@ -211,7 +212,13 @@ def largest_timestamp_ms(buffer: Buffer, position: int = 0) -> int:
     return largest
 
 
-def _payload(buffer: Buffer, header: BatchHeader, position: int) -> bytes:
+def payload_of(buffer: Buffer, header: BatchHeader, position: int = 0) -> bytes:
+    """The records of a batch, decompressed.
+
+    Raises:
+        CorruptBatchError: The batch is cut off, or can't be decompressed.
+        MissingExtraError: The codec needs a library that is not installed.
+    """
     end = position + header.size
     if end > len(buffer):
         raise CorruptBatchError(
@@ -222,18 +229,18 @@ def _payload(buffer: Buffer, header: BatchHeader, position: int) -> bytes:
 
 
 def _read_record(payload: bytes, at: int, header: BatchHeader) -> tuple[Record, int]:
-    size, at = _read_signed(payload, at, _VARINT_BYTES_MAX)
+    size, at = read_signed(payload, at, VARINT_BYTES_MAX)
     end = at + size
     if size < 0 or end > len(payload):
         raise CorruptBatchError(
             f"record at byte {at}: {size} bytes, {len(payload) - at} are left in the batch"
         )
     # Attributes of a record are unused; one byte.
-    timestamp_delta_ms, at = _read_signed(payload, at + 1, _VARLONG_BYTES_MAX)
-    offset_delta, at = _read_signed(payload, at, _VARINT_BYTES_MAX)
+    timestamp_delta_ms, at = read_signed(payload, at + 1, VARLONG_BYTES_MAX)
+    offset_delta, at = read_signed(payload, at, VARINT_BYTES_MAX)
     key, at = _read_bytes(payload, at)
     value, at = _read_bytes(payload, at)
-    count, at = _read_signed(payload, at, _VARINT_BYTES_MAX)
+    count, at = read_signed(payload, at, VARINT_BYTES_MAX)
     if count < 0 or count > end - at:
         raise CorruptBatchError(f"record at byte {at}: {count} headers in {end - at} bytes")
     headers: list[Header] = []
@@ -258,7 +265,7 @@ def _read_record(payload: bytes, at: int, header: BatchHeader) -> tuple[Record, 
 
 
 def _read_bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
-    size, at = _read_signed(payload, at, _VARINT_BYTES_MAX)
+    size, at = read_signed(payload, at, VARINT_BYTES_MAX)
     if size < 0:
         return None, at
     end = at + size
@@ -267,7 +274,13 @@ def _read_bytes(payload: bytes, at: int) -> tuple[bytes | None, int]:
     return payload[at:end], end
 
 
-def _read_signed(payload: bytes, at: int, bytes_max: int) -> tuple[int, int]:
+def read_signed(payload: bytes, at: int, bytes_max: int) -> tuple[int, int]:
+    """A zig-zag varint of at most ``bytes_max`` bytes, and the position after it.
+
+    Raises:
+        CorruptBatchError: It has more bytes.
+        IndexError: The payload ends first.
+    """
     byte = payload[at]
     at += 1
     value = byte & 0x7F

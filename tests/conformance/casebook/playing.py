@@ -108,7 +108,7 @@ class CasePlayer:
         """
         for name, wanted in self._case.topics().items():
             configs = resolved(wanted.configs, self._variables, self._player.name)
-            configs = {"segment.ms": str(2**63 - 1), **configs}
+            configs = {"segment.ms": str(2**63 - 1), "retention.ms": "-1", **configs}
             made = self._player.plain_topic(name, wanted.partitions, **configs)
             self._variables[name] = Topic(name=made[0], id=made[1])
         for number, step in enumerate(self._case.steps(self._level), start=1):

@@ -204,7 +204,7 @@ def alter_configs(player: Player) -> None:
 
 def alter_configs_refused(player: Player) -> None:
     """Bad values, resources that are not there, resources named twice."""
-    topic, _ = player.topic()
+    topic, _ = player.plain_topic()
     for key, value in BAD_TOPIC_CONFIGS:
         if value is not None:
             alter(player, topic, f"{key}={value}", (key, 0, value), validate_only=True)

@@ -125,10 +125,12 @@ class Player:
     # What many stories do first; nothing of it is written down
 
     def topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
-        """A fresh topic, led everywhere. Its log stays one segment: records that carry old times
-        beside markers of now would roll it at once.
+        """A fresh topic, led everywhere. Its log stays one segment, and stays: records that carry
+        old times beside markers of now would roll it at once, and are older than a broker keeps
+        them.
         """
-        return self.plain_topic(name, partitions, **{"segment_ms": str(2**63 - 1), **configs})
+        lasting = {"segment_ms": str(2**63 - 1), "retention_ms": "-1"}
+        return self.plain_topic(name, partitions, **{**lasting, **configs})
 
     def plain_topic(self, name: str = "t", partitions: int = 1, **configs: str) -> Topic:
         """A fresh topic with these configs only."""

@@ -1,0 +1,120 @@
+"""Old segments of a broker's logs are deleted, compacted topics are cleaned.
+
+Two timers on the cluster clock, so that who advances it sees what a day does: one looks for old
+segments of logs without compaction, one for compacted logs that have become dirty, and deletes
+their old segments, too. A round of cleaning pauses again and again, so that requests never wait
+long for it. What is deleted and cleaned is decided in ``sim.log.log_upkeep`` and
+``sim.log.cleaner``. Kafka's counterparts: LogManager.cleanupLogs, LogCleaner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from sim.errors import CorruptBatchError, MissingExtraError
+from sim.log.cleaner import Dirt, clean, dirt_of
+from sim.log.partition_log import PartitionLog
+from sim.runtime.env import Clock, Tasks, TimerHandle
+from sim.settings import Settings
+from sim.types import TopicPartition
+
+
+class LogMaintenance:
+    """What a broker does for its logs while nobody asks anything."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        settings: Callable[[], Settings],
+        hosted: Mapping[TopicPartition, PartitionLog],
+    ) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._settings = settings
+        self._hosted = hosted
+        self._uncleanable: set[PartitionLog] = set()
+        """Logs with a batch that can't be read (LogCleanerManager.markPartitionUncleanable)."""
+        self._retention_timer: TimerHandle | None = None
+        self._cleaner_timer: TimerHandle | None = None
+        self._round: asyncio.Task[None] | None = None
+
+    # Life
+
+    def start(self) -> None:
+        """Start both timers."""
+        self._arm_retention(self._settings().log_initial_task_delay_ms)
+        if self._settings().log_cleaner_enable:
+            self._arm_cleaner()
+
+    def stop(self) -> None:
+        """Stop them, and a round of cleaning that is under way."""
+        for timer in (self._retention_timer, self._cleaner_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._round is not None:
+            self._round.cancel()
+
+    # Retention
+
+    def _arm_retention(self, delay_ms: int) -> None:
+        self._retention_timer = self._clock.call_at(
+            self._clock.now_ms() + delay_ms, self._delete_old
+        )
+
+    def _delete_old(self) -> None:
+        self._arm_retention(self._settings().log_retention_check_interval_ms)
+        self._delete_segments(log for log in self._hosted.values() if not log.config.is_compacted)
+
+    def _delete_segments(self, logs: Iterable[PartitionLog]) -> None:
+        now_ms = self._clock.now_ms()
+        for log in logs:
+            log.delete_old_segments(now_ms)
+
+    # Cleaning
+
+    def _arm_cleaner(self) -> None:
+        self._cleaner_timer = self._clock.call_at(
+            self._clock.now_ms() + self._settings().log_cleaner_backoff_ms, self._look_for_dirt
+        )
+
+    def _look_for_dirt(self) -> None:
+        self._uncleanable.intersection_update(self._hosted.values())
+        if self._filthiest() is None:
+            self._delete_segments(self._compacted())
+            self._arm_cleaner()
+        else:
+            self._round = self._tasks.spawn(self._clean_all(), name="log cleaner")
+
+    async def _clean_all(self) -> None:
+        """Clean until nothing is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
+        while (filthiest := self._filthiest()) is not None:
+            log, dirt = filthiest
+            try:
+                for _ in clean(log, dirt, self._clock.now_ms()):
+                    await asyncio.sleep(0)
+                    if self._hosted.get(log.topic_partition) is not log:
+                        break
+            except (CorruptBatchError, MissingExtraError):
+                self._uncleanable.add(log)
+            self._delete_segments(self._compacted())
+            await asyncio.sleep(0)
+        self._round = None
+        self._arm_cleaner()
+
+    def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
+        """The log with the largest dirty part, if any is due."""
+        now_ms = self._clock.now_ms()
+        found: tuple[PartitionLog, Dirt] | None = None
+        for log in self._compacted():
+            if log.segments_count == 1 or log in self._uncleanable:
+                continue
+            dirt = dirt_of(log, now_ms)
+            if dirt is not None and (found is None or dirt.ratio > found[1].ratio):
+                found = (log, dirt)
+        return found
+
+    def _compacted(self) -> Iterable[PartitionLog]:
+        return [log for log in self._hosted.values() if log.config.is_compacted]

@@ -1,0 +1,235 @@
+"""Cleaning against a ten-line model, and against the log that was never cleaned.
+
+The model walks over what was written: of each key the last committed value, from the last round's
+end on everything. A reader must see the same before and after a round, and a replica that replays
+the cleaned log must know what the living one knows."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from sim.log.answers import Appended, LogRead
+from sim.log.cleaner import clean, dirt_of
+from sim.log.config import LogConfig
+from sim.log.partition_log import PartitionLog
+from sim.wire.batch import GZIP, LZ4, NONE, Record, build_batch, read_batch_header, read_records
+from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, make_log
+
+HORIZON_MS = 50
+CONFIG = LogConfig(
+    roll_bytes=600,
+    segment_bytes=2_000,
+    is_compacted=True,
+    is_deleted=False,
+    min_cleanable_dirty_ratio=0.0,
+    delete_retention_ms=HORIZON_MS,
+)
+PIDS = st.sampled_from([1, 2])
+KEYS = st.lists(st.sampled_from("abcd"), min_size=1, max_size=4)
+
+
+class Written(NamedTuple):
+    """A record as the model remembers it."""
+
+    offset: int
+    key: str
+    value: bytes | None
+    pid: int
+
+
+class CompactionAgainstModel(RuleBasedStateMachine):
+    @initialize()
+    def start(self) -> None:
+        self.log = make_log(CONFIG)
+        self.now = NOW
+        self.written: list[Written] = []
+        self.ended: list[tuple[int, int, bool]] = []
+        """(producer, offset of the marker, committed)."""
+        self.sequences = {1: 0, 2: 0}
+        self.open: set[int] = set()
+        self.number = 0
+        self.rounds = 0
+
+    # Writing
+
+    def records(self, keys: list[str], *, tombstones: bool) -> list[Record]:
+        self.number += 1
+        value = None if tombstones else b"%d" % self.number
+        return [Record(key=key.encode(), value=value) for key in keys]
+
+    def remember(self, answer: object, records: list[Record], pid: int) -> None:
+        assert isinstance(answer, Appended), answer
+        for offset, record in enumerate(records, start=answer.base_offset):
+            assert record.key is not None
+            self.written.append(Written(offset, record.key.decode(), record.value, pid))
+        self.log.advance_high_watermark(self.log.log_end_offset)
+
+    @rule(keys=KEYS, tombstones=st.booleans(), codec=st.sampled_from([NONE, GZIP, LZ4]))
+    def put(self, keys: list[str], tombstones: bool, codec: int) -> None:
+        records = self.records(keys, tombstones=tombstones)
+        data = build_batch(records, timestamp_ms=NOW, compression=codec)
+        self.remember(self.log.append_client(data, guard=0, now_ms=self.now), records, -1)
+
+    @rule(keys=KEYS, pid=PIDS, tombstones=st.booleans())
+    def send(self, keys: list[str], pid: int, tombstones: bool) -> None:
+        records = self.records(keys, tombstones=tombstones)
+        guard = self.log.start_verification(
+            producer_id=pid,
+            producer_epoch=0,
+            base_sequence=self.sequences[pid],
+            supports_epoch_bump=False,
+            now_ms=self.now,
+        )
+        assert isinstance(guard, int)
+        data = build_batch(
+            records,
+            timestamp_ms=NOW,
+            producer_id=pid,
+            producer_epoch=0,
+            base_sequence=self.sequences[pid],
+            transactional=True,
+        )
+        self.sequences[pid] += len(records)
+        self.open.add(pid)
+        self.remember(self.log.append_client(data, guard=guard, now_ms=self.now), records, pid)
+
+    @rule(pid=PIDS, committed=st.booleans())
+    def end(self, pid: int, committed: bool) -> None:
+        answer = self.log.append_marker(
+            producer_id=pid,
+            producer_epoch=0,
+            committed=committed,
+            coordinator_epoch=0,
+            transaction_version=0,
+            now_ms=self.now,
+        )
+        self.remember(answer, [], pid)
+        assert isinstance(answer, Appended)
+        self.ended.append((pid, answer.base_offset, committed))
+        self.open.discard(pid)
+
+    @rule(ms=st.integers(1, 2 * HORIZON_MS))
+    def time_passes(self, ms: int) -> None:
+        self.now += ms
+
+    # Cleaning
+
+    @rule()
+    def clean(self) -> None:
+        dirt = dirt_of(self.log, self.now)
+        if dirt is None:
+            return
+        before = self.read(COMMITTED)
+        for _ in clean(self.log, dirt, self.now):
+            pass
+        self.rounds += 1
+        assert self.log.cleaned_until == dirt.end_offset
+        after = self.read(COMMITTED)
+        assert latest(after) == latest(before), "no reader misses a value"
+        assert set(after) <= set(before), "and none sees one that was not there"
+        below = [record for record in after if record.offset < dirt.end_offset]
+        assert [record for record in below if record.value is not None] == self.expected(
+            dirt.end_offset
+        )
+        assert dirt_of(self.log, self.now) is None, "a second round finds nothing"
+
+    def expected(self, end: int) -> list[Written]:
+        """Of each key below ``end`` the last committed record, where it has a value."""
+        decided = [record for record in self.written if self.is_committed(record)]
+        last = {record.key: record for record in decided if record.offset < end}
+        return sorted(record for record in last.values() if record.value is not None)
+
+    def is_committed(self, record: Written) -> bool:
+        if record.pid < 0:
+            return True
+        later = [
+            committed
+            for pid, offset, committed in self.ended
+            if pid == record.pid and offset > record.offset
+        ]
+        return bool(later) and later[0]
+
+    # Reading
+
+    def read(self, isolation: object) -> list[Written]:
+        """What a consumer gets from the beginning on."""
+        found: list[Written] = []
+        position = self.log.log_start_offset
+        skipped: set[int]
+        while True:
+            read = self.log.read(position, max_bytes=ALL, isolation=COMMITTED)
+            assert isinstance(read, LogRead)
+            assert isolation is COMMITTED
+            if not read.records:
+                return found
+            waiting = sorted((txn.first_offset, txn.producer_id) for txn in read.aborted or ())
+            skipped = set()
+            for data in read.records:
+                header = read_batch_header(data)
+                while waiting and waiting[0][0] <= header.last_offset:
+                    skipped.add(waiting.pop(0)[1])
+                if header.is_control:
+                    if header.records_count and read_records(data)[0].key == b"\0\0\0\0":
+                        skipped.discard(header.producer_id)
+                elif not (header.is_transactional and header.producer_id in skipped):
+                    found += [written(record, header.producer_id) for record in read_records(data)]
+            position = read_batch_header(read.records[-1]).last_offset + 1
+
+    @invariant()
+    def a_reader_sees_the_last_value_of_each_key(self) -> None:
+        self.log.check_invariants()
+        stable = self.log.last_stable_offset
+        decided = [
+            record
+            for record in self.written
+            if record.offset < stable and self.is_committed(record)
+        ]
+        assert latest(self.read(COMMITTED)) == latest(decided)
+
+    @invariant()
+    def a_replica_that_replays_it_knows_the_same(self) -> None:
+        replayed = PartitionLog.replay(
+            self.log.batches(),
+            topic_partition=PARTITION,
+            config=CONFIG,
+            leader_epoch=0,
+            now_ms=self.now,
+        )
+        replayed.advance_high_watermark(self.log.high_watermark)
+        living, again = self.log.producers(), replayed.producers()
+        by_id = {producer.producer_id: producer for producer in again}
+        assert {producer.producer_id: producer for producer in living} == by_id
+        assert replayed.last_stable_offset == self.log.last_stable_offset
+        assert replayed.snapshot().ongoing == self.log.snapshot().ongoing
+
+    @invariant()
+    def sequences_go_on(self) -> None:
+        """A producer's next batch is accepted after any number of rounds."""
+        for pid, sequence in self.sequences.items():
+            known = {entry.producer_id: entry for entry in self.log.producers()}
+            if pid in known and sequence:
+                assert known[pid].last_sequence == sequence - 1
+
+
+def written(record: Record, pid: int) -> Written:
+    assert record.key is not None
+    return Written(record.offset, record.key.decode(), record.value, pid)
+
+
+def latest(records: list[Written]) -> dict[str, bytes]:
+    """Key to value, as a reader that applies them in order has it."""
+    table: dict[str, bytes | None] = {}
+    for record in records:
+        table[record.key] = record.value
+    return {key: value for key, value in table.items() if value is not None}
+
+
+TestCompactionAgainstModel = pytest.mark.slow(CompactionAgainstModel.TestCase)
+TestCompactionAgainstModel.settings = settings(
+    max_examples=150, stateful_step_count=60, deadline=None
+)

@@ -1,0 +1,490 @@
+"""A round of cleaning: what goes, what stays and why; when there is one."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.log import cleaner
+from sim.log.cleaner import Dirt, clean, dirt_of
+from sim.log.config import LogConfig
+from sim.log.partition_log import PartitionLog
+from sim.wire.batch import GZIP, Record, build_batch, read_batch_header, read_records
+from tests.support.logs import NOW, LogDriver, consume
+
+LAG = 1_000
+
+
+def keyed(*pairs: tuple[str, str | None], compression: int = 0, stamp: int = NOW) -> bytes:
+    """A batch of (key, value) without producer."""
+    return build_batch(
+        [
+            Record(key=key.encode(), value=None if value is None else value.encode())
+            for key, value in pairs
+        ],
+        timestamp_ms=stamp,
+        compression=compression,
+    )
+
+
+class Compacted(LogDriver):
+    """A compacted log; ``roll`` ends its active segment."""
+
+    def __init__(self, **changes: int | float) -> None:
+        config = LogConfig(
+            roll_bytes=1 << 20,
+            is_compacted=True,
+            is_deleted=False,
+            min_cleanable_dirty_ratio=float(changes.pop("ratio", 0.0)),
+            min_compaction_lag_ms=int(changes.pop("min_lag", 0)),
+            max_compaction_lag_ms=int(changes.pop("max_lag", 1 << 62)),
+            delete_retention_ms=LAG,
+        )
+        assert not changes
+        super().__init__(config)
+
+    def put(self, *pairs: tuple[str, str | None], compression: int = 0) -> None:
+        assert self.append(keyed(*pairs, compression=compression)) == 0
+
+    def send(self, sequence: int, *pairs: tuple[str, str | None], pid: int = 7) -> None:
+        """A transactional batch."""
+        guard = self.guard(sequence, pid=pid)
+        data = build_batch(
+            [
+                Record(key=key.encode(), value=None if value is None else value.encode())
+                for key, value in pairs
+            ],
+            timestamp_ms=NOW,
+            producer_id=pid,
+            producer_epoch=0,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        assert self.append(data, guard=guard) == 0
+
+    def roll(self) -> None:
+        size = self.log.config.roll_bytes
+        self.log.config = _with_roll_bytes(self.log.config, 1)
+        self.put(("end of a segment", str(self.log.log_end_offset)))
+        self.log.config = _with_roll_bytes(self.log.config, size)
+
+    def clean(self, now: int = NOW) -> Dirt | None:
+        dirt = dirt_of(self.log, now)
+        if dirt is not None:
+            for _ in clean(self.log, dirt, now):
+                pass
+        self.log.check_invariants()
+        return dirt
+
+    def records(self) -> list[tuple[int, str, str | None]]:
+        """(offset, key, value) of what is stored, without markers."""
+        return [
+            (
+                record.offset,
+                (record.key or b"").decode(),
+                None if record.value is None else record.value.decode(),
+            )
+            for data in self.log.batches()
+            if not read_batch_header(data).is_control
+            for record in read_records(data)
+            if record.key != b"end of a segment"
+        ]
+
+    def shape(self) -> list[tuple[int, int, str]]:
+        """(base offset, number of records, kind) of what is stored."""
+        return [
+            (
+                header.base_offset,
+                header.records_count,
+                ("marker" if header.is_control else "data")
+                + ("+horizon" if header.has_delete_horizon else ""),
+            )
+            for header in map(read_batch_header, self.log.batches())
+        ]
+
+
+def _with_roll_bytes(config: LogConfig, roll_bytes: int) -> LogConfig:
+    fields = {name: getattr(config, name) for name in config.__struct_fields__}
+    return LogConfig(**{**fields, "roll_bytes": roll_bytes})
+
+
+# Values
+
+
+def test_of_each_key_the_last_value_remains() -> None:
+    made = Compacted()
+    made.put(("a", "1"), ("b", "1"))
+    made.put(("a", "2"))
+    made.put(("c", "1"), ("b", "2"), ("a", "3"))
+    made.roll()
+    assert made.clean() is not None
+    assert made.records() == [(3, "c", "1"), (4, "b", "2"), (5, "a", "3")]
+    assert made.log.log_end_offset == 7
+
+
+def test_the_active_segment_is_not_touched_and_counts_not() -> None:
+    made = Compacted()
+    made.put(("a", "1"))
+    made.roll()
+    made.put(("a", "2"))
+    made.clean()
+    assert made.records() == [(0, "a", "1"), (2, "a", "2")]
+    made.roll()
+    made.clean()
+    assert made.records() == [(2, "a", "2")]
+
+
+def test_what_was_cleaned_before_is_cleaned_again_by_new_keys() -> None:
+    made = Compacted()
+    made.put(("a", "1"), ("b", "1"))
+    made.roll()
+    made.clean()
+    made.put(("a", "2"))
+    made.roll()
+    dirt = made.clean()
+    assert dirt is not None
+    assert (dirt.first_dirty_offset, dirt.end_offset) == (2, 4)
+    assert dirt.clean_bytes > 0
+    assert made.records() == [(1, "b", "1"), (3, "a", "2")]
+    assert made.clean() is None, "nothing has come since"
+
+
+def test_what_is_behind_the_round_is_left_in_the_same_segment_too() -> None:
+    """Whatever lies behind the end of the round is kept, should a segment reach behind it."""
+    made = Compacted()
+    made.put(("a", "1"), ("a", "2"))
+    made.put(("a", "3"))
+    made.roll()
+    dirt = Dirt(first_dirty_offset=0, end_offset=2, clean_bytes=0, dirty_bytes=1, is_overdue=False)
+    list(clean(made.log, dirt, NOW))
+    assert [offset for offset, _, _ in made.records()] == [2]
+
+
+@pytest.mark.parametrize("compression", [0, GZIP])
+def test_part_of_a_batch_goes(compression: int) -> None:
+    made = Compacted()
+    made.put(("a", "1"), ("b", "1"), compression=compression)
+    made.put(("a", "2"))
+    made.roll()
+    made.clean()
+    first = read_batch_header(next(iter(made.log.batches())))
+    assert (first.records_count, first.last_offset, first.compression) == (1, 1, compression)
+    assert made.records() == [(1, "b", "1"), (2, "a", "2")]
+
+
+def test_records_without_key_go() -> None:
+    """They were written before the topic was compacted."""
+    made = Compacted()
+    made.log.config = LogConfig()
+    assert made.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
+    made.log.config = Compacted().log.config
+    made.put(("a", "1"))
+    made.roll()
+    made.clean()
+    assert made.records() == [(2, "a", "1")]
+
+
+def test_the_last_batch_of_a_round_stays_as_the_mark_of_its_end() -> None:
+    made = Compacted()
+    made.put(("a", "1"))
+    made.log.config = LogConfig()
+    assert made.append(build_batch([Record(value=b"x")] * 2, timestamp_ms=NOW)) == 0
+    made.log.config = Compacted().log.config
+    made.roll()
+    made.clean()
+    assert made.shape() == [(0, 1, "data"), (1, 0, "data"), (3, 1, "data")]
+    assert [segment.next_offset for segment in made.log.inactive_segments(0, 3)] == [3]
+    made.roll()
+    made.clean()
+    assert made.shape()[0] == (0, 1, "data")
+    assert made.shape()[1] == (3, 1, "data"), "the next round ends elsewhere"
+
+
+# Tombstones
+
+
+def test_a_tombstone_stays_until_every_reader_has_had_time_to_see_it() -> None:
+    made = Compacted()
+    made.put(("a", "1"))
+    made.put(("a", None), ("b", "1"))
+    made.roll()
+    made.clean()
+    assert made.records() == [(1, "a", None), (2, "b", "1")]
+    assert made.shape()[0] == (1, 2, "data+horizon")
+    made.put(("c", "1"))
+    made.roll()
+    made.clean(NOW + LAG - 1)
+    assert (1, "a", None) in made.records()
+    made.put(("c", "2"))
+    made.roll()
+    made.clean(NOW + LAG)
+    assert made.records() == [(2, "b", "1"), (6, "c", "2")]
+    assert made.shape()[0] == (1, 1, "data+horizon"), "a horizon stays with its batch"
+
+
+# Transactions
+
+
+def test_aborted_records_go_and_their_marker_outlives_them() -> None:
+    made = Compacted()
+    made.put(("a", "1"))
+    made.send(0, ("a", "aborted"))
+    made.end(committed=False)
+    made.put(("z", "1"))
+    made.roll()
+    made.clean()
+    assert made.records() == [(0, "a", "1"), (3, "z", "1")]
+    # The producer's last batch is kept, empty, for its sequence: the marker has it to end.
+    assert made.shape() == [
+        (0, 1, "data"),
+        (1, 0, "data"),
+        (2, 1, "marker"),
+        (3, 1, "data"),
+        (4, 1, "data"),
+    ]
+    assert [entry.last_offset for entry in made.log.snapshot().aborted] == [2]
+    assert consume(made.log)[0] == b"1"
+
+
+def test_a_marker_goes_once_its_transaction_is_empty_and_its_time_is_over() -> None:
+    made = Compacted()
+    made.send(0, ("a", "aborted"))
+    made.end(committed=False)
+    made.send(1, ("a", "kept"))
+    made.end(committed=True)
+    made.roll()
+    made.clean()
+    assert made.shape()[:3] == [(1, 1, "marker"), (2, 1, "data"), (3, 1, "marker")]
+    assert [entry.last_offset for entry in made.log.snapshot().aborted] == [1]
+    made.put(("b", "1"))
+    made.roll()
+    made.clean()
+    assert made.shape()[0] == (1, 1, "marker+horizon"), "the second round finds nothing to end"
+    assert made.log.snapshot().aborted == ()
+    made.put(("b", "2"))
+    made.roll()
+    made.clean(NOW + LAG - 1)
+    assert made.shape()[0] == (1, 1, "marker+horizon")
+    made.put(("b", "3"))
+    made.roll()
+    made.clean(NOW + LAG)
+    assert made.shape()[:2] == [(2, 1, "data"), (3, 1, "marker")]
+    assert consume(made.log)[0] == b"kept"
+
+
+def test_the_marker_that_a_producer_is_known_by_stays() -> None:
+    made = Compacted()
+    made.send(0, ("a", "1"))
+    made.end(committed=True, epoch=1)
+    made.put(("a", "2"))
+    made.roll()
+    made.clean()
+    made.put(("a", "3"))
+    made.roll()
+    made.clean()
+    assert made.shape()[0] == (1, 1, "marker+horizon")
+    made.put(("a", "4"))
+    made.roll()
+    made.clean(NOW + LAG)
+    # Emptied, because a marker without transaction says nothing; its epoch is still there.
+    assert made.shape()[0] == (1, 0, "marker")
+    first = read_batch_header(next(iter(made.log.batches())))
+    assert (first.producer_id, first.producer_epoch) == (7, 1)
+    made.log.expire_producers(NOW + made.log.config.producer_id_expiration_ms)
+    made.put(("a", "5"))
+    made.roll()
+    made.clean(NOW + LAG)
+    assert made.shape()[0][0] > 1, "nobody is known by it any more"
+
+
+def test_an_open_transaction_ends_the_round_before_its_segment() -> None:
+    made = Compacted()
+    made.put(("a", "1"))
+    made.roll()
+    made.put(("a", "2"))
+    made.roll()
+    made.send(0, ("b", "open"))
+    made.put(("a", "3"))
+    made.roll()
+    dirt = made.clean()
+    assert dirt is not None
+    assert dirt.end_offset == 3
+    assert made.records() == [(2, "a", "2"), (4, "b", "open"), (5, "a", "3")]
+
+
+def test_aborted_keys_do_not_outlive_committed_ones() -> None:
+    made = Compacted()
+    made.put(("a", "1"))
+    made.send(0, ("a", "aborted"))
+    made.roll()
+    made.end(committed=False)
+    made.roll()
+    made.clean()
+    assert [entry for entry in made.records() if entry[1] == "a"] == [(0, "a", "1")]
+
+
+def test_the_last_batch_of_a_producer_keeps_its_sequence() -> None:
+    made = Compacted()
+    made.send(4, ("a", "1"), ("b", "1"))
+    made.end(committed=True)
+    made.put(("a", "2"), ("b", "2"))
+    made.roll()
+    made.clean()
+    again = PartitionLog.replay(
+        made.log.batches(),
+        topic_partition=made.log.topic_partition,
+        config=made.log.config,
+        leader_epoch=0,
+    )
+    assert again.producers() == made.log.producers()
+    assert made.shape()[0] == (0, 0, "data")
+
+
+# When
+
+
+def test_there_is_nothing_to_clean_while_there_is_one_segment() -> None:
+    made = Compacted()
+    made.put(("a", "1"), ("a", "2"))
+    assert made.clean() is None
+
+
+@pytest.mark.parametrize(("ratio", "is_due"), [(0.6, True), (0.7, False), (1.0, False)])
+def test_a_log_is_cleaned_when_enough_of_it_is_dirty(ratio: float, is_due: bool) -> None:
+    made = Compacted(ratio=0.0)
+    made.put(("a", "1"))
+    made.roll()
+    made.clean()
+    made.put(("b", "1"))
+    made.roll()
+    made.log.config = Compacted(ratio=ratio).log.config
+    dirt = made.clean()
+    assert (dirt is not None) == is_due
+
+
+def test_a_log_is_cleaned_when_something_has_waited_too_long() -> None:
+    made = Compacted(ratio=1.0, max_lag=100)
+    made.put(("a", "1"))
+    made.roll()
+    assert made.clean(NOW + 100) is None
+    dirt = made.clean(NOW + 101)
+    assert dirt is not None
+    assert dirt.is_overdue
+    assert dirt.ratio == 1.0
+
+
+def test_records_are_left_alone_while_they_are_young() -> None:
+    made = Compacted(min_lag=100)
+    made.put(("a", "1"))
+    made.roll()
+    made.log.config = Compacted(min_lag=100).log.config
+    made.append(keyed(("a", "2"), stamp=NOW + 50))
+    made.roll()
+    assert made.clean(NOW + 99) is None
+    dirt = made.clean(NOW + 149)
+    assert dirt is not None
+    assert dirt.end_offset == 1
+    assert made.clean(NOW + 150) is not None
+    assert [entry[1] for entry in made.records()] == ["a"]
+
+
+def test_a_mark_outside_of_the_log_is_not_believed() -> None:
+    made = Compacted()
+    made.put(("a", "1"), ("a", "2"))
+    made.roll()
+    made.log.note_cleaned(99)
+    dirt = dirt_of(made.log, NOW)
+    assert dirt is not None
+    assert dirt.first_dirty_offset == 0
+    assert (
+        Dirt(
+            first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
+        ).ratio
+        == 0.0
+    )
+
+
+# How
+
+
+def test_small_segments_become_one() -> None:
+    made = Compacted()
+    for number in range(6):
+        made.put((f"k{number}", "1"))
+        made.roll()
+    assert made.log.segments_count == 7
+    made.clean()
+    assert made.log.segments_count == 2
+
+
+def test_a_cleaned_segment_is_no_larger_than_any_other() -> None:
+    made = Compacted()
+    for number in range(4):
+        made.put((f"k{number}", "1"))
+        made.roll()
+    size = max(segment.size_bytes for segment in made.log.inactive_segments(0, 99))
+    fields = {name: getattr(made.log.config, name) for name in LogConfig.__struct_fields__}
+    made.log.config = LogConfig(**{**fields, "segment_bytes": 2 * size})
+    made.clean()
+    assert made.log.segments_count == 3
+
+
+def test_segments_that_span_too_many_offsets_stay_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Compacted()
+    for number in range(4):
+        made.put((f"k{number}", "1"))
+        made.roll()
+    monkeypatch.setattr(cleaner, "RELATIVE_OFFSET_MAX", 3)
+    made.clean()
+    left = [segment.base_offset for segment in made.log.inactive_segments(0, 99)]
+    assert left == [0, 3]
+
+
+@pytest.mark.parametrize("pauses", range(1, 6))
+def test_a_round_pauses_and_ends_where_the_log_is_cut_off(
+    monkeypatch: pytest.MonkeyPatch, pauses: int
+) -> None:
+    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    made = Compacted()
+    for number in range(2):
+        made.put(("a", str(number)))
+        made.put(("b", str(number)))
+    made.roll()
+    dirt = dirt_of(made.log, NOW)
+    assert dirt is not None
+    steps = clean(made.log, dirt, NOW)
+    for _ in range(pauses):
+        next(steps)
+    before = made.records()
+    assert before == [(0, "a", "0"), (1, "b", "0"), (2, "a", "1"), (3, "b", "1")]
+    made.log.truncate_to(4, now_ms=NOW)
+    assert list(steps) == []
+    assert made.records() == before
+    assert made.log.cleaned_until is None
+
+
+def test_a_round_that_finds_its_segments_gone_changes_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    made = Compacted()
+    made.put(("a", "1"))
+    made.put(("a", "2"))
+    made.roll()
+    dirt = dirt_of(made.log, NOW)
+    assert dirt is not None
+    steps = clean(made.log, dirt, NOW)
+    for _ in range(3):
+        next(steps)
+    made.log.delete_records_before(2)
+    made.log.delete_old_segments(NOW)
+    assert list(steps) == [None]
+    assert made.log.cleaned_until is None
+
+
+def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
+    made = Compacted()
+    nothing = Dirt(
+        first_dirty_offset=0, end_offset=0, clean_bytes=0, dirty_bytes=0, is_overdue=True
+    )
+    assert list(clean(made.log, nothing, NOW)) == []
+    assert made.log.cleaned_until == 0

@@ -1,0 +1,266 @@
+"""Batches with fewer records, another codec, or none: what stays as it was."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.errors import CorruptBatchError
+from sim.wire.batch import (
+    GZIP,
+    LZ4,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    Record,
+    build_batch,
+    control_batch,
+    crc_is_valid,
+    read_batch_header,
+    read_control_record,
+    read_records,
+)
+from sim.wire.batch_rewrite import (
+    Scanned,
+    batch_keys,
+    empty_batch,
+    filtered_batch,
+    recoded_batch,
+    scan_records,
+)
+from sim.wire.records import payload_of
+
+CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
+RECORDS = (
+    Record(key=b"a", value=b"1", timestamp_ms=100),
+    Record(key=b"b", value=None, timestamp_ms=90, headers=(("h", b"x"), ("n", None))),
+    Record(key=None, value=b"3", timestamp_ms=110),
+    Record(key=b"", value=b"", timestamp_ms=105),
+)
+
+
+def made(*, codec: int = NONE, append_time: bool = False, transactional: bool = False) -> bytes:
+    return build_batch(
+        RECORDS,
+        timestamp_ms=200,
+        producer_id=7,
+        producer_epoch=2,
+        base_sequence=5,
+        transactional=transactional,
+        compression=codec,
+        log_append_time=append_time,
+        base_offset=40,
+        leader_epoch=3,
+    )
+
+
+# Looking
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_keys_of_a_batch(codec: int) -> None:
+    batch = made(codec=codec)
+    assert list(batch_keys(batch, read_batch_header(batch))) == [
+        (40, b"a", True),
+        (41, b"b", False),
+        (42, None, True),
+        (43, b"", True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"), [(b"k", b"v"), (None, b"v"), (b"k", None), (b"", b""), (b"k" * 300, b"v")]
+)
+@pytest.mark.parametrize("codec", [NONE, GZIP])
+def test_the_key_of_an_only_record(key: bytes | None, value: bytes | None, codec: int) -> None:
+    batch = build_batch(
+        [Record(key=key, value=value)], timestamp_ms=5, base_offset=9, compression=codec
+    )
+    assert list(batch_keys(batch, read_batch_header(batch))) == [(9, key, value is not None)]
+
+
+def test_the_key_of_an_only_record_with_a_long_timestamp() -> None:
+    batch = build_batch([Record(key=b"k", timestamp_ms=100)], timestamp_ms=0, base_offset=9)
+    header = read_batch_header(batch)
+    moved = filtered_batch(header, read_records(batch), delete_horizon_ms=1 << 40)
+    assert list(batch_keys(moved, read_batch_header(moved))) == [(9, b"k", False)]
+
+
+def test_a_single_record_that_is_not_the_first_of_its_batch() -> None:
+    batch = made()
+    last = filtered_batch(read_batch_header(batch), read_records(batch)[3:], delete_horizon_ms=None)
+    assert list(batch_keys(last, read_batch_header(last))) == [(43, b"", True)]
+    odd = bytearray(build_batch([Record(key=b"k")], timestamp_ms=5, base_offset=9))
+    odd[64] = 2  # the delta of its offset: nobody has checked it
+    assert list(batch_keys(bytes(odd), read_batch_header(odd))) == [(10, b"k", False)]
+
+
+def test_records_are_scanned_without_being_made() -> None:
+    batch = made()
+    payload = payload_of(batch, read_batch_header(batch))
+    assert list(scan_records(payload, 4)) == [
+        Scanned(0, 0, b"a", True),
+        Scanned(-10, 1, b"b", False),
+        Scanned(10, 2, None, True),
+        Scanned(5, 3, b"", True),
+    ]
+
+
+def payload_with(**changes: int) -> bytes:
+    """The payload of one record, with bytes at named places replaced."""
+    batch = build_batch(
+        [Record(key=b"k", value=b"v", headers=(("h", b"x"),))], timestamp_ms=5, base_offset=9
+    )
+    payload = bytearray(payload_of(batch, read_batch_header(batch)))
+    places = {"length": 0, "key": 4, "value": 6, "headers": 8, "header_key": 9, "header_value": 11}
+    for name, byte in changes.items():
+        payload[places[name]] = byte
+    return bytes(payload)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        payload_with(length=99),
+        payload_with(length=1),
+        payload_with(key=40),
+        payload_with(value=40),
+        payload_with(headers=3),
+        payload_with(headers=40),
+        payload_with(header_key=1),
+        payload_with(header_value=40),
+        payload_with() + b"\0",
+        payload_with()[:-1],
+        b"\xff" * 7,
+    ],
+)
+def test_what_lengths_do_not_bear_out_is_no_record(payload: bytes) -> None:
+    with pytest.raises(CorruptBatchError):
+        list(scan_records(payload, 1))
+
+
+@pytest.mark.parametrize("count", [-1, 0, 2])
+def test_a_wrong_count_is_found(count: int) -> None:
+    with pytest.raises(CorruptBatchError):
+        list(scan_records(payload_with(), count))
+
+
+def test_a_record_that_ends_the_payload_in_a_length_is_cut_off() -> None:
+    # A record of six bytes whose last length says that it goes on.
+    with pytest.raises(CorruptBatchError, match="cut off"):
+        list(scan_records(b"\x0c\0\0\0\1\1\x80", 1))
+
+
+# Filtering
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_some_records_remain_at_their_offsets(codec: int) -> None:
+    batch = made(codec=codec, transactional=True)
+    header = read_batch_header(batch)
+    kept = [record for record in read_records(batch) if record.offset in (41, 43)]
+    filtered = filtered_batch(header, kept, delete_horizon_ms=None)
+    after = read_batch_header(filtered)
+    assert read_records(filtered) == kept
+    assert crc_is_valid(filtered, after)
+    assert (after.base_offset, after.last_offset, after.leader_epoch) == (40, 43, 3)
+    assert (after.producer_id, after.producer_epoch, after.base_sequence) == (7, 2, 5)
+    assert after.last_sequence == header.last_sequence
+    assert (after.base_timestamp_ms, after.max_timestamp_ms) == (90, 105)
+    assert after.records_count == 2
+    assert after.attributes == header.attributes
+
+
+def test_a_delete_horizon_takes_the_place_of_the_base_timestamp() -> None:
+    batch = made()
+    records = read_records(batch)
+    horizon = filtered_batch(read_batch_header(batch), records, delete_horizon_ms=1_000_000)
+    after = read_batch_header(horizon)
+    assert after.has_delete_horizon
+    assert after.base_timestamp_ms == 1_000_000
+    assert after.max_timestamp_ms == 110
+    assert read_records(horizon) == records
+    again = filtered_batch(after, records[1:], delete_horizon_ms=None)
+    assert not read_batch_header(again).has_delete_horizon
+
+
+def test_append_time_stays_the_time_of_all() -> None:
+    batch = made(append_time=True)
+    filtered = filtered_batch(
+        read_batch_header(batch), read_records(batch)[:1], delete_horizon_ms=None
+    )
+    after = read_batch_header(filtered)
+    assert after.is_log_append_time
+    assert after.max_timestamp_ms == 200
+    assert [record.timestamp_ms for record in read_records(filtered)] == [200]
+
+
+def test_a_marker_with_a_horizon_says_the_same() -> None:
+    marker = control_batch(
+        producer_id=7,
+        producer_epoch=2,
+        committed=True,
+        coordinator_epoch=4,
+        base_offset=40,
+        leader_epoch=0,
+        timestamp_ms=100,
+    )
+    dated = filtered_batch(
+        read_batch_header(marker), read_records(marker), delete_horizon_ms=1 << 41
+    )
+    after = read_batch_header(dated)
+    assert after.is_control
+    assert after.is_transactional
+    assert after.has_delete_horizon
+    assert read_control_record(dated) == read_control_record(marker)
+    assert after.max_timestamp_ms == 100
+
+
+# Another codec
+
+
+@pytest.mark.parametrize("codec", CODECS)
+@pytest.mark.parametrize("level", [None, 1])
+def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
+    batch = made(codec=GZIP, transactional=True)
+    recoded = recoded_batch(
+        read_batch_header(batch),
+        read_records(batch),
+        codec=codec,
+        append_time_ms=None,
+        level=level,
+    )
+    after = read_batch_header(recoded)
+    assert after.compression == codec
+    assert crc_is_valid(recoded, after)
+    assert read_records(recoded) == read_records(batch)
+    assert after.is_transactional
+    assert (after.producer_id, after.base_sequence, after.max_timestamp_ms) == (7, 5, 110)
+
+
+def test_a_recoded_batch_numbers_its_records_and_takes_the_append_time() -> None:
+    batch = made()
+    records = read_records(batch)
+    header = read_batch_header(batch)
+    recoded = recoded_batch(header, [records[1], records[0]], codec=NONE, append_time_ms=999)
+    after = read_batch_header(recoded)
+    assert after.is_log_append_time
+    assert after.max_timestamp_ms == 999
+    assert [record.offset for record in read_records(recoded)] == [40, 41]
+    assert [record.key for record in read_records(recoded)] == [b"b", b"a"]
+
+
+# Emptied
+
+
+def test_an_empty_batch_keeps_what_the_producer_must_not_lose() -> None:
+    batch = made(codec=GZIP, transactional=True)
+    header = read_batch_header(batch)
+    after = read_batch_header(empty_batch(header))
+    assert after.size == 61
+    assert (after.base_offset, after.last_offset) == (40, 43)
+    assert (after.producer_id, after.producer_epoch, after.last_sequence) == (7, 2, 8)
+    assert after.is_transactional
+    assert (after.compression, after.records_count) == (0, 0)
+    assert (after.base_timestamp_ms, after.max_timestamp_ms) == (-1, 110)
+    assert crc_is_valid(empty_batch(header), after)
+    assert list(batch_keys(empty_batch(header), after)) == []
