@@ -245,6 +245,24 @@ class ReplicaFetchReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[ReplicaFetchedPartition, ...] = ()
 
 
+class ReplicaOffsetCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """ListOffsets from a follower that finds itself outside of its leader's log."""
+
+    replica_id: BrokerId
+    topic_partition: TopicPartition
+    current_leader_epoch: int
+    timestamp_ms: int
+    """-1 for the log end, -2 for the log start."""
+
+
+class ReplicaOffsetReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The leader's answer; of no meaning with an error."""
+
+    topic_partition: TopicPartition
+    error: int = 0
+    offset: int = -1
+
+
 class IsrChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The ISR that a leader asks for, with all that the controller needs to see whether the leader
     is still up to date.

@@ -11,27 +11,37 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from sim.cluster import configs
+from sim.cluster.broker_logs import BrokerLogs
+from sim.cluster.commits import Commits
 from sim.cluster.coordinator_loading import CoordinatorLoading
 from sim.cluster.fetch import Fetching
 from sim.cluster.fetch_sessions import FetchSessions
+from sim.cluster.group_host import GroupHost
 from sim.cluster.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
-from sim.cluster.log_maintenance import LogMaintenance
-from sim.cluster.log_trace import LogTrace, bounds
+from sim.cluster.isr_changes import IsrChanges
+from sim.cluster.log_trace import LogTrace
+from sim.cluster.marker_writes import MarkerWrites
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import (
     ADD_PARTITIONS_TO_TXN,
     CONTROLLER_ID,
+    FETCH,
+    LIST_OFFSETS,
     WRITE_TXN_MARKERS,
     Peers,
 )
 from sim.cluster.produce import Producing
 from sim.cluster.purgatory import Purgatory
-from sim.cluster.replicas import LeadershipChanges, Replicas, SharedLogs
+from sim.cluster.replica_fetcher import LATEST, ReplicaFetchers
+from sim.cluster.replica_sessions import ReplicaSessions
+from sim.cluster.replicas import LeadershipChanges, Replicas
 from sim.cluster.verification import Verification
+from sim.cluster.watermarks import Watermarks
 from sim.errors import ErrorCode, InvariantViolation, Rejection
 from sim.log.partition_log import PartitionLog
 from sim.placement import partition_for
 from sim.runtime.env import Environment, TimerHandle
+from sim.runtime.pending import Pending
 from sim.settings import Settings
 from sim.txn.commands import AddPartitions, VerifyPartitions
 from sim.txn.markers import LeaderLookup, NoLeader
@@ -45,11 +55,12 @@ from sim.types import (
     AllocateProducerIdsReply,
     BrokerId,
     CoordinatorEpoch,
-    ProducerId,
+    ReplicaFetchCommand,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
-    TxnMarker,
     TxnPartitions,
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
@@ -67,7 +78,7 @@ class Broker:
         broker_id: BrokerId,
         environment: Environment,
         metadata: Metadata,
-        shared_logs: SharedLogs,
+        logs: BrokerLogs,
     ) -> None:
         self.broker_id = broker_id
         self.node: Final = f"broker/{broker_id}"
@@ -80,8 +91,15 @@ class Broker:
         self._transaction_version = _transaction_version(metadata.image)
         self._transaction_logs: dict[int, PartitionLog] = {}
         """The partitions of ``__transaction_state`` that this broker leads."""
-        self.replicas = Replicas(broker_id=broker_id, shared=shared_logs, image=metadata.image)
-        self.purgatory: Purgatory[TopicPartition] = Purgatory(environment.clock)
+        self.logs = logs
+        """The broker's disk: it outlives the broker."""
+        self.replicas = Replicas(
+            broker_id=broker_id,
+            logs=logs,
+            image=ClusterImage(cluster_id=metadata.image.cluster_id),
+            settings=metadata.settings,
+        )
+        self.purgatory: Purgatory[TopicPartition] = Purgatory(environment.clock, environment.tasks)
         self.peers = Peers(
             network=environment.network,
             broker_id=broker_id,
@@ -89,6 +107,45 @@ class Broker:
             fleet=metadata.fleet,
         )
         self.log_trace = LogTrace(environment.tracer, self.node)
+        self.watermarks = Watermarks(
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            log_trace=self.log_trace,
+        )
+        self.commits = Commits(
+            clock=environment.clock,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            watermarks=self.watermarks,
+        )
+        self.isr_changes = IsrChanges(
+            broker_id=broker_id,
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            image=lambda: self.image,
+            peers=self.peers,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+        )
+        self.replica_sessions = ReplicaSessions(
+            clock=environment.clock,
+            tasks=environment.tasks,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            isr_changes=self.isr_changes,
+        )
+        self.replica_fetchers = ReplicaFetchers(
+            broker_id=broker_id,
+            clock=environment.clock,
+            tasks=environment.tasks,
+            settings=lambda: self.settings,
+            image=lambda: self.image,
+            peers=self.peers,
+            purgatory=self.purgatory,
+        )
         self.verification = Verification(
             peers=self.peers,
             coordinator_of=self.transaction_coordinator_of,
@@ -97,11 +154,37 @@ class Broker:
             node=self.node,
             rules=self.release.rules,
         )
+        self.loading = CoordinatorLoading(
+            node=self.node,
+            environment=environment,
+            min_ms=metadata.settings.coordinator_load_min_ms,
+        )
+        self.group_host = GroupHost(
+            broker_id=broker_id,
+            environment=environment,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            commits=self.commits,
+            verification=self.verification,
+            loading=self.loading,
+        )
+        self.groups = self.group_host.coordinator
+        self.marker_writes = MarkerWrites(
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            commits=self.commits,
+            groups=self.group_host,
+            log_trace=self.log_trace,
+        )
         self.producing = Producing(
             clock=environment.clock,
             settings=lambda: self.settings,
             replicas=self.replicas,
-            purgatory=self.purgatory,
+            watermarks=self.watermarks,
+            commits=self.commits,
             verification=self.verification,
             log_trace=self.log_trace,
             rules=self.release.rules,
@@ -126,30 +209,23 @@ class Broker:
             allocate_producer_ids=self._allocate_producer_ids,
             rules=self.release.rules,
         )
-        self.loading = CoordinatorLoading(
-            node=self.node,
-            environment=environment,
-            min_ms=metadata.settings.coordinator_load_min_ms,
-        )
-        self.log_maintenance = LogMaintenance(
-            clock=environment.clock,
-            tasks=environment.tasks,
-            settings=lambda: self.settings,
-            hosted=self.replicas.hosted,
-        )
         self._unsubscribe: Callable[[], None] | None = None
         self._expiry_timer: TimerHandle | None = None
+        self._checkpoint_timer: TimerHandle | None = None
 
     # Life
 
     def start(self) -> None:
         """Become reachable for peers and start the timers."""
+        self.logs.reopen(self.metadata.image, now_ms=self.environment.clock.now_ms())
         self.environment.network.register(self.broker_id, self.handle_peer)
         self._unsubscribe = self.metadata.subscribe(self.apply, broker_id=self.broker_id)
         self.apply(self.metadata.image)
         self.coordinator.start()
-        self.log_maintenance.start()
+        self.groups.start()
+        self.isr_changes.start()
         self._arm_expiry()
+        self._arm_checkpoint()
 
     def stop(self) -> None:
         """Answer what is parked, stop the timers, become unreachable."""
@@ -159,15 +235,20 @@ class Broker:
         self.loading.stop()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
-        self.log_maintenance.stop()
+        if self._checkpoint_timer is not None:
+            self._checkpoint_timer.cancel()
         self.coordinator.stop()
+        self.groups.stop()
+        self.isr_changes.stop()
+        self.replica_fetchers.stop()
+        self.replica_sessions.stop()
         self.purgatory.release_all()
 
     def apply(self, image: ClusterImage) -> None:
         """Take over a new image: host, lead, load and unload what it says."""
         self.settings = self._effective_settings(image)
         self._transaction_version = _transaction_version(image)
-        changes = self.replicas.apply(image)
+        changes = self.replicas.apply(image, now_ms=self.environment.clock.monotonic_ms())
         self.coordinator.leaders_changed()
         if self.environment.tracer.on:
             self._trace_leadership(changes)
@@ -188,6 +269,11 @@ class Broker:
         for topic_partition, epoch in changes.led:
             if topic_partition.topic == TRANSACTION_STATE_TOPIC:
                 self._load_transactions(topic_partition, CoordinatorEpoch(epoch))
+        self.group_host.apply(changes, image)
+        for partition in changes.regrouped:
+            self.watermarks.advance(partition)
+        if changes.followed or changes.unfollowed:
+            self.replica_fetchers.apply(changes.followed, changes.unfollowed)
 
     # Queries
 
@@ -224,6 +310,11 @@ class Broker:
                 return await self.add_partitions_to_txn(command)
             case WriteTxnMarkersCommand() if api_key == WRITE_TXN_MARKERS:
                 return await self.write_txn_markers(command)
+            case ReplicaFetchCommand() if api_key == FETCH:
+                answer = self.replica_sessions.fetch(command)
+                return await answer if isinstance(answer, Pending) else answer
+            case ReplicaOffsetCommand() if api_key == LIST_OFFSETS:
+                return self._replica_offset(command)
             case _:
                 raise InvariantViolation(
                     f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
@@ -246,22 +337,8 @@ class Broker:
         return AddPartitionsToTxnReply(results=tuple(results))
 
     async def write_txn_markers(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
-        """Write the markers that this broker leads (KafkaApis.handleWriteTxnMarkersRequest)."""
-        merged: dict[ProducerId, dict[TopicPartition, int]] = {}
-        now_ms = self.environment.clock.now_ms()
-        for marker in command.markers:
-            if self._is_unwritable(marker):
-                return _failed(command)
-            errors = merged.setdefault(marker.producer_id, {})
-            for topic_partition in marker.partitions:
-                errors[topic_partition] = self._write_marker(marker, topic_partition, now_ms)
-        return WriteTxnMarkersReply(
-            results=tuple(
-                (producer_id, tuple(errors.items()))
-                for producer_id, errors in merged.items()
-                if errors
-            )
-        )
+        """Write the markers that this broker leads."""
+        return await self.marker_writes.write(command)
 
     # Parts: transactions
 
@@ -305,68 +382,25 @@ class Broker:
         error = added.error if isinstance(added, Rejection) else ErrorCode.none
         return tuple((partition, error) for partition in transaction.partitions)
 
-    def _is_unwritable(self, marker: TxnMarker) -> bool:
-        """Whether there is no control record for it that this broker could write.
-
-        MemoryRecords.withEndTransactionMarker throws where the producer id or epoch is negative,
-        and the whole request is answered with what the client sees of any bug: markers before this
-        one are written, those behind it are not.
-        """
-        has_producer = marker.producer_id >= 0 and marker.producer_epoch >= 0
-        return not has_producer and any(
-            topic_partition in self.replicas.hosted for topic_partition in marker.partitions
-        )
-
-    def _write_marker(
-        self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int
-    ) -> ErrorCode:
-        # "Not hosted online here" is answered 3 whether or not the partition exists elsewhere: the
-        # sender looks the leader up again.
-        if topic_partition not in self.replicas.hosted:
-            return ErrorCode.unknown_topic_or_partition
-        log = self.replicas.leader(topic_partition)
-        if isinstance(log, Rejection):
-            return log.error
-        too_few = self.replicas.too_few_in_sync(topic_partition)
-        if too_few is not None:
-            return too_few.error
-        before = bounds(log, marker.producer_id) if self.log_trace.on else None
-        written = log.append_marker(
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            committed=marker.committed,
-            coordinator_epoch=marker.coordinator_epoch,
-            transaction_version=marker.transaction_version,
-            now_ms=now_ms,
-            start_offset=marker.start_offset,
-        )
-        if isinstance(written, Rejection):
-            if before is not None:
-                self.log_trace.marker_refused(topic_partition, marker, written)
-            return written.error
-        log.replicate_all()
-        if before is not None:
-            self.log_trace.marked(log, marker, written.base_offset, before)
-        self.purgatory.touch(topic_partition)
-        return ErrorCode.none
-
     async def _append_transaction_state(
-        self, partition: int, batch: bytes, _coordinator_epoch: int, _timeout_ms: int
+        self, partition: int, batch: bytes, _coordinator_epoch: int, timeout_ms: int
     ) -> ErrorCode:
-        """Append a coordinator's record with acks=all; here that is at once."""
+        """Append a coordinator's record with acks=all."""
         log = self._transaction_logs.get(partition)
         if log is None:
             return ErrorCode.not_leader_or_follower
-        topic_partition = log.topic_partition
-        too_few = self.replicas.too_few_in_sync(topic_partition)
-        if too_few is not None:
-            return too_few.error
-        appended = log.append_coordinator(batch, now_ms=self.environment.clock.now_ms())
-        if isinstance(appended, Rejection):
-            return appended.error
-        log.replicate_all()
-        self.purgatory.touch(topic_partition)
-        return ErrorCode.none
+        return await self.commits.append(log, batch, timeout_ms=timeout_ms)
+
+    def _replica_offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
+        """Where the log ends or begins, for a follower (Partition.fetchOffsetForTimestamp)."""
+        topic_partition = command.topic_partition
+        log = self.replicas.leader(
+            topic_partition, current_leader_epoch=command.current_leader_epoch
+        )
+        if isinstance(log, Rejection):
+            return ReplicaOffsetReply(topic_partition=topic_partition, error=log.error)
+        offset = log.log_end_offset if command.timestamp_ms == LATEST else log.log_start_offset
+        return ReplicaOffsetReply(topic_partition=topic_partition, offset=offset)
 
     def _load_transactions(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
         log = self.replicas.hosted[topic_partition]
@@ -415,6 +449,15 @@ class Broker:
             log.expire_producers(now_ms)
         self._arm_expiry()
 
+    def _arm_checkpoint(self) -> None:
+        def note() -> None:
+            self.logs.checkpoint()
+            self._arm_checkpoint()
+
+        self._checkpoint_timer = self.environment.clock.call_later(
+            self.settings.replica_high_watermark_checkpoint_interval_ms, note
+        )
+
     def _trace_leadership(self, changes: LeadershipChanges) -> None:
         tracer = self.environment.tracer
         for topic_partition, epoch in changes.led:
@@ -428,17 +471,3 @@ class Broker:
 
 def _transaction_version(image: ClusterImage) -> TransactionVersion:
     return TransactionVersion(image.features.get(TRANSACTION_VERSION, 0))
-
-
-def _failed(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
-    """UNKNOWN_SERVER_ERROR for all of it; of two markers of one producer the last one is told
-    (WriteTxnMarkersRequest.getErrorResponse).
-    """
-    failed = ErrorCode.unknown_server_error
-    last = {marker.producer_id: marker.partitions for marker in command.markers}
-    return WriteTxnMarkersReply(
-        results=tuple(
-            (producer_id, tuple((partition, failed) for partition in partitions))
-            for producer_id, partitions in last.items()
-        )
-    )

@@ -80,7 +80,7 @@ class LogTrace:
                 },
                 cause,
             )
-        self._moved(log, before, cause)
+        self.moved(log, before, cause)
 
     def refused(
         self, topic_partition: TopicPartition, header: BatchHeader, refusal: Rejection
@@ -115,7 +115,7 @@ class LogTrace:
                 },
                 cause,
             )
-        self._moved(log, before, cause)
+        self.moved(log, before, cause)
 
     def marker_refused(
         self, topic_partition: TopicPartition, marker: TxnMarker, refusal: Rejection
@@ -127,9 +127,8 @@ class LogTrace:
             {**_marker(marker), "tp": str(topic_partition), "error": refusal.error.name.upper()},
         )
 
-    # Parts
-
-    def _moved(self, log: PartitionLog, before: LogBounds, cause: int) -> None:
+    def moved(self, log: PartitionLog, before: LogBounds, cause: int | None = None) -> None:
+        """High watermark or last stable offset may be elsewhere now."""
         name = str(log.topic_partition)
         if log.high_watermark != before.high_watermark:
             self._emit("log.hw", log.topic_partition, {"tp": name, "to": log.high_watermark}, cause)
@@ -137,6 +136,8 @@ class LogTrace:
             self._emit(
                 "log.lso", log.topic_partition, {"tp": name, "to": log.last_stable_offset}, cause
             )
+
+    # Parts
 
     def _emit(
         self,

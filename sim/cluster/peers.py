@@ -29,11 +29,14 @@ from sim.types import (
     BrokerRegistrationReply,
     ReplicaFetchCommand,
     ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
 
 FETCH: Final = 1
+LIST_OFFSETS: Final = 2
 ADD_PARTITIONS_TO_TXN: Final = 24
 WRITE_TXN_MARKERS: Final = 27
 ALTER_PARTITION: Final = 56
@@ -43,6 +46,7 @@ ALLOCATE_PRODUCER_IDS: Final = 67
 
 REPLICA_FETCH_VERSION: Final = 18
 """v15 carries the follower's broker epoch (KIP-903), v18 its high watermark (KIP-1166)."""
+LIST_OFFSETS_VERSION: Final = 10
 ALTER_PARTITION_VERSION: Final = 3
 """v3 carries a broker epoch with each member of the new ISR (KIP-903)."""
 BROKER_REGISTRATION_VERSION: Final = 4
@@ -143,6 +147,19 @@ class Peers:
             target,
             FETCH,
             REPLICA_FETCH_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def replica_offset(
+        self, target: BrokerId, command: ReplicaOffsetCommand
+    ) -> Pending[ReplicaOffsetReply]:
+        """Ask the leader on ``target`` where its log begins or ends."""
+        return self._network.ask(
+            self._broker_id,
+            target,
+            LIST_OFFSETS,
+            LIST_OFFSETS_VERSION,
             command,
             timeout_ms=self._timeout_ms,
         )

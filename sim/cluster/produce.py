@@ -13,10 +13,11 @@ from typing import Final
 
 import msgspec
 
+from sim.cluster.commits import Appends, Commits
 from sim.cluster.log_trace import LogTrace, bounds
-from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import Replicas
 from sim.cluster.verification import TransactionOperation, Verification, produce_error
+from sim.cluster.watermarks import Watermarks
 from sim.errors import ErrorCode, Rejection
 from sim.log.answers import Appended
 from sim.log.partition_log import PartitionLog
@@ -69,12 +70,13 @@ class Producing:
 
     __slots__ = (
         "_clock",
+        "_commits",
         "_log_trace",
-        "_purgatory",
         "_replicas",
         "_rules",
         "_settings",
         "_verification",
+        "_watermarks",
     )
 
     def __init__(
@@ -83,7 +85,8 @@ class Producing:
         clock: Clock,
         settings: Callable[[], Settings],
         replicas: Replicas,
-        purgatory: Purgatory[TopicPartition],
+        watermarks: Watermarks,
+        commits: Commits,
         verification: Verification,
         log_trace: LogTrace,
         rules: Rules = LATEST,
@@ -93,7 +96,8 @@ class Producing:
         self._clock = clock
         self._settings = settings
         self._replicas = replicas
-        self._purgatory = purgatory
+        self._watermarks = watermarks
+        self._commits = commits
         self._verification = verification
 
     async def produce(self, command: ProduceCommand) -> Outcomes:
@@ -112,7 +116,9 @@ class Producing:
                     await self._verify(command, transactional[0].header, asked, outcomes)
         appended = self._append(command, guards, outcomes)
         if command.acks == ACKS_ALL and appended:
-            await self._await_replication(command, appended, outcomes)
+            failed = await self._commits.wait(appended, timeout_ms=command.timeout_ms)
+            for partition, error in failed.items():
+                outcomes[partition] = ProduceOutcome(error=error)
         return outcomes
 
     # Verification
@@ -198,8 +204,8 @@ class Producing:
 
     def _append(
         self, command: ProduceCommand, guards: dict[TopicPartition, int], outcomes: Outcomes
-    ) -> list[tuple[PartitionLog, int, TopicPartition]]:
-        """Append what is left; returns (log, last offset, partition) of each success."""
+    ) -> Appends:
+        """Append what is left."""
         if command.acks not in (-1, 0, 1):
             for part in command.partitions:
                 outcomes.setdefault(
@@ -207,7 +213,7 @@ class Producing:
                 )
             return []
         now_ms = self._clock.now_ms()
-        appended: list[tuple[PartitionLog, int, TopicPartition]] = []
+        appended: Appends = []
         for part in command.partitions:
             partition = part.topic_partition
             if partition in outcomes:
@@ -224,11 +230,10 @@ class Producing:
                 header=part.header,
             )
             if isinstance(result, Appended):
-                log.replicate_all()
+                self._watermarks.appended(log)
                 if before is not None:
                     self._log_trace.appended(log, part.header, result, before)
-                self._purgatory.touch(partition)
-                appended.append((log, result.last_offset, partition))
+                appended.append((log, result.last_offset))
                 outcomes[partition] = ProduceOutcome(
                     base_offset=result.base_offset,
                     log_append_time_ms=result.log_append_time_ms,
@@ -257,33 +262,6 @@ class Producing:
         if command.acks == ACKS_ALL and not isinstance(log, Rejection):
             return self._replicas.too_few_in_sync(partition) or log
         return log
-
-    # Replication
-
-    async def _await_replication(
-        self,
-        command: ProduceCommand,
-        appended: list[tuple[PartitionLog, int, TopicPartition]],
-        outcomes: Outcomes,
-    ) -> None:
-        """acks=-1: answer once every batch lies below the high watermark (DelayedProduce)."""
-        late = [entry for entry in appended if entry[0].high_watermark <= entry[1]]
-        if not late:
-            return
-
-        def is_replicated() -> bool:
-            return all(log.high_watermark > last for log, last, _ in late)
-
-        await self._purgatory.wait(
-            [partition for _, _, partition in late],
-            timeout_ms=command.timeout_ms,
-            check=is_replicated,
-        )
-        for log, last, partition in late:
-            if self._replicas.led.get(partition) is not log:
-                outcomes[partition] = ProduceOutcome(error=ErrorCode.not_leader_or_follower)
-            elif log.high_watermark <= last:
-                outcomes[partition] = ProduceOutcome(error=ErrorCode.request_timed_out)
 
 
 def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutcome | None:

@@ -2,16 +2,19 @@
 
 A parked operation is a check that is run again whenever one of its keys is touched, and a deadline
 on the monotonic clock. It is answered once: by a check that says yes, by the deadline, or by
-``release_all``. Kafka's counterpart: DelayedOperationPurgatory.
+``release_all``. It goes on after the present callback, in the same turn of the loop: whoever
+touches a key is never interrupted by what that sets free. Kafka's counterpart:
+DelayedOperationPurgatory.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Hashable, Iterable
+from functools import partial
 from typing import Generic, TypeVar
 
-from sim.runtime.env import Clock, TimerHandle
+from sim.runtime.env import Clock, Tasks
+from sim.runtime.pending import Pending
 
 KeyT = TypeVar("KeyT", bound=Hashable)
 
@@ -19,23 +22,39 @@ KeyT = TypeVar("KeyT", bound=Hashable)
 class _Parked(Generic[KeyT]):
     """One parked operation."""
 
-    __slots__ = ("check", "future", "keys", "timer")
+    __slots__ = ("answer", "check", "deadline_ms", "is_answered", "keys", "timeout_ms")
 
-    def __init__(self, keys: tuple[KeyT, ...], check: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        keys: tuple[KeyT, ...],
+        check: Callable[[], bool],
+        answer: Pending[bool],
+        *,
+        timeout_ms: float,
+        deadline_ms: float,
+    ) -> None:
         self.keys = keys
         self.check = check
-        self.future: asyncio.Future[bool] | None = None
-        self.timer: TimerHandle | None = None
+        self.answer = answer
+        self.timeout_ms = timeout_ms
+        self.deadline_ms = deadline_ms
+        self.is_answered = False
 
 
 class Purgatory(Generic[KeyT]):
-    """Operations waiting for something to happen to one of their keys."""
+    """Operations waiting for something to happen to one of their keys.
 
-    __slots__ = ("_clock", "_parked")
+    There is no timer per operation: those with one timeout stand in the order of their deadlines,
+    and one timer watches the first.
+    """
 
-    def __init__(self, clock: Clock) -> None:
+    __slots__ = ("_by_timeout", "_clock", "_parked", "_tasks")
+
+    def __init__(self, clock: Clock, tasks: Tasks) -> None:
         self._clock = clock
+        self._tasks = tasks
         self._parked: dict[KeyT, dict[_Parked[KeyT], None]] = {}
+        self._by_timeout: dict[float, dict[_Parked[KeyT], None]] = {}
 
     async def wait(
         self, keys: Iterable[KeyT], *, timeout_ms: float, check: Callable[[], bool]
@@ -45,13 +64,23 @@ class Purgatory(Generic[KeyT]):
         Returns:
             True when the check held or the wait was released; False at the deadline.
         """
-        parked = _Parked(tuple(keys), check)
-        parked.future = asyncio.get_running_loop().create_future()
-        parked.timer = self._clock.call_later(timeout_ms, lambda: self._finish(parked, done=False))
+        answer: Pending[bool] = Pending(self._tasks)
+        parked = _Parked(
+            tuple(keys),
+            check,
+            answer,
+            timeout_ms=timeout_ms,
+            deadline_ms=self._clock.monotonic_ms() + timeout_ms,
+        )
+        same = self._by_timeout.get(timeout_ms)
+        if same is None:
+            same = self._by_timeout[timeout_ms] = {}
+            self._arm(timeout_ms, timeout_ms)
+        same[parked] = None
         for key in parked.keys:
             self._parked.setdefault(key, {})[parked] = None
         try:
-            return await parked.future
+            return await answer
         finally:
             # A cancelled waiter (its connection went away, the cluster stops) leaves nothing
             # behind.
@@ -84,16 +113,30 @@ class Purgatory(Generic[KeyT]):
 
     def _finish(self, parked: _Parked[KeyT], *, done: bool) -> None:
         self._forget(parked)
-        assert parked.future is not None
-        if not parked.future.done():
-            parked.future.set_result(done)
+        if not parked.is_answered:
+            parked.is_answered = True
+            self._tasks.soon(partial(parked.answer.resolve, done))
 
     def _forget(self, parked: _Parked[KeyT]) -> None:
-        if parked.timer is not None:
-            parked.timer.cancel()
+        same = self._by_timeout.get(parked.timeout_ms)
+        if same is not None:
+            same.pop(parked, None)
         for key in parked.keys:
             waiting = self._parked.get(key)
             if waiting is not None:
                 waiting.pop(parked, None)
                 if not waiting:
                     del self._parked[key]
+
+    def _arm(self, timeout_ms: float, delay_ms: float) -> None:
+        self._clock.call_later(delay_ms, lambda: self._expire(timeout_ms))
+
+    def _expire(self, timeout_ms: float) -> None:
+        same = self._by_timeout[timeout_ms]
+        now_ms = self._clock.monotonic_ms()
+        for parked in list(same):
+            if parked.deadline_ms > now_ms:
+                self._arm(timeout_ms, parked.deadline_ms - now_ms)
+                return
+            self._finish(parked, done=False)
+        del self._by_timeout[timeout_ms]

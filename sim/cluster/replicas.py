@@ -1,9 +1,8 @@
 """The partition replicas that one broker hosts, and whether it may serve them.
 
-Replication in its first form: all replicas of a partition share one ``PartitionLog``
-(``SharedLogs``), so the high watermark follows the log end at once and moving leadership hands the
-log over. Everything else asks only this broker's ``Replicas``, so that a log of its own per replica
-changes nothing above. Kafka's counterpart: the partition map of ReplicaManager.
+Each replica has a log of its own. What a new image means for them is worked out here: what is led,
+what is followed and from whom; the broker acts on it. Kafka's counterpart: the partition map of
+ReplicaManager.
 """
 
 from __future__ import annotations
@@ -12,18 +11,23 @@ import uuid
 
 import msgspec
 
-from sim.cluster.configs import log_config, topic_text
-from sim.cluster.image import ClusterImage, TopicImage
+from sim.cluster.broker_logs import BrokerLogs
+from sim.cluster.configs import topic_text
+from sim.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from sim.cluster.partition import Partition
 from sim.errors import ErrorCode, Rejection
 from sim.log.partition_log import PartitionLog
 from sim.settings import Settings
 from sim.types import BrokerId, LeaderEpoch, TopicPartition
 
-DEVIATIONS = (
-    "Replicas of a partition share one log: followers never lag, the high watermark follows the "
-    "log end at once, "
-    "every replica is always in the ISR.",
-)
+
+class Following(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that is to be fetched from its leader."""
+
+    topic_id: uuid.UUID
+    log: PartitionLog
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
 
 
 class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,67 +38,61 @@ class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[tuple[TopicPartition, LeaderEpoch], ...] = ()
     """Partitions led until now, with the epoch of the new leader."""
     deleted: tuple[TopicPartition, ...] = ()
+    regrouped: tuple[Partition, ...] = ()
+    """Led partitions with followers whose ISR, epoch or minimum may be another: the high watermark
+    may move.
+    """
+    followed: tuple[Following, ...] = ()
+    """Partitions to be fetched from now on, or from another leader, or under another epoch."""
+    unfollowed: tuple[TopicPartition, ...] = ()
+    """Partitions that are not to be fetched any more: led here, without a leader, or deleted."""
 
 
-class SharedLogs:
-    """One log per partition of the cluster, handed to every broker that has a replica."""
+class _Changes:
+    """``LeadershipChanges`` in the making."""
 
-    __slots__ = ("_logs", "_settings")
+    __slots__ = ("deleted", "followed", "led", "lost", "regrouped", "unfollowed")
 
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._logs: dict[tuple[uuid.UUID, int], PartitionLog] = {}
+    def __init__(self) -> None:
+        self.led: list[tuple[TopicPartition, LeaderEpoch]] = []
+        self.lost: list[tuple[TopicPartition, LeaderEpoch]] = []
+        self.deleted: list[TopicPartition] = []
+        self.regrouped: list[Partition] = []
+        self.followed: list[Following] = []
+        self.unfollowed: list[TopicPartition] = []
 
-    def log(self, image: ClusterImage, topic: TopicImage, partition: int) -> PartitionLog:
-        """The partition's log, made at first sight, its config brought up to date."""
-        key = (topic.topic_id, partition)
-        log = self._logs.get(key)
-        if log is None:
-            log = PartitionLog(
-                topic_partition=TopicPartition(topic.name, partition),
-                config=log_config(image, topic, self._settings),
-                leader_epoch=topic.partitions[partition].leader_epoch,
-            )
-            self._logs[key] = log
-        return log
-
-    def configure(self, image: ClusterImage, topic: TopicImage) -> None:
-        """Bring the configs of the topic's logs up to date."""
-        config = log_config(image, topic, self._settings)
-        for partition in range(len(topic.partitions)):
-            log = self._logs.get((topic.topic_id, partition))
-            if log is not None:
-                log.config = config
-
-    def min_insync_replicas(self, image: ClusterImage, topic: str) -> int:
-        """The topic's ``min.insync.replicas``."""
-        value = topic_text(
-            "min.insync.replicas",
-            topic=image.topics[topic].configs,
-            image=image,
-            settings=self._settings,
+    def frozen(self) -> LeadershipChanges:
+        return LeadershipChanges(
+            led=tuple(self.led),
+            lost=tuple(self.lost),
+            deleted=tuple(self.deleted),
+            regrouped=tuple(self.regrouped),
+            followed=tuple(self.followed),
+            unfollowed=tuple(self.unfollowed),
         )
-        return int(value)
-
-    def forget(self, topic: TopicImage) -> None:
-        """The topic was deleted."""
-        for partition in range(len(topic.partitions)):
-            self._logs.pop((topic.topic_id, partition), None)
 
 
 class Replicas:
     """The replicas of one broker."""
 
-    __slots__ = ("_broker_id", "_shared", "_under_replicated", "hosted", "image", "led")
+    __slots__ = (
+        *("_broker_id", "_followed", "_logs", "_settings"),
+        *("hosted", "image", "led", "replicated"),
+    )
 
-    def __init__(self, *, broker_id: BrokerId, shared: SharedLogs, image: ClusterImage) -> None:
+    def __init__(
+        self, *, broker_id: BrokerId, logs: BrokerLogs, image: ClusterImage, settings: Settings
+    ) -> None:
         self._broker_id = broker_id
-        self._shared = shared
+        self._logs = logs
+        self._settings = settings
         self.image = image
-        self._under_replicated: set[TopicPartition] = set()
         self.hosted: dict[TopicPartition, PartitionLog] = {}
         self.led: dict[TopicPartition, PartitionLog] = {}
         """The hosted logs that this broker leads."""
+        self.replicated: dict[TopicPartition, Partition] = {}
+        """Those led partitions that have followers."""
+        self._followed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = {}
 
     # Lookups
 
@@ -133,75 +131,137 @@ class Replicas:
         """A rejection where too few replicas are in sync for acks=-1; the demand is capped by the
         replication factor.
         """
-        if topic_partition not in self._under_replicated:
-            return None
-        partition = self.image.partition(topic_partition)
-        assert partition is not None
-        demanded = self._shared.min_insync_replicas(self.image, topic_partition.topic)
-        if len(partition.isr) >= min(demanded, len(partition.replicas)):
+        partition = self.replicated.get(topic_partition)
+        if partition is None or not partition.is_under_min_isr:
             return None
         return Rejection(
             error=ErrorCode.not_enough_replicas,
-            reason=f"{len(partition.isr)} replicas in sync, {demanded} demanded",
+            reason=f"{len(partition.isr)} replicas in sync, {partition.min_isr} demanded",
         )
 
     # Changes
 
-    def apply(self, new: ClusterImage) -> LeadershipChanges:
-        """Take over a new image: host, lead and forget what it says."""
+    def apply(self, new: ClusterImage, *, now_ms: int) -> LeadershipChanges:
+        """Take over a new image: host, lead, follow and forget what it says.
+
+        Args:
+            new: The metadata.
+            now_ms: Monotonic time: followers are given ``replica.lag.time.max.ms`` from now on.
+        """
         old, self.image = self.image, new
-        led: list[tuple[TopicPartition, LeaderEpoch]] = []
-        lost: list[tuple[TopicPartition, LeaderEpoch]] = []
-        deleted: list[TopicPartition] = []
+        changes = _Changes()
         for name, topic in old.topics.items():
             current = new.topics.get(name)
             if current is None or current.topic_id != topic.topic_id:
-                deleted.extend(self._forget(topic))
+                self._forget(topic, changes)
         for name, topic in new.topics.items():
-            before = old.topics.get(name)
-            if before is topic and new.broker_configs is old.broker_configs:
+            if old.topics.get(name) is topic and new.broker_configs is old.broker_configs:
                 continue
-            self._shared.configure(new, topic)
-            self._host(topic, led, lost)
-        return LeadershipChanges(led=tuple(led), lost=tuple(lost), deleted=tuple(deleted))
+            self._host(topic, changes, now_ms)
+            self._logs.configure(new, topic)
+        return changes.frozen()
 
     # Parts
 
-    def _host(
-        self,
-        topic: TopicImage,
-        led: list[tuple[TopicPartition, LeaderEpoch]],
-        lost: list[tuple[TopicPartition, LeaderEpoch]],
-    ) -> None:
+    def _host(self, topic: TopicImage, changes: _Changes, now_ms: int) -> None:
+        min_isr = int(
+            topic_text(
+                "min.insync.replicas",
+                topic=topic.configs,
+                image=self.image,
+                settings=self._settings,
+            )
+        )
         for index, partition in enumerate(topic.partitions):
-            topic_partition = TopicPartition(topic.name, index)
             if self._broker_id not in partition.replicas:
                 continue
-            log = self._shared.log(self.image, topic, index)
-            self.hosted[topic_partition] = log
-            if len(partition.isr) < len(partition.replicas):
-                self._under_replicated.add(topic_partition)
-            else:
-                self._under_replicated.discard(topic_partition)
+            topic_partition = TopicPartition(topic.name, index)
+            log = self.hosted.get(topic_partition)
+            if log is None:
+                log = self.hosted[topic_partition] = self._logs.log(self.image, topic, index)
             if partition.leader == self._broker_id:
-                if topic_partition in self.led and log.leader_epoch == partition.leader_epoch:
-                    continue
-                self.led[topic_partition] = log
-                log.become_leader(partition.leader_epoch)
-                led.append((topic_partition, partition.leader_epoch))
-            elif self.led.pop(topic_partition, None) is not None:
-                lost.append((topic_partition, partition.leader_epoch))
+                self._lead(log, partition, changes)
+                if len(partition.replicas) > 1:
+                    self._regroup(log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms)
+                else:
+                    log.replicate_all()
+            else:
+                self._follow(log, topic, partition, changes)
 
-    def _forget(self, topic: TopicImage) -> list[TopicPartition]:
-        deleted = []
+    def _lead(self, log: PartitionLog, partition: PartitionImage, changes: _Changes) -> None:
+        topic_partition = log.topic_partition
+        if topic_partition in self.led and log.leader_epoch == partition.leader_epoch:
+            return
+        if self._followed.pop(topic_partition, None) is not None:
+            changes.unfollowed.append(topic_partition)
+        self.led[topic_partition] = log
+        log.become_leader(partition.leader_epoch)
+        changes.led.append((topic_partition, partition.leader_epoch))
+
+    def _regroup(
+        self,
+        log: PartitionLog,
+        topic: TopicImage,
+        image: PartitionImage,
+        changes: _Changes,
+        *,
+        min_isr: int,
+        now_ms: int,
+    ) -> None:
+        topic_partition = log.topic_partition
+        partition = self.replicated.get(topic_partition)
+        if partition is None:
+            log.keep_tail()
+            partition = self.replicated[topic_partition] = Partition(
+                leader=self._broker_id,
+                log=log,
+                topic_id=topic.topic_id,
+                may_join=self._may_join,
+            )
+        partition.lead(image, min_isr=min_isr, now_ms=now_ms)
+        changes.regrouped.append(partition)
+
+    def _follow(
+        self, log: PartitionLog, topic: TopicImage, partition: PartitionImage, changes: _Changes
+    ) -> None:
+        topic_partition = log.topic_partition
+        if self.led.pop(topic_partition, None) is not None:
+            self.replicated.pop(topic_partition, None)
+            changes.lost.append((topic_partition, partition.leader_epoch))
+        following = (partition.leader, partition.leader_epoch)
+        if self._followed.get(topic_partition) == following:
+            return
+        log.become_follower(partition.leader_epoch)
+        if partition.leader == NO_LEADER:
+            if self._followed.pop(topic_partition, None) is not None:
+                changes.unfollowed.append(topic_partition)
+            return
+        self._followed[topic_partition] = following
+        changes.followed.append(
+            Following(
+                topic_id=topic.topic_id,
+                log=log,
+                leader=partition.leader,
+                leader_epoch=partition.leader_epoch,
+            )
+        )
+
+    def _forget(self, topic: TopicImage, changes: _Changes) -> None:
         for index in range(len(topic.partitions)):
             topic_partition = TopicPartition(topic.name, index)
             self.led.pop(topic_partition, None)
-            self._under_replicated.discard(topic_partition)
+            self.replicated.pop(topic_partition, None)
+            if self._followed.pop(topic_partition, None) is not None:
+                changes.unfollowed.append(topic_partition)
             if self.hosted.pop(topic_partition, None) is not None:
-                deleted.append(topic_partition)
-        self._shared.forget(topic)
-        return deleted
+                changes.deleted.append(topic_partition)
+        self._logs.forget(topic)
+
+    def _may_join(self, broker_id: BrokerId, broker_epoch: int) -> bool:
+        """Partition.isReplicaIsrEligible."""
+        if not self.image.is_active(broker_id):
+            return False
+        return broker_epoch in (-1, self.image.brokers[broker_id].epoch)
 
     def _checked_leader(
         self, topic_partition: TopicPartition, current_leader_epoch: int

@@ -6,7 +6,6 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -17,12 +16,12 @@ from sim.api.registry import shipped
 from sim.api.request import ApiTable
 from sim.cluster import controller
 from sim.cluster.broker import Broker
+from sim.cluster.broker_logs import BrokerLogs
 from sim.cluster.controller import NewTopic
 from sim.cluster.controller_node import ControllerNode
 from sim.cluster.image import CLIENT_LISTENER, BrokerImage, TopicImage
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import CONTROLLER_ID
-from sim.cluster.replicas import SharedLogs
 from sim.errors import ConfigError, Rejection
 from sim.faults.injector import Injector
 from sim.releases import fleet_from
@@ -61,8 +60,6 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka releases to behave as: ``3.9`` for all brokers, ``1=3.9`` for one
     (``releases.fleet_from``); 4.3 unless named.
     """
-    rules: Mapping[str, bool] = {}
-    """Switches of ``releases.Rules`` turned by hand: a bug of before its fix, for a scenario."""
 
 
 class SimCluster:
@@ -73,7 +70,7 @@ class SimCluster:
             raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
         self.environment = environment
         self.options = options
-        self.fleet = fleet_from(options.as_version, brokers=options.brokers, rules=options.rules)
+        self.fleet = fleet_from(options.as_version, brokers=options.brokers)
         """Which broker runs which release of Kafka."""
         self.members: dict[BrokerId, Member] = {}
         """Every broker by its id, whether it runs or not."""
@@ -311,25 +308,25 @@ class SimCluster:
         )
         self._controller = ControllerNode(metadata=metadata, environment=self.environment)
         self._controller.start()
-        logs = SharedLogs(options.settings)
         for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
+            logs = BrokerLogs(options.settings)
             member = Member(
                 broker_id=broker_id,
                 environment=self.environment,
                 metadata=metadata,
-                disk=_SharedDisk(),
+                disk=logs,
                 doors=own,
                 make_broker=partial(self._make_broker, logs),
             )
             self.members[broker_id] = member
             member.join(listener)
 
-    def _make_broker(self, logs: SharedLogs, broker_id: BrokerId) -> Broker:
+    def _make_broker(self, logs: BrokerLogs, broker_id: BrokerId) -> Broker:
         return Broker(
             broker_id=broker_id,
             environment=self.environment,
             metadata=self.metadata,
-            shared_logs=logs,
+            logs=logs,
         )
 
     def _create_topics(self) -> None:
@@ -347,13 +344,3 @@ def _reachable(host: str) -> str:
     default is.
     """
     return host_name() if host in EVERYWHERE else host
-
-
-class _SharedDisk:
-    """A log that all replicas share outlives every broker."""
-
-    def close(self) -> None:
-        """Nothing to note."""
-
-    def lose_unflushed(self, *, now_ms: int) -> None:
-        """Others have it still."""

@@ -9,14 +9,17 @@ from typing import Any, Final, cast
 
 import msgspec
 
+from sim.cluster.broker_logs import BrokerLogs
+from sim.cluster.commits import Commits
 from sim.cluster.fetch import Fetching
 from sim.cluster.image import ClusterImage
 from sim.cluster.log_trace import LogTrace
 from sim.cluster.peers import Peers
 from sim.cluster.produce import ProduceCommand, ProducePartition, Producing
 from sim.cluster.purgatory import Purgatory
-from sim.cluster.replicas import Replicas, SharedLogs
+from sim.cluster.replicas import Replicas
 from sim.cluster.verification import TransactionOperation, Verification
+from sim.cluster.watermarks import Watermarks
 from sim.errors import ErrorCode
 from sim.log.partition_log import PartitionLog
 from sim.runtime.env import Network
@@ -45,9 +48,10 @@ ADD = TransactionOperation.ADD_PARTITION
 
 
 def orders(**changes: Any) -> ClusterImage:
-    """Three partitions, the last one led by another broker."""
+    """Three partitions without followers, the last one led by another broker."""
+    alone = partition(1, replicas=(1,))
     return cluster().with_topic(
-        topic("orders", partition(1), partition(1), partition(2), **changes)
+        topic("orders", alone, alone, partition(2, replicas=(2, 1)), **changes)
     )
 
 
@@ -59,18 +63,35 @@ class Leader:
         self.settings = Settings(**settings)
         self.network = RecordingNetwork()
         self.tracer = Tracer(self.clock.monotonic_us, strict=True)
+        tasks = LoopTasks(asyncio.get_running_loop())
         self.replicas = Replicas(
-            broker_id=BrokerId(1), shared=SharedLogs(self.settings), image=cluster()
+            broker_id=BrokerId(1),
+            logs=BrokerLogs(self.settings),
+            image=cluster(),
+            settings=self.settings,
         )
         self.image = image or orders()
         self.apply(self.image)
-        self.purgatory: Purgatory[TopicPartition] = Purgatory(self.clock)
+        self.purgatory: Purgatory[TopicPartition] = Purgatory(self.clock, tasks)
+        self.watermarks = Watermarks(
+            clock=self.clock,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            log_trace=LogTrace(self.tracer, "broker/1"),
+        )
+        self.commits = Commits(
+            clock=self.clock,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            watermarks=self.watermarks,
+        )
         self.verification = Verification(
             peers=Peers(
                 network=cast(Network, self.network), broker_id=BrokerId(1), request_timeout_ms=9
             ),
             coordinator_of=lambda _: BrokerId(2),
-            tasks=LoopTasks(asyncio.get_running_loop()),
+            tasks=tasks,
             tracer=self.tracer,
             node="broker/1",
         )
@@ -78,7 +99,8 @@ class Leader:
             clock=self.clock,
             settings=lambda: self.settings,
             replicas=self.replicas,
-            purgatory=self.purgatory,
+            watermarks=self.watermarks,
+            commits=self.commits,
             verification=self.verification,
             log_trace=LogTrace(self.tracer, "broker/1"),
         )
@@ -89,7 +111,7 @@ class Leader:
     def apply(self, image: ClusterImage) -> None:
         """Take over new metadata."""
         self.image = image
-        self.replicas.apply(image)
+        self.replicas.apply(image, now_ms=self.clock.monotonic_ms())
 
     def set(self, **changes: Any) -> None:
         """Change settings, as a dynamic config would."""

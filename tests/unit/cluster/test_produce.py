@@ -14,7 +14,7 @@ from sim.cluster.produce import Outcomes, ProduceCommand, ProduceOutcome
 from sim.cluster.verification import TransactionOperation
 from sim.errors import ErrorCode, PeerTimeoutError
 from sim.runtime.trace import TraceLevel
-from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, TopicPartition
+from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 from tests.support.images import cluster, partition, topic
 from tests.support.leader import (
     ADD,
@@ -92,7 +92,7 @@ async def test_verification_comes_before_acks_are_judged(leader: Leader) -> None
 
 @pytest.mark.parametrize("name", [CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC])
 async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: str) -> None:
-    leader = Leader(cluster().with_topic(topic(name, partition(1), partition(2))))
+    leader = Leader(cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2))))
     led, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
     refused = E.invalid_topic_exception
     assert await errors(leader, produce(part(led), part(not_led))) == {
@@ -352,42 +352,45 @@ async def test_a_producer_that_goes_away_in_the_pause_leaves_no_timer(leader: Le
 
 
 class _LateReplica:
-    """Keeps the high watermark of a log where it is, until told."""
+    """A follower of P0 that fetches only when told."""
 
-    def __init__(self, leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.log = leader.log()
+    def __init__(self, leader: Leader) -> None:
         self._leader = leader
-        self._patch = monkeypatch
-        self.advance = self.log.replicate_all
-        monkeypatch.setattr(type(self.log), "replicate_all", lambda _self: None)
+        leader.apply(leader.image.with_partition(P0, partition(1, replicas=(1, 2), epoch=1)))
+        self.partition = leader.replicas.replicated[P0]
 
     def catch_up(self) -> None:
-        self._patch.undo()
-        self.log.advance_high_watermark(self.log.log_end_offset)
-        self._leader.purgatory.touch(P0)
+        log, clock = self.partition.log, self._leader.clock
+        self.partition.followers[BrokerId(2)].fetched(
+            offset=log.log_end_offset,
+            log_start_offset=0,
+            leader_end=log.log_end_offset,
+            broker_epoch=2,
+            now_ms=clock.monotonic_ms(),
+        )
+        self._leader.watermarks.advance(self.partition)
 
 
 async def test_acks_all_waits_for_the_high_watermark(
-    leader: Leader, monkeypatch: pytest.MonkeyPatch
+    leader: Leader,
 ) -> None:
-    replica = _LateReplica(leader, monkeypatch)
+    replica = _LateReplica(leader)
     task = start(leader, produce(part(P0)))
     await settle()
     assert not task.done()
     replica.catch_up()
     assert (await task)[P0].error is E.none
-    assert leader.clock.armed == 0
 
 
-async def test_acks_one_does_not_wait(leader: Leader, monkeypatch: pytest.MonkeyPatch) -> None:
-    _LateReplica(leader, monkeypatch)
+async def test_acks_one_does_not_wait(leader: Leader) -> None:
+    _LateReplica(leader)
     assert await errors(leader, produce(part(P0), acks=1)) == {P0: E.none}
 
 
 async def test_a_wait_for_replication_ends_at_its_timeout_and_the_record_stays(
-    leader: Leader, monkeypatch: pytest.MonkeyPatch
+    leader: Leader,
 ) -> None:
-    _LateReplica(leader, monkeypatch)
+    _LateReplica(leader)
     task = start(leader, produce(part(P0), timeout_ms=50))
     await settle()
     leader.clock.pass_ms(50)
@@ -396,14 +399,25 @@ async def test_a_wait_for_replication_ends_at_its_timeout_and_the_record_stays(
 
 
 async def test_a_wait_for_replication_ends_when_leadership_goes(
-    leader: Leader, monkeypatch: pytest.MonkeyPatch
+    leader: Leader,
 ) -> None:
-    _LateReplica(leader, monkeypatch)
+    _LateReplica(leader)
     task = start(leader, produce(part(P0)))
     await settle()
-    leader.apply(leader.image.with_partition(P0, partition(2, epoch=1)))
+    leader.apply(leader.image.with_partition(P0, partition(2, replicas=(2, 1), epoch=2)))
     leader.purgatory.release(P0)
     assert (await task)[P0].error is E.not_leader_or_follower
+
+
+async def test_too_few_in_sync_after_the_append_is_told(leader: Leader) -> None:
+    replica = _LateReplica(leader)
+    task = start(leader, produce(part(P0)))
+    await settle()
+    replica.partition.min_isr = 3
+    replica.partition.log.advance_high_watermark(1)
+    leader.purgatory.touch(P0)
+    assert (await task)[P0].error is E.not_enough_replicas_after_append
+    assert leader.log().log_end_offset == 1
 
 
 # Trace

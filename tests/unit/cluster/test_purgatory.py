@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sim.cluster.purgatory import Purgatory
+from sim.runtime.tasks import LoopTasks
 from tests.support.coordinator import ManualClock
 
 
@@ -16,7 +17,8 @@ class Bench:
 
     def __init__(self) -> None:
         self.clock = ManualClock()
-        self.purgatory: Purgatory[str] = Purgatory(self.clock)
+        tasks = LoopTasks(asyncio.get_running_loop())
+        self.purgatory: Purgatory[str] = Purgatory(self.clock, tasks)
         self.met = False
         self.checks = 0
 
@@ -32,7 +34,8 @@ class Bench:
 
     def assert_empty(self) -> None:
         assert len(self.purgatory) == 0
-        assert self.clock.armed == 0
+        self.clock.pass_ms(1_000)
+        assert self.clock.armed == 0, "the timer of all with one timeout is not armed for nobody"
 
 
 @pytest.fixture
@@ -116,3 +119,27 @@ async def test_a_waiter_that_is_cancelled_after_its_answer_hears_nothing_twice(
     with pytest.raises(asyncio.CancelledError):
         await task
     bench.assert_empty()
+
+
+async def test_those_with_one_timeout_share_a_timer_and_keep_their_deadlines(bench: Bench) -> None:
+    first = await bench.park("a", timeout_ms=100)
+    bench.clock.pass_ms(40)
+    second, other = await bench.park("a", timeout_ms=100), await bench.park("a", timeout_ms=70)
+    assert bench.clock.armed == 2
+    bench.clock.pass_ms(60)
+    await asyncio.sleep(0)
+    assert await first is False
+    assert not second.done()
+    bench.clock.pass_ms(10)
+    assert await other is False
+    bench.clock.pass_ms(30)
+    assert await second is False
+    bench.assert_empty()
+
+
+async def test_what_is_set_free_does_not_interrupt_who_touched(bench: Bench) -> None:
+    task = await bench.park("a")
+    bench.met = True
+    bench.purgatory.touch("a")
+    assert not task.done()
+    assert await task is True

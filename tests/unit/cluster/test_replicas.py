@@ -4,34 +4,38 @@ from __future__ import annotations
 
 import uuid
 
+import msgspec
 import pytest
 
+from sim.cluster.broker_logs import BrokerLogs
 from sim.cluster.image import ClusterImage
-from sim.cluster.replicas import Replicas, SharedLogs
+from sim.cluster.replicas import LeadershipChanges, Replicas
 from sim.errors import ErrorCode, Rejection
 from sim.log.partition_log import PartitionLog
 from sim.settings import DEFAULTS
 from sim.types import BrokerId, TopicPartition
-from tests.support.images import B1, B2, B3, TOPIC_ID, cluster, partition, topic
+from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
+from tests.support.logs import NOW, plain
 
 TP = TopicPartition("orders", 0)
 
 
 class Brokers:
-    """The replicas of three brokers that share their logs."""
+    """The replicas of three brokers."""
 
     def __init__(self, image: ClusterImage) -> None:
-        self.shared = SharedLogs(DEFAULTS)
         self.image = cluster()
         self.each = {
-            broker: Replicas(broker_id=broker, shared=self.shared, image=self.image)
+            broker: Replicas(
+                broker_id=broker, logs=BrokerLogs(DEFAULTS), image=self.image, settings=DEFAULTS
+            )
             for broker in (B1, B2, B3)
         }
-        self.apply(image)
+        self.first = self.apply(image)
 
-    def apply(self, image: ClusterImage) -> dict[BrokerId, object]:
+    def apply(self, image: ClusterImage) -> dict[BrokerId, LeadershipChanges]:
         self.image = image
-        return {broker: replicas.apply(image) for broker, replicas in self.each.items()}
+        return {broker: replicas.apply(image, now_ms=7) for broker, replicas in self.each.items()}
 
 
 def error_of(answer: object) -> ErrorCode:
@@ -83,9 +87,9 @@ def test_who_may_serve_what(
             assert error_of(answer) is expected
 
 
-def test_all_replicas_of_a_partition_are_one_log() -> None:
+def test_each_replica_has_a_log_of_its_own() -> None:
     brokers = Brokers(cluster().with_topic(topic()))
-    assert len({id(each.hosted[TP]) for each in brokers.each.values()}) == 1
+    assert len({id(each.hosted[TP]) for each in brokers.each.values()}) == 3
 
 
 @pytest.mark.parametrize(
@@ -126,20 +130,21 @@ def test_a_new_topic_is_hosted_by_its_replicas_and_led_by_one() -> None:
         B3: [TP],
     }
     assert [len(each.led) for each in brokers.each.values()] == [0, 1, 0]
-    assert changes[B2].led == ((TP, 0),)  # type: ignore[attr-defined]
-    assert changes[B3].led == ()  # type: ignore[attr-defined]
+    assert changes[B2].led == ((TP, 0),)
+    assert changes[B3].led == ()
 
 
 @pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1)])
 def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(old: int, new: int) -> None:
     before = cluster().with_topic(topic("orders", partition(old)))
     brokers = Brokers(before)
-    log = brokers.each[BrokerId(old)].led[TP]
+    follower = brokers.each[BrokerId(new)].hosted[TP]
     changes = brokers.apply(before.with_partition(TP, partition(new, epoch=1)))
-    assert changes[BrokerId(old)].lost == ((TP, 1),)  # type: ignore[attr-defined]
-    assert changes[BrokerId(new)].led == ((TP, 1),)  # type: ignore[attr-defined]
-    assert brokers.each[BrokerId(new)].led[TP] is log, "the log is handed over"
-    assert log.leader_epoch == 1
+    assert changes[BrokerId(old)].lost == ((TP, 1),)
+    assert changes[BrokerId(new)].led == ((TP, 1),)
+    assert changes[BrokerId(new)].unfollowed == (TP,)
+    assert brokers.each[BrokerId(new)].led[TP] is follower, "a follower's log is the leader's now"
+    assert {each.hosted[TP].leader_epoch for each in brokers.each.values()} == {1}
     assert error_of(brokers.each[BrokerId(old)].leader(TP)) is ErrorCode.not_leader_or_follower
 
 
@@ -147,7 +152,7 @@ def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
     before = cluster().with_topic(topic())
     brokers = Brokers(before)
     changes = brokers.apply(before.with_partition(TP, partition(1, epoch=3)))
-    assert changes[B1].led == ((TP, 3),)  # type: ignore[attr-defined]
+    assert changes[B1].led == ((TP, 3),)
     assert brokers.each[B1].led[TP].leader_epoch == 3
 
 
@@ -155,7 +160,7 @@ def test_what_does_not_change_is_no_change() -> None:
     image = cluster().with_topic(topic())
     brokers = Brokers(image)
     again = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
-    assert again[B1].led == ((TopicPartition("more", 0), 0),)  # type: ignore[attr-defined]
+    assert again[B1].led == ((TopicPartition("more", 0), 0),)
 
 
 def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
@@ -163,7 +168,7 @@ def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
     brokers = Brokers(image)
     old = brokers.each[B1].led[TP]
     changes = brokers.apply(image.without_topic("orders"))
-    assert changes[B1].deleted == (TP,)  # type: ignore[attr-defined]
+    assert changes[B1].deleted == (TP,)
     assert brokers.each[B1].hosted == {}
     assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.unknown_topic_or_partition
     brokers.apply(image)
@@ -177,8 +182,8 @@ def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
     changes = brokers.apply(
         image.without_topic("orders").with_topic(topic(topic_id=uuid.UUID(int=9)))
     )
-    assert changes[B1].deleted == (TP,)  # type: ignore[attr-defined]
-    assert changes[B1].led == ((TP, 0),)  # type: ignore[attr-defined]
+    assert changes[B1].deleted == (TP,)
+    assert changes[B1].led == ((TP, 0),)
     assert brokers.each[B1].led[TP] is not old
     assert TopicPartition("orders", 1) not in brokers.each[B2].hosted
 
@@ -195,10 +200,78 @@ def test_configs_reach_the_logs_at_once() -> None:
     assert log.config.max_message_bytes == 77
 
 
-def test_configuring_a_topic_that_has_no_logs_yet_is_harmless() -> None:
-    shared = SharedLogs(DEFAULTS)
-    image = cluster().with_topic(topic())
-    shared.configure(image, image.topics["orders"])
-    shared.forget(image.topics["orders"])
-    assert shared.min_insync_replicas(image, "orders") == 1
-    assert image.topics["orders"].topic_id == TOPIC_ID
+# Followers
+
+
+def test_who_follows_whom_is_told_with_each_epoch() -> None:
+    image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4)))
+    brokers = Brokers(image)
+    (following,) = brokers.first[B2].followed
+    assert (following.leader, following.leader_epoch) == (B1, 4)
+    assert following.topic_id == TOPIC_ID
+    assert following.log is brokers.each[B2].hosted[TP]
+    assert brokers.first[B1].followed == brokers.first[B3].followed == ()
+    moved = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=5))
+    assert [one.leader_epoch for one in brokers.apply(moved)[B2].followed] == [5]
+    shrunk = moved.with_partition(
+        TP,
+        msgspec.structs.replace(
+            partition(1, replicas=(1, 2), isr=(1,), epoch=5), partition_epoch=6
+        ),
+    )
+    assert brokers.apply(shrunk)[B2].followed == ()
+
+
+def test_nobody_is_followed_while_there_is_no_leader() -> None:
+    image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
+    brokers = Brokers(image)
+    leaderless = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
+    changes = brokers.apply(leaderless)
+    assert changes[B2].unfollowed == (TP,)
+    assert changes[B1].lost == ((TP, 1),)
+    assert changes[B1].unfollowed == ()
+    again = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=2))
+    assert [one.leader for one in brokers.apply(again)[B2].followed] == [B1]
+
+
+def test_a_led_partition_with_followers_knows_them() -> None:
+    image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
+    brokers = Brokers(image)
+    led = brokers.each[B1].replicated[TP]
+    assert brokers.first[B1].regrouped == (led,)
+    assert list(led.followers) == [B2]
+    assert brokers.each[B2].replicated == {}
+    brokers.apply(image.without_topic("orders"))
+    assert brokers.each[B1].replicated == {}
+
+
+def test_without_followers_all_is_replicated_at_once() -> None:
+    logs = BrokerLogs(DEFAULTS)
+    image = cluster().with_topic(topic("orders", partition(1, replicas=(1,))))
+    log = logs.log(image, image.topics["orders"], 0)
+    log.become_leader(0)
+    log.append_client(plain(), guard=0, now_ms=NOW)
+    replicas = Replicas(broker_id=B1, logs=logs, image=cluster(), settings=DEFAULTS)
+    replicas.apply(image, now_ms=0)
+    assert replicas.led[TP].high_watermark == 1
+    assert replicas.replicated == {}
+
+
+@pytest.mark.parametrize(
+    ("image", "epoch", "may_join"),
+    [
+        (cluster(), -1, True),
+        (cluster(), 2, True),
+        (cluster(), 1, False),
+        (cluster(broker(1), broker(2, alive=False)), 2, False),
+        (cluster(broker(1)), 2, False),
+    ],
+)
+def test_only_a_live_broker_of_the_same_process_may_join_an_isr(
+    image: ClusterImage, epoch: int, may_join: bool
+) -> None:
+    image = image.with_topic(topic("orders", partition(1, replicas=(1, 2), isr=(1,))))
+    partition_of_two = Brokers(image).each[B1].replicated[TP]
+    follower = partition_of_two.followers[B2]
+    follower.fetched(offset=0, log_start_offset=0, leader_end=0, broker_epoch=epoch, now_ms=8)
+    assert (partition_of_two.grown(follower) is not None) == may_join

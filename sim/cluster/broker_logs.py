@@ -1,0 +1,85 @@
+"""A broker's disk: its logs and what it has noted about them. It outlives the broker.
+
+A broker that is started again gets the logs of the one before and knows of each high watermark what
+was noted last. Kafka's counterparts: LogManager, the checkpoint files of a log directory.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+from sim.cluster.configs import log_config
+from sim.cluster.image import ClusterImage, TopicImage
+from sim.log.partition_log import PartitionLog
+from sim.settings import Settings
+from sim.types import TopicPartition
+
+LogKey = tuple[uuid.UUID, int]
+"""(topic id, partition): a topic that is deleted and created again has other logs."""
+
+
+class BrokerLogs:
+    """The logs of one broker."""
+
+    __slots__ = ("_high_watermarks", "_logs", "_settings")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._logs: dict[LogKey, PartitionLog] = {}
+        self._high_watermarks: dict[LogKey, int] = {}
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter(self._logs.values())
+
+    def log(self, image: ClusterImage, topic: TopicImage, partition: int) -> PartitionLog:
+        """The log of a replica, made at first sight."""
+        key = (topic.topic_id, partition)
+        log = self._logs.get(key)
+        if log is None:
+            log = self._logs[key] = PartitionLog(
+                topic_partition=TopicPartition(topic.name, partition),
+                config=log_config(image, topic, self._settings),
+                leader_epoch=-1,
+            )
+        return log
+
+    def configure(self, image: ClusterImage, topic: TopicImage) -> None:
+        """Bring the configs of the topic's logs up to date."""
+        config = log_config(image, topic, self._settings)
+        for partition in range(len(topic.partitions)):
+            log = self._logs.get((topic.topic_id, partition))
+            if log is not None:
+                log.config = config
+
+    def forget(self, topic: TopicImage) -> None:
+        """The topic was deleted."""
+        for partition in range(len(topic.partitions)):
+            self._logs.pop((topic.topic_id, partition), None)
+            self._high_watermarks.pop((topic.topic_id, partition), None)
+
+    # Stops and starts
+
+    def checkpoint(self) -> None:
+        """Note the high watermarks (ReplicaManager.checkpointHighWatermarks)."""
+        self._high_watermarks = {key: log.high_watermark for key, log in self._logs.items()}
+
+    def close(self) -> None:
+        """The broker stops in good order: everything is on disk and noted."""
+        self.checkpoint()
+        for log in self._logs.values():
+            log.flush()
+
+    def lose_unflushed(self, *, now_ms: int) -> None:
+        """The machine broke down: what was not on disk yet is lost."""
+        for log in self._logs.values():
+            log.truncate_to(log.recovery_point, now_ms=now_ms)
+
+    def reopen(self, image: ClusterImage, *, now_ms: int) -> None:
+        """A broker starts on this disk: logs of topics that are gone are deleted, of the high
+        watermarks is known what was noted.
+        """
+        for key in [key for key in self._logs if key[0] not in image.topic_names]:
+            del self._logs[key]
+        for key, log in self._logs.items():
+            log.reopen(self._high_watermarks.get(key, 0), now_ms=now_ms)

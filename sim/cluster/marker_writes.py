@@ -1,0 +1,145 @@
+"""WriteTxnMarkers at a partition leader: check, append, wait until the markers are committed.
+
+Kafka's counterpart: KafkaApis.handleWriteTxnMarkersRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sim.cluster.commits import Appends, Commits
+from sim.cluster.group_host import GroupHost
+from sim.cluster.log_trace import LogTrace, bounds
+from sim.cluster.replicas import Replicas
+from sim.cluster.watermarks import Watermarks
+from sim.errors import ErrorCode, Rejection
+from sim.runtime.env import Clock
+from sim.settings import Settings
+from sim.types import (
+    ProducerId,
+    TopicPartition,
+    TxnMarker,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+
+class MarkerWrites:
+    """The markers that one broker writes."""
+
+    __slots__ = (
+        "_clock",
+        "_commits",
+        "_groups",
+        "_log_trace",
+        "_replicas",
+        "_settings",
+        "_watermarks",
+    )
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        settings: Callable[[], Settings],
+        replicas: Replicas,
+        watermarks: Watermarks,
+        commits: Commits,
+        groups: GroupHost,
+        log_trace: LogTrace,
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._replicas = replicas
+        self._watermarks = watermarks
+        self._commits = commits
+        self._groups = groups
+        self._log_trace = log_trace
+
+    async def write(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
+        """Write the markers that this broker leads."""
+        appends: Appends = []
+        merged: dict[ProducerId, dict[TopicPartition, int]] = {}
+        now_ms = self._clock.now_ms()
+        for marker in command.markers:
+            if self._is_unwritable(marker):
+                return _failed(command)
+            errors = merged.setdefault(marker.producer_id, {})
+            for topic_partition in marker.partitions:
+                errors[topic_partition] = self._write(marker, topic_partition, now_ms, appends)
+        late = await self._commits.wait(appends, timeout_ms=self._settings().request_timeout_ms)
+        if late:
+            for errors in merged.values():
+                for topic_partition, error in errors.items():
+                    errors[topic_partition] = error or late.get(topic_partition, ErrorCode.none)
+        return WriteTxnMarkersReply(
+            results=tuple(
+                (producer_id, tuple(errors.items()))
+                for producer_id, errors in merged.items()
+                if errors
+            )
+        )
+
+    # Parts
+
+    def _is_unwritable(self, marker: TxnMarker) -> bool:
+        """Whether there is no control record for it that this broker could write.
+
+        MemoryRecords.withEndTransactionMarker throws where the producer id or epoch is negative,
+        and the whole request is answered with what the client sees of any bug: markers before this
+        one are written, those behind it are not.
+        """
+        has_producer = marker.producer_id >= 0 and marker.producer_epoch >= 0
+        return not has_producer and any(
+            topic_partition in self._replicas.hosted for topic_partition in marker.partitions
+        )
+
+    def _write(
+        self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int, appends: Appends
+    ) -> ErrorCode:
+        # "Not hosted online here" is answered 3 whether or not the partition exists elsewhere: the
+        # sender looks the leader up again.
+        if topic_partition not in self._replicas.hosted:
+            return ErrorCode.unknown_topic_or_partition
+        log = self._replicas.leader(topic_partition)
+        if isinstance(log, Rejection):
+            return log.error
+        too_few = self._replicas.too_few_in_sync(topic_partition)
+        if too_few is not None:
+            return too_few.error
+        if self._groups.refuses_markers(topic_partition):
+            return ErrorCode.not_leader_or_follower
+        before = bounds(log, marker.producer_id) if self._log_trace.on else None
+        written = log.append_marker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            committed=marker.committed,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            now_ms=now_ms,
+            start_offset=marker.start_offset,
+        )
+        if isinstance(written, Rejection):
+            if before is not None:
+                self._log_trace.marker_refused(topic_partition, marker, written)
+            return written.error
+        self._watermarks.appended(log)
+        if before is not None:
+            self._log_trace.marked(log, marker, written.base_offset, before)
+        self._groups.marker_written(topic_partition, marker, written.base_offset)
+        appends.append((log, written.base_offset))
+        return ErrorCode.none
+
+
+def _failed(command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
+    """UNKNOWN_SERVER_ERROR for all of it; of two markers of one producer the last one is told
+    (WriteTxnMarkersRequest.getErrorResponse).
+    """
+    failed = ErrorCode.unknown_server_error
+    last = {marker.producer_id: marker.partitions for marker in command.markers}
+    return WriteTxnMarkersReply(
+        results=tuple(
+            (producer_id, tuple((partition, failed) for partition in partitions))
+            for producer_id, partitions in last.items()
+        )
+    )
