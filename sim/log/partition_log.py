@@ -39,7 +39,13 @@ from sim.log.producer_state import (
     ProducerEntry,
 )
 from sim.log.replicated import described
-from sim.log.validation import check_envelope, check_size, examine, needs_examination
+from sim.log.validation import (
+    check_envelope,
+    check_size,
+    examine,
+    needs_examination,
+    newest_timestamp,
+)
 from sim.log.verification import SENTINEL
 from sim.types import ReplicatedBatch, TopicPartition
 from sim.wire.batch import BatchHeader, assign, control_batch, read_batch_header, restamp
@@ -156,8 +162,10 @@ class PartitionLog(FollowerLog):
         )
         if rejection is not None:
             return rejection
-        max_timestamp = header.max_timestamp_ms
-        if needs_examination(header, config=config, now_ms=now_ms):
+        newest = newest_timestamp(header, batch, log_start_offset=self._log_start_offset)
+        if not isinstance(newest, int):
+            return newest
+        if needs_examination(header, newest, config=config, now_ms=now_ms):
             verdict = examine(
                 header,
                 batch,
@@ -168,7 +176,7 @@ class PartitionLog(FollowerLog):
             )
             if not isinstance(verdict, int):
                 return verdict
-            max_timestamp = verdict
+            newest = verdict
         rejection = check_size(header.size, config)
         if rejection is not None:
             return rejection
@@ -187,7 +195,7 @@ class PartitionLog(FollowerLog):
             refusal = self._check_producer(entry, header, guard=guard, is_client=True)
             if refusal is not None:
                 return self._refused(refusal)
-        return self._write(batch, header, max_timestamp=max_timestamp, now_ms=now_ms)
+        return self._write(batch, header, max_timestamp=newest, now_ms=now_ms)
 
     def append_coordinator(
         self, batch: bytes, *, now_ms: int, guard: int = SENTINEL

@@ -1,18 +1,18 @@
 """Is this a batch that a leader may write? Kafka's LogValidator and
 UnifiedLog.analyzeAndValidateRecords, in their order.
 
-Kafka walks over the records of every batch. That would cost more than the whole rest of an append,
-so here the header's word is taken where nothing depends on single records. The records are read
-only if
+Kafka reads the records of every batch. That would cost more than the whole rest of an append, so
+here a walk by their lengths (``sim.wire.record_walk``) finds out whether they are as many as the
+header says and which is the newest. They are read only if
 
 - the topic is compacted (keys are required),
-- the header's timestamps lie outside the topic's window or contradict each other,
+- their times lie outside the topic's window or contradict the header's,
 - the topic limits how old a record may be, or the producer claims LogAppendTime.
 
 A compressed batch is unpacked in any case, because one that can't be unpacked is refused. Where the
 codec's library is not installed, the header decides alone and keys are not checked. So these lies
-are believed: a header that understates its newest timestamp, and a count or inner offsets that the
-records don't bear out.
+are believed: lengths inside of a record that is as long as it says, and all that the header of a
+very large batch says.
 """
 
 from __future__ import annotations
@@ -25,16 +25,25 @@ from sim.log.config import NEVER_MS, LogConfig, TimestampType
 from sim.types import TopicPartition
 from sim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid, read_records
 from sim.wire.compression import decompress
+from sim.wire.record_walk import newest_delta_ms
+from sim.wire.records import Record
 
 DEVIATIONS: Final = (
-    "The header of an uncompressed batch is believed in its count, offsets and newest timestamp "
-    "unless the topic is compacted or limits the age of records; Apache Kafka reads every record.",
+    "Unless the topic is compacted or limits the age of records, of each record only its length "
+    "and time are looked at, and of a batch of more than 500 records only the header; Apache Kafka "
+    "reads every record.",
 )
+
+RECORDS_WALKED_MAX: Final = 500
+"""Batches with more records are believed: a walk would take longer than the append, and producers
+that send so many at once are in a hurry.
+"""
 
 _CREATE_TIME: Final = TimestampType.CREATE_TIME
 _NO_KEY: Final = "Compacted topic cannot accept message without key in topic partition"
 _WRONG_TYPE: Final = (
-    "Invalid timestamp type in message. Producer should not set timestamp type to LogAppendTime."
+    "Invalid timestamp type in message {record}. Producer should not set timestamp type to "
+    "LogAppendTime."
 )
 
 
@@ -87,25 +96,55 @@ def check_envelope(
             f"sequence {header.base_sequence} of producer {header.producer_id} is below 0",
             log_start_offset,
         )
-    if header.compression != NONE and not _can_be_unpacked(header, batch):
-        return AppendRejection(
-            error=ErrorCode.unknown_server_error,
-            reason=f"the records of the batch can't be unpacked with codec {header.compression}",
-            log_start_offset=log_start_offset,
-        )
     return None
 
 
-def needs_examination(header: BatchHeader, *, config: LogConfig, now_ms: int) -> bool:
-    """Whether the header alone can't say that every record may be written."""
+def newest_timestamp(
+    header: BatchHeader, batch: bytes, *, log_start_offset: int
+) -> AppendRejection | int:
+    """The newest timestamp of the records, or why the batch can't hold those that its header
+    states.
+    """
+    records, at = batch, HEADER_SIZE
+    if header.compression != NONE:
+        try:
+            records, at = decompress(header.compression, batch[HEADER_SIZE:]), 0
+        except MissingExtraError:
+            # A codec that is not installed is given the benefit of the doubt.
+            return header.max_timestamp_ms
+        except CorruptBatchError:
+            return AppendRejection(
+                error=ErrorCode.unknown_server_error,
+                reason="the records of the batch can't be unpacked with codec "
+                f"{header.compression}",
+                log_start_offset=log_start_offset,
+            )
+    if header.records_count > RECORDS_WALKED_MAX:
+        return header.max_timestamp_ms
+    try:
+        delta_ms = newest_delta_ms(records, at, header.records_count)
+    except CorruptBatchError as error:
+        return _invalid(str(error), log_start_offset)
+    if delta_ms is None:
+        return _invalid(
+            f"the records of the batch are not the {header.records_count} that its header states",
+            log_start_offset,
+        )
+    return header.base_timestamp_ms + delta_ms
+
+
+def needs_examination(
+    header: BatchHeader, newest_ms: int, *, config: LogConfig, now_ms: int
+) -> bool:
+    """Whether header and newest timestamp can't say that every record may be written."""
     if config.is_compacted or header.is_log_append_time:
         return True
     if config.timestamp_type is not _CREATE_TIME:
         return False
     return (
         config.timestamp_before_max_ms != NEVER_MS
-        or header.max_timestamp_ms > now_ms + config.timestamp_after_max_ms
-        or header.base_timestamp_ms > header.max_timestamp_ms
+        or newest_ms > now_ms + config.timestamp_after_max_ms
+        or header.base_timestamp_ms > newest_ms
         or header.base_timestamp_ms < NO_TIMESTAMP
     )
 
@@ -137,16 +176,14 @@ def examine(
     is_timestamp_error = False
     timestamp_max = NO_TIMESTAMP
     for index, record in enumerate(records):
-        if record.offset != index:
-            return _invalid(
-                f"record {index} of the batch has offset delta {record.offset}", log_start_offset
-            )
         timestamp = NO_TIMESTAMP if record.timestamp_ms is None else record.timestamp_ms
         timestamp_max = max(timestamp_max, timestamp)
         if config.is_compacted and record.key is None:
             errors.append((index, f"{_NO_KEY} {topic_partition}"))
             continue
-        problem = _timestamp_problem(timestamp, index, header, config=config, now_ms=now_ms)
+        problem = _timestamp_problem(
+            timestamp, index, header, config=config, now_ms=now_ms, record=record
+        )
         if problem is not None:
             errors.append((index, problem))
             is_timestamp_error = True
@@ -155,21 +192,14 @@ def examine(
     return timestamp_max
 
 
-def _can_be_unpacked(header: BatchHeader, batch: bytes) -> bool:
-    """Whether the payload is what its codec calls whole; a codec that is not installed is given the
-    benefit of the doubt.
-    """
-    try:
-        decompress(header.compression, batch[HEADER_SIZE:])
-    except MissingExtraError:
-        return True
-    except CorruptBatchError:
-        return False
-    return True
-
-
 def _timestamp_problem(
-    timestamp: int, offset: int, header: BatchHeader, *, config: LogConfig, now_ms: int
+    timestamp: int,
+    offset: int,
+    header: BatchHeader,
+    *,
+    config: LogConfig,
+    now_ms: int,
+    record: Record | None = None,
 ) -> str | None:
     """What is wrong with one record's timestamp (LogValidator.validateTimestamp)."""
     if config.timestamp_type is _CREATE_TIME and timestamp != NO_TIMESTAMP:
@@ -181,7 +211,24 @@ def _timestamp_problem(
             f"Timestamp {timestamp} of message with offset {offset} is out of range. "
             f"The timestamp should be within [{oldest}, {newest}]"
         )
-    return _WRONG_TYPE if header.is_log_append_time else None
+    if not header.is_log_append_time:
+        return None
+    return _WRONG_TYPE.format(record=_shown(offset, timestamp, header, record))
+
+
+def _shown(offset: int, timestamp: int, header: BatchHeader, record: Record | None) -> str:
+    """A record as Kafka prints it. Of compressed ones it reads sizes alone, and shows those of
+    nothing as they are on the wire.
+    """
+    kind, nothing = (
+        ("DefaultRecord", 0) if header.compression == NONE else ("PartialDefaultRecord", -1)
+    )
+    key, value = (None, None) if record is None else (record.key, record.value)
+    return (
+        f"{kind}(offset={offset}, timestamp={timestamp}, "
+        f"key={nothing if key is None else len(key)} bytes, "
+        f"value={nothing if value is None else len(value)} bytes)"
+    )
 
 
 def _judge_closed(

@@ -115,11 +115,71 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
     assert (answer.error, answer.log_start_offset) == (error, log_start), row
 
 
-def test_inner_offsets_must_count_up_on_a_compacted_topic() -> None:
+@pytest.mark.parametrize("config", [CREATE, COMPACTED])
+def test_nobody_minds_inner_offsets(config: LogConfig) -> None:
     data = bytearray(plain())
     at = data.index(b"\0\0\0\x02k")
     data[at + 2] = 2  # offset delta 1
-    assert refuse(patched(bytes(data), 57, ">i", 1), COMPACTED).error == 87
+    stored(patched(bytes(data), 57, ">i", 1), config)
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("count", [1, 3])
+def test_a_header_that_miscounts_its_records_is_refused(codec: int, count: int) -> None:
+    data = stamped(NOW, NOW, compression=codec)
+    answer = refuse(patched(patched(data, 57, ">i", count), 23, ">i", count - 1))
+    assert (answer.error, answer.log_start_offset) == (87, 1)
+    assert f"the {count} that its header states" in answer.reason
+
+
+def test_a_record_without_an_end_is_refused() -> None:
+    data = plain()
+    assert refuse(patched(data[:61] + b"\x80" * (len(data) - 61), 57, ">i", 1)).error == 87
+
+
+@pytest.mark.parametrize("codec", [0, GZIP])
+@pytest.mark.parametrize("told", [NOW - 99, NOW + 99])
+def test_the_newest_time_is_that_of_the_records(codec: int, told: int) -> None:
+    data = stamped(NOW - 5, NOW, NOW - 3, compression=codec)
+    kept = stored(patched(data, 35, ">q", told))
+    assert read_batch_header(kept).max_timestamp_ms == NOW
+
+
+def test_a_newest_time_that_the_header_hides_is_found() -> None:
+    data = stamped(NOW, NOW + 2 * CREATE.timestamp_after_max_ms)
+    answer = refuse(patched(data, 35, ">q", NOW))
+    assert answer.error == 32
+    assert [index for index, _ in answer.record_errors] == [1]
+
+
+def test_the_header_of_a_very_large_batch_is_believed() -> None:
+    several = stamped(*[NOW] * (validation.RECORDS_WALKED_MAX + 1))
+    kept = stored(patched(several, 35, ">q", NOW + 7))
+    assert read_batch_header(kept).max_timestamp_ms == NOW + 7
+
+
+@pytest.mark.parametrize(
+    ("codec", "config", "shown"),
+    [
+        (0, APPEND_TIME, "DefaultRecord(offset=0, timestamp=%d, key=0 bytes, value=0 bytes)"),
+        (
+            GZIP,
+            APPEND_TIME,
+            "PartialDefaultRecord(offset=0, timestamp=%d, key=-1 bytes, value=-1 bytes)",
+        ),
+    ],
+)
+def test_a_record_that_claims_append_time_is_shown(
+    codec: int, config: LogConfig, shown: str
+) -> None:
+    data = build_batch(
+        [Record(key=None, value=None)], timestamp_ms=NOW, compression=codec, log_append_time=True
+    )
+    ((_, why),) = refuse(data, config).record_errors
+    assert why == (
+        f"Invalid timestamp type in message {shown % NOW}. Producer should not set timestamp type "
+        "to LogAppendTime."
+    )
 
 
 def test_bytes_behind_the_batch_are_cut_off() -> None:

@@ -1,0 +1,69 @@
+"""The walk over records by their lengths agrees with reading them, and with lies."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sim.errors import CorruptBatchError
+from sim.wire.batch import HEADER_SIZE, Record, build_batch
+from sim.wire.record_walk import newest_delta_ms
+
+BASE_MS = 1_700_000_000_000
+
+
+def records_of(*deltas_ms: int, value: bytes = b"v") -> bytes:
+    """The records of a batch, without its header."""
+    batch = build_batch(
+        [
+            Record(key=b"k", value=value, timestamp_ms=BASE_MS + delta_ms)
+            for delta_ms in (0, *deltas_ms)
+        ],
+        timestamp_ms=BASE_MS,
+    )
+    return batch[HEADER_SIZE:]
+
+
+@given(
+    deltas=st.lists(st.integers(-(2**40), 2**40) | st.integers(-200, 20_000), max_size=5),
+    size=st.sampled_from((0, 1, 50, 60, 200, 8_150, 20_000)),
+    ahead=st.integers(0, 3),
+)
+def test_the_newest_of_all_records_is_found(deltas: list[int], size: int, ahead: int) -> None:
+    data = b"\xff" * ahead + records_of(*deltas, value=b"x" * size)
+    assert newest_delta_ms(data, ahead, 1 + len(deltas)) == max(0, *deltas, 0)
+
+
+def test_only_old_records_have_an_old_newest() -> None:
+    first, second = records_of(), records_of(-5)
+    assert newest_delta_ms(second[len(first) :], 0, 1) == -5
+
+
+@pytest.mark.parametrize("count", [1, 3, 100])
+def test_another_number_of_records_is_noticed(count: int) -> None:
+    assert newest_delta_ms(records_of(7), 0, count) is None
+
+
+@pytest.mark.parametrize(
+    ("size", "why"),
+    [
+        (b"\x0a", "five bytes are no record"),
+        (b"\x0f", "a negative size"),
+        (b"\x85\x01", "a negative size of two bytes"),
+        (b"\x8a\x80\x00", "five bytes, said in three"),
+        (b"\x7e", "longer than what is there"),
+        (b"\x80", "a size that is cut off"),
+    ],
+)
+def test_a_size_that_none_has_is_noticed(size: bytes, why: str) -> None:
+    assert newest_delta_ms(size + records_of()[1:], 0, 1) is None, why
+
+
+def test_a_varint_that_never_ends_is_corrupt() -> None:
+    with pytest.raises(CorruptBatchError):
+        newest_delta_ms(b"\x80" * 20, 0, 1)
+
+
+def test_nothing_there_is_noticed() -> None:
+    assert newest_delta_ms(b"", 0, 1) is None
