@@ -148,6 +148,8 @@ class WriteTxnMarkersReply(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
 
     results: tuple[tuple[ProducerId, tuple[tuple[TopicPartition, int], ...]], ...] = ()
+    is_forgotten: bool = False
+    """Whether Kafka would never send this answer."""
 
 
 class AllocateProducerIdsCommand(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from sim.api.peer_codec import write_markers_command, write_markers_response
-from sim.api.request import Reply, Request
+from sim.api.request import Answer, Reply, Request
 from sim.errors import ErrorCode
 from sim.runtime.peer_subject import subject_of
 from sim.types import Subject, WriteTxnMarkersCommand, WriteTxnMarkersReply
@@ -18,10 +18,18 @@ from sim.types import Subject, WriteTxnMarkersCommand, WriteTxnMarkersReply
 KEY: Final = 27
 VERSIONS: Final = (1, 2)
 
+DEVIATIONS: Final = (
+    "Where a marker has none of its partitions here and comes last behind markers that are "
+    "written already, Apache Kafka never answers WriteTxnMarkers; so do we towards clients, while "
+    "coordinators, who would wait for their request timeout, are answered.",
+)
+
 
 async def handle(request: Request) -> Reply:
     """Write the markers; answered when all of them are."""
     reply = await request.broker.write_txn_markers(write_markers_command(request.message))
+    if reply.is_forgotten:
+        return Answer.NEVER
     return write_markers_response(request.api_version, reply)
 
 

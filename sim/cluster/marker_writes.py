@@ -67,6 +67,7 @@ class MarkerWrites:
             errors = merged.setdefault(marker.producer_id, {})
             for topic_partition in marker.partitions:
                 errors[topic_partition] = self._write(marker, topic_partition, now_ms, appends)
+        is_forgotten = self._is_forgotten(command, appends)
         late = await self._commits.wait(appends, timeout_ms=self._settings().request_timeout_ms)
         if late:
             for errors in merged.values():
@@ -77,10 +78,27 @@ class MarkerWrites:
                 (producer_id, tuple(errors.items()))
                 for producer_id, errors in merged.items()
                 if errors
-            )
+            ),
+            is_forgotten=is_forgotten,
         )
 
     # Parts
+
+    def _is_forgotten(self, command: WriteTxnMarkersCommand, appends: Appends) -> bool:
+        """Whether the handler of Kafka forgets to answer.
+
+        It answers when the last append completes, and counts a marker none of whose partitions is
+        here as one that has; but it does not look whether that was the last one. So nobody answers
+        where such a marker comes last and the appends before it are complete, unless it is all
+        there is.
+        """
+        if not command.markers or self._is_here(command.markers[-1]):
+            return False
+        is_written = any(map(self._is_here, command.markers))
+        return is_written and all(log.high_watermark > offset for log, offset in appends)
+
+    def _is_here(self, marker: TxnMarker) -> bool:
+        return any(partition in self._replicas.hosted for partition in marker.partitions)
 
     def _is_unwritable(self, marker: TxnMarker) -> bool:
         """Whether there is no control record for it that this broker could write.
@@ -90,9 +108,7 @@ class MarkerWrites:
         one are written, those behind it are not.
         """
         has_producer = marker.producer_id >= 0 and marker.producer_epoch >= 0
-        return not has_producer and any(
-            topic_partition in self._replicas.hosted for topic_partition in marker.partitions
-        )
+        return not has_producer and self._is_here(marker)
 
     def _write(
         self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int, appends: Appends

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from sim.api.request import Answer
 from sim.errors import ErrorCode
 from tests.support.handlers import Api, batch, produce, transaction
 
@@ -94,10 +95,10 @@ async def test_producers_and_partitions(api: Api, version: int) -> None:
         api,
         version,
         marker(70, 0, 0, 9),
-        marker(70, 0, 1),
         marker(71, 0, 0, name="missing"),
         marker(72, 0),
         marker(73, -1, 0, name="missing"),
+        marker(70, 0, 1),
     )
     assert results(answer) == {
         70: {0: NONE, 9: UNKNOWN, 1: NONE},
@@ -105,6 +106,16 @@ async def test_producers_and_partitions(api: Api, version: int) -> None:
         73: {0: UNKNOWN},
     }
     assert (await write(api, version)).markers == ()
+
+
+@pytest.mark.parametrize("last", [(70, 0, 9), (70, 0)])
+async def test_nobody_answers_where_the_last_marker_has_nothing_here(
+    api: Api, last: tuple[int, ...]
+) -> None:
+    assert await write(api, 1, marker(71, 0, 0), marker(*last)) is Answer.NEVER
+    assert results(await write(api, 1, marker(*last), marker(71, 0, 0)))[71] == {0: NONE}
+    alone = await write(api, 1, marker(*last), marker(*last))
+    assert results(alone) == ({70: {9: UNKNOWN}} if len(last) > 2 else {})
 
 
 @pytest.mark.parametrize("bad", [(-1, 0), (73, -1)])
