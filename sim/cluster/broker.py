@@ -19,6 +19,7 @@ from sim.cluster.fetch_sessions import FetchSessions
 from sim.cluster.group_host import GroupHost
 from sim.cluster.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
 from sim.cluster.isr_changes import IsrChanges
+from sim.cluster.log_maintenance import LogMaintenance
 from sim.cluster.log_trace import LogTrace
 from sim.cluster.marker_writes import MarkerWrites
 from sim.cluster.metadata import Metadata
@@ -209,6 +210,12 @@ class Broker:
             allocate_producer_ids=self._allocate_producer_ids,
             rules=self.release.rules,
         )
+        self.log_maintenance = LogMaintenance(
+            clock=environment.clock,
+            tasks=environment.tasks,
+            settings=lambda: self.settings,
+            hosted=self.replicas.hosted,
+        )
         self._unsubscribe: Callable[[], None] | None = None
         self._expiry_timer: TimerHandle | None = None
         self._checkpoint_timer: TimerHandle | None = None
@@ -224,6 +231,7 @@ class Broker:
         self.coordinator.start()
         self.groups.start()
         self.isr_changes.start()
+        self.log_maintenance.start()
         self._arm_expiry()
         self._arm_checkpoint()
 
@@ -233,6 +241,7 @@ class Broker:
         if self._unsubscribe is not None:
             self._unsubscribe()
         self.loading.stop()
+        self.log_maintenance.stop()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         if self._checkpoint_timer is not None:
