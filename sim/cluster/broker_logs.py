@@ -13,7 +13,7 @@ from sim.cluster.configs import log_config
 from sim.cluster.image import ClusterImage, TopicImage
 from sim.log.partition_log import PartitionLog
 from sim.settings import Settings
-from sim.types import TopicPartition
+from sim.types import BrokerId, TopicPartition
 
 LogKey = tuple[uuid.UUID, int]
 """(topic id, partition): a topic that is deleted and created again has other logs."""
@@ -32,21 +32,23 @@ class BrokerLogs:
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
 
-    def log(self, image: ClusterImage, topic: TopicImage, partition: int) -> PartitionLog:
+    def log(
+        self, image: ClusterImage, topic: TopicImage, partition: int, broker_id: BrokerId
+    ) -> PartitionLog:
         """The log of a replica, made at first sight."""
         key = (topic.topic_id, partition)
         log = self._logs.get(key)
         if log is None:
             log = self._logs[key] = PartitionLog(
                 topic_partition=TopicPartition(topic.name, partition),
-                config=log_config(image, topic, self._settings),
+                config=log_config(image, topic, self._settings, broker_id),
                 leader_epoch=-1,
             )
         return log
 
-    def configure(self, image: ClusterImage, topic: TopicImage) -> None:
+    def configure(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> None:
         """Bring the configs of the topic's logs up to date."""
-        config = log_config(image, topic, self._settings)
+        config = log_config(image, topic, self._settings, broker_id)
         for partition in range(len(topic.partitions)):
             log = self._logs.get((topic.topic_id, partition))
             if log is not None:

@@ -158,7 +158,7 @@ class Replicas:
             if old.topics.get(name) is topic and new.broker_configs is old.broker_configs:
                 continue
             self._host(topic, changes, now_ms)
-            self._logs.configure(new, topic)
+            self._logs.configure(new, topic, self._broker_id)
         return changes.frozen()
 
     # Parts
@@ -170,6 +170,7 @@ class Replicas:
                 topic=topic.configs,
                 image=self.image,
                 settings=self._settings,
+                broker_id=self._broker_id,
             )
         )
         for index, partition in enumerate(topic.partitions):
@@ -178,7 +179,9 @@ class Replicas:
             topic_partition = TopicPartition(topic.name, index)
             log = self.hosted.get(topic_partition)
             if log is None:
-                log = self.hosted[topic_partition] = self._logs.log(self.image, topic, index)
+                log = self.hosted[topic_partition] = self._logs.log(
+                    self.image, topic, index, self._broker_id
+                )
             if partition.leader == self._broker_id:
                 self._lead(log, partition, changes)
                 if len(partition.replicas) > 1:

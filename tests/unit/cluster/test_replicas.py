@@ -248,7 +248,7 @@ def test_a_led_partition_with_followers_knows_them() -> None:
 def test_without_followers_all_is_replicated_at_once() -> None:
     logs = BrokerLogs(DEFAULTS)
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1,))))
-    log = logs.log(image, image.topics["orders"], 0)
+    log = logs.log(image, image.topics["orders"], 0, BrokerId(1))
     log.become_leader(0)
     log.append_client(plain(), guard=0, now_ms=NOW)
     replicas = Replicas(broker_id=B1, logs=logs, image=cluster(), settings=DEFAULTS)
