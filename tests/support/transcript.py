@@ -40,6 +40,7 @@ UNORDERED: Final = {
     "partition_indexes": (),
     "markers": ("producer_id",),
     "partition_responses": ("index",),
+    "partitions of DeleteRecordsPartitionResult": ("partition_index",),
     "partitions of ListOffsetsPartitionResponse": ("partition_index",),
     "partitions of WritableTxnMarkerPartitionResult": ("partition_index",),
     "partitions of int": (),
