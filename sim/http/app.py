@@ -1,10 +1,10 @@
 """The control port's answers. Every change goes through the same doors that scenarios use: the
-clock and the injector.
+clock, the injector and the cluster. Brokers and leaders are in ``http.life``.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 from starlette.applications import Starlette
@@ -15,34 +15,23 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sim.faults.plan import FaultRule
+from sim.http.life import LifeRoutes
 from sim.http.messages import (
     Advance,
     ClockState,
     Health,
-    Problem,
     Released,
     fault,
 )
 from sim.http.openapi import document
+from sim.http.replies import RefusedError, as_json, body_of, number_of, refused
 from sim.metrics.exposition import CONTENT_TYPE, exposition
 from sim.server.cluster import SimCluster
 from sim.server.readings import readings
 
-BODY_BYTES_MAX: Final = 1_000_000
-"""A rule is a few hundred bytes; more is a mistake."""
 ADVANCE_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years: enough for every expiry, and far from the end of the clock."""
 WAIT_MS_MAX: Final = 300_000
-
-BodyT = TypeVar("BodyT")
-
-
-class _RefusedError(Exception):
-    """A request can't be obeyed."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
 
 
 class ControlApi:
@@ -68,6 +57,7 @@ class ControlApi:
             Route("/api/v1/faults/{id}", self.disarm, methods=["DELETE"]),
             Route("/api/v1/faults/{id}/release", self.release, methods=["POST"]),
             Route("/api/v1/faults/{id}/wait", self.wait, methods=["GET"]),
+            *LifeRoutes(self._cluster).routes(),
         ]
         return Starlette(
             routes=routes,
@@ -76,7 +66,7 @@ class ControlApi:
             middleware=[
                 Middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1", "[::1]"])
             ],
-            exception_handlers={_RefusedError: _refused},
+            exception_handlers={RefusedError: refused},
         )
 
     # Looking
@@ -84,7 +74,7 @@ class ControlApi:
     async def health(self, _request: Request) -> Response:
         """The cluster answers."""
         cluster = self._cluster
-        return _json(
+        return as_json(
             Health(
                 status="ok",
                 brokers=len(cluster.brokers),
@@ -111,17 +101,17 @@ class ControlApi:
 
     async def clock(self, _request: Request) -> Response:
         """The cluster clock."""
-        return _json(self._clock_state())
+        return as_json(self._clock_state())
 
     async def advance(self, request: Request) -> Response:
         """Move the cluster clock forward."""
-        wanted = await _body(request, Advance)
+        wanted = await body_of(request, Advance)
         if not 0 <= wanted.advance_ms <= ADVANCE_MS_MAX:
-            raise _RefusedError(
+            raise RefusedError(
                 422, f"advance_ms is {wanted.advance_ms}, expected 0 to {ADVANCE_MS_MAX}"
             )
         self._cluster.environment.clock.advance(wanted.advance_ms)
-        return _json(self._clock_state())
+        return as_json(self._clock_state())
 
     def _clock_state(self) -> ClockState:
         clock = self._cluster.environment.clock
@@ -131,79 +121,49 @@ class ControlApi:
 
     async def faults(self, _request: Request) -> Response:
         """Every rule in force."""
-        return _json([fault(armed) for armed in self._cluster.injector.rules()])
+        return as_json([fault(armed) for armed in self._cluster.injector.rules()])
 
     async def arm(self, request: Request) -> Response:
         """Put a rule in force."""
-        rule = await _body(request, FaultRule)
+        rule = await body_of(request, FaultRule)
         try:
             armed = self._cluster.injector.arm(rule)
         except ValueError as error:
-            raise _RefusedError(409, str(error)) from error
-        return _json(fault(armed), status=201)
+            raise RefusedError(409, str(error)) from error
+        return as_json(fault(armed), status=201)
 
     async def fault(self, request: Request) -> Response:
         """One rule and what has come of it."""
         armed = self._cluster.injector.get(self._known(request))
         assert armed is not None
-        return _json(fault(armed))
+        return as_json(fault(armed))
 
     async def disarm(self, request: Request) -> Response:
         """Take a rule back; what it holds goes on."""
-        return _json(fault(self._cluster.injector.disarm(self._known(request))))
+        return as_json(fault(self._cluster.injector.disarm(self._known(request))))
 
     async def release(self, request: Request) -> Response:
         """Let go what a rule holds; it stays in force."""
         released = self._cluster.injector.release(self._known(request))
-        return _json(Released(released=released))
+        return as_json(Released(released=released))
 
     async def wait(self, request: Request) -> Response:
         """Answer once a rule has struck so many times."""
         rule_id = self._known(request)
-        count = _number(request, "struck", default=1, least=1, most=1_000_000)
-        timeout_ms = _number(request, "timeout_ms", default=30_000, least=0, most=WAIT_MS_MAX)
+        count = number_of(request, "struck", default=1, least=1, most=1_000_000)
+        timeout_ms = number_of(request, "timeout_ms", default=30_000, least=0, most=WAIT_MS_MAX)
         injector = self._cluster.injector
         try:
             await injector.wait_until_struck(rule_id, count=count, timeout_ms=timeout_ms)
         except (TimeoutError, LookupError) as error:
-            raise _RefusedError(408, str(error)) from error
+            raise RefusedError(408, str(error)) from error
         armed = injector.get(rule_id)
         if armed is None:
-            raise _RefusedError(404, f"rule {rule_id!r} was disarmed meanwhile")
-        return _json(fault(armed))
+            raise RefusedError(404, f"rule {rule_id!r} was disarmed meanwhile")
+        return as_json(fault(armed))
 
     def _known(self, request: Request) -> str:
         rule_id = str(request.path_params["id"])
         if self._cluster.injector.get(rule_id) is None:
-            raise _RefusedError(404, f"no rule {rule_id!r} is armed")
+            raise RefusedError(404, f"no rule {rule_id!r} is armed")
         return rule_id
-
-
-def _json(value: object, *, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
-
-
-async def _refused(_request: Request, error: Exception) -> Response:
-    assert isinstance(error, _RefusedError)
-    return _json(Problem(error=str(error)), status=error.status)
-
-
-async def _body(request: Request, kind: type[BodyT]) -> BodyT:
-    body = b""
-    async for chunk in request.stream():
-        body += chunk
-        if len(body) > BODY_BYTES_MAX:
-            raise _RefusedError(413, f"the body is larger than {BODY_BYTES_MAX} bytes")
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, ValueError) as error:
-        raise _RefusedError(422, str(error)) from error
-
-
-def _number(request: Request, name: str, *, default: int, least: int, most: int) -> int:
-    text = request.query_params.get(name)
-    if text is None:
-        return default
-    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
-        raise _RefusedError(422, f"{name} is {text!r}, expected a whole number {least} to {most}")
-    return int(text)

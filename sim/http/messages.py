@@ -4,6 +4,8 @@ from them.
 
 from __future__ import annotations
 
+import uuid
+
 import msgspec
 
 from sim.faults.injector import ArmedRule
@@ -50,6 +52,80 @@ class Released(msgspec.Struct, frozen=True, kw_only=True):
     """How many held crossings were let go."""
 
     released: int
+
+
+class BrokerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker, as it runs and as the controller has it."""
+
+    id: int
+    state: str
+    """``starting``, ``running``, ``stopping`` or ``down``."""
+    host: str
+    port: int
+    epoch: int
+    """Broker epoch of its last incarnation."""
+    fenced: bool
+    """The controller counts it out: clients are not told of it, it leads nothing."""
+    in_controlled_shutdown: bool
+    isolated: bool
+    """It can't reach the controller."""
+    cut_off_from_clients: bool
+    leads: int
+    """How many partitions, as the controller has it."""
+
+
+class Kill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """End a broker at once."""
+
+    lose_unflushed: bool = False
+    """Its machine broke down: what was not on disk yet is lost."""
+
+
+class Isolate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Cut a broker off from the controller and from the other brokers."""
+
+    from_clients: bool = False
+
+
+class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition as the controller has it."""
+
+    partition: int
+    leader: int
+    """-1: there is none."""
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    """Eligible leader replicas (KIP-966)."""
+    last_known_elr: tuple[int, ...]
+
+
+class TopicView(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as the controller has it."""
+
+    name: str
+    id: uuid.UUID
+    is_internal: bool
+    partitions: tuple[PartitionView, ...]
+
+
+class MoveLeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Make an in-sync replica the leader."""
+
+    topic: str
+    partition: int
+    leader: int
+
+
+class Elect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Elect a leader, as ElectLeaders does."""
+
+    topic: str
+    partition: int
+    type: str = "preferred"
+    """``preferred``, or ``unclean`` for a partition without a leader."""
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):

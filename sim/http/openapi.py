@@ -7,9 +7,26 @@ from typing import Any, Final
 import msgspec
 
 from sim.faults.plan import FaultRule
-from sim.http.messages import Advance, ClockState, Fault, Health, Problem, Released
+from sim.http.messages import (
+    Advance,
+    BrokerView,
+    ClockState,
+    Elect,
+    Fault,
+    Health,
+    Isolate,
+    Kill,
+    MoveLeader,
+    PartitionView,
+    Problem,
+    Released,
+    TopicView,
+)
 
-_TYPES: Final = (FaultRule, Health, ClockState, Advance, Fault, Released, Problem)
+_TYPES: Final = (
+    *(FaultRule, Health, ClockState, Advance, Fault, Released, Problem),
+    *(BrokerView, Kill, Isolate, TopicView, MoveLeader, PartitionView, Elect),
+)
 
 
 class _Operation(msgspec.Struct, frozen=True, kw_only=True):
@@ -20,6 +37,8 @@ class _Operation(msgspec.Struct, frozen=True, kw_only=True):
     status: str = "200"
     body: type | None = None
     is_list: bool = False
+    """The answer is an array of it."""
+    body_is_optional: bool = False
     query: tuple[str, ...] = ()
     refusals: tuple[str, ...] = ()
 
@@ -87,6 +106,86 @@ _OPERATIONS: Final = (
         query=("struck", "timeout_ms"),
         refusals=("404", "408", "422"),
     ),
+    _Operation(
+        method="get",
+        path="/api/v1/brokers",
+        summary="Every broker, whether it runs or not",
+        answer=BrokerView,
+        is_list=True,
+    ),
+    _Operation(
+        method="get",
+        path="/api/v1/brokers/{id}",
+        summary="One broker",
+        answer=BrokerView,
+        refusals=("404",),
+    ),
+    _Operation(
+        method="post",
+        path="/api/v1/brokers/{id}/stop",
+        summary="Stop a broker in good order: its leaders move away first. 202: it takes longer "
+        "than wait_ms",
+        answer=BrokerView,
+        query=("wait_ms",),
+        refusals=("404", "409", "422"),
+    ),
+    _Operation(
+        method="post",
+        path="/api/v1/brokers/{id}/start",
+        summary="Start a broker that is down, on its port and its disk. 202: it takes longer than "
+        "wait_ms",
+        answer=BrokerView,
+        query=("wait_ms",),
+        refusals=("404", "409", "422"),
+    ),
+    _Operation(
+        method="post",
+        path="/api/v1/brokers/{id}/kill",
+        summary="End a broker at once; the controller notices when its session ends",
+        body=Kill,
+        body_is_optional=True,
+        answer=BrokerView,
+        refusals=("404", "409", "422"),
+    ),
+    _Operation(
+        method="post",
+        path="/api/v1/brokers/{id}/isolate",
+        summary="Cut a broker off from the controller and from the other brokers",
+        body=Isolate,
+        body_is_optional=True,
+        answer=BrokerView,
+        refusals=("404", "422"),
+    ),
+    _Operation(
+        method="post",
+        path="/api/v1/brokers/{id}/heal",
+        summary="Undo an isolation",
+        answer=BrokerView,
+        refusals=("404",),
+    ),
+    _Operation(
+        method="get",
+        path="/api/v1/topics",
+        summary="Every topic with leaders, ISR, ELR and epochs, as the controller has it",
+        answer=TopicView,
+        is_list=True,
+    ),
+    _Operation(
+        method="post",
+        path="/api/v1/leaders",
+        summary="Hand a partition to another in-sync replica, under the next leader epoch",
+        body=MoveLeader,
+        answer=PartitionView,
+        refusals=("404", "409", "422"),
+    ),
+    _Operation(
+        method="post",
+        path="/api/v1/elections",
+        summary="Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)",
+        body=Elect,
+        answer=PartitionView,
+        refusals=("404", "409", "422"),
+    ),
 )
 
 
@@ -103,7 +202,8 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "txnsim control port",
             "version": "1",
-            "description": "Clock, faults, health and metrics of a simulated Kafka cluster.",
+            "description": "Clock, faults, brokers, leaders, health and metrics of a simulated "
+            "Kafka cluster.",
         },
         "paths": paths,
         "components": {"schemas": components},
@@ -122,7 +222,10 @@ def _operation(operation: _Operation) -> dict[str, Any]:
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
-        described["requestBody"] = {"required": True, "content": _content(operation.body)}
+        described["requestBody"] = {
+            "required": not operation.body_is_optional,
+            "content": _content(operation.body),
+        }
     if operation.answer is None:
         content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
     else:

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from sim.client.producer import Producer
-from sim.http.app import BODY_BYTES_MAX, ControlApi
+from sim.http.app import ControlApi
+from sim.http.replies import BODY_BYTES_MAX
 from sim.runtime.trace import TraceLevel
 from tests.support.clusters import VirtualCluster, run_cluster
 

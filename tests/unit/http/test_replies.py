@@ -1,0 +1,51 @@
+"""Requests read and refused, without any route."""
+
+from __future__ import annotations
+
+from collections.abc import MutableMapping
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+
+from sim.http.messages import Kill
+from sim.http.replies import BODY_BYTES_MAX, RefusedError, as_json, body_of, number_of, refused
+
+
+def request(body: bytes = b"", query: bytes = b"") -> Request:
+    async def receive() -> MutableMapping[str, Any]:
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return Request({"type": "http", "query_string": query, "headers": []}, receive)
+
+
+async def test_an_empty_body_stands_for_the_default_where_there_is_one() -> None:
+    assert await body_of(request(), Kill, default=Kill()) == Kill()
+    with pytest.raises(RefusedError) as caught:
+        await body_of(request(), Kill)
+    assert caught.value.status == 422
+
+
+async def test_a_body_is_what_it_says_and_not_too_large() -> None:
+    wanted = await body_of(request(b'{"lose_unflushed": true}'), Kill)
+    assert wanted.lose_unflushed
+    with pytest.raises(RefusedError) as caught:
+        await body_of(request(b" " * (BODY_BYTES_MAX + 1)), Kill)
+    assert caught.value.status == 413
+
+
+@pytest.mark.parametrize(("query", "found"), [(b"", 5), (b"n=0", 0), (b"n=9", 9)])
+def test_a_number_of_the_query(query: bytes, found: int) -> None:
+    assert number_of(request(query=query), "n", default=5, least=0, most=9) == found
+
+
+@pytest.mark.parametrize("query", [b"n=10", b"n=-1", b"n=x", b"n="])
+def test_what_is_no_number_within_bounds_is_refused(query: bytes) -> None:
+    with pytest.raises(RefusedError, match="expected a whole number 0 to 9"):
+        number_of(request(query=query), "n", default=5, least=0, most=9)
+
+
+async def test_a_refusal_is_an_answer() -> None:
+    answer = await refused(request(), RefusedError(409, "do this instead"))
+    assert (answer.status_code, answer.body) == (409, b'{"error":"do this instead"}')
+    assert as_json([1]).body == b"[1]"
