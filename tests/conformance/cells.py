@@ -149,4 +149,7 @@ def _told(cell: Cell) -> str:
     return f"{cell.api} ({cell.flow}) in {cell.state}: {cell.outcome}, at level {cell.level}"
 
 
-_OF_COORDINATORS: Final = ("InitProducerId", "AddPartitionsToTxn", "EndTxn", "Produce")
+_OF_COORDINATORS: Final = (
+    *("InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn"),
+    *("Produce", "TxnOffsetCommit"),
+)

@@ -78,7 +78,7 @@ def create_partitions(choices: Choices, world: World, topic: str) -> Operation:
         api="CreatePartitions",
         version=choices.between(0, 3),
         mode="more" if count > world.partitions[topic] else "as many",
-        values={"topics": [{"name": topic, "count": count}], "timeout": 5_000},
+        values={"topics": [{"name": topic, "count": count, "assignments": None}], "timeout": 5_000},
         partition=(topic, 0),
     )
 

@@ -17,7 +17,11 @@ from tests.real.stories.txn import add_values
 RIGHT: Final = "right"
 NO_IDENTITY: Final = Identity(-1, -1)
 EPOCH_MAX: Final = 32_767
+WRONG: Final = (RIGHT, "epoch ahead", "epoch behind", "stale", "foreign pid")
+"""What may be wrong with an identity."""
 _MISSING_TOPIC: Final = "missing"
+_VERSIONS_OF_COMMIT: Final = {"old": (0, 3), "old, 120 known": (4, 4), "new": (5, 5)}
+_VERSIONS_OF_PRODUCE: Final = {"old": (3, 10), "old, 120 known": (11, 11), "new": (12, 13)}
 
 
 class Drawn(NamedTuple):
@@ -37,12 +41,16 @@ class Drawer:
         choices: Of the rule that asks.
         world: What is there.
         level: Finalized level of ``transaction.version``.
+        wrong: What is wrong with every identity; drawn unless given.
     """
 
-    def __init__(self, choices: Choices, world: World, level: int) -> None:
+    def __init__(
+        self, choices: Choices, world: World, level: int, *, wrong: str | None = None
+    ) -> None:
         self._choices = choices
         self._world = world
         self._level = level
+        self._wrong = wrong
 
     # Identities
 
@@ -55,7 +63,7 @@ class Drawer:
                 return Drawn("nobody's", NO_IDENTITY, Pid(-1, 5))
             other = self._choices.pick(others)
             return Drawn("another's", other, Pid(other.pid))
-        kind = self._choices.some(
+        kind = self._wrong or self._choices.some(
             *((RIGHT, 78), ("coordinator's", 6), ("stale", 5)),
             *(("epoch ahead", 4), ("epoch behind", 3), ("foreign pid", 4)),
         )
@@ -74,8 +82,10 @@ class Drawer:
                 return Drawn(kind, mine, Pid(mine.pid, FOREIGN))
         return Drawn(RIGHT, mine, Pid(mine.pid))
 
-    def speaks_new(self, producer: Producer) -> bool:
+    def _speaks_new(self, producer: Producer, flow: str | None) -> bool:
         """The new protocol at level 0 leaves the transactional id stuck for good: seldom."""
+        if flow is not None:
+            return flow.startswith("new")
         if self._level == 0:
             return self._choices.rarely(40)
         if producer.style == "mixed":
@@ -84,12 +94,13 @@ class Drawer:
 
     # Transactions
 
-    def init_producer_id(self, producer: Producer) -> Operation:
+    def init_producer_id(self, producer: Producer, flow: str | None = None) -> Operation:
         """With and without an expected identity."""
-        version = self._choices.between(0, 5)
+        expects = not self._choices.rarely(2.5) if flow is None else flow == "expected"
+        version = self._choices.between(3 if flow == "expected" else 0, 5)
         name, timeout_ms = producer.name, producer.timeout_ms
         flow, mode, pid, epoch = "plain", RIGHT, Pid(-1, -1), -1
-        if version >= 3 and not self._choices.rarely(2.5):
+        if version >= 3 and expects:
             drawn = self.identity(producer)
             flow, mode, pid, epoch = "expected", drawn.mode, drawn.pid, drawn.identity.epoch
         odd = self._choices.some(("", 94), ("bad timeout", 2), ("no name", 2), ("half", 2))
@@ -117,12 +128,14 @@ class Drawer:
         values = _added(name, drawn, places, verify=False)
         return _of("AddPartitionsToTxn", version, "client", mode, values, producer)
 
-    def add_as_broker(self, producer: Producer) -> Operation:
+    def add_as_broker(self, producer: Producer, flow: str | None = None) -> Operation:
         """As brokers ask, in batches: v4 and v5, to verify or to add."""
         drawn = self.identity(producer)
         version = self._choices.between(4, 5)
         verify = self._level == 0 or self._choices.rarely(2)
         verify = verify and not self._choices.rarely(20)
+        if flow is not None:
+            verify = flow == "verify"
         places, mode = self._some_places(drawn.mode)
         name = "" if self._choices.rarely(60) else producer.name
         values = _added(name, drawn, places, verify=verify)
@@ -147,11 +160,13 @@ class Drawer:
             also=None if also is None else also.name,
         )
 
-    def end_txn(self, producer: Producer, *, right: Identity | None = None) -> Operation:
+    def end_txn(
+        self, producer: Producer, flow: str | None = None, *, right: Identity | None = None
+    ) -> Operation:
         """Commit or abort, by either protocol."""
         drawn = self.identity(producer, right=right)
-        new = self.speaks_new(producer)
-        committed = not self._choices.rarely(2.5)
+        new = self._speaks_new(producer, flow)
+        committed = not self._choices.rarely(2.5) if flow is None else flow.endswith("commit")
         name = "" if self._choices.rarely(60) else producer.name
         values = {
             "transactional_id": name,
@@ -163,15 +178,59 @@ class Drawer:
         version = 5 if new else self._choices.between(0, 4)
         return _of("EndTxn", version, flow, drawn.mode, values, producer)
 
+    def add_offsets(self, producer: Producer) -> Operation:
+        """The partition of the group's positions: v0 to v4."""
+        drawn = self.identity(producer)
+        version = self._choices.between(0, 4)
+        values = {
+            "transactional_id": "" if self._choices.rarely(60) else producer.name,
+            "producer_id": drawn.pid,
+            "producer_epoch": drawn.identity.epoch,
+            "group_id": self._world.group,
+        }
+        return _of("AddOffsetsToTxn", version, "client", drawn.mode, values, producer)
+
+    def commit_offsets(self, producer: Producer, flow: str | None = None) -> Operation:
+        """Positions of a group without members, which become valid with the commit."""
+        drawn = self.identity(producer)
+        new = self._speaks_new(producer, flow)
+        versions = _VERSIONS_OF_COMMIT.get(flow or "", (5, 5) if new else (0, 4))
+        version = self._choices.between(*versions)
+        topic, index = self._choices.pick(self._world.places)
+        partition = {
+            "partition_index": index,
+            "committed_offset": self._choices.between(0, 9),
+            "committed_leader_epoch": -1,
+            "committed_metadata": "",
+        }
+        values = {
+            "transactional_id": producer.name,
+            "group_id": self._world.group,
+            "producer_id": drawn.pid,
+            "producer_epoch": drawn.identity.epoch,
+            "generation_id": -1,
+            "member_id": "",
+            "group_instance_id": None,
+            "topics": [{"name": topic, "partitions": [partition]}],
+        }
+        flow = "new" if version >= 5 else "old, 120 known" if version == 4 else "old"
+        return _of("TxnOffsetCommit", version, flow, drawn.mode, values, producer)
+
     # Records
 
     def produce(
-        self, producer: Producer, *, right: Identity | None = None, place: Place | None = None
+        self,
+        producer: Producer,
+        flow: str | None = None,
+        *,
+        right: Identity | None = None,
+        place: Place | None = None,
     ) -> Operation:
         """Transactional records; from v12 on a Produce adds its partition itself."""
         drawn = self.identity(producer, right=right)
-        new = self.speaks_new(producer)
-        version = self._choices.between(12, 13) if new else self._choices.between(3, 11)
+        new = self._speaks_new(producer, flow)
+        versions = _VERSIONS_OF_PRODUCE.get(flow or "", (12, 13) if new else (3, 11))
+        version = self._choices.between(*versions)
         if place is None or self._choices.rarely(8):
             place = self._choices.pick(self._world.places)
             if producer.added and not self._choices.rarely(2 if new else 8):
@@ -187,8 +246,10 @@ class Drawer:
             partitions = self._world.partitions[place[0]]
             other = (place[0], (place[1] + 1) % partitions)
             odd, sequence = self._sequence(producer, drawn.identity, other)
-            batches[other] = self._batch(drawn, sequence, transactional=True)
+            batches[other] = self._batch(drawn, sequence, transactional=transactional)
             mode += f", and {odd} elsewhere"
+        if not transactional:
+            return self._produce(version, mode, batches, name=name)
         return self._produce(version, mode, batches, name=name, producer=producer)
 
     def plain_produce(self) -> Operation:
@@ -273,6 +334,30 @@ def idempotent_producer(choices: Choices) -> Operation:
         mode=RIGHT,
         values={"transactional_id": None, "transaction_timeout": 0},
     )
+
+
+def right_add(producer: Producer, place: Place) -> Operation:
+    """A partition added as a client does it right."""
+    values = _added(producer.name, _right(producer), [place], verify=False)
+    return _of("AddPartitionsToTxn", 3, "client", RIGHT, values, producer)
+
+
+def right_end(producer: Producer, flow: str) -> Operation:
+    """A transaction ended as a client does it right."""
+    drawn = _right(producer)
+    values = {
+        "transactional_id": producer.name,
+        "producer_id": drawn.pid,
+        "producer_epoch": drawn.identity.epoch,
+        "committed": flow.endswith("commit"),
+    }
+    version = 5 if flow.startswith("new") else 4
+    return _of("EndTxn", version, flow, RIGHT, values, producer)
+
+
+def _right(producer: Producer) -> Drawn:
+    identity = producer.current or NO_IDENTITY
+    return Drawn(RIGHT, identity, Pid(identity.pid))
 
 
 def plain_init(producer: Producer) -> Operation:

@@ -27,11 +27,13 @@ from hypothesis.stateful import (
 )
 
 from tests.conformance import drawing
+from tests.conformance.aims import ADDS, ENDS, INITS, PRODUCES, Aim
 from tests.conformance.changes import TOPIC_CONFIGS
 from tests.conformance.choices import Choices
 from tests.conformance.model import (
     ABSENT,
     ONGOING,
+    STATES,
     Position,
     Producer,
     Transaction,
@@ -47,6 +49,9 @@ EXHAUSTED_ONE_IN: Final = 8
 """Plays with a transactional id near its last epoch: it takes seconds to bring it there."""
 SHRINK_S: Final = 90.0
 STYLES: Final = ("mixed", "old", "new")
+
+STATE: Final = st.sampled_from(STATES)
+WRONG: Final = st.sampled_from(drawing.WRONG)
 
 Addresses = tuple[str, str]
 
@@ -260,6 +265,64 @@ class PlayMachine(RuleBasedStateMachine):
         if producer.last is not None:
             self._ask(producer.last)
 
+    # Aims
+
+    @rule(state=STATE, flow=st.sampled_from(INITS), wrong=WRONG, data=st.data())
+    def aim_init(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+        """InitProducerId in that state."""
+        self._aim(state, wrong, data, lambda draw, one: draw.init_producer_id(one, flow))
+
+    @rule(state=STATE, flow=st.sampled_from(ADDS), wrong=WRONG, data=st.data())
+    def aim_add(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+        """AddPartitionsToTxn or AddOffsetsToTxn in that state."""
+
+        def add(draw: drawing.Drawer, one: Producer) -> Operation:
+            if flow == "offsets":
+                return draw.add_offsets(one)
+            return draw.add_partitions(one) if flow == "client" else draw.add_as_broker(one, flow)
+
+        self._aim(state, wrong, data, add)
+
+    @rule(state=STATE, flow=st.sampled_from(ENDS), wrong=WRONG, data=st.data())
+    def aim_end(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+        """EndTxn in that state."""
+        self._aim(state, wrong, data, lambda draw, one: draw.end_txn(one, flow))
+
+    @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
+    def aim_produce(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+        """Produce in that state."""
+        self._aim(state, wrong, data, lambda draw, one: draw.produce(one, flow))
+
+    @rule(state=STATE, flow=st.sampled_from(PRODUCES), wrong=WRONG, data=st.data())
+    def aim_commit_offsets(self, state: str, flow: str, wrong: str, data: st.DataObject) -> None:
+        """TxnOffsetCommit in that state."""
+        self._aim(state, wrong, data, lambda draw, one: draw.commit_offsets(one, flow))
+
+    @rule(producer=producers, data=st.data())
+    def positions_of_a_group(self, producer: Producer, data: st.DataObject) -> None:
+        """As a client that consumes, transforms and produces: added, then committed."""
+        drawer = self._drawer(data)
+        steps = Choices(data).pick(("both", "add", "commit"))
+        if steps != "commit":
+            self._ask(drawer.add_offsets(producer))
+        if steps != "add":
+            self._ask(drawer.commit_offsets(producer))
+
+    def _aim(
+        self,
+        state: str,
+        wrong: str,
+        data: st.DataObject,
+        request: Callable[[drawing.Drawer, Producer], Operation],
+    ) -> None:
+        choices = Choices(data)
+
+        def ask() -> None:
+            producer = Aim(self._stage, choices).producer_in(state)
+            self._stage.ask(request(self._stage.drawer(choices, wrong=wrong), producer))
+
+        self._guarded(ask)
+
     # Records of others
 
     @rule(data=st.data())
@@ -320,7 +383,7 @@ class PlayMachine(RuleBasedStateMachine):
 
     @rule(data=st.data())
     def change(self, data: st.DataObject) -> None:
-        """Something about the cluster; mostly only a look at a partition."""
+        """Something about the cluster; mostly only a look at a transactional id."""
         choices = Choices(data)
         kind = choices.some(
             *(("look", 45), ("level", 18), ("delete records", 12), ("topic config", 8)),
@@ -333,7 +396,7 @@ class PlayMachine(RuleBasedStateMachine):
         topic = choices.pick(world.topics)
         match kind:
             case "look":
-                stage.ask(stage.others(choices).describe_producers())
+                stage.ask(stage.others(choices).describe_transactions())
             case "level":
                 stage.switch_level(
                     choices.pick([one for one in (0, 1, 2) if one != stage.level]), choices

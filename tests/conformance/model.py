@@ -49,6 +49,8 @@ class Producer:
         self.style = style
         self.state = ABSENT
         self.stuck_for = 0
+        self.wedged = False
+        """Its coordinator could not write the record of a new transaction at level 0, and waits."""
         self.current: Identity | None = None
         """What its coordinator holds; after a time-out that is not what the producer was given."""
         self.last: Operation | None = None
@@ -84,12 +86,12 @@ class Producer:
 
     def is_in(self, state: str, current: Identity | None, added: set[Place]) -> None:
         """What the coordinator says now."""
-        self.stuck_for = self.stuck_for + 1 if state in PREPARED else 0
+        self.stuck_for = self.stuck_for + 1 if state in PREPARED or self.wedged else 0
         self.state, self.current, self.added = state, current, added
 
     def starts_anew(self, name: str) -> None:
         """Go on under another transactional id."""
-        self.name, self.state, self.stuck_for = name, ABSENT, 0
+        self.name, self.state, self.stuck_for, self.wedged = name, ABSENT, 0, False
         self.current, self.last = None, None
         self.added = set()
         self.history = []
@@ -120,6 +122,7 @@ class World:
 
     def __init__(self, prefix: str, *topics: str) -> None:
         self.prefix = prefix
+        self.group = f"{prefix}-group"
         self.partitions = {f"{prefix}-{topic}": PARTITIONS for topic in topics}
         """Of each topic, also of one that was deleted."""
         self.deleted: set[str] = set()

@@ -29,6 +29,8 @@ from tests.support.txnsim_server import TxnsimServer
 
 PROPERTIES: Final = {
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "200",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",

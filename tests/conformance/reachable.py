@@ -46,6 +46,30 @@ AddPartitionsToTxn | verify         | Ongoing        | 0 49* 90* 120
 AddPartitionsToTxn | verify         | Prepare        | 49* 51 90*
 AddPartitionsToTxn | verify         | Complete       | 49* 90* 120
 AddPartitionsToTxn | verify         | any            | 3 42* 55
+AddOffsetsToTxn | client            | absent         | 49
+AddOffsetsToTxn | client            | Empty          | 0 47* 49* 90* 35@0* 51*
+AddOffsetsToTxn | client            | Ongoing        | 0 47* 49* 90* 35@0* 51*
+AddOffsetsToTxn | client            | Prepare        | 51
+AddOffsetsToTxn | client            | Complete       | 0 47* 49* 90* 35@0* 51*
+AddOffsetsToTxn | client            | any            | 42*
+TxnOffsetCommit | old               | absent         | 49
+TxnOffsetCommit | old               | Empty          | 0* 47* 48 49*
+TxnOffsetCommit | old               | Ongoing        | 0 47* 48 49*
+TxnOffsetCommit | old               | Prepare        | 0* 47* 48* 49* 51
+TxnOffsetCommit | old               | Complete       | 0* 47* 48 49*
+TxnOffsetCommit | old               | any            | 3*
+TxnOffsetCommit | old, 120 known    | absent         | 49
+TxnOffsetCommit | old, 120 known    | Empty          | 0* 47* 49* 120
+TxnOffsetCommit | old, 120 known    | Ongoing        | 0 47* 49* 120
+TxnOffsetCommit | old, 120 known    | Prepare        | 0* 47* 49* 51 120*
+TxnOffsetCommit | old, 120 known    | Complete       | 0* 47* 49* 120
+TxnOffsetCommit | old, 120 known    | any            | 3*
+TxnOffsetCommit | new               | absent         | 47* 49@12 49@0*
+TxnOffsetCommit | new               | Empty          | 0@12 0@0* 35@0* 47* 49* 51*
+TxnOffsetCommit | new               | Ongoing        | 0@12 0@0* 35@0* 47* 49* 51*
+TxnOffsetCommit | new               | Prepare        | 0* 47* 51@12 51@0*
+TxnOffsetCommit | new               | Complete       | 0@12 0@0* 35@0* 47* 49* 51*
+TxnOffsetCommit | new               | any            | 3*
 EndTxn | old, commit                | absent         | 49
 EndTxn | old, commit                | Empty          | 47* 48 49* 51* 90*
 EndTxn | old, commit                | Ongoing        | 0 47* 49* 51* 90
@@ -94,7 +118,7 @@ Produce | new                       | Prepare        | 0* 47* 51@12 51@0*
 Produce | new                       | Complete       | 0@12 35@0* 47@12 47@0* 48* 49* 51*
 Produce | new                       | any            | 3* 10* 21* 45@12 45@0* 53* 100*
 Produce | no transactional id       | log            | 0 47* 48*
-Produce | no transactional id       | any            | 3 10* 21* 45 100* closed* silent*
+Produce | no transactional id       | any            | 3 10* 21* 45* 53* 100* closed* silent*
 WriteTxnMarkers | v1                | log            | 0 47 52*
 WriteTxnMarkers | v1                | any            | -1* 3*
 WriteTxnMarkers | v2                | log            | 0 47 52*
@@ -124,7 +148,7 @@ IncrementalAlterConfigs | topic     | any            | 0 3*
 IncrementalAlterConfigs | broker    | any            | 0
 """
 
-_TRANSACTIONAL: Final = "InitProducerId|AddPartitionsToTxn|EndTxn"
+_TRANSACTIONAL: Final = "InitProducerId|AddPartitionsToTxn|AddOffsetsToTxn|EndTxn"
 UNREACHABLE: Final = (
     (
         "Produce",
@@ -133,15 +157,21 @@ UNREACHABLE: Final = (
         "the connection was closed|no answer, .*",
         "only producers without a transactional id are played without acknowledgements",
     ),
-    (rf"{_TRANSACTIONAL}|Produce", ".*", ABSENT, ".*", "an id nobody knows: 49, or it is made"),
+    (".*", ".*", ABSENT, ".*", "an id nobody knows: 49, or it is made"),
     (
-        "EndTxn|AddPartitionsToTxn|InitProducerId",
+        _TRANSACTIONAL,
         ".*",
         "Prepare.*",
         ".*",
         "the pending completion is told before anything else but what an old EndTxn checks first",
     ),
-    ("Produce", ".*", "Prepare.*", ".*", "the pending completion: 51, as 19 to old clients"),
+    (
+        "Produce|TxnOffsetCommit",
+        ".*",
+        "Prepare.*",
+        ".*",
+        "the pending completion: 51, as 19 to old clients",
+    ),
     (".*", ".*", ".*", "unsupported_version", "the record of level 0 has no place for its fields"),
     (
         ".*",
@@ -151,6 +181,27 @@ UNREACHABLE: Final = (
         "a new producer id comes with an identity, after the last epoch",
     ),
     ("InitProducerId", "no transactional id", ".*", ".*", "everything else is ignored"),
+    (
+        "TxnOffsetCommit",
+        "old.*",
+        ".*",
+        "concurrent_transactions",
+        "verifying waits for nothing but a pending completion",
+    ),
+    (
+        "TxnOffsetCommit",
+        "old|new",
+        ".*",
+        "transaction_abortable",
+        "older versions are told 48, newer ones add the partition",
+    ),
+    (
+        "TxnOffsetCommit",
+        "old, 120 known|new",
+        ".*",
+        "invalid_txn_state",
+        "versions that know TRANSACTION_ABORTABLE are told that, newer ones add the partition",
+    ),
     ("InitProducerId", ".*", ONGOING, ".*", "the open transaction is aborted first: told to wait"),
     ("InitProducerId", "plain", ".*", ".*", "nothing is expected, so nobody can be fenced"),
     (

@@ -21,11 +21,14 @@ _BY_THE_LOG: Final = frozenset(
     {
         *("out_of_order_sequence_number", "message_too_large", "invalid_required_acks"),
         *("transactional_id_authorization_failed", "invalid_record"),
+        *("the connection was closed", "no answer, the connection stays"),
     }
 )
 STATELESS: Final = {
     "InitProducerId": frozenset({"invalid_request", "invalid_transaction_timeout"}),
     "AddPartitionsToTxn": _NO_TOPIC | {"invalid_request", "operation_not_attempted"},
+    "AddOffsetsToTxn": frozenset({"invalid_request"}),
+    "TxnOffsetCommit": _NO_TOPIC,
     "EndTxn": frozenset({"invalid_request"}),
     "Produce": _NO_TOPIC | _BY_THE_LOG,
     "WriteTxnMarkers": _NO_TOPIC | {"unknown_server_error"},
@@ -33,12 +36,12 @@ STATELESS: Final = {
     "ListOffsets": _NO_TOPIC | {"unsupported_version"},
     "DescribeProducers": _NO_TOPIC,
     "DeleteRecords": _NO_TOPIC | {"policy_violation"},
-    **dict.fromkeys(
-        ("DeleteTopics", "CreateTopics", "CreatePartitions", "IncrementalAlterConfigs"),
-        _NO_TOPIC | {"accepted", "topic_already_exists", "invalid_partitions"},
-    ),
 }
 """API -> outcomes for which the state does not matter."""
+CHANGES: Final = frozenset(
+    {"DeleteTopics", "CreateTopics", "CreatePartitions", "IncrementalAlterConfigs"}
+)
+"""APIs for which it never does."""
 
 
 class Cell(msgspec.Struct, frozen=True, order=True):
@@ -93,8 +96,10 @@ class Result(msgspec.Struct, kw_only=True):
         errors = outcomes - {"none", ACCEPTED_ANEW}
         self.succeeded += not errors
         for outcome in errors or (outcomes - {"none"}) or {ACCEPTED}:
-            seen = ANY if outcome in STATELESS.get(operation.api, ()) else state
-            self.cells[Cell(level, operation.api, operation.flow, seen, outcome)] += 1
+            api = operation.api
+            is_stateless = api in CHANGES or outcome in STATELESS.get(api, ())
+            seen = ANY if is_stateless else state
+            self.cells[Cell(level, api, operation.flow, seen, outcome)] += 1
         self.modes[operation.api, operation.flow, operation.mode] += 1
 
     def as_json(self) -> dict[str, Any]:

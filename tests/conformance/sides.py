@@ -24,6 +24,14 @@ LASTS_S: Final = 0.3
 """PrepareX that both sides show unchanged for that long is taken for good."""
 _PAUSE_S: Final = 0.002
 _PAUSE_MAX_S: Final = 0.03
+_OUTCOMES: Final = frozenset(one.value for one in Outcome)
+_LOADING: Final = frozenset(
+    {
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
 _TAKE_PRODUCER_IDS: Final = ("InitProducerId", "EndTxn")
 
 
@@ -62,7 +70,9 @@ class Side:
         values = resolved(operation.values, self)
         label = f"{operation.api} ({operation.flow}, {operation.mode})"
         if operation.unanswered:
-            return self.player.unanswered(operation.api, operation.version, label, **values)
+            self.player.unanswered(operation.api, operation.version, label, **values)
+            _, happened = self.player.transcript.entries[-1]
+            return Outcome(happened) if happened in _OUTCOMES else happened
         deadline_s = time.monotonic() + PATIENCE_S
         while True:
             answer = self.player.quiet(operation.api, operation.version, **values)
@@ -129,6 +139,19 @@ class Side:
         if kind == 2:
             # Configs are told before they are in force; a later topic is served after that.
             self.player.caught_up()
+
+    def await_group(self, group: str) -> None:
+        """Until the group has a loaded coordinator."""
+        values: Values = {"key": group, "key_type": 0}
+        self.player.until(
+            lambda answer: answer.error_code == ErrorCode.none, "FindCoordinator", 1, **values
+        )
+        self.player.until(
+            lambda answer: answer.groups[0].error_code not in _LOADING,
+            "DescribeGroups",
+            5,
+            groups=[group],
+        )
 
     def await_coordinator(self, transactional_id: str) -> None:
         """Until the transactional id has a loaded coordinator."""

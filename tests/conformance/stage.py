@@ -26,8 +26,8 @@ SHORT_MS: Final = 500
 """Transactions of that timeout are always waited for until they have timed out."""
 TOO_LATE_S: Final = 0.6 * SHORT_MS / 1_000
 NEARLY_LAST_EPOCH: Final = 32_764
-STUCK_MAX: Final = 10
-"""So many operations on a transactional id that stays in PrepareX, then another takes its place."""
+STUCK_MAX: Final = 8
+"""So many operations on a transactional id that can't go on, then another takes its place."""
 
 EXPLAINED: Final[dict[str, str]] = {}
 """Pattern of a difference -> the entry of DEVIATIONS.md that tells users of it."""
@@ -76,6 +76,7 @@ class Stage:
         self._renamed = 0
         self._pair = Pair(addresses, scene=prefix, level=level)
         self._pair.both(lambda side: side.prepare(self.world))
+        self._pair.both(lambda side: side.await_group(self.world.group))
 
     def close(self) -> None:
         """Bring the cluster back to what it was and close the connections."""
@@ -88,9 +89,9 @@ class Stage:
             self._result.races.update(self._pair.races())
             self._pair.close()
 
-    def drawer(self, choices: Choices) -> Drawer:
-        """Draws what producers ask."""
-        return Drawer(choices, self.world, self.level)
+    def drawer(self, choices: Choices, *, wrong: str | None = None) -> Drawer:
+        """Draws what producers ask; with identities that are wrong in one way, if given."""
+        return Drawer(choices, self.world, self.level, wrong=wrong)
 
     def others(self, choices: Choices) -> OthersDrawer:
         """Draws what operators and readers ask."""
@@ -147,6 +148,7 @@ class Stage:
             self._learn_sequences(operation, real)
         if producer is not None:
             producer.last = operation
+            producer.wedged |= "unsupported_version" in found
 
     def _state_before(self, operation: Operation) -> str:
         producer = self.world.named(operation.transactional_id)
@@ -180,10 +182,14 @@ class Stage:
         for producer in self.world.producers:
             if producer.name in touched:
                 self._look(producer)
-                if producer.state in PREPARED and producer.stuck_for > STUCK_MAX:
-                    self._renamed += 1
-                    producer.starts_anew(f"{self.world.prefix}-x-{self._renamed}")
-                    self.await_coordinator(producer)
+                if producer.stuck_for > STUCK_MAX:
+                    self.start_anew(producer)
+
+    def start_anew(self, producer: Producer) -> None:
+        """A producer goes on under a transactional id that nobody knows yet."""
+        self._renamed += 1
+        producer.starts_anew(f"{self.world.prefix}-x-{self._renamed}")
+        self.await_coordinator(producer)
 
     def _look(self, producer: Producer) -> None:
         assert producer.name is not None
@@ -200,7 +206,13 @@ class Stage:
             current = Identity(self._number(real, ours), real.producer_epoch)
         added = set()
         if state == ONGOING:
-            added = {(one.topic, index) for one in real.topics for index in one.partitions}
+            topics = self.world.partitions  # not __consumer_offsets
+            added = {
+                (one.topic, index)
+                for one in real.topics
+                for index in one.partitions
+                if one.topic in topics
+            }
         producer.is_in(state, current, added)
 
     def _learn_identity(
@@ -320,5 +332,5 @@ def _own(operation: Operation, answer: Any) -> Any:
     """The part of a batch's answer that is about the operation's own transactional id."""
     if operation.also is None or not hasattr(answer, "results_by_transaction"):
         return answer
-    own = operation.transactional_id
-    return [one for one in answer.results_by_transaction if one.transactional_id == own]
+    its = operation.also
+    return [one for one in answer.results_by_transaction if one.transactional_id != its]

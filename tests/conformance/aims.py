@@ -1,0 +1,78 @@
+"""Aims: a transactional id is brought into a state by the right requests, and then asked something.
+
+What is only met by chance is met too seldom: of seven states, a dozen kinds of requests and what
+may be wrong with them, a play would see a fraction.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.conformance import drawing
+from tests.conformance.choices import Choices
+from tests.conformance.model import (
+    ABSENT,
+    EMPTY,
+    ONGOING,
+    PREPARED,
+    Place,
+    Producer,
+    Transaction,
+)
+from tests.conformance.stage import LONG_MS, Stage
+
+INITS: Final = ("plain", "expected")
+ADDS: Final = ("client", "verify", "broker", "offsets")
+ENDS: Final = ("old, commit", "old, abort", "new, commit", "new, abort")
+PRODUCES: Final = ("old", "old, 120 known", "new")
+_TRIES: Final = 4
+
+
+class Aim:
+    """Brings producers into a state.
+
+    Args:
+        stage: Where.
+        choices: Of the rule that asks.
+    """
+
+    def __init__(self, stage: Stage, choices: Choices) -> None:
+        self._stage = stage
+        self._choices = choices
+
+    def producer_in(self, state: str) -> Producer:
+        """A producer in that state, if it can be brought there."""
+        producers = [one for one in self._stage.world.producers if one.timeout_ms == LONG_MS]
+        ready = [one for one in producers if one.state == state and not one.wedged]
+        if ready:
+            return self._choices.pick(ready)
+        free = [one for one in producers if one.state not in PREPARED and not one.wedged]
+        producer = self._choices.pick(free or producers)
+        if state == ABSENT or not free:
+            self._stage.start_anew(producer)
+        if state != ABSENT:
+            self._bring(producer, state)
+        return producer
+
+    def _bring(self, producer: Producer, state: str) -> None:
+        for _ in range(_TRIES):
+            if producer.state == EMPTY or (producer.state == ONGOING and state == ONGOING):
+                break
+            self._stage.ask(drawing.plain_init(producer))
+        if state != EMPTY and producer.state == EMPTY:
+            self._stage.ask(drawing.right_add(producer, self._place()))
+        if state in (EMPTY, ONGOING) or not producer.added:
+            return
+        if state in PREPARED:
+            place = sorted(producer.added)[0]
+            assert producer.current is not None
+            overtaken = Transaction(producer, producer.current, place)
+            self._stage.ask(self._stage.others(self._choices).overtake(overtaken))
+        protocol = "new" if self._stage.level and self._choices.rarely(2) else "old"
+        end = "commit" if state.endswith("Commit") else "abort"
+        self._stage.ask(drawing.right_end(producer, f"{protocol}, {end}"))
+
+    def _place(self) -> Place:
+        world = self._stage.world
+        there = [place for place in world.places if place[0] not in world.deleted]
+        return self._choices.pick(there or world.places)
