@@ -148,6 +148,8 @@ class Step(Part):
     """Not written down."""
     silent: bool = False
     """No answer is expected; on a connection of its own."""
+    closes: bool = False
+    """The connection is expected to be closed, however long it takes; one of its own."""
     via: str = ""
     """``coordinator of p``, ``leader of t.0``, ``not leader of t.0``, ``broker 2``."""
     over: str = ""
@@ -201,4 +203,6 @@ class CaseFile(Part):
     title: str
     about: str = ""
     broker: str = "default"
+    alone: bool = False
+    """Of all its cases."""
     cases: tuple[CaseText, ...]

@@ -133,7 +133,7 @@ class CasePlayer:
             return
         for request in self._requests(step, given):
             check_fields(KEYS[request.api], request.values)
-            answer = self._unanswered(request) if step.silent else self._answered(step, request)
+            answer = self._asked(step, request)
             if not step.quiet:
                 self._note(step, request, answer)
             self._compare(step, answer)
@@ -148,6 +148,11 @@ class CasePlayer:
             raise CaseError(f"there is no {api}")
         chosen = self._variables[version[1:]] if version.startswith("$") else version
         return [Request(api, int(chosen), given or {})]
+
+    def _asked(self, step: Step, request: Request) -> Any:
+        if step.silent or step.closes:
+            return self._unanswered(request, closes=step.closes)
+        return self._answered(step, request)
 
     def _answered(self, step: Step, request: Request) -> Any:
         deadline_s = time.monotonic() + PATIENCE_S
@@ -178,14 +183,14 @@ class CasePlayer:
     def _is_mine(self, state: Any) -> bool:
         return str(state.transactional_id).startswith(f"{self._scene}-")
 
-    def _unanswered(self, request: Request) -> Any:
+    def _unanswered(self, request: Request, *, closes: bool) -> Any:
         """Asked where no answer is expected: what happens instead."""
         with RawConnection(self._addresses[0]) as connection:
             connection.send(KEYS[request.api], request.version, **request.values)
             # A broker that has answered later questions has had its time for this one, too.
             for _ in range(_LATER_QUESTIONS):
                 self._player.quiet("ApiVersions", 0)
-            answer = connection.silence()
+            answer = connection.receive_frame() if closes else connection.silence()
         return answer if isinstance(answer, Outcome) else f"answered {len(answer)} bytes"
 
     def _note(self, step: Step, request: Request, answer: Any) -> None:
@@ -297,6 +302,10 @@ class CasePlayer:
         """``level: 1``: until the broker has heard of it."""
         await_level(self._player, given)
 
+    def _caught_up(self, _given: None) -> None:
+        """``caught-up:`` until the broker does all that the controller has decided so far."""
+        self._player.caught_up()
+
     def _pause(self, given: int) -> None:
         """``pause: 300``: so many milliseconds pass; for times that are compared."""
         time.sleep(given / 1000)
@@ -307,6 +316,7 @@ _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
     "nobody": CasePlayer._nobody,
     "wait": CasePlayer._wait,
     "climb": CasePlayer._climb,
+    "caught-up": CasePlayer._caught_up,
     "pause": CasePlayer._pause,
     "finalize": CasePlayer._finalize,
     "level": CasePlayer._await_level,
@@ -354,11 +364,11 @@ def play_all(
         together = [
             (case, threads.submit(play, case, address, level, turn=turn))
             for case in wanted
-            if not case.text.alone
+            if not case.alone
         ]
         yield from together
     for case in wanted:
-        if case.text.alone:
+        if case.alone:
             done: Future[Play] = Future()
             try:
                 done.set_result(play(case, address, level, turn=turn))

@@ -42,6 +42,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     text: CaseText
     chosen: Mapping[str, Any]
     broker: str
+    alone: bool
+    """Played when nothing else is."""
 
     @property
     def id(self) -> str:
@@ -74,7 +76,7 @@ def cases() -> tuple[Case, ...]:
         file = _read(path, CaseFile)
         name = path.relative_to(CASES).with_suffix("").as_posix()
         for text in file.cases:
-            found += _varied(name, text, file.broker)
+            found += _varied(name, text, file)
     _no_twice(case.id for case in found)
     return tuple(found)
 
@@ -124,7 +126,7 @@ def case_files() -> list[Path]:
     return sorted(CASES.glob("*/*.yaml"))
 
 
-def _varied(file: str, text: CaseText, broker: str) -> Iterator[Case]:
+def _varied(name: str, text: CaseText, file: CaseFile) -> Iterator[Case]:
     """One case for each choice, named after its values, or their places where they are no names."""
     for numbered in itertools.product(*(list(enumerate(one)) for one in text.vary.values())):
         values = [value for _, value in numbered]
@@ -132,11 +134,12 @@ def _varied(file: str, text: CaseText, broker: str) -> Iterator[Case]:
             _part(key, at, value) for key, (at, value) in zip(text.vary, numbered, strict=True)
         ]
         yield Case(
-            file=file,
+            file=name,
             name="-".join([text.name, *parts]),
             text=text,
             chosen=dict(zip(text.vary, values, strict=True)),
-            broker=broker,
+            broker=file.broker,
+            alone=file.alone or text.alone,
         )
 
 

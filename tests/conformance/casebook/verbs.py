@@ -48,7 +48,7 @@ def init(
     expect: Sequence[int] = (-1, -1),
 ) -> list[Request]:
     """InitProducerId, with an expected identity (KIP-360) if given."""
-    producer = _producer(variables, of)
+    producer = producer_of(variables, of)
     values = {
         "transactional_id": producer.id if id is None else id,
         "transaction_timeout": timeout,
@@ -68,7 +68,7 @@ def add(
     **other: Any,
 ) -> list[Request]:
     """AddPartitionsToTxn; ``verify`` from v4 on."""
-    producer = _producer(variables, of, other)
+    producer = producer_of(variables, of, other)
     topics: dict[str, list[int]] = {}
     for name in [to] if isinstance(to, str) else to:
         topic, partition = partition_of(variables, name)
@@ -83,7 +83,7 @@ def end(
     variables: Variables, of: str, *, v: int = 4, commit: bool = True, **other: Any
 ) -> list[Request]:
     """EndTxn."""
-    producer = _producer(variables, of, other)
+    producer = producer_of(variables, of, other)
     values = {
         "transactional_id": producer.id,
         "producer_id": producer.pid,
@@ -96,7 +96,7 @@ def end(
 def describe(variables: Variables, of: str | list[str], *, v: int = 0) -> list[Request]:
     """DescribeTransactions of one or several producers' ids."""
     names = [of] if isinstance(of, str) else of
-    ids = [_producer(variables, name).id for name in names]
+    ids = [producer_of(variables, name).id for name in names]
     return [Request(DESCRIBING[0], v, {"transactional_ids": ids})]
 
 
@@ -131,7 +131,7 @@ def mark(
     **other: Any,
 ) -> list[Request]:
     """WriteTxnMarkers with one marker, as an operator writes it."""
-    producer = _producer(variables, of, other)
+    producer = producer_of(variables, of, other)
     topics: dict[str, list[int]] = {}
     for name in [to] if isinstance(to, str) else to:
         topic, partition = partition_of(variables, name)
@@ -165,7 +165,7 @@ def send(
     """Produce of one batch; what is given besides is of the batch (``batches``)."""
     topic, partition = partition_of(variables, to)
     batch: Values = {}
-    producer = None if of is None else _producer(variables, of)
+    producer = None if of is None else producer_of(variables, of)
     if producer is not None:
         batch = {"pid": producer.pid, "epoch": producer.epoch, "seq": seq}
         id = producer.id if id is None else id
@@ -247,7 +247,7 @@ VERBS: Final[Mapping[str, Verb]] = {
 # What parameters mean
 
 
-def _producer(
+def producer_of(
     variables: Variables, name: str | None, other: Mapping[str, Any] | None = None
 ) -> Producer:
     """A producer of the play, with what is given instead of its own."""

@@ -6,11 +6,15 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, Final
 
-from tests.conformance.casebook import log_verbs, verbs
+from tests.conformance.casebook import group_verbs, log_verbs, verbs
 from tests.conformance.casebook.values import CaseError, Variables
 from tests.conformance.casebook.verbs import Request, Verb
 
-WORDS: Final[Mapping[str, Verb]] = {**verbs.VERBS, **log_verbs.VERBS}
+WORDS: Final[Mapping[str, Verb]] = {
+    **verbs.VERBS,
+    **log_verbs.VERBS,
+    **group_verbs.VERBS,
+}
 
 
 def requests_of(verb: str, given: Any, variables: Variables) -> list[Request]:

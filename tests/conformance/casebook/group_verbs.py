@@ -1,0 +1,87 @@
+"""Short words for positions of consumer groups that belong to a transaction.
+
+``of`` is a producer, ``to`` partitions whose positions are committed, as in ``verbs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tests.conformance.casebook.values import Variables
+from tests.conformance.casebook.verbs import Request, Values, Verb, partition_of, producer_of
+
+NO_GENERATION: Final = -1
+
+
+def add_offsets(
+    variables: Variables, of: str, *, group: str, v: int = 3, **other: Any
+) -> list[Request]:
+    """AddOffsetsToTxn."""
+    producer = producer_of(variables, of, other)
+    values: Values = {
+        "transactional_id": producer.id,
+        "producer_id": producer.pid,
+        "producer_epoch": producer.epoch,
+        "group_id": group,
+    }
+    return [Request("AddOffsetsToTxn", v, values)]
+
+
+def commit(
+    variables: Variables,
+    of: str,
+    *,
+    group: str,
+    to: str = "t",
+    v: int = 3,
+    offset: int = 1,
+    generation: int = NO_GENERATION,
+    member: str = "",
+    **other: Any,
+) -> list[Request]:
+    """TxnOffsetCommit of one position."""
+    producer = producer_of(variables, of, other)
+    topic, partition = partition_of(variables, to)
+    values: Values = {
+        "transactional_id": producer.id,
+        "group_id": group,
+        "producer_id": producer.pid,
+        "producer_epoch": producer.epoch,
+        "generation_id": generation,
+        "member_id": member,
+        "topics": [
+            {
+                "name": topic.name,
+                "partitions": [
+                    {
+                        "partition_index": partition,
+                        "committed_offset": offset,
+                        "committed_leader_epoch": -1,
+                        "committed_metadata": "",
+                    }
+                ],
+            }
+        ],
+    }
+    return [Request("TxnOffsetCommit", v, values)]
+
+
+def committed(
+    variables: Variables, group: str, *, of: str = "t", v: int = 7, stable: bool = False
+) -> list[Request]:
+    """OffsetFetch of one position."""
+    topic, partition = partition_of(variables, of)
+    values: Values = {
+        "group_id": group,
+        "topics": [{"name": topic.name, "partition_indexes": [partition]}],
+        "require_stable": stable,
+    }
+    return [Request("OffsetFetch", v, values)]
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "add-offsets": add_offsets,
+    "commit": commit,
+    "committed": committed,
+}
