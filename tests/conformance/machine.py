@@ -63,13 +63,20 @@ class Session:
         addresses: Of the real broker and of ours.
         level: Finalized level of ``transaction.version``.
         seed: Of the first plays; the next ones have the next seeds.
+        plays: Of one seed.
         shrink_s: So long it looks for the shortest play that parts the brokers.
     """
 
     def __init__(
-        self, addresses: Addresses, *, level: int, seed: int, shrink_s: float = SHRINK_S
+        self,
+        addresses: Addresses,
+        *,
+        level: int,
+        seed: int,
+        plays: int = PLAYS_PER_SEED,
+        shrink_s: float = SHRINK_S,
     ) -> None:
-        self.result = Result(level=level, seed=seed)
+        self.result = Result(level=level, seed=seed, plays_per_seed=plays)
         self._shortest: Parted | None = None
         self._shrink_s = shrink_s
         self._shrinks_until_s = 0.0
@@ -102,11 +109,11 @@ class Session:
         if self._shortest is None or len(found.trail) <= len(self._shortest.trail):
             self._shortest = found
 
-    def play(self, seed_of_plays: int, plays: int) -> None:
-        """So many plays of one seed; what parts the brokers is in the result."""
+    def play(self, seed_of_plays: int) -> None:
+        """The plays of one seed; what parts the brokers is in the result."""
         self._begin()
         wanted = settings(
-            max_examples=plays,
+            max_examples=self.result.plays_per_seed,
             stateful_step_count=OPERATIONS_PER_PLAY,
             phases=(Phase.generate, Phase.shrink),
             database=None,
@@ -129,7 +136,7 @@ class Session:
                 raise
             self.result.differences.append(
                 Difference(
-                    seed=seed_of_plays,
+                    command=self.result.command(seed_of_plays, 1),
                     operation=found.trail[-1] if found.trail else None,
                     lines=found.lines,
                     trail=found.trail[:-1],

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.conformance import cells
-from tests.conformance.machine import OPERATIONS_PER_PLAY, PLAYS_PER_SEED, Addresses, Session
+from tests.conformance.machine import PLAYS_PER_SEED, SHRINK_S, Addresses, Session
 from tests.conformance.result import Result
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
@@ -49,16 +49,32 @@ DIFFERENCES_MAX: Final = 3
 
 
 def play(
-    addresses: Addresses, *, level: int, seed: int, operations: int, tell: bool = False
+    addresses: Addresses,
+    *,
+    level: int,
+    seed: int,
+    operations: int,
+    plays: int = PLAYS_PER_SEED,
+    shrink_s: float = SHRINK_S,
+    tell: bool = False,
 ) -> Result:
-    """Play at least so many operations at a level."""
+    """Play at least so many operations at a level.
+
+    Args:
+        addresses: Of the real broker and of ours.
+        level: Finalized level of ``transaction.version``.
+        seed: Of the first plays.
+        operations: How many; the plays of a seed are always played to their end.
+        plays: Of one seed, then comes the next.
+        shrink_s: So long it looks for the shortest play that parts the brokers.
+        tell: Whether to write on stderr how it goes.
+    """
     begun_s = time.monotonic()
-    session = Session(addresses, level=level, seed=seed)
+    session = Session(addresses, level=level, seed=seed, plays=plays, shrink_s=shrink_s)
     result = session.result
     number, known = seed, 0
     while result.operations < operations and len(result.differences) < DIFFERENCES_MAX:
-        missing = operations - result.operations
-        session.play(number, min(PLAYS_PER_SEED, 1 + missing // OPERATIONS_PER_PLAY))
+        session.play(number)
         number += 1
         result.seconds = time.monotonic() - begun_s
         if tell:
@@ -102,10 +118,7 @@ def report(result: Result) -> Iterator[str]:
         f" {result.plays} plays and {result.seconds:.0f} s, {share:.0f} % of them without an error;"
         f" {len(result.differences)} unexplained differences"
     )
-    yield (
-        f"  again: python -m tests.conformance.random_play --level {result.level}"
-        f" --operations {result.operations} --seed {result.seed}"
-    )
+    yield f"  again: {result.command(result.seed, result.operations)}"
     yield from (f"  {line}" for line in cells.table(result))
     for race, times in sorted(result.races.items(), key=lambda one: one[0].name):
         yield f"  waited {times} times: {race.name}: {race.value}"
@@ -133,13 +146,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--level", default="0,1,2", help="levels of transaction.version")
     parser.add_argument("--operations", type=int, default=1_000, help="at each level")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--plays", type=int, default=PLAYS_PER_SEED, help="of one seed")
+    parser.add_argument("--shrink", type=float, default=SHRINK_S, metavar="SECONDS")
     parser.add_argument("--json", type=Path, metavar="FILE", help="the report for tools, too")
     wanted = parser.parse_args(argv)
     results = []
     for level in [int(one) for one in wanted.level.split(",")]:
         with both_brokers(level) as addresses:
             result = play(
-                addresses, level=level, seed=wanted.seed, operations=wanted.operations, tell=True
+                addresses,
+                level=level,
+                seed=wanted.seed,
+                operations=wanted.operations,
+                plays=wanted.plays,
+                shrink_s=wanted.shrink,
+                tell=True,
             )
         results.append(result)
         sys.stdout.write("\n".join(report(result)) + "\n")

@@ -60,7 +60,8 @@ class Cell(msgspec.Struct, frozen=True, order=True):
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """Where the two brokers parted, and what led to it."""
 
-    seed: int
+    command: str
+    """What finds it again."""
     operation: Operation | None
     """The last one."""
     lines: tuple[str, ...]
@@ -70,7 +71,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
     def __str__(self) -> str:
         told = "\n".join(f"      {one}" for one in self.trail)
         lines = "\n".join(f"    {line}" for line in self.lines)
-        return f"seed {self.seed}: {self.operation}\n{lines}\n    after\n{told}"
+        return f"{self.operation}\n{lines}\n    again: {self.command}\n    after\n{told}"
 
 
 class Result(msgspec.Struct, kw_only=True):
@@ -78,6 +79,7 @@ class Result(msgspec.Struct, kw_only=True):
 
     level: int
     seed: int
+    plays_per_seed: int
     plays: int = 0
     operations: int = 0
     succeeded: int = 0
@@ -102,11 +104,18 @@ class Result(msgspec.Struct, kw_only=True):
             self.cells[Cell(level, api, operation.flow, seen, outcome)] += 1
         self.modes[operation.api, operation.flow, operation.mode] += 1
 
+    def command(self, seed: int, operations: int) -> str:
+        """What plays the same again."""
+        return (
+            f"python -m tests.conformance.random_play --level {self.level}"
+            f" --operations {operations} --seed {seed} --plays {self.plays_per_seed}"
+        )
+
     def as_json(self) -> dict[str, Any]:
         """For tools."""
         return {
             "level": self.level,
-            "seed": self.seed,
+            "command": self.command(self.seed, self.operations),
             "seconds": round(self.seconds, 1),
             "plays": self.plays,
             "operations": self.operations,

@@ -16,7 +16,7 @@ from tests.conformance.reachable import UNREACHABLE
 from tests.conformance.result import ACCEPTED, Cell, Result
 
 SEED = 20_261_120
-OPERATIONS = 300
+PLAYS = 8
 PLAYS_OF_OURS = 4
 
 
@@ -24,7 +24,7 @@ PLAYS_OF_OURS = 4
 @pytest.mark.parametrize("level", [0, 1, 2])
 def test_a_random_play_meets_no_difference(level: int) -> None:
     with both_brokers(level) as addresses:
-        result = play(addresses, level=level, seed=SEED, operations=OPERATIONS)
+        result = play(addresses, level=level, seed=SEED, operations=1, plays=PLAYS, shrink_s=20)
     assert not list(complaints(result)), "\n".join(report(result))
     assert result.succeeded > 0.3 * result.operations
     assert len({(cell.api, cell.state) for cell in result.cells}) > 30, "a play goes to many places"
@@ -32,8 +32,8 @@ def test_a_random_play_meets_no_difference(level: int) -> None:
 
 def played_by_two_of_ours(plays: int = PLAYS_OF_OURS, **rules_of_one: str) -> Result:
     with our_broker(2) as one, our_broker(2, **rules_of_one) as other:
-        session = Session((one, other), level=2, seed=SEED, shrink_s=10)
-        session.play(SEED, plays)
+        session = Session((one, other), level=2, seed=SEED, plays=plays, shrink_s=10)
+        session.play(SEED)
     return session.result
 
 
@@ -76,7 +76,7 @@ def test_the_map_has_every_state_of_every_transactional_request() -> None:
 
 
 def test_a_visit_that_the_map_does_not_know_is_told() -> None:
-    result = Result(level=2, seed=1)
+    result = Result(level=2, seed=1, plays_per_seed=1)
     end = Operation(api="EndTxn", version=5, flow="new, commit", mode="right", values={})
     result.count(2, end, "Ongoing", {"none"})
     assert not list(cells.unknown(result))
@@ -86,7 +86,7 @@ def test_a_visit_that_the_map_does_not_know_is_told() -> None:
 
 
 def test_a_place_that_a_long_play_left_out_is_told() -> None:
-    result = Result(level=1, seed=1)
+    result = Result(level=1, seed=1, plays_per_seed=1)
     everywhere = list(cells.unvisited(result))
     assert len(everywhere) > 100
     place = Cell(1, "EndTxn", "new, commit", "Ongoing", ACCEPTED)
@@ -97,10 +97,13 @@ def test_a_place_that_a_long_play_left_out_is_told() -> None:
 
 
 def test_the_report_tells_the_table_and_the_command() -> None:
-    result = Result(level=1, seed=7)
+    result = Result(level=1, seed=7, plays_per_seed=30)
     end = Operation(api="EndTxn", version=3, flow="old, abort", mode="right", values={})
     result.count(1, end, "Ongoing", {"producer_fenced"})
     text = "\n".join(report(result))
-    assert "python -m tests.conformance.random_play --level 1 --operations 1 --seed 7" in text
+    assert (
+        "python -m tests.conformance.random_play --level 1 --operations 1 --seed 7 --plays 30"
+        in text
+    )
     assert "producer_fenced 1" in text
     assert result.as_json()["operations"] == 1
