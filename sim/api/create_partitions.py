@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sim.api.deadlines import has_no_time
 from sim.api.request import Reply, Request
 from sim.cluster import growth
 from sim.errors import ErrorCode, Rejection
@@ -17,13 +18,11 @@ from sim.types import BrokerId
 KEY: Final = 37
 VERSIONS: Final = (0, 3)
 
-DEVIATIONS: Final = (
-    "A timeout of 0 makes no difference; Apache Kafka answers it with REQUEST_TIMED_OUT.",
-)
-
 
 async def handle(request: Request) -> Reply:
     """Grow each topic by itself, or only check it."""
+    if has_no_time(request):
+        return refuse(request, ErrorCode.request_timed_out)
     topics = request.message.topics
     names = [topic.name for topic in topics]
     # Topics that are named twice are refused ahead of everything else.
@@ -40,7 +39,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every topic."""
-    rejection = Rejection(error=error, reason=error.name)
+    rejection = Rejection(error=error, reason="")
     return request.answer(
         results=tuple(_result(request, topic.name, rejection) for topic in request.message.topics)
     )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sim.api.deadlines import has_no_time
 from sim.api.request import Reply, Request
 from sim.cluster import configs, controller
 from sim.cluster.controller import NewTopic
@@ -25,6 +26,8 @@ Outcome = TopicImage | Rejection
 
 async def handle(request: Request) -> Reply:
     """Create each topic by itself, or only check it."""
+    if has_no_time(request):
+        return refuse(request, ErrorCode.request_timed_out)
     message = request.message
     metadata = request.broker.metadata
     outcomes: dict[str, Outcome] = {}
@@ -50,7 +53,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every topic."""
-    rejection = Rejection(error=error, reason=error.name)
+    rejection = Rejection(error=error, reason="")
     return request.answer(
         topics=tuple(_result(request, topic.name, rejection) for topic in request.message.topics)
     )
@@ -77,7 +80,7 @@ def _result(request: Request, name: str, outcome: Outcome) -> Any:
             name=name,
             topic_id=None,
             error_code=outcome.error,
-            error_message=outcome.reason,
+            error_message=outcome.reason or None,
             configs=() if request.api_version >= 5 else None,
         )
     return build(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
+from sim.api.deadlines import has_no_time
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode, Rejection
 from sim.wire.codec import build
@@ -28,6 +29,8 @@ _NAMED_TWICE: Final = Rejection(
 
 async def handle(request: Request) -> Reply:
     """Delete each topic by itself."""
+    if has_no_time(request):
+        return refuse(request, ErrorCode.request_timed_out)
     wanted = _wanted(request)
     aliases = _aliases(request, wanted)
     results = []
@@ -44,7 +47,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every topic."""
-    rejection = Rejection(error=error, reason=error.name)
+    rejection = Rejection(error=error, reason="")
     return request.answer(
         responses=tuple(_result(request, one, rejection) for one in _wanted(request))
     )
@@ -125,5 +128,5 @@ def _result(request: Request, one: Wanted, outcome: Wanted | Rejection) -> Any:
         name=name,
         topic_id=topic_id,
         error_code=outcome.error if isinstance(outcome, Rejection) else ErrorCode.none,
-        error_message=outcome.reason if isinstance(outcome, Rejection) else None,
+        error_message=outcome.reason or None if isinstance(outcome, Rejection) else None,
     )

@@ -1,5 +1,4 @@
-"""DescribeClientQuotas (key 48): quotas of users, client ids and addresses (KIP-546). Nobody can
-set one here, so a filter that makes sense finds none.
+"""DescribeClientQuotas (key 48): quotas of users, client ids and addresses (KIP-546).
 
 Versions: 1 is flexible. Kafka's counterpart: ClientQuotasImage.describe.
 """
@@ -9,17 +8,19 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sim.api.request import Reply, Request
+from sim.cluster.quotas import QuotaFilter, found_quotas
 from sim.errors import ErrorCode, Rejection
 
 KEY: Final = 48
 VERSIONS: Final = (0, 1)
 
 _MATCH_DEFAULT: Final = 1
+_MATCH_ANY: Final = 2
 _KINDS: Final = frozenset({"user", "client-id", "ip"})
 
 
 async def handle(request: Request) -> Reply:
-    """Judge the filter; no quota meets it."""
+    """Judge the filter, and tell what it finds."""
     seen: set[str] = set()
     for component in request.message.components:
         refusal = _component_refusal(component, seen)
@@ -33,12 +34,37 @@ async def handle(request: Request) -> Reply:
             "Invalid entity filter component combination. IP filter component should not be used "
             "with user or clientId filter component.",
         )
-    return _answer(request, ErrorCode.none, "")
+    schema = request.schema
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message="",
+        entries=tuple(
+            schema.EntryData(
+                entity=tuple(
+                    schema.EntityData(entity_type=kind, entity_name=name) for kind, name in entity
+                ),
+                values=tuple(
+                    schema.ValueData(key=key, value=value) for key, value in values.items()
+                ),
+            )
+            for entity, values in found_quotas(request.broker.image, _filter(request.message))
+        ),
+    )
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top."""
     return _answer(request, error, error.name)
+
+
+def _filter(message: Any) -> QuotaFilter:
+    components = message.components
+    return QuotaFilter(
+        # The default is the entity without a name.
+        exact={one.entity_type: one.match for one in components if one.match_type != _MATCH_ANY},
+        kinds=frozenset(one.entity_type for one in components if one.match_type == _MATCH_ANY),
+        strict=message.strict,
+    )
 
 
 def _component_refusal(component: Any, seen: set[str]) -> Rejection | None:
@@ -70,5 +96,4 @@ def _invalid(reason: str) -> Rejection:
 
 
 def _answer(request: Request, error: ErrorCode, message: str) -> Reply:
-    entries = () if error is ErrorCode.none else None
-    return request.answer(error_code=error, error_message=message, entries=entries)
+    return request.answer(error_code=error, error_message=message, entries=None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sim.api.request import Reply, Request
+from sim.cluster.broker import Broker
 from sim.errors import ErrorCode
 from sim.types import TopicPartition
 from sim.wire.codec import build
@@ -41,7 +42,7 @@ async def handle(request: Request) -> Reply:
     directory = build(
         schema.DescribeLogDirsResult,
         error_code=ErrorCode.none,
-        log_dir=f"memory/broker-{request.broker.broker_id}",
+        log_dir=directory_of(request.broker),
         topics=tuple(
             schema.DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
             for name, partitions in by_topic.items()
@@ -53,6 +54,11 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top, where there is one; no directories."""
     return request.answer(error_code=error, results=())
+
+
+def directory_of(broker: Broker) -> str:
+    """The name of a broker's one directory."""
+    return f"memory/broker-{broker.broker_id}"
 
 
 def _wanted(request: Request) -> list[TopicPartition]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from sim.api.deadlines import has_no_time
 from sim.api.request import Reply, Request
 from sim.cluster.elections import NOT_NEEDED, ElectionType, elect_leader
 from sim.errors import ErrorCode, Rejection
@@ -18,13 +19,11 @@ from sim.types import Subject, TopicPartition
 KEY: Final = 43
 VERSIONS: Final = (0, 2)
 
-DEVIATIONS: Final = (
-    "A timeout of 0 makes no difference; Apache Kafka answers it with REQUEST_TIMED_OUT.",
-)
-
 
 async def handle(request: Request) -> Reply:
     """Elect for each partition by itself."""
+    if has_no_time(request) and request.message.topic_partitions != ():
+        return refuse(request, ErrorCode.request_timed_out)
     number = getattr(request.message, "election_type", ElectionType.PREFERRED)
     try:
         kind = ElectionType(number)
@@ -41,7 +40,7 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top and on every partition."""
-    return _refuse(request, error, error.name)
+    return _refuse(request, error, "")
 
 
 def subject(request: Request) -> Subject:
@@ -97,7 +96,7 @@ def _result(request: Request, topic: str, outcomes: list[tuple[int, Rejection | 
             schema.PartitionResult(
                 partition_id=index,
                 error_code=ErrorCode.none if rejection is None else rejection.error,
-                error_message=None if rejection is None else rejection.reason,
+                error_message=None if rejection is None else rejection.reason or None,
             )
             for index, rejection in outcomes
         ),

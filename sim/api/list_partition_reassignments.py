@@ -15,6 +15,11 @@ from sim.errors import ErrorCode
 KEY: Final = 46
 VERSIONS: Final = (0, 0)
 
+DEVIATIONS: Final = (
+    "Replicas can't be moved to other brokers: AlterPartitionReassignments (key 45) is not "
+    "advertised.",
+)
+
 
 async def handle(request: Request) -> Reply:
     """No reassignment is going on."""

@@ -80,6 +80,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "part)",
     )
     _add_kip_text_arguments(parser)
+    _add_output_arguments(parser)
+
+
+def _add_kip_text_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kip-text",
+        action="store_true",
+        help="open one further listener per broker that answers by the letter of KIP-664, KIP-890 "
+        "and KIP-994, where Apache Kafka ships something else",
+    )
+    parser.add_argument(
+        "--kip-text-port",
+        type=int,
+        default=None,
+        metavar="PORT",
+        help="first of consecutive ports of --kip-text (default: 100 above --port); 0 picks free "
+        "ones",
+    )
+
+
+def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--http",
         type=int,
@@ -111,23 +132,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RELEASE",
         help="behave as that Kafka release: 2.8, 3.6, 3.9, 4.0, 4.1, 4.2 or 4.3 (default); "
         "BROKER=RELEASE for one broker, as in 4.3,1=3.9; may be repeated",
-    )
-
-
-def _add_kip_text_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kip-text",
-        action="store_true",
-        help="open one further listener per broker that answers by the letter of KIP-664, KIP-890 "
-        "and KIP-994, where Apache Kafka ships something else",
-    )
-    parser.add_argument(
-        "--kip-text-port",
-        type=int,
-        default=None,
-        metavar="PORT",
-        help="first of consecutive ports of --kip-text (default: 100 above --port); 0 picks free "
-        "ones",
     )
 
 

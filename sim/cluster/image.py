@@ -87,6 +87,8 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     features_epoch: int = 0
     broker_configs: Mapping[str, Mapping[str, str]] = {}
     """Dynamic configs by broker name; ``""`` holds the cluster-wide defaults."""
+    client_quotas: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
+    """Quotas by whom they are for (``cluster.quotas``)."""
 
     # Queries
 
@@ -201,4 +203,15 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             self,
             offset=self.offset + 1,
             broker_configs={**self.broker_configs, name: dict(configs)},
+        )
+
+    def with_client_quotas(
+        self, entity: tuple[tuple[str, str | None], ...], values: Mapping[str, float]
+    ) -> ClusterImage:
+        """The image with the quotas of one entity replaced; without any it is gone."""
+        others = {key: value for key, value in self.client_quotas.items() if key != entity}
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            client_quotas={**others, entity: dict(values)} if values else others,
         )

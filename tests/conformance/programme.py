@@ -14,7 +14,16 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.real.stories import admin, configs, data, operations, sessions, tools, transactions
+from tests.real.stories import (
+    admin,
+    cluster,
+    configs,
+    data,
+    operations,
+    sessions,
+    tools,
+    transactions,
+)
 from tests.real.stories.player import Player, Story
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.transcript import Transcript
@@ -38,7 +47,11 @@ delete the records of stories, which carry old times.
 """
 
 STORIES: Final[tuple[tuple[Story, int], ...]] = (
-    *((story, 2) for part in (admin, configs, data, sessions, tools) for story in part.STORIES),
+    *(
+        (story, 2)
+        for part in (admin, cluster, configs, data, sessions, tools)
+        for story in part.STORIES
+    ),
     *sorted(transactions.STORIES + operations.STORIES, key=lambda one: one[1]),
 )
 """Stories with the levels at which they are played, in order."""

@@ -22,6 +22,7 @@ from tests.support.raw_wire import message_from
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 NO_SUCH_ID: Final = uuid.UUID(int=0x1234)
+TIMEOUT_MS: Final = 30_000
 STAMP_MS: Final = 1_700_000_000_000
 NOT_YET: Final = frozenset(
     {
@@ -49,6 +50,8 @@ class Api:
     def request(self, api: str, version: int, *, client_id: str = "test", **values: Any) -> Request:
         """A request as the connection hands it to a handler."""
         key = KEYS[api]
+        # Without any time a request to the controller is refused.
+        values.setdefault("timeout", TIMEOUT_MS)
         sent = message_from(codec.request_class(key, version), values)
         frame = codec.encode_request(key, version, 1, client_id, sent)[4:]
         header = codec.read_request_header(frame)

@@ -1,0 +1,26 @@
+"""DescribeDelegationToken (key 41): the tokens that somebody owns (KIP-48).
+
+Versions: 2 is flexible, 3 tells who asked for a token. Tokens are given to authenticated
+connections only, and nobody is authenticated here. Kafka's counterpart:
+KafkaApis.handleDescribeTokensRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.api.request import Reply, Request
+from sim.errors import ErrorCode
+
+KEY: Final = 41
+VERSIONS: Final = (1, 3)
+
+
+async def handle(request: Request) -> Reply:
+    """Refuse."""
+    return refuse(request, ErrorCode.delegation_token_request_not_allowed)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return request.answer(error_code=error, tokens=())

@@ -1,0 +1,301 @@
+"""What operators ask about the cluster itself: the quorum, brokers, directories, quotas, delegation
+tokens.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.real.stories.player import Player, Story
+
+METADATA_TOPIC: Final = "__cluster_metadata"
+NO_BROKER: Final = 4711
+
+
+def describe_quorum(player: Player) -> None:
+    """The metadata log, other partitions of it, other topics."""
+    topic, _ = player.topic()
+    for version in range(3):
+        answer = player.quiet(
+            "DescribeQuorum",
+            version,
+            topics=[{"topic_name": METADATA_TOPIC, "partitions": [{"partition_index": 0}]}],
+        )
+        (partition,) = answer.topics[0].partitions
+        player.note(
+            f"DescribeQuorum v{version}",
+            {
+                "errors": (answer.error_code, partition.error_code),
+                "message": getattr(partition, "error_message", "not in this version"),
+                "leader": partition.leader_id,
+                "is replicated": partition.high_watermark > 0,
+                "voters": [voter.replica_id for voter in partition.current_voters],
+                "observers": [observer.replica_id for observer in partition.observers],
+                "nodes": [
+                    (node.node_id, [listener.name for listener in node.listeners])
+                    for node in getattr(answer, "nodes", ())
+                ],
+            },
+        )
+        for name, indexes in ((METADATA_TOPIC, [1]), (topic, [0]), (METADATA_TOPIC, [0, 1])):
+            answer = player.quiet(
+                "DescribeQuorum",
+                version,
+                topics=[
+                    {
+                        "topic_name": name,
+                        "partitions": [{"partition_index": index} for index in indexes],
+                    }
+                ],
+            )
+            player.note(f"DescribeQuorum v{version} {name} {indexes}", _told(answer))
+        player.note(
+            f"DescribeQuorum v{version} nothing",
+            _told(player.quiet("DescribeQuorum", version, topics=[])),
+        )
+
+
+def _told(answer: Any) -> object:
+    """All but what the log grows by."""
+    return (
+        answer.error_code,
+        getattr(answer, "error_message", "not in this version"),
+        [node.node_id for node in getattr(answer, "nodes", ())],
+        [
+            (
+                topic.topic_name,
+                partition.partition_index,
+                partition.error_code,
+                getattr(partition, "error_message", "not in this version"),
+                partition.leader_id,
+                partition.high_watermark > 0,
+                [voter.replica_id for voter in partition.current_voters],
+                [observer.replica_id for observer in partition.observers],
+            )
+            for topic in answer.topics
+            for partition in topic.partitions
+        ],
+    )
+
+
+def unregister_broker(player: Player) -> None:
+    """Brokers that nobody knows can't be forgotten."""
+    for broker in (NO_BROKER, -1):
+        player.ask("UnregisterBroker", 0, str(broker), broker_id=broker)
+
+
+def move_log_dirs(player: Player) -> None:
+    """To a directory that no broker has."""
+    topic, _ = player.topic()
+    for version in (1, 2):
+        for note, path, name, indexes in (
+            ("no such directory", "/no/such/directory", topic, [0]),
+            ("relative", "logs", topic, [0]),
+            ("no such partition", "/no/such/directory", topic, [7]),
+            ("no such topic", "/no/such/directory", player.name("absent"), [0]),
+        ):
+            player.ask(
+                "AlterReplicaLogDirs",
+                version,
+                note,
+                dirs=[{"path": path, "topics": [{"name": name, "partitions": indexes}]}],
+            )
+        player.ask("AlterReplicaLogDirs", version, "nothing", dirs=[])
+        described = player.quiet("DescribeLogDirs", 4, topics=None)
+        own = described.results[0].log_dir
+        for note, dirs in (
+            ("where it is", [(own, topic, 0)]),
+            ("where it would be", [(own, topic, 7)]),
+            ("of no topic", [(own, player.name("absent"), 0)]),
+            ("here and there", [(own, topic, 0), ("/no/such/directory", topic, 0)]),
+        ):
+            player.ask(
+                "AlterReplicaLogDirs",
+                version,
+                note,
+                dirs=[
+                    {"path": path, "topics": [{"name": name, "partitions": [index]}]}
+                    for path, name, index in dirs
+                ],
+            )
+
+
+def delegation_tokens(player: Player) -> None:
+    """Without a secret key on the broker there are none."""
+    for version in (1, 2, 3):
+        player.ask("CreateDelegationToken", version, renewers=[], max_lifetime=-1)
+        player.ask("DescribeDelegationToken", version, owners=None)
+    for version in (1, 2):
+        player.ask("RenewDelegationToken", version, hmac=b"x", renew_period=-1)
+        player.ask("ExpireDelegationToken", version, hmac=b"x", expiry_time_period=-1)
+
+
+def client_quotas(player: Player) -> None:
+    """Set, described by every kind of filter, removed; and what can't be set."""
+    user, client = ("user", player.name("u")), ("client-id", player.name("c"))
+    address = ("ip", "192.0.2.1")
+    rate = ("producer_byte_rate", 1024.0)
+    _alter(player, "of a user", [user], rate, version=0)
+    _alter(player, "of both", [user, client], ("consumer_byte_rate", 5.5))
+    _alter(player, "of a client", [client], ("request_percentage", 50.0))
+    _alter(player, "only tried", [client], ("request_percentage", 60.0), validate_only=True)
+    _alter(player, "of an address", [address], ("connection_creation_rate", 10.0))
+    _until_told(player, address, told=True)
+    for version in (0, 1):
+        _describe(player, "user", [(*user, 0)], version=version)
+        _describe(player, "user alone", [(*user, 0)], strict=True, version=version)
+        _describe(player, "client", [(*client, 0)], version=version)
+        _describe(player, "both", [(*user, 0), (*client, 0)], version=version)
+        _describe(player, "address", [(*address, 0)], version=version)
+        _describe(player, "nobody", [("user", player.name("absent"), 0)], version=version)
+        _describe(player, "default", [("user", None, 1)], version=version)
+    both = (("producer_byte_rate", 2048.0), ("consumer_byte_rate", 1.0))
+    _alter(player, "replaced", [user], *both)
+    _alter(player, "removed", [user], ("producer_byte_rate", None))
+    _alter(player, "removed again", [user], ("producer_byte_rate", None))
+    _alter(player, "all removed", [user, client], ("consumer_byte_rate", None))
+    _alter(player, "and this", [client], ("request_percentage", None))
+    _until_told(player, client, told=False)
+    _describe(player, "after removals", [(*user, 0)])
+    _alter(player, "the rest", [user], ("consumer_byte_rate", None))
+    _alter(player, "and the address", [address], ("connection_creation_rate", None))
+
+
+def bad_quotas(player: Player) -> None:
+    """Whom a quota can't be for, and what it can't be."""
+    name = player.name("u")
+    user, address = ("user", name), ("ip", "192.0.2.1")
+    good, connections = ("producer_byte_rate", 1.0), ("connection_creation_rate", 1.0)
+    _alter(player, "of nobody", [], good)
+    _alter(player, "of an unknown kind", [("group", name)], good)
+    _alter(player, "of an empty kind", [("", name)], good)
+    _alter(player, "of an empty name", [("user", "")], good)
+    _alter(player, "of one kind twice", [user, ("user", "v")], good)
+    _alter(player, "of user and address", [user, address], good)
+    _alter(player, "of no address", [("ip", "not an address!")], connections)
+    _alter(player, "an unknown key", [user], ("no_such_rate", 1.0))
+    _alter(player, "a key of addresses", [user], connections)
+    _alter(player, "a key of users", [address], good)
+    _alter(player, "below zero", [user], ("producer_byte_rate", -1.0))
+    _alter(player, "zero", [user], ("producer_byte_rate", 0.0))
+    _alter(player, "half a byte", [user], ("producer_byte_rate", 1.5))
+    _alter(player, "too much", [user], ("producer_byte_rate", 1e30))
+    _alter(player, "too many", [address], ("connection_creation_rate", 1e10))
+    _alter(player, "not a number", [user], ("producer_byte_rate", float("nan")))
+    _alter(player, "without end", [user], ("request_percentage", float("inf")))
+    _alter(player, "one key twice", [user], good, ("producer_byte_rate", 2.0))
+    _alter(player, "removing an unknown key", [user], ("no_such_rate", None))
+    _alter(player, "nothing", [user])
+    player.ask(
+        "AlterClientQuotas",
+        1,
+        "one entity twice",
+        entries=[_entry([("user", "twice")], ("producer_byte_rate", one)) for one in (1.0, 2.0)],
+    )
+    player.ask("AlterClientQuotas", 1, "no entries", entries=[])
+
+
+def _entry(entity: list[tuple[str, str | None]], *ops: tuple[str, float | None]) -> Any:
+    return {
+        "entity": [{"entity_type": kind, "entity_name": name} for kind, name in entity],
+        "ops": [
+            {"key": key, "value": 0.0 if value is None else value, "remove": value is None}
+            for key, value in ops
+        ],
+    }
+
+
+def _alter(
+    player: Player,
+    note: str,
+    entity: list[tuple[str, str | None]],
+    *ops: tuple[str, float | None],
+    version: int = 1,
+    validate_only: bool = False,
+) -> None:
+    entries = [_entry(entity, *ops)]
+    player.ask("AlterClientQuotas", version, note, entries=entries, validate_only=validate_only)
+
+
+def _filter(components: list[tuple[str, str | None, int]]) -> Any:
+    return [
+        {"entity_type": kind, "match_type": match_type, "match": name}
+        for kind, name, match_type in components
+    ]
+
+
+def _describe(
+    player: Player,
+    note: str,
+    components: list[tuple[str, str | None, int]],
+    *,
+    strict: bool = False,
+    version: int = 1,
+) -> None:
+    answer = player.quiet(
+        "DescribeClientQuotas", version, strict=strict, components=_filter(components)
+    )
+    entries = [
+        (
+            sorted((one.entity_type, one.entity_name or "") for one in entry.entity),
+            sorted((value.key, value.value) for value in entry.values),
+        )
+        for entry in answer.entries or ()
+    ]
+    player.note(f"DescribeClientQuotas v{version} {note}", (answer.error_code, sorted(entries)))
+
+
+def _until_told(player: Player, who: tuple[str, str], *, told: bool) -> None:
+    """A broker hears of quotas a little after they were set."""
+    player.until(
+        lambda answer: bool(answer.entries) == told,
+        "DescribeClientQuotas",
+        1,
+        strict=False,
+        components=_filter([(*who, 0)]),
+    )
+
+
+def at_once(player: Player) -> None:
+    """A time-out of 0: nothing can be done in that time."""
+    topic, _ = player.topic(partitions=1)
+    for version in (0, 2):
+        player.ask(
+            "CreatePartitions",
+            version,
+            "at once",
+            timeout=0,
+            validate_only=False,
+            topics=[{"name": topic, "count": 2, "assignments": None}],
+        )
+        player.ask(
+            "ElectLeaders",
+            version,
+            "at once",
+            timeout=0,
+            election_type=0,
+            topic_partitions=[{"topic": topic, "partitions": [0]}],
+        )
+    player.ask(
+        "CreateTopics",
+        7,
+        "at once",
+        timeout=0,
+        validate_only=False,
+        topics=[{"name": player.name("u"), "num_partitions": 1, "replication_factor": 1}],
+    )
+    player.ask("DeleteTopics", 6, "at once", timeout=0, topics=[{"name": topic}])
+    player.ask("DeleteTopics", 3, "at once", timeout=-1, topic_names=[topic, player.name("u")])
+    player.ask("ElectLeaders", 2, "nothing at once", timeout=0, topic_partitions=[])
+    player.ask("ElectLeaders", 2, "all at once", timeout=0, topic_partitions=None)
+
+
+STORIES: Final[tuple[Story, ...]] = (
+    describe_quorum,
+    unregister_broker,
+    move_log_dirs,
+    delegation_tokens,
+    client_quotas,
+    bad_quotas,
+    at_once,
+)

@@ -1,0 +1,45 @@
+"""A request without time is refused whole, as a broker's forwarding does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.errors import ErrorCode
+from tests.support.handlers import Api
+
+E = ErrorCode
+
+
+@pytest.mark.parametrize("left_ms", [0, -1])
+async def test_topics_are_neither_made_nor_grown_nor_deleted(api: Api, left_ms: int) -> None:
+    new = {"name": "new", "num_partitions": 1, "replication_factor": 1}
+    created = await api.ask("CreateTopics", 7, timeout=left_ms, topics=[new, new])
+    assert _told(created.topics) == [(E.request_timed_out, None)] * 2
+    more = {"name": "orders", "count": 9, "assignments": None}
+    grown = await api.ask("CreatePartitions", 2, timeout=left_ms, topics=[more])
+    assert _told(grown.results) == [(E.request_timed_out, None)]
+    deleted = await api.ask("DeleteTopics", 6, timeout=left_ms, topics=[{"name": "orders"}])
+    assert _told(deleted.responses) == [(E.request_timed_out, None)]
+    assert sorted(api.broker.image.topics) == ["orders"]
+    assert len(api.broker.image.topics["orders"].partitions) < 9
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+async def test_nobody_is_elected(api: Api, version: int) -> None:
+    named = [{"topic": "orders", "partitions": [0]}]
+    answer = await api.ask("ElectLeaders", version, timeout=0, topic_partitions=named)
+    (result,) = answer.replica_election_results
+    assert _told(result.partition_result) == [(E.request_timed_out, None)]
+    none = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=[])
+    assert none.error_code is E.none
+    everything = await api.ask("ElectLeaders", 2, timeout=0, topic_partitions=None)
+    assert (everything.error_code, everything.replica_election_results) == (
+        E.request_timed_out,
+        (),
+    )
+
+
+def _told(results: Any) -> list[tuple[ErrorCode, str | None]]:
+    return [(result.error_code, result.error_message) for result in results]

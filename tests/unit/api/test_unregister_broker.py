@@ -1,0 +1,28 @@
+"""UnregisterBroker: who is unknown can't be forgotten, and who is known stays."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.errors import ErrorCode
+from tests.support.handlers import Api
+
+
+@pytest.mark.parametrize(
+    ("broker", "error"),
+    [
+        (1, ErrorCode.invalid_request),
+        (4711, ErrorCode.broker_id_not_registered),
+        (-1, ErrorCode.broker_id_not_registered),
+    ],
+)
+async def test_nobody_is_unregistered(api: Api, broker: int, error: ErrorCode) -> None:
+    answer = await api.ask("UnregisterBroker", 0, broker_id=broker)
+    assert answer.error_code is error
+    assert str(broker) in answer.error_message
+    assert 1 in api.broker.image.brokers
+
+
+async def test_it_is_refused_at_the_top(api: Api) -> None:
+    refused = api.refuse("UnregisterBroker", 0, ErrorCode.not_controller, broker_id=1)
+    assert refused.error_code is ErrorCode.not_controller
