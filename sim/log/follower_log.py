@@ -83,6 +83,9 @@ class FollowerLog(LogUpkeep):
         (UnifiedLog.truncateTo).
         """
         if offset >= self._log_end_offset:
+            # An epoch that began here and wrote nothing contradicts the leader's log all the same:
+            # kept, both would go on parting at the end of this log for ever.
+            self._epochs.truncate_to(self._log_end_offset)
             return
         if offset < self._segments.first_base_offset:
             self.restart_at(offset, now_ms=now_ms)

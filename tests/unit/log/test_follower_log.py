@@ -164,3 +164,12 @@ def test_a_batch_below_the_end_is_a_bug() -> None:
     log = follower_of(driver)
     with pytest.raises(InvariantViolation, match="below the log end 2"):
         log.append_replicated(driver.log.batches_for_follower(0, max_bytes=1)[0], now_ms=NOW)
+
+
+def test_an_epoch_that_wrote_nothing_is_cut_off_with_nothing_else() -> None:
+    log = follower_of(leader(1))
+    log.become_leader(3)
+    end = log.log_end_offset
+    assert log.latest_epoch == 3
+    log.truncate_to(end, now_ms=NOW)
+    assert (log.latest_epoch, log.log_end_offset) == (0, end)
