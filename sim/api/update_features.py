@@ -27,6 +27,8 @@ async def handle(request: Request) -> Reply:
     """Update all features or none."""
     message = request.message
     metadata = request.broker.metadata
+    if not request.broker.release.rules.features_change_together:
+        return _each_by_itself(request)
     changed = controller.update_features(
         metadata.image,
         tuple(_wanted(request, update) for update in message.feature_updates),
@@ -37,6 +39,34 @@ async def handle(request: Request) -> Reply:
     if not getattr(message, "validate_only", False):
         metadata.publish(changed)
     return _answer(request, ErrorCode.none, None)
+
+
+def _each_by_itself(request: Request) -> Reply:
+    """Before KAFKA-16308: those that can change do, and every feature has its result."""
+    metadata = request.broker.metadata
+    image = metadata.image
+    results: dict[str, tuple[ErrorCode, str | None]] = {}
+    for update in request.message.feature_updates:
+        changed = controller.update_features(
+            image, (_wanted(request, update),), fleet=metadata.fleet, alone=True
+        )
+        if isinstance(changed, Rejection):
+            results[update.feature] = (changed.error, changed.reason)
+        else:
+            image = changed
+            results[update.feature] = (ErrorCode.none, None)
+    if not getattr(request.message, "validate_only", False):
+        metadata.publish(image)
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message="",
+        results=tuple(
+            request.schema.UpdatableFeatureResult(
+                feature=feature, error_code=error, error_message=reason
+            )
+            for feature, (error, reason) in sorted(results.items())
+        ),
+    )
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -92,6 +92,7 @@ class Broker:
         self._transaction_version = _transaction_version(metadata.image)
         self._transaction_logs: dict[int, PartitionLog] = {}
         """The partitions of ``__transaction_state`` that this broker leads."""
+        logs.rules = self.release.rules
         self.logs = logs
         """The broker's disk: it outlives the broker."""
         self.replicas = Replicas(
@@ -179,6 +180,7 @@ class Broker:
             commits=self.commits,
             groups=self.group_host,
             log_trace=self.log_trace,
+            rules=self.release.rules,
         )
         self.producing = Producing(
             clock=environment.clock,

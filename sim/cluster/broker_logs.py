@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from sim.cluster.configs import log_config
 from sim.cluster.image import ClusterImage, TopicImage
 from sim.log.partition_log import PartitionLog
+from sim.releases.rules import LATEST
 from sim.settings import Settings
 from sim.types import BrokerId, TopicPartition
 
@@ -22,10 +23,12 @@ LogKey = tuple[uuid.UUID, int]
 class BrokerLogs:
     """The logs of one broker."""
 
-    __slots__ = ("_high_watermarks", "_logs", "_settings")
+    __slots__ = ("_high_watermarks", "_logs", "_settings", "rules")
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self.rules = LATEST
+        """Of the release that runs on this disk."""
         self._logs: dict[LogKey, PartitionLog] = {}
         self._high_watermarks: dict[LogKey, int] = {}
 
@@ -41,14 +44,14 @@ class BrokerLogs:
         if log is None:
             log = self._logs[key] = PartitionLog(
                 topic_partition=TopicPartition(topic.name, partition),
-                config=log_config(image, topic, self._settings, broker_id),
+                config=log_config(image, topic, self._settings, broker_id, rules=self.rules),
                 leader_epoch=-1,
             )
         return log
 
     def configure(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> None:
         """Bring the configs of the topic's logs up to date."""
-        config = log_config(image, topic, self._settings, broker_id)
+        config = log_config(image, topic, self._settings, broker_id, rules=self.rules)
         for partition in range(len(topic.partitions)):
             log = self._logs.get((topic.topic_id, partition))
             if log is not None:

@@ -17,6 +17,7 @@ import msgspec
 from sim import settings as settings_module
 from sim.cluster.image import ClusterImage, TopicImage
 from sim.log.config import LogConfig, TimestampType
+from sim.releases.rules import LATEST, Rules
 from sim.settings import Settings
 from sim.types import INTERNAL_TOPICS, BrokerId
 
@@ -415,10 +416,15 @@ def _broker_synonyms(
 
 
 def log_config(
-    image: ClusterImage, topic: TopicImage, settings: Settings, broker_id: BrokerId = NO_BROKER
+    image: ClusterImage,
+    topic: TopicImage,
+    settings: Settings,
+    broker_id: BrokerId = NO_BROKER,
+    *,
+    rules: Rules = LATEST,
 ) -> LogConfig:
     """What a partition's log on a broker needs to know, resolved; unless a broker is given only
-    what is configured for all of them counts.
+    what is configured for all of them counts. ``rules`` are those of the broker's release.
     """
 
     def value(name: str) -> str:
@@ -439,6 +445,7 @@ def log_config(
         # LogConfig.maxSegmentMs: what is never rolled is never cleaned.
         segment_ms = min(segment_ms, max_compaction_lag_ms)
     return LogConfig(
+        rules=rules,
         max_message_bytes=int(value("max.message.bytes")),
         timestamp_type=_TIMESTAMP_TYPES[value("message.timestamp.type")],
         timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),

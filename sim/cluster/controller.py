@@ -478,15 +478,28 @@ def _changed_value(
 
 
 def update_features(
-    image: ClusterImage, updates: tuple[FeatureUpdate, ...], *, fleet: Fleet | None = None
+    image: ClusterImage,
+    updates: tuple[FeatureUpdate, ...],
+    *,
+    fleet: Fleet | None = None,
+    alone: bool = False,
 ) -> ClusterImage | Rejection:
     """All updates or none, each to a level that every broker supports
     (FeatureControlManager.updateFeatures).
+
+    Args:
+        image: The metadata.
+        updates: What is wanted.
+        fleet: Who has to support it.
+        alone: Each feature has a result of its own, as before Kafka 4.0; off is a level that every
+            feature has, known or not.
     """
     supporters = (fleet or Fleet()).supporters(image.brokers)
     for update in updates:
         why = _feature_complaint(image, update, supporters)
-        if why is not None:
+        if alone and why is not None and not _is_off(update, why):
+            return Rejection(error=ErrorCode.invalid_update_version, reason=why)
+        if why is not None and not alone:
             return Rejection(
                 error=ErrorCode.invalid_update_version,
                 reason="The update failed for all features since the following feature had an "
@@ -497,6 +510,10 @@ def update_features(
         if changed.features.get(update.name) != update.level:
             changed = changed.with_feature(update.name, update.level)
     return changed
+
+
+def _is_off(update: FeatureUpdate, why: str) -> bool:
+    return update.level == 0 and why.endswith("not found.")
 
 
 def _feature_complaint(

@@ -13,6 +13,7 @@ from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.replicas import Replicas
 from sim.cluster.watermarks import Watermarks
 from sim.errors import ErrorCode, Rejection
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock
 from sim.settings import Settings
 from sim.types import (
@@ -33,6 +34,7 @@ class MarkerWrites:
         "_groups",
         "_log_trace",
         "_replicas",
+        "_rules",
         "_settings",
         "_watermarks",
     )
@@ -47,7 +49,9 @@ class MarkerWrites:
         commits: Commits,
         groups: GroupHost,
         log_trace: LogTrace,
+        rules: Rules = LATEST,
     ) -> None:
+        self._rules = rules
         self._clock = clock
         self._settings = settings
         self._replicas = replicas
@@ -116,6 +120,8 @@ class MarkerWrites:
         # "Not hosted online here" is answered 3 whether or not the partition exists elsewhere: the
         # sender looks the leader up again.
         if topic_partition not in self._replicas.hosted:
+            if not self._rules.unhosted_markers_are_retried:
+                return ErrorCode.unsupported_for_message_format  # KAFKA-5610
             return ErrorCode.unknown_topic_or_partition
         log = self._replicas.leader(topic_partition)
         if isinstance(log, Rejection):

@@ -96,6 +96,7 @@ RULES_3_9: Final = Rules(
     implicit_add_is_repeated=False,
     stale_epoch_is_refused_early=False,
     v2_starts_at_sequence_zero=False,
+    features_change_together=False,
     v2_markers_need_higher_epoch=False,
     repeated_v2_markers_are_written=False,
     last_epoch_markers_are_written=False,

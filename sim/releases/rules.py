@@ -270,6 +270,18 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = True
 
+    # Controller
+
+    features_change_together: Annotated[
+        bool,
+        _rule(
+            "KAFKA-16308",
+            "4.0",
+            after="one feature that can't go to its level fails the whole UpdateFeatures",
+            before="each feature has a result of its own, and the others change",
+        ),
+    ] = True
+
     # Partition leader: verification
 
     transactions_are_verified: Annotated[

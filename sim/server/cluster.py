@@ -6,6 +6,7 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
@@ -24,7 +25,7 @@ from sim.cluster.metadata import Metadata
 from sim.cluster.peers import CONTROLLER_ID
 from sim.errors import ConfigError, Rejection
 from sim.faults.injector import Injector
-from sim.releases import fleet_from
+from sim.releases import fleet_from, release_named
 from sim.runtime.env import Environment
 from sim.runtime.real import host_name
 from sim.server.listener import BrokerListener
@@ -60,6 +61,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka releases to behave as: ``3.9`` for all brokers, ``1=3.9`` for one
     (``releases.fleet_from``); 4.3 unless named.
     """
+    rules: Mapping[str, bool] = {}
+    """Switches of ``releases.Rules`` turned by hand: a bug of before its fix, for a scenario."""
 
 
 class SimCluster:
@@ -70,7 +73,7 @@ class SimCluster:
             raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
         self.environment = environment
         self.options = options
-        self.fleet = fleet_from(options.as_version, brokers=options.brokers)
+        self.fleet = fleet_from(options.as_version, brokers=options.brokers, rules=options.rules)
         """Which broker runs which release of Kafka."""
         self.members: dict[BrokerId, Member] = {}
         """Every broker by its id, whether it runs or not."""
@@ -146,14 +149,32 @@ class SimCluster:
 
     # Life of brokers
 
-    async def start_broker(self, broker_id: BrokerId) -> None:
+    async def start_broker(self, broker_id: BrokerId, *, as_version: str | None = None) -> None:
         """Start a broker that is down, on its ports and its disk; done when it serves clients.
 
+        Args:
+            broker_id: Which one.
+            as_version: The release of Kafka that it runs from now on; the one of its last life
+                unless given.
+
         Raises:
-            ConfigError: There is no such broker, or it is not down.
+            ConfigError: There is no such broker or release, it is not down, or the cluster's
+                features are at levels that the release does not know.
             OSError: One of its ports is taken by now.
         """
-        await self.member(broker_id).start()
+        member = self.member(broker_id)
+        if as_version is not None and member.state is MemberState.DOWN:
+            release = release_named(as_version)
+            complaint = self.fleet.complaint(release, self.metadata.image.features)
+            if complaint is not None:
+                raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
+            self.fleet.assign(broker_id, release)
+            client_door, *others = member.doors
+            member.doors = (
+                Door(host=client_door.host, port=client_door.port, apis=shipped(release)),
+                *others,
+            )
+        await member.start()
 
     async def stop_broker(self, broker_id: BrokerId) -> None:
         """Stop a broker in good order: its leaders move away first.

@@ -22,6 +22,7 @@ from sim.cluster.verification import TransactionOperation, Verification
 from sim.cluster.watermarks import Watermarks
 from sim.errors import ErrorCode
 from sim.log.partition_log import PartitionLog
+from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Network
 from sim.runtime.tasks import LoopTasks
 from sim.runtime.trace import Tracer
@@ -58,15 +59,19 @@ def orders(**changes: Any) -> ClusterImage:
 class Leader:
     """Broker 1, as far as Produce and Fetch are concerned."""
 
-    def __init__(self, image: ClusterImage | None = None, **settings: Any) -> None:
+    def __init__(
+        self, image: ClusterImage | None = None, *, rules: Rules = LATEST, **settings: Any
+    ) -> None:
         self.clock = ManualClock()
         self.settings = Settings(**settings)
         self.network = RecordingNetwork()
         self.tracer = Tracer(self.clock.monotonic_us, strict=True)
         tasks = LoopTasks(asyncio.get_running_loop())
+        logs = BrokerLogs(self.settings)
+        logs.rules = rules
         self.replicas = Replicas(
             broker_id=BrokerId(1),
-            logs=BrokerLogs(self.settings),
+            logs=logs,
             image=cluster(),
             settings=self.settings,
         )
@@ -94,6 +99,7 @@ class Leader:
             tasks=tasks,
             tracer=self.tracer,
             node="broker/1",
+            rules=rules,
         )
         self.producing = Producing(
             clock=self.clock,
@@ -103,6 +109,7 @@ class Leader:
             commits=self.commits,
             verification=self.verification,
             log_trace=LogTrace(self.tracer, "broker/1"),
+            rules=rules,
         )
         self.fetching = Fetching(
             settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory

@@ -1,0 +1,378 @@
+"""Clusters in which brokers run different releases: rolling upgrades, downgrades, and what an old
+peer can't do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import pytest
+
+from sim.client import requests
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.connection import Request
+from sim.client.errors import ClientError
+from sim.client.producer import Producer
+from sim.client.versions import VersionRange
+from sim.errors import ConfigError, ErrorCode
+from sim.types import (
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+from sim.wire.batch import Record, build_batch
+from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+
+ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
+ORDERS_0: Final = TopicPartition("orders", 0)
+EVERYWHERE: Final = tuple(TopicPartition("orders", index) for index in range(3))
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+
+
+async def write(cluster: Cluster, name: str, *, committed: bool = True) -> None:
+    """A transaction over all partitions, from its first session to its end."""
+    async with Producer(cluster, transactional_id=name) as producer:
+        await producer.init_transactions()
+        await one_transaction(producer, name, committed=committed)
+
+
+async def one_transaction(producer: Producer, value: str, *, committed: bool = True) -> None:
+    producer.begin()
+    await send(producer, value)
+    await (producer.commit() if committed else producer.abort())
+
+
+async def send(producer: Producer, value: str) -> None:
+    for partition in EVERYWHERE:
+        await producer.send(partition.topic, partition.partition, value.encode())
+
+
+async def set_level(cluster: Cluster, level: int) -> None:
+    """Raise or lower transaction.version, whichever it takes."""
+    admin = Admin(cluster)
+    try:
+        await admin.update_features({"transaction.version": level}, upgrade_type=UPGRADE)
+    except ClientError:
+        await admin.update_features({"transaction.version": level}, upgrade_type=SAFE_DOWNGRADE)
+
+
+async def until_read(client: Cluster, expected: dict[str, int]) -> None:
+    """Wait until exactly this is committed: value -> how often.
+
+    A client that knows an old leader reads from what is a follower now, which hears of markers and
+    high watermarks a little later (KIP-392 lets it answer).
+    """
+    deadline = client.deadline(10_000)
+    while True:
+        texts = [value.decode() for value in await values(client, "orders") if value is not None]
+        found = {text: texts.count(text) for text in sorted(set(texts))}
+        if found == expected:
+            return
+        assert not deadline.passed, found
+        await asyncio.sleep(0.01)
+
+
+def give(cluster: VirtualCluster, partition: TopicPartition, broker: BrokerId) -> None:
+    """Have that broker lead it."""
+    if cluster.leader(partition) != broker:
+        cluster.sim.move_leader(partition, broker)
+
+
+# What a release is
+
+
+@pytest.mark.parametrize(
+    ("as_version", "level", "end_txn"),
+    [("2.8", 0, 3), ("3.6", 0, 3), ("3.9", 0, 4), ("4.0", 2, 5), ("4.1", 2, 5), ("4.3", 2, 5)],
+)
+def test_transactions_at_every_release(as_version: str, level: int, end_txn: int) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        assert cluster.sim.brokers[ONE].transaction_version() == level
+        async with cluster.client() as client:
+            await write(client, "a")
+            await write(client, "b", committed=False)
+            await write(client, "c")
+            connection = await client.any_connection()
+            assert connection.versions[26].highest == end_txn
+            await until_read(client, {"a": 3, "c": 3})
+
+    run_cluster(story, as_version=(as_version,))
+
+
+def test_records_of_before_4_0_are_not_flexible() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            await write(client, "a")
+            home = cluster.home("a")
+        log = cluster.sim.brokers[cluster.leader(home)].replicas.led[home]
+        assert {_value_version(batch) for batch in log.batches()} == {0}
+
+    run_cluster(story, as_version=("3.9",))
+
+
+def _value_version(batch: bytes) -> int:
+    from sim.wire.batch import read_records
+
+    (record,) = read_records(batch, 0)
+    assert record.value is not None
+    return int.from_bytes(record.value[:2], "big")
+
+
+# Rolling
+
+
+def test_a_rolling_upgrade_from_3_9_to_4_3_under_load() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            steady = Producer(client, transactional_id="steady")
+            await steady.init_transactions()
+            count = 0
+            for broker in (ONE, TWO, THREE):
+                steady.begin()
+                await send(steady, "steady")
+                await cluster.sim.stop_broker(broker)
+                await cluster.sim.start_broker(broker, as_version="4.3")
+                await steady.commit()
+                count += 1
+                await write(client, f"after-{broker}")
+            assert {broker.release.name for broker in cluster.sim.brokers.values()} == {"4.3"}
+            # The new binaries run the old protocol until somebody raises the level.
+            assert cluster.sim.brokers[ONE].transaction_version() == TransactionVersion.TV_0
+            await raise_in_mid_transaction(client, steady)
+            await steady.close()
+            await until_state(client, "steady", "CompleteCommit")
+            await until_read(
+                client,
+                {
+                    **{f"after-{broker}": 3 for broker in (ONE, TWO, THREE)},
+                    "level-1": 3,
+                    "level-2": 3,
+                    "new": 3,
+                    "steady": 3 * count,
+                },
+            )
+
+    async def raise_in_mid_transaction(client: Cluster, producer: Producer) -> None:
+        await Admin(client).update_features({"metadata.version": 30})
+        for level in (1, 2):
+            producer.begin()
+            await send(producer, f"level-{level}")
+            await set_level(client, level)
+            await client.refresh_features()
+            await producer.commit()
+        await one_transaction(producer, "new")
+        assert producer.protocol.name == "V2"
+
+    run_cluster(story, as_version=("3.9",))
+
+
+def test_the_level_is_lowered_in_mid_transaction_and_brokers_go_back() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = Producer(client, transactional_id="a")
+            await producer.init_transactions()
+            producer.begin()
+            await send(producer, "under-2")
+            await set_level(client, 1)
+            await client.refresh_features()
+            await producer.commit()
+            await one_transaction(producer, "under-1")
+            assert producer.protocol.name == "V1"
+            # A record of version 2 is left nowhere now, so level 0 locks nobody out.
+            await set_level(client, 0)
+            await client.refresh_features()
+            await one_transaction(producer, "under-0")
+            await producer.close()
+            await until_state(client, "a", "CompleteCommit")
+            await until_read(
+                client,
+                {
+                    "under-0": 3,
+                    "under-1": 3,
+                    "under-2": 3,
+                },
+            )
+            with pytest.raises(ConfigError, match="does not support finalized version"):
+                await restart(cluster, ONE, "3.9")
+            await restart(cluster, ONE, "4.3")
+
+    run_cluster(story)
+
+
+async def restart(cluster: VirtualCluster, broker: BrokerId, as_version: str) -> None:
+    if broker in cluster.sim.brokers:
+        await cluster.sim.stop_broker(broker)
+    await cluster.sim.start_broker(broker, as_version=as_version)
+
+
+def test_a_rolling_downgrade_of_binaries_while_the_levels_are_old() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            for broker in (ONE, TWO, THREE):
+                await restart(cluster, broker, "4.3")
+            producer = Producer(client, transactional_id="a")
+            await producer.init_transactions()
+            for broker in (THREE, TWO, ONE):
+                producer.begin()
+                await send(producer, "down")
+                await restart(cluster, broker, "3.6")
+                await producer.commit()
+            await producer.close()
+            await until_state(client, "a", "CompleteCommit")
+            await until_read(client, {"down": 9})
+
+    run_cluster(story, as_version=("3.6",))
+
+
+def test_a_coordinator_that_moves_to_an_older_broker_in_mid_transaction() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = Producer(client, transactional_id="a")
+            await producer.init_transactions()
+            for home in (ONE, TWO, ONE):
+                producer.begin()
+                await send(producer, "moved")
+                give(cluster, cluster.home("a"), home)
+                await producer.commit()
+            await producer.close()
+            await until_state(client, "a", "CompleteCommit")
+            await until_read(client, {"moved": 9})
+
+    run_cluster(story, as_version=("4.3,1=3.6",))
+
+
+# What an old peer can't do
+
+
+def test_a_level_that_one_broker_does_not_know_is_refused() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            with pytest.raises(ClientError, match="Broker 2 does not support this feature"):
+                await Admin(client).update_features({"transaction.version": 2})
+            await restart(cluster, TWO, "4.0")
+            await Admin(client).update_features({"transaction.version": 2})
+            assert cluster.sim.brokers[TWO].transaction_version() == TransactionVersion.TV_2
+            with pytest.raises(ConfigError, match=r"version 2 of transaction\.version"):
+                await restart(cluster, TWO, "3.9")
+
+    run_cluster(story, as_version=("4.3,2=3.9",))
+
+
+def produce(pid: int, epoch: int, *, version: int) -> Request:
+    """A transactional batch that nobody added to a transaction."""
+    batch = build_batch(
+        [Record(key=b"k", value=b"v")],
+        timestamp_ms=1,
+        producer_id=pid,
+        producer_epoch=epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    return requests.produce(
+        {ORDERS_0: batch},
+        topic_ids={},
+        transactional_id="a",
+        within=VersionRange(version, version),
+    )
+
+
+async def ghost(cluster: VirtualCluster, client: Cluster) -> tuple[ErrorCode, bool]:
+    """The answer to an unverified Produce, and whether a transaction hangs now."""
+    producer = Producer(client, transactional_id="a")
+    identity = await producer.init_transactions()
+    answer: Any = await client.ask(
+        cluster.leader(ORDERS_0),
+        produce(identity.producer_id, identity.producer_epoch, version=9),
+    )
+    log = cluster.sim.brokers[cluster.leader(ORDERS_0)].replicas.led[ORDERS_0]
+    hangs = log.open_transaction_of(identity.producer_id) >= 0
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code), hangs
+
+
+@pytest.mark.parametrize(
+    ("as_version", "expected"),
+    [
+        ("4.3", (ErrorCode.invalid_txn_state, False)),
+        ("3.6", (ErrorCode.invalid_txn_state, False)),
+        ("2.8", (ErrorCode.none, True)),
+        # The coordinator on broker 1 has no AddPartitionsToTxn v4: everything counts as verified.
+        ("4.3,1=2.8", (ErrorCode.none, True)),
+        # It knows verification, but not the error that came later.
+        ("4.3,1=3.6", (ErrorCode.invalid_txn_state, False)),
+        # The leader on broker 2 is too old to ask.
+        ("4.3,2=2.8", (ErrorCode.none, True)),
+    ],
+)
+def test_a_batch_without_its_partition_in_the_transaction(
+    as_version: str, expected: tuple[ErrorCode, bool]
+) -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            await client.coordinator("a")
+            give(cluster, cluster.home("a"), ONE)
+            give(cluster, ORDERS_0, TWO)
+            assert await ghost(cluster, client) == expected
+
+    run_cluster(story, as_version=(as_version,), level=0)
+
+
+def test_markers_of_version_2_reach_an_old_leader_without_it() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            await client.coordinator("a")
+            give(cluster, cluster.home("a"), ONE)
+            give(cluster, ORDERS_0, TWO)
+            await write(client, "a")
+            await until_state(client, "a", "CompleteCommit")
+            await until_read(client, {"a": 3})
+
+    run_cluster(story, as_version=("4.3,2=4.1",))
+
+
+# The level is lowered to 0 under a live transaction of version 2
+
+
+def test_lowering_the_level_from_2_to_0_locks_live_transactions_of_version_2() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = Producer(client, transactional_id="a")
+            identity = await producer.init_transactions()
+            producer.begin()
+            await send(producer, "locked")
+            await set_level(client, 0)
+            end = requests.end_txn(
+                "a",
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                committed=True,
+                within=VersionRange(5, 5),
+            )
+            errors = []
+            for _ in range(2):
+                home = await client.coordinator("a")
+                errors.append(ErrorCode((await client.ask(home, end)).error_code))
+            assert errors == [ErrorCode.unsupported_version, ErrorCode.concurrent_transactions]
+            # A coordinator that moves forgets what was pending, and the level can be raised again.
+            await set_level(client, 2)
+            client.forget_coordinator("a")
+            cluster.move(cluster.home("a"))
+            await producer.commit()
+            await producer.close()
+            await until_state(client, "a", "CompleteCommit")
+            await until_read(client, {"locked": 3})
+
+    run_cluster(story)
+
+
+def test_the_home_of_a_transactional_id_is_where_the_tests_think() -> None:
+    async def story(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            coordinator = await client.coordinator(TransactionalId("a"))
+            assert cluster.home("a").topic == TRANSACTION_STATE_TOPIC
+            assert coordinator == cluster.leader(cluster.home("a"))
+
+    run_cluster(story)
