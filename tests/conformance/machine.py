@@ -9,13 +9,11 @@ brokers, and everything is drawn, so that it is the same play.
 
 from __future__ import annotations
 
-import time  # noqa: TID251 - plays against real brokers
 from collections.abc import Callable
 from typing import Any, Final
 
-from hypothesis import HealthCheck, Phase, Verbosity, assume, seed, settings
+from hypothesis import assume
 from hypothesis import strategies as st
-from hypothesis.errors import Flaky
 from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
@@ -23,7 +21,6 @@ from hypothesis.stateful import (
     multiple,
     precondition,
     rule,
-    run_state_machine_as_test,
 )
 
 from tests.conformance import drawing
@@ -39,116 +36,23 @@ from tests.conformance.model import (
     Transaction,
 )
 from tests.conformance.operations import Operation
-from tests.conformance.result import Difference, Result
 from tests.conformance.stage import LONG_MS, SHORT_MS, Parted, Stage
 
-OPERATIONS_PER_PLAY: Final = 60
-PLAYS_PER_SEED: Final = 30
 PRODUCERS_MAX: Final = 6
 EXHAUSTED_ONE_IN: Final = 8
 """Plays with a transactional id near its last epoch: it takes seconds to bring it there."""
-SHRINK_S: Final = 90.0
 STYLES: Final = ("mixed", "old", "new")
 
 STATE: Final = st.sampled_from(STATES)
 WRONG: Final = st.sampled_from(drawing.WRONG)
-
-Addresses = tuple[str, str]
-
-
-class Session:
-    """What the plays of a run have in common.
-
-    Args:
-        addresses: Of the real broker and of ours.
-        level: Finalized level of ``transaction.version``.
-        seed: Of the first plays; the next ones have the next seeds.
-        plays: Of one seed.
-        shrink_s: So long it looks for the shortest play that parts the brokers.
-    """
-
-    def __init__(
-        self,
-        addresses: Addresses,
-        *,
-        level: int,
-        seed: int,
-        plays: int = PLAYS_PER_SEED,
-        shrink_s: float = SHRINK_S,
-    ) -> None:
-        self.result = Result(level=level, seed=seed, plays_per_seed=plays)
-        self._shortest: Parted | None = None
-        self._shrink_s = shrink_s
-        self._shrinks_until_s = 0.0
-        self._addresses = addresses
-        self._tries = 0
-
-    def stage(self) -> Stage:
-        """For the next play."""
-        self._tries += 1
-        self.result.plays += not self.shrinks
-        assume(not self.shrinks or time.monotonic() < self._shrinks_until_s)
-        result = self.result
-        prefix = f"play{result.level}-{result.seed}-{self._tries}"
-        return Stage(
-            self._addresses, prefix, level=result.level, result=result, counts=not self.shrinks
-        )
-
-    @property
-    def shrinks(self) -> bool:
-        """Something was found, and Hypothesis looks for the shortest way there."""
-        return self._shortest is not None
-
-    def _begin(self) -> None:
-        self._shortest = None
-
-    def parted(self, found: Parted) -> None:
-        """The brokers parted; the shortest play that parts them is kept."""
-        if self._shortest is None:
-            self._shrinks_until_s = time.monotonic() + self._shrink_s
-        if self._shortest is None or len(found.trail) <= len(self._shortest.trail):
-            self._shortest = found
-
-    def play(self, seed_of_plays: int) -> None:
-        """The plays of one seed; what parts the brokers is in the result."""
-        self._begin()
-        wanted = settings(
-            max_examples=self.result.plays_per_seed,
-            stateful_step_count=OPERATIONS_PER_PLAY,
-            phases=(Phase.generate, Phase.shrink),
-            database=None,
-            deadline=None,
-            report_multiple_bugs=False,
-            verbosity=Verbosity.quiet,
-            suppress_health_check=list(HealthCheck),
-        )
-
-        def machine() -> PlayMachine:
-            return PlayMachine(self)
-
-        factory: Any = seed(seed_of_plays)(machine)
-        try:
-            run_state_machine_as_test(factory, settings=wanted)
-        except (Parted, Flaky):
-            # Flaky where the time to shrink was over, or where a difference came but once.
-            found = self._shortest
-            if found is None:
-                raise
-            self.result.differences.append(
-                Difference(
-                    command=self.result.command(seed_of_plays, 1),
-                    operation=found.trail[-1] if found.trail else None,
-                    lines=found.lines,
-                    trail=found.trail[:-1],
-                )
-            )
 
 
 class PlayMachine(RuleBasedStateMachine):
     """One play.
 
     Args:
-        session: To which it belongs.
+        stage: Where it is played.
+        parted: Told where the brokers part.
     """
 
     producers: Bundle[Producer] = Bundle("producers")
@@ -156,10 +60,10 @@ class PlayMachine(RuleBasedStateMachine):
     transactions: Bundle[Transaction] = Bundle("transactions")
     positions: Bundle[Position] = Bundle("positions")
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, stage: Stage, parted: Callable[[Parted], None]) -> None:
         super().__init__()
-        self._session = session
-        self._stage = session.stage()
+        self._parted = parted
+        self._stage = stage
         self._world = self._stage.world
 
     def teardown(self) -> None:
@@ -204,11 +108,11 @@ class PlayMachine(RuleBasedStateMachine):
     @rule(target=transactions, producer=producers, data=st.data())
     def transaction(self, producer: Producer, data: st.DataObject) -> Any:
         """As clients do it: partitions are added, by a request or by the first Produce."""
+        if producer.timeout_ms == SHORT_MS:
+            return self._overdue(producer, Choices(data))
         if producer.state == ABSENT:
             self._ask(drawing.plain_init(producer))
         drawer = self._drawer(data)
-        if producer.timeout_ms == SHORT_MS:
-            return self._overdue(producer, Choices(data))
         operation = drawer.produce(producer)
         if operation.flow != "new" and producer.state != ONGOING:
             self._ask(drawer.add_partitions(producer))
@@ -217,13 +121,23 @@ class PlayMachine(RuleBasedStateMachine):
         self._ask(operation)
         return self._open(producer)
 
+    @rule(target=producers, data=st.data())
+    def time_out(self, data: st.DataObject) -> Any:
+        """Added, written, and never ended: until the coordinator ends it."""
+        choices = Choices(data)
+        known = [one for one in self._world.producers if one.timeout_ms == SHORT_MS]
+        producer = known[0] if known else self._new_producer("mixed", SHORT_MS)
+        if choices.rarely(2.5):
+            self._overdue(producer, choices)
+        return multiple() if known else producer
+
     def _overdue(self, producer: Producer, choices: Choices) -> Any:
-        """Added, written, and never ended: until it has timed out."""
-        drawer = self._stage.drawer(choices)
-        operation = drawer.produce(producer)
+        if producer.state == ABSENT:
+            self._ask(drawing.plain_init(producer))
+        operation = self._stage.drawer(choices, wrong=drawing.RIGHT).produce(producer)
         requests: tuple[Operation, ...] = (operation,)
-        if operation.flow != "new":
-            requests = (drawer.add_partitions(producer), operation)
+        if operation.flow != "new" and operation.partition is not None:
+            requests = (drawing.right_add(producer, operation.partition), operation)
         in_time = self._guarded(lambda: self._stage.ask_in_time(requests))
         assume(in_time)
         return multiple()
@@ -465,5 +379,5 @@ class PlayMachine(RuleBasedStateMachine):
         try:
             return what()
         except Parted as parted:
-            self._session.parted(parted)
+            self._parted(parted)
             raise

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Final
 
 from tests.conformance import cells
-from tests.conformance.machine import PLAYS_PER_SEED, SHRINK_S, Addresses, Session
 from tests.conformance.result import Result
+from tests.conformance.session import PLAYS_PER_SEED, SHRINK_S, Addresses, Session
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 

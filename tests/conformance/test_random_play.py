@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 
 from tests.conformance import cells
-from tests.conformance.machine import PLAYS_PER_SEED, Session
 from tests.conformance.model import STATES
 from tests.conformance.operations import Operation
 from tests.conformance.random_play import both_brokers, complaints, our_broker, play, report
 from tests.conformance.reachable import UNREACHABLE
 from tests.conformance.result import ACCEPTED, Cell, Result
+from tests.conformance.session import PLAYS_PER_SEED, Session
 
 SEED = 20_261_120
 PLAYS = 8

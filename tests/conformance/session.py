@@ -1,0 +1,109 @@
+"""The plays of a run: seeds, fresh names, and the shortest play that parts the brokers."""
+
+from __future__ import annotations
+
+import time  # noqa: TID251 - plays against real brokers
+from typing import Any, Final
+
+from hypothesis import HealthCheck, Phase, Verbosity, assume, seed, settings
+from hypothesis.errors import Flaky
+from hypothesis.stateful import run_state_machine_as_test
+
+from tests.conformance.machine import PlayMachine
+from tests.conformance.result import Difference, Result
+from tests.conformance.stage import Parted, Stage
+
+OPERATIONS_PER_PLAY: Final = 60
+PLAYS_PER_SEED: Final = 30
+SHRINK_S: Final = 90.0
+
+Addresses = tuple[str, str]
+"""Of the real broker and of ours."""
+
+
+class Session:
+    """What the plays of a run have in common.
+
+    Args:
+        addresses: Of the real broker and of ours.
+        level: Finalized level of ``transaction.version``.
+        seed: Of the first plays; the next ones have the next seeds.
+        plays: Of one seed.
+        shrink_s: So long it looks for the shortest play that parts the brokers.
+    """
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        *,
+        level: int,
+        seed: int,
+        plays: int = PLAYS_PER_SEED,
+        shrink_s: float = SHRINK_S,
+    ) -> None:
+        self.result = Result(level=level, seed=seed, plays_per_seed=plays)
+        self._shortest: Parted | None = None
+        self._shrink_s = shrink_s
+        self._shrinks_until_s = 0.0
+        self._addresses = addresses
+        self._tries = 0
+
+    def stage(self) -> Stage:
+        """For the next play."""
+        self._tries += 1
+        self.result.plays += not self.shrinks
+        assume(not self.shrinks or time.monotonic() < self._shrinks_until_s)
+        result = self.result
+        prefix = f"play{result.level}-{result.seed}-{self._tries}"
+        return Stage(
+            self._addresses, prefix, level=result.level, result=result, counts=not self.shrinks
+        )
+
+    @property
+    def shrinks(self) -> bool:
+        """Something was found, and Hypothesis looks for the shortest way there."""
+        return self._shortest is not None
+
+    def _begin(self) -> None:
+        self._shortest = None
+
+    def parted(self, found: Parted) -> None:
+        """The brokers parted; the shortest play that parts them is kept."""
+        if self._shortest is None:
+            self._shrinks_until_s = time.monotonic() + self._shrink_s
+        if self._shortest is None or len(found.trail) <= len(self._shortest.trail):
+            self._shortest = found
+
+    def play(self, seed_of_plays: int) -> None:
+        """The plays of one seed; what parts the brokers is in the result."""
+        self._begin()
+        wanted = settings(
+            max_examples=self.result.plays_per_seed,
+            stateful_step_count=OPERATIONS_PER_PLAY,
+            phases=(Phase.generate, Phase.shrink),
+            database=None,
+            deadline=None,
+            report_multiple_bugs=False,
+            verbosity=Verbosity.quiet,
+            suppress_health_check=list(HealthCheck),
+        )
+
+        def machine() -> PlayMachine:
+            return PlayMachine(self.stage(), self.parted)
+
+        factory: Any = seed(seed_of_plays)(machine)
+        try:
+            run_state_machine_as_test(factory, settings=wanted)
+        except (Parted, Flaky):
+            # Flaky where the time to shrink was over, or where a difference came but once.
+            found = self._shortest
+            if found is None:
+                raise
+            self.result.differences.append(
+                Difference(
+                    command=self.result.command(seed_of_plays, 1),
+                    operation=found.trail[-1] if found.trail else None,
+                    lines=found.lines,
+                    trail=found.trail[:-1],
+                )
+            )
