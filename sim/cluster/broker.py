@@ -239,6 +239,7 @@ class Broker:
 
     def stop(self) -> None:
         """Answer what is parked, stop the timers, become unreachable."""
+        self.peers.close()
         self.environment.network.unregister(self.broker_id)
         if self._unsubscribe is not None:
             self._unsubscribe()

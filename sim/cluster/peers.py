@@ -81,9 +81,13 @@ class Peers:
         fleet: Fleet | None = None,
     ) -> None:
         self._fleet = fleet or Fleet()
-        self._network = network
+        self._network: Network | _Gone = network
         self._broker_id = broker_id
         self._timeout_ms = request_timeout_ms
+
+    def close(self) -> None:
+        """The broker lives no longer: nothing that is left of it may ask anybody anything."""
+        self._network = _Gone()
 
     def knows_verification(self, target: BrokerId) -> bool:
         """Whether ``target`` understands AddPartitionsToTxn between brokers, from v4 on."""
@@ -230,3 +234,15 @@ def _without_transaction_versions(command: WriteTxnMarkersCommand) -> WriteTxnMa
             msgspec.structs.replace(marker, transaction_version=0) for marker in command.markers
         )
     )
+
+
+class _Gone:
+    """The network as a broker that is gone has it: every request fails."""
+
+    __slots__ = ()
+
+    def ask(
+        self, source: BrokerId, _target: BrokerId, *_request: object, **_options: object
+    ) -> Pending[Any]:
+        """Fail with PeerDisconnectedError."""
+        return _closed(f"broker {source} is gone")

@@ -41,6 +41,15 @@ async def test_each_request_has_its_api_its_version_and_the_request_timeout() ->
     assert {(sent.source, sent.timeout_ms) for sent in network.sent} == {(ONE, 77)}
 
 
+async def test_a_broker_that_is_gone_asks_nobody_any_more() -> None:
+    network = RecordingNetwork()
+    peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
+    peers.close()
+    asked = peers.write_txn_markers(TWO, WriteTxnMarkersCommand(markers=()))
+    assert isinstance(asked.exception(), PeerDisconnectedError)
+    assert network.sent == []
+
+
 async def test_the_answer_is_the_peers_own() -> None:
     network = RecordingNetwork()
     peers = Peers(network=cast(Network, network), broker_id=ONE, request_timeout_ms=77)
