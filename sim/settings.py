@@ -77,6 +77,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "KIP-939: Enable2Pc of InitProducerId v6",
         ),
     ] = False
+    unstable_api_versions_enable: Annotated[
+        bool,
+        _of(
+            "unstable.api.versions.enable",
+            "boolean",
+            "opens InitProducerId v6 (KIP-939), which Kafka 4.1 to 4.3 have but don't advertise",
+        ),
+    ] = False
     transaction_state_log_num_partitions: Annotated[
         int,
         _of("transaction.state.log.num.partitions", "partitions", "spread of the coordinators"),
@@ -143,6 +151,35 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     group_max_size: Annotated[
         int, _of("group.max.size", "members", "how many members a classic group may have")
     ] = 2_147_483_647
+
+    group_consumer_session_timeout_ms: Annotated[
+        int,
+        _of("group.consumer.session.timeout.ms", "ms", "sessions in the consumer protocol"),
+    ] = 45_000
+    group_consumer_heartbeat_interval_ms: Annotated[
+        int,
+        _of("group.consumer.heartbeat.interval.ms", "ms", "what members are told to keep to"),
+    ] = 5_000
+    group_consumer_max_size: Annotated[
+        int,
+        _of("group.consumer.max.size", "members", "how many members a consumer group may have"),
+    ] = 2_147_483_647
+    group_consumer_assignment_interval_ms: Annotated[
+        int,
+        _of(
+            "group.consumer.assignment.interval.ms",
+            "ms",
+            "target assignments are made no more often; 0: at every change",
+        ),
+    ] = 1_000
+    group_consumer_regex_refresh_interval_ms: Annotated[
+        int,
+        _of(
+            "group.consumer.regex.refresh.interval.ms",
+            "ms",
+            "regular expressions are looked up again after this",
+        ),
+    ] = 600_000
 
     # Verification
     transaction_partition_verification_enable: Annotated[

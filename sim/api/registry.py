@@ -17,6 +17,8 @@ from sim.api import (
     alter_configs,
     alter_replica_log_dirs,
     api_versions,
+    consumer_group_describe,
+    consumer_group_heartbeat,
     create_delegation_token,
     create_partitions,
     create_topics,
@@ -94,6 +96,8 @@ _MODULES: Final = (
     list_groups,
     delete_groups,
     offset_delete,
+    consumer_group_heartbeat,
+    consumer_group_describe,
     describe_configs,
     alter_configs,
     incremental_alter_configs,
@@ -131,8 +135,9 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 }
 
 
-def _accepted(release: Release) -> dict[int, tuple[int, int]]:
-    """Versions that both the release and our handler of an API know.
+def _accepted(release: Release, *, unstable: bool) -> dict[int, tuple[int, int]]:
+    """Versions that both the release and our handler of an API know, unstable ones only if asked
+    for.
 
     The lowest are ours in every release: no client needs versions that Kafka 4.0 has removed
     (KIP-896), and Kafka 3.x had them all.
@@ -143,7 +148,10 @@ def _accepted(release: Release) -> dict[int, tuple[int, int]]:
             continue
         lowest = RELEASE_4_3.api_versions.get(key, release.api_versions[key])[0]
         low = max(lowest, RELEASE_4_3.refused_below.get(key, lowest), handler.versions[0])
-        high = min(release.api_versions[key][1], handler.versions[1])
+        highest = release.api_versions[key][1]
+        if unstable:
+            highest = release.unstable.get(key, highest)
+        high = min(highest, handler.versions[1])
         if low <= high:
             ranges[key] = (low, high)
     return ranges
@@ -157,8 +165,8 @@ def _advertised(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int,
     }
 
 
-def _table(release: Release) -> ApiTable:
-    accepted = _accepted(release)
+def _table(release: Release, *, unstable: bool) -> ApiTable:
+    accepted = _accepted(release, unstable=unstable)
     return ApiTable(
         listener=CLIENT_LISTENER,
         handlers=HANDLERS,
@@ -167,12 +175,21 @@ def _table(release: Release) -> ApiTable:
     )
 
 
-_TABLES: Final = {name: _table(release) for name, release in RELEASES.items()}
+_TABLES: Final = {
+    (name, unstable): _table(release, unstable=unstable)
+    for name, release in RELEASES.items()
+    for unstable in (False, True)
+}
 
 
-def shipped(release: Release) -> ApiTable:
-    """What the ordinary listener of a broker of this release speaks."""
-    return _TABLES[release.name]
+def shipped(release: Release, *, unstable: bool = False) -> ApiTable:
+    """What the ordinary listener of a broker of this release speaks.
+
+    Args:
+        release: The broker's.
+        unstable: With the versions that are not stable yet (``unstable.api.versions.enable``).
+    """
+    return _TABLES[release.name, unstable]
 
 
 SHIPPED: Final = shipped(RELEASE_4_3)

@@ -79,6 +79,7 @@ class GroupHost:
             settings=settings(),
             tasks=environment.tasks,
             log=self,
+            image=lambda: replicas.image,
             new_id=_ids(environment.rng.stream(f"member-ids.b{broker_id}").getrandbits),
         )
 

@@ -25,6 +25,7 @@ _LOWEST: Final = {
     "add_partitions_to_txn_retry_backoff_max_ms": 0,
     "coordinator_load_min_ms": 0,
     "fetch_max_bytes": 1024,
+    "group_consumer_assignment_interval_ms": 0,
     "group_initial_rebalance_delay_ms": 0,
     "offset_metadata_max_bytes": 0,
     "max_incremental_fetch_session_cache_slots": 0,

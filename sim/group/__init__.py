@@ -9,12 +9,22 @@ commands.py        what can be asked about membership, and the effects that answ
 classic_group.py   a classic group and its members
 rebalance.py       the steps of a rebalance
 classic.py         decisions: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, timers
+consumer_records.py  what is remembered of groups of the consumer protocol (KIP-848)
+consumer_commands.py what these can be asked
+assignors.py       uniform and range
+consumer_group.py  such a group, its members and epochs, replay
+reconciliation.py  a member's next step to its target
+consumer_members.py  who sends a heartbeat, and whether it may
+consumer_regex.py  subscriptions by regular expression
+consumer.py        decisions: heartbeats, leaving, sessions
+consumer_log_format.py  their records as messages
 subscription.py    what consumers tell each other, as far as a coordinator looks
 log_format.py      records as bytes
 shard.py           one partition of ``__consumer_offsets``: groups and positions, replay and load
 
 Shells:
 writer.py          append, apply, wait for replication
-membership.py      requests that wait, timers
+membership.py      classic members: requests that wait, timers
+consumer_membership.py  members of the consumer protocol: heartbeats, timers, lookups
 service.py         the coordinator of one broker: commands, administration, markers, load and unload
 """

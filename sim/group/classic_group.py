@@ -13,6 +13,7 @@ from collections.abc import Iterable
 
 from sim.errors import ErrorCode, InvariantViolation, Rejection
 from sim.group.commands import JoinGroup, Waiter
+from sim.group.consumer_records import TopicIdPartition
 from sim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
 from sim.group.state import (
     CONSUMER_PROTOCOL_TYPE,
@@ -212,6 +213,16 @@ class ClassicGroup:
                 error=ErrorCode.rebalance_in_progress,
                 reason=f"{self.group_id} waits for the assignment of generation {self.generation}",
             )
+        return None
+
+    def check_position(
+        self,
+        *,
+        member_id: str,  # noqa: ARG002 - a member of the generation may commit all positions
+        generation: int,  # noqa: ARG002 - the same
+        partition: TopicIdPartition,  # noqa: ARG002 - the same
+    ) -> Rejection | None:
+        """Classic groups judge the whole commit at once."""
         return None
 
     def check_offset_fetch(

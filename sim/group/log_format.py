@@ -11,9 +11,11 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final, assert_never
+from typing import Any, Final
 
 from sim.errors import CorruptLogRecordError
+from sim.group import consumer_log_format
+from sim.group.consumer_records import ConsumerRecord
 from sim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
@@ -90,7 +92,8 @@ def encode_record(record: GroupRecord) -> tuple[bytes, bytes | None]:
         case ClassicGroupDeleted():
             return _group_key(record.group_id), None
         case _:
-            assert_never(record)
+            kind, key, value = consumer_log_format.to_messages(record)
+            return _written(kind, key), None if value is None else _written(0, value)
 
 
 def _offset_key(group_id: str, topic_partition: TopicPartition) -> bytes:
@@ -173,6 +176,8 @@ def decode_record(key: bytes, value: bytes | None) -> GroupRecord | None:
     """
     try:
         (kind,) = _KIND.unpack_from(key)
+        if kind in consumer_log_format.KEYS:
+            return _decode_consumer(kind, key, value)
         decode = _DECODERS.get(kind)
         return None if decode is None else decode(key, value)
     except (struct.error, DecodeFaultError) as error:
@@ -233,6 +238,17 @@ def _decode_group(key: bytes, value: bytes | None) -> GroupRecord | None:
             for member in found.members
         ),
     )
+
+
+def _decode_consumer(kind: int, key: bytes, value: bytes | None) -> ConsumerRecord | None:
+    found: Any = None
+    if value is not None:
+        (version,) = _KIND.unpack_from(value)
+        if version != 0:
+            return None
+        found = _read(consumer_log_format.VALUES[kind], value)
+    key_message = _read(consumer_log_format.KEYS[kind], key)
+    return consumer_log_format.from_messages(kind, key_message, found)
 
 
 _DECODERS: Final[dict[int, Callable[[bytes, bytes | None], GroupRecord | None]]] = {

@@ -41,6 +41,7 @@ def decide_commit(
     refusal = check_commit(shard, command)
     if refusal is not None:
         return refusal
+    group = shard.groups.get(command.group_id)
     expires_ms = -1 if command.retention_ms == -1 else now_ms + command.retention_ms
     records: list[OffsetCommitted] = []
     errors: list[tuple[TopicPartition, ErrorCode]] = []
@@ -49,6 +50,14 @@ def decide_commit(
         if len(metadata) > metadata_bytes_max:
             errors.append((position.topic_partition, ErrorCode.offset_metadata_too_large))
             continue
+        if group is not None and position.topic_id is not None:
+            refusal = group.check_position(
+                member_id=command.member_id,
+                generation=command.generation,
+                partition=(position.topic_id, position.topic_partition.partition),
+            )
+            if refusal is not None:
+                return _in_transaction_words(command, refusal)
         errors.append((position.topic_partition, _NONE))
         records.append(
             OffsetCommitted(
@@ -86,12 +95,12 @@ def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
         is_transactional=command.is_transactional,
         api_version=command.api_version,
     )
-    if (
-        refusal is not None
-        and command.is_transactional
-        and refusal.error is ErrorCode.stale_member_epoch
-    ):
-        # Only TxnOffsetCommit v6 (KIP-1319) knows that error.
+    return None if refusal is None else _in_transaction_words(command, refusal)
+
+
+def _in_transaction_words(command: CommitOffsets, refusal: Rejection) -> Rejection:
+    """Only TxnOffsetCommit v6 (KIP-1319) knows STALE_MEMBER_EPOCH."""
+    if command.is_transactional and refusal.error is ErrorCode.stale_member_epoch:
         return Rejection(error=ErrorCode.illegal_generation, reason=refusal.reason)
     return refusal
 

@@ -13,6 +13,7 @@ import uuid
 
 import msgspec
 
+from sim.group.consumer_records import ConsumerRecord
 from sim.types import TopicPartition
 
 
@@ -72,4 +73,6 @@ class ClassicGroupDeleted(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
 
 
-GroupRecord = OffsetCommitted | OffsetDeleted | ClassicGroupStored | ClassicGroupDeleted
+GroupRecord = (
+    OffsetCommitted | OffsetDeleted | ClassicGroupStored | ClassicGroupDeleted | ConsumerRecord
+)

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from sim.cluster.image import ClusterImage
 from sim.errors import ErrorCode, Rejection
 from sim.group.classic import ClassicProtocol, ClassicSettings
 from sim.group.classic_group import ClassicGroup
@@ -29,6 +30,9 @@ from sim.group.commands import (
     SyncGroup,
     SyncReply,
 )
+from sim.group.consumer import ConsumerProtocol, ConsumerSettings
+from sim.group.consumer_commands import ConsumerHeartbeat, HeartbeatReply
+from sim.group.consumer_membership import ConsumerMembership
 from sim.group.membership import Membership
 from sim.group.offset_commands import (
     CommitOffsets,
@@ -58,6 +62,9 @@ from sim.types import BrokerId, CoordinatorEpoch, TxnMarker
 _log: Final = structlog.get_logger("txnsim.group")
 
 _NONE: Final = ErrorCode.none
+_NOT_RUNNING: Final = Rejection(
+    error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
+)
 
 VerifyCommit = Callable[[int, CommittingProducer], Awaitable[int | Rejection]]
 """(partition of ``__consumer_offsets``, producer) -> guard, or why the coordinator of the
@@ -85,6 +92,7 @@ class GroupCoordinator:
         settings: Settings,
         tasks: Tasks,
         log: OffsetsLog,
+        image: Callable[[], ClusterImage],
         new_id: Callable[[], str],
     ) -> None:
         self._broker_id = broker_id
@@ -109,6 +117,23 @@ class GroupCoordinator:
                 ),
                 new_id=new_id,
             ),
+            is_current=self._is_current,
+        )
+        self.consumers = ConsumerMembership(
+            clock=clock,
+            tasks=tasks,
+            writer=self._writer,
+            protocol=ConsumerProtocol(
+                settings=ConsumerSettings(
+                    session_timeout_ms=settings.group_consumer_session_timeout_ms,
+                    heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+                    max_size=settings.group_consumer_max_size,
+                    assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+                    regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
+                ),
+                new_id=new_id,
+            ),
+            image=image,
             is_current=self._is_current,
         )
 
@@ -165,6 +190,15 @@ class GroupCoordinator:
         if isinstance(shard, Rejection):
             return LeaveReply(error=shard.error)
         return self.members.leave(shard, command)
+
+    async def consumer_heartbeat(self, command: ConsumerHeartbeat) -> HeartbeatReply | Rejection:
+        """ConsumerGroupHeartbeat."""
+        if not self._running:
+            return _NOT_RUNNING
+        shard = self.consumers.check(command) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        return await self.consumers.heartbeat(shard, command)
 
     # Positions
 
@@ -284,6 +318,7 @@ class GroupCoordinator:
             return refusal
         records = (*delete_all_offsets(shard, group_id), *group.tombstones())
         self.members.forget(shard, group_id)
+        self.consumers.forget(shard, group_id)
         return await self._write(shard, records)
 
     # Transactions
@@ -333,6 +368,7 @@ class GroupCoordinator:
             _log.error("group.load-stopped", partition=partition, problem=shard.problem)
         self._shards[partition] = shard
         self.members.loaded(shard)
+        self.consumers.loaded(shard)
         return True
 
     def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
@@ -359,15 +395,14 @@ class GroupCoordinator:
         shard = self._shards.pop(partition, None)
         if shard is not None:
             self.members.unloaded(shard)
+            self.consumers.unloaded(shard)
 
     def _is_current(self, shard: GroupShard) -> bool:
         return self._shards.get(shard.partition) is shard
 
     def _shard_of(self, group_id: str) -> GroupShard | Rejection:
         if not self._running:
-            return Rejection(
-                error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
-            )
+            return _NOT_RUNNING
         partition = partition_for(group_id, self._settings.offsets_topic_num_partitions)
         return self._shards.get(partition) or self._refuse(partition)
 
@@ -385,9 +420,7 @@ class GroupCoordinator:
 
     def _refuse_id(self, group_id: str) -> Rejection | None:
         if not self._running:
-            return Rejection(
-                error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
-            )
+            return _NOT_RUNNING
         if group_id:
             return None
         return Rejection(error=ErrorCode.invalid_group_id, reason="a group needs a name")

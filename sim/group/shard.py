@@ -10,10 +10,20 @@ Counterpart in Kafka: GroupCoordinatorShard.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import assert_never
+from typing import Final
 
 from sim.errors import CorruptBatchError, CorruptLogRecordError
 from sim.group.classic_group import ClassicGroup
+from sim.group.consumer_group import ConsumerGroup
+from sim.group.consumer_records import (
+    ConsumerRecord,
+    CurrentDeleted,
+    EpochDeleted,
+    RegexDeleted,
+    SubscriptionDeleted,
+    TargetDeleted,
+    TargetEpochDeleted,
+)
 from sim.group.log_format import decode_record
 from sim.group.offsets import LATEST, Offsets
 from sim.group.records import (
@@ -26,6 +36,15 @@ from sim.group.records import (
 from sim.group.state import Group
 from sim.types import ProducerId
 from sim.wire.batch import iter_batches, read_control_record, read_records
+
+_TOMBSTONES: Final = (
+    CurrentDeleted,
+    EpochDeleted,
+    RegexDeleted,
+    SubscriptionDeleted,
+    TargetDeleted,
+    TargetEpochDeleted,
+)
 
 
 class GroupShard:
@@ -74,7 +93,7 @@ class GroupShard:
             case ClassicGroupDeleted():
                 self.groups.pop(record.group_id, None)
             case _:
-                assert_never(record)
+                self._apply_consumer(record)
         self.end_offset = offset + 1
 
     def apply_marker(
@@ -130,6 +149,20 @@ class GroupShard:
                 yield group
 
     # Parts
+
+    def _apply_consumer(self, record: ConsumerRecord) -> None:
+        """A record of the consumer protocol makes its group, or turns an empty classic one into it;
+        a tombstone of a group that is not there means nothing.
+        """
+        group = self.groups.get(record.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if isinstance(record, _TOMBSTONES):
+                return
+            group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
+        if isinstance(record, EpochDeleted):
+            del self.groups[record.group_id]
+        else:
+            group.apply(record)
 
     def _load_marker(self, chunk: bytes, position: int, producer_id: int, base_offset: int) -> None:
         control = read_control_record(chunk, position)

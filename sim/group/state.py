@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Final, Protocol
 
 from sim.errors import Rejection
+from sim.group.consumer_records import TopicIdPartition
 from sim.group.records import GroupRecord
 
 CONSUMER_PROTOCOL_TYPE: Final = "consumer"
@@ -104,6 +105,11 @@ class Group(Protocol):
         api_version: int,
     ) -> Rejection | None:
         """Whether this member of this generation (or member epoch) may commit."""
+
+    def check_position(
+        self, *, member_id: str, generation: int, partition: TopicIdPartition
+    ) -> Rejection | None:
+        """Whether that member may commit this position; all others fall with it."""
 
     def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> Rejection | None:
         """Whether this member may read positions."""

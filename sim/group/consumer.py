@@ -1,0 +1,402 @@
+"""The consumer protocol: decisions on heartbeats, timers and regular expressions (KIP-848). Pure.
+
+A heartbeat does everything: it joins, subscribes, tells what is owned, is told what to own, and
+leaves. Its decision is a list of records; the group changes when they are in the log.
+
+Counterpart in Kafka: the consumer half of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from sim.cluster.image import ClusterImage
+from sim.errors import ErrorCode, Rejection
+from sim.group.assignors import ASSIGNORS, Subscriber
+from sim.group.consumer_commands import (
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
+    HeartbeatReply,
+    MemberGone,
+    ResolveRegexes,
+    RevocationAwaited,
+    RevocationOver,
+    SessionSet,
+)
+from sim.group.consumer_group import (
+    LEFT_FOR_A_WHILE,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+)
+from sim.group.consumer_members import (
+    check_heartbeat,
+    current_record,
+    member_of,
+    subscribing,
+    subscription_record,
+    target_record,
+    unknown,
+)
+from sim.group.consumer_records import (
+    ConsumerRecord,
+    CurrentDeleted,
+    EpochStored,
+    RegexDeleted,
+    SubscriptionDeleted,
+    TargetDeleted,
+    TargetEpochStored,
+    TopicIdPartition,
+)
+from sim.group.consumer_regex import regex_change
+from sim.group.reconciliation import Goal, reconcile
+
+
+class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a coordinator's configuration says about groups of the consumer protocol."""
+
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 5_000
+    max_size: int = 2_147_483_647
+    assignors: tuple[str, ...] = tuple(ASSIGNORS)
+    assignment_interval_ms: int = 1_000
+    """``group.consumer.assignment.interval.ms``: target assignments are made no more often."""
+    regex_refresh_ms: int = 600_000
+
+
+class ConsumerProtocol:
+    """The rules; the groups are the caller's."""
+
+    __slots__ = ("_new_id", "_settings")
+
+    def __init__(self, *, settings: ConsumerSettings, new_id: Callable[[], str]) -> None:
+        self._settings = settings
+        self._new_id = new_id
+        """A random UUID as text."""
+
+    # Heartbeat
+
+    def check(self, command: ConsumerHeartbeat) -> Rejection | None:
+        """What is wrong with a heartbeat whatever the group."""
+        return check_heartbeat(command, assignors=self._settings.assignors)
+
+    def heartbeat(
+        self,
+        group: ConsumerGroup,
+        command: ConsumerHeartbeat,
+        *,
+        image: ClusterImage,
+        now_ms: int,
+    ) -> ConsumerOutcome | Rejection:
+        """Decide on a heartbeat that joins or stays."""
+        if self._is_full(group, command):
+            return Rejection(
+                error=ErrorCode.group_max_size_reached,
+                reason="The consumer group has reached its maximum capacity of "
+                f"{self._settings.max_size} members.",
+            )
+        records: list[ConsumerRecord] = []
+        found = member_of(group, command, records, new_id=self._new_id)
+        if isinstance(found, Rejection):
+            return found
+        member = found
+        if records:  # a static member has begun a new life: go on with the group as it is then
+            group = group.after(records)
+        updated = subscribing(member, command)
+        change = self._change(group, member, updated, now_ms=now_ms, image=image)
+        if isinstance(change, Rejection):
+            return change
+        records += change.records
+        step = self._advance(
+            group,
+            updated,
+            command,
+            change=change,
+            image=image,
+            now_ms=now_ms,
+            records=records,
+        )
+        if isinstance(step, Rejection):
+            return step
+        updated = step
+        effects = [
+            *change.effects,
+            *_timers(member, updated),
+            SessionSet(member_id=updated.member_id, delay_ms=self._settings.session_timeout_ms),
+        ]
+        is_told = (
+            command.member_epoch == 0
+            or _is_full_request(command)
+            or set(member.assigned) != set(updated.assigned)
+        )
+        return ConsumerOutcome(
+            records=tuple(records),
+            reply=HeartbeatReply(
+                member_id=updated.member_id,
+                member_epoch=updated.epoch,
+                assignment=tuple(sorted(updated.assigned)) if is_told else None,
+                heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+            ),
+            effects=tuple(effects),
+        )
+
+    def _is_full(self, group: ConsumerGroup, command: ConsumerHeartbeat) -> bool:
+        if group.static_member(command.instance_id) is not None:
+            return False
+        is_new = not command.member_id or command.member_id not in group.members
+        return len(group.members) >= self._settings.max_size and is_new
+
+    # What does it change
+
+    def _change(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        *,
+        now_ms: int,
+        image: ClusterImage,
+    ) -> _Change | Rejection:
+        records: list[ConsumerRecord] = []
+        names_changed = updated.topic_names != member.topic_names
+        is_new = member.member_id not in group.members
+        if updated != member or is_new:
+            records.append(subscription_record(group.group_id, updated))
+        regex = regex_change(
+            group,
+            member,
+            updated,
+            image=image,
+            refresh_ms=self._settings.regex_refresh_ms,
+            now_ms=now_ms,
+        )
+        if isinstance(regex, Rejection):
+            return regex
+        default = self._settings.assignors[0]
+        assignor_before = group.preferred_assignor() or default
+        assignor_after = group.preferred_assignor(updated=updated) or default
+        return _Change(
+            records=(*records, *regex.records),
+            effects=(ResolveRegexes(regexes=regex.lookups),) if regex.lookups else (),
+            subscription_changed=names_changed or regex.subscription_changed,
+            bumps_epoch=names_changed or regex.bumps_epoch or assignor_before != assignor_after,
+        )
+
+    # Where does it go
+
+    def _advance(
+        self,
+        group: ConsumerGroup,
+        updated: ConsumerMember,
+        command: ConsumerHeartbeat,
+        *,
+        change: _Change,
+        image: ClusterImage,
+        now_ms: int,
+        records: list[ConsumerRecord],
+    ) -> ConsumerMember | Rejection:
+        """Raise the group's epoch, make a target, lead the member a step towards it."""
+        members = list(group.members_with(updated))
+        epoch = group.epoch
+        if change.bumps_epoch or group.refreshed_version != image.offset:
+            hashed = metadata_hash(group, members, image)
+            if change.bumps_epoch or hashed != group.metadata_hash:
+                epoch += 1
+                records.append(
+                    EpochStored(group_id=group.group_id, epoch=epoch, metadata_hash=hashed)
+                )
+            group.refreshed_version = image.offset
+        target_epoch, target = group.assignment_epoch, group.target.get(updated.member_id)
+        if group.assignment_epoch < epoch and self._may_assign(group, now_ms):
+            assigned = self._assign(group, members, updated, image)
+            for each in members:
+                if group.target.get(each.member_id) != assigned[each.member_id]:
+                    records.append(target_record(group, each.member_id, assigned[each.member_id]))
+            records.append(
+                TargetEpochStored(group_id=group.group_id, epoch=epoch, timestamp_ms=now_ms)
+            )
+            target_epoch, target = epoch, assigned[updated.member_id]
+        if not change.subscription_changed and updated.is_reconciled_to(target_epoch):
+            return updated
+        step = reconcile(
+            updated,
+            Goal(
+                epoch=target_epoch,
+                partitions=target or frozenset(),
+                subscribed=_topic_ids(group, updated, image),
+                subscription_changed=change.subscription_changed,
+            ),
+            owned=command.owned,
+            owner_of=group.owner_of,
+        )
+        if isinstance(step, ConsumerMember) and step != updated:
+            records.append(current_record(group.group_id, step))
+        return step
+
+    def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
+        interval_ms = self._settings.assignment_interval_ms
+        if group.assigned_at_ms == 0 or interval_ms == 0:
+            return True
+        return now_ms >= group.assigned_at_ms + interval_ms
+
+    def _assign(
+        self,
+        group: ConsumerGroup,
+        members: Sequence[ConsumerMember],
+        updated: ConsumerMember,
+        image: ClusterImage,
+    ) -> dict[str, frozenset[TopicIdPartition]]:
+        name = group.preferred_assignor(updated=updated)
+        subscribers = [
+            Subscriber(
+                member_id=each.member_id,
+                instance_id=each.instance_id,
+                topics=_topic_ids(group, each, image),
+                owned=group.target.get(each.member_id, frozenset()),
+            )
+            for each in members
+        ]
+        partitions = {topic.topic_id: len(topic.partitions) for topic in image.topics.values()}
+        return ASSIGNORS[name or self._settings.assignors[0]](subscribers, partitions)
+
+    # Leaving
+
+    def leave(
+        self, group: ConsumerGroup, command: ConsumerHeartbeat
+    ) -> ConsumerOutcome | Rejection:
+        """A member leaves, for good or for a while."""
+        reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
+        if command.instance_id is None:
+            member = group.members.get(command.member_id)
+            if member is None:
+                return unknown(group, command.member_id)
+            return self._gone(group, member, reply)
+        member = group.static_member(command.instance_id)
+        if member is None:
+            return unknown(group, f"with instance id {command.instance_id}")
+        if member.member_id != command.member_id:
+            return Rejection(
+                error=ErrorCode.fenced_instance_id,
+                reason=f"Static member {command.member_id} with instance id "
+                f"{command.instance_id} was fenced by member {member.member_id}.",
+            )
+        if command.member_epoch != LEFT_FOR_A_WHILE:
+            return self._gone(group, member, reply)
+        waiting = msgspec.structs.replace(
+            member,
+            epoch=LEFT_FOR_A_WHILE,
+            assigned=dict.fromkeys(member.assigned, 0),
+            pending_revocation={},
+        )
+        return ConsumerOutcome(records=(current_record(group.group_id, waiting),), reply=reply)
+
+    def resumed(self, member: ConsumerMember) -> tuple[ConsumerEffect, ...]:
+        """Timers of a member that a new coordinator finds in the log; a static one that is away
+        for a while has a session too, within which it must be back.
+        """
+        session = SessionSet(member_id=member.member_id, delay_ms=self._settings.session_timeout_ms)
+        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+            return (session,)
+        return (
+            session,
+            RevocationAwaited(
+                member_id=member.member_id,
+                member_epoch=member.epoch,
+                delay_ms=member.rebalance_timeout_ms,
+            ),
+        )
+
+    def fence(self, group: ConsumerGroup, *, member_id: str) -> ConsumerOutcome:
+        """A member was silent for too long."""
+        member = group.members.get(member_id)
+        return ConsumerOutcome() if member is None else self._gone(group, member, None)
+
+    def revocation_over(
+        self, group: ConsumerGroup, member_id: str, *, member_epoch: int
+    ) -> ConsumerOutcome:
+        """A member did not give partitions up in time; unless it has moved on meanwhile."""
+        member = group.members.get(member_id)
+        if member is None or member.epoch != member_epoch:
+            return ConsumerOutcome()
+        return self._gone(group, member, None)
+
+    def _gone(
+        self, group: ConsumerGroup, member: ConsumerMember, reply: HeartbeatReply | None
+    ) -> ConsumerOutcome:
+        group_id, member_id = group.group_id, member.member_id
+        records: list[ConsumerRecord] = [
+            CurrentDeleted(group_id=group_id, member_id=member_id),
+            TargetDeleted(group_id=group_id, member_id=member_id),
+            SubscriptionDeleted(group_id=group_id, member_id=member_id),
+        ]
+        regex = member.topic_regex
+        if regex and group.regex_users(regex) == 1 and regex in group.resolved:
+            records.append(RegexDeleted(group_id=group_id, regex=regex))
+        epoch = group.epoch + 1
+        records.append(
+            EpochStored(group_id=group_id, epoch=epoch, metadata_hash=group.metadata_hash)
+        )
+        if len(group.members) == 1:
+            records.append(TargetEpochStored(group_id=group_id, epoch=epoch))
+        return ConsumerOutcome(
+            records=tuple(records), reply=reply, effects=(MemberGone(member_id=member_id),)
+        )
+
+
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat's subscription changes."""
+
+    records: tuple[ConsumerRecord, ...]
+    effects: tuple[ConsumerEffect, ...]
+    subscription_changed: bool
+    bumps_epoch: bool
+
+
+def _is_full_request(command: ConsumerHeartbeat) -> bool:
+    """It tells everything, so it is told everything: a client that has missed an answer."""
+    return (
+        command.rebalance_timeout_ms != -1
+        and (command.topic_names is not None or command.topic_regex is not None)
+        and command.owned is not None
+    )
+
+
+def _timers(member: ConsumerMember, updated: ConsumerMember) -> tuple[ConsumerEffect, ...]:
+    if updated == member:
+        return ()
+    if updated.state is MemberState.UNREVOKED_PARTITIONS:
+        return (
+            RevocationAwaited(
+                member_id=updated.member_id,
+                member_epoch=updated.epoch,
+                delay_ms=updated.rebalance_timeout_ms,
+            ),
+        )
+    return (RevocationOver(member_id=updated.member_id),)
+
+
+def metadata_hash(
+    group: ConsumerGroup, members: Sequence[ConsumerMember], image: ClusterImage
+) -> int:
+    """A number that changes with the topics that the members subscribe to; 0 for none."""
+    names = {name for member in members for name in group.topics_of(member)} & set(image.topics)
+    if not names:
+        return 0
+    digest = hashlib.blake2b(digest_size=8)
+    for name in sorted(names):
+        topic = image.topics[name]
+        digest.update(f"{topic.topic_id}/{len(topic.partitions)};".encode())
+    return int.from_bytes(digest.digest(), "big", signed=True)
+
+
+def _topic_ids(
+    group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
+) -> frozenset[uuid.UUID]:
+    return frozenset(
+        image.topics[name].topic_id for name in group.topics_of(member) if name in image.topics
+    )

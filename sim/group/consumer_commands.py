@@ -1,0 +1,81 @@
+"""What a group that speaks the consumer protocol can be asked, and what it answers (KIP-848)."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sim.group.consumer_records import ConsumerRecord, TopicIdPartition
+
+
+class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """Join, stay, change the subscription, tell what is owned, or leave; None: as before."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """0: join; -1: leave; -2: leave for a while, of static members."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: frozenset[TopicIdPartition] | None = None
+    client_id: str
+    client_host: str
+    member_id_required: bool = True
+    """Clients choose their id themselves (v1)."""
+
+
+class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to a heartbeat."""
+
+    member_id: str
+    member_epoch: int
+    assignment: tuple[TopicIdPartition, ...] | None = None
+    """Sorted; None: as before."""
+    heartbeat_interval_ms: int = 0
+
+
+class SessionSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The member is alive: its session starts anew."""
+
+    member_id: str
+    delay_ms: int
+
+
+class RevocationAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """The member has to give partitions up within its rebalance timeout."""
+
+    member_id: str
+    member_epoch: int
+    delay_ms: int
+
+
+class RevocationOver(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing is awaited of the member."""
+
+    member_id: str
+
+
+class MemberGone(msgspec.Struct, frozen=True, kw_only=True):
+    """No timer of the member counts any more."""
+
+    member_id: str
+
+
+class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
+    """Look up what regular expressions stand for, after this heartbeat."""
+
+    regexes: tuple[str, ...]
+
+
+ConsumerEffect = SessionSet | RevocationAwaited | RevocationOver | MemberGone | ResolveRegexes
+
+
+class ConsumerOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat, a timer or a lookup leads to."""
+
+    records: tuple[ConsumerRecord, ...] = ()
+    reply: HeartbeatReply | None = None
+    effects: tuple[ConsumerEffect, ...] = ()

@@ -1,0 +1,233 @@
+"""Members of groups of the consumer protocol, from the outside: heartbeats, timers, lookups.
+
+The shell around ``group.consumer``: it writes what a decision says, sees to its effects, and
+answers when the records are replicated. Sessions run on the monotonic clock, as in ``group.membership``.
+
+Counterpart in Kafka: the timers and executors of GroupMetadataManager's consumer half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Final, assert_never
+
+import structlog
+
+from sim.cluster.image import ClusterImage
+from sim.errors import ErrorCode, Rejection
+from sim.group.consumer import ConsumerProtocol
+from sim.group.consumer_commands import (
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
+    HeartbeatReply,
+    MemberGone,
+    ResolveRegexes,
+    RevocationAwaited,
+    RevocationOver,
+    SessionSet,
+)
+from sim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
+from sim.group.consumer_regex import resolve
+from sim.group.records import GroupRecord
+from sim.group.shard import GroupShard
+from sim.group.state import GroupType
+from sim.group.writer import GroupWriter
+from sim.runtime.env import Clock, Tasks, TimerHandle
+
+_log: Final = structlog.get_logger("txnsim.group")
+
+
+class _Timer(Enum):
+    SESSION = "session"
+    REVOCATION = "revocation"
+
+
+_TimerKey = tuple[_Timer, str, str]
+
+
+class ConsumerMembership:
+    """The groups of the consumer protocol of one broker."""
+
+    __slots__ = ("_clock", "_image", "_is_current", "_protocol", "_tasks", "_timers", "_writer")
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        writer: GroupWriter,
+        protocol: ConsumerProtocol,
+        image: Callable[[], ClusterImage],
+        is_current: Callable[[GroupShard], bool],
+    ) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._writer = writer
+        self._protocol = protocol
+        self._image = image
+        self._is_current = is_current
+        self._timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
+        """By partition of ``__consumer_offsets``."""
+
+    # Requests
+
+    def check(self, command: ConsumerHeartbeat) -> Rejection | None:
+        """What is wrong with a heartbeat whatever the group."""
+        return self._protocol.check(command)
+
+    async def heartbeat(
+        self, shard: GroupShard, command: ConsumerHeartbeat
+    ) -> HeartbeatReply | Rejection:
+        """Decide, write, answer when that is replicated."""
+        records: list[GroupRecord] = []
+        group = self._group(shard, command, records)
+        if isinstance(group, Rejection):
+            return group
+        if command.member_epoch in (LEFT, LEFT_FOR_A_WHILE):
+            outcome = self._protocol.leave(group, command)
+        else:
+            outcome = self._protocol.heartbeat(
+                group, command, image=self._image(), now_ms=self._clock.now_ms()
+            )
+        if isinstance(outcome, Rejection):
+            return outcome
+        records += outcome.records
+        if records:
+            written = self._writer.append(shard, records)
+            if isinstance(written, Rejection):
+                return written
+            self._carry_out(shard, group.group_id, outcome.effects)
+            error = await self._writer.committed(shard, written)
+            if error:
+                return Rejection(error=error, reason="the records could not be replicated in time")
+        else:
+            self._carry_out(shard, group.group_id, outcome.effects)
+        assert outcome.reply is not None
+        return outcome.reply
+
+    def _group(
+        self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
+    ) -> ConsumerGroup | Rejection:
+        """The group; a new one where a member joins, also in the place of an empty classic one."""
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if command.member_epoch != 0:
+            return _missing(command.group_id)
+        if group is not None:
+            if group.type is not GroupType.CLASSIC or not group.is_empty:
+                return _missing(command.group_id)
+            records += group.tombstones()
+        return ConsumerGroup(command.group_id)
+
+    # Life of a shard
+
+    def loaded(self, shard: GroupShard) -> None:
+        """Give every member that the log knows the time of a session to show itself."""
+        for group in shard.groups.values():
+            if isinstance(group, ConsumerGroup):
+                for member in group.members.values():
+                    self._carry_out(shard, group.group_id, self._protocol.resumed(member))
+
+    def unloaded(self, shard: GroupShard) -> None:
+        """Another broker coordinates these groups now."""
+        for armed in self._timers.pop(shard.partition, {}).values():
+            armed.cancel()
+
+    def forget(self, shard: GroupShard, group_id: str) -> None:
+        """The group was deleted: nothing of it fires any more."""
+        timers = self._timers.get(shard.partition, {})
+        for key in [key for key in timers if key[1] == group_id]:
+            timers.pop(key).cancel()
+
+    # Effects
+
+    def _carry_out(
+        self, shard: GroupShard, group_id: str, effects: Sequence[ConsumerEffect]
+    ) -> None:
+        for effect in effects:
+            match effect:
+                case SessionSet():
+                    self._arm(
+                        shard,
+                        (_Timer.SESSION, group_id, effect.member_id),
+                        effect.delay_ms,
+                        partial(self._protocol.fence, member_id=effect.member_id),
+                    )
+                case RevocationAwaited():
+                    self._await_revocation(shard, group_id, effect)
+                case RevocationOver():
+                    self._disarm(shard, (_Timer.REVOCATION, group_id, effect.member_id))
+                case MemberGone():
+                    self._disarm(shard, (_Timer.SESSION, group_id, effect.member_id))
+                    self._disarm(shard, (_Timer.REVOCATION, group_id, effect.member_id))
+                case ResolveRegexes():
+                    self._tasks.soon(partial(self._resolve, shard, group_id, effect.regexes))
+                case _:
+                    assert_never(effect)
+
+    def _await_revocation(
+        self, shard: GroupShard, group_id: str, effect: RevocationAwaited
+    ) -> None:
+        self._arm(
+            shard,
+            (_Timer.REVOCATION, group_id, effect.member_id),
+            effect.delay_ms,
+            lambda group: self._protocol.revocation_over(
+                group, effect.member_id, member_epoch=effect.member_epoch
+            ),
+        )
+
+    def _arm(
+        self,
+        shard: GroupShard,
+        key: _TimerKey,
+        delay_ms: int,
+        decide: Callable[[ConsumerGroup], ConsumerOutcome],
+    ) -> None:
+        self._disarm(shard, key)
+
+        def fire() -> None:
+            self._timers.get(shard.partition, {}).pop(key, None)
+            self._apart(shard, key[1], decide)
+
+        self._timers.setdefault(shard.partition, {})[key] = self._clock.call_later(delay_ms, fire)
+
+    def _disarm(self, shard: GroupShard, key: _TimerKey) -> None:
+        armed = self._timers.get(shard.partition, {}).pop(key, None)
+        if armed is not None:
+            armed.cancel()
+
+    def _resolve(self, shard: GroupShard, group_id: str, regexes: tuple[str, ...]) -> None:
+        def decide(group: ConsumerGroup) -> ConsumerOutcome:
+            image, now_ms = self._image(), self._clock.now_ms()
+            return ConsumerOutcome(records=resolve(group, regexes, image=image, now_ms=now_ms))
+
+        self._apart(shard, group_id, decide)
+
+    def _apart(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        decide: Callable[[ConsumerGroup], ConsumerOutcome],
+    ) -> None:
+        """Decide and write without a request; what the log refuses is decided again by the next
+        heartbeat, or by a coordinator that loads.
+        """
+        group = shard.groups.get(group_id)
+        if not self._is_current(shard) or not isinstance(group, ConsumerGroup):
+            return
+        outcome = decide(group)
+        if outcome.records:
+            written = self._writer.append(shard, outcome.records)
+            if isinstance(written, Rejection):
+                _log.warning("group.write-refused", group=group_id, reason=written.reason)
+                return
+        self._carry_out(shard, group_id, outcome.effects)
+
+
+def _missing(group_id: str) -> Rejection:
+    return Rejection(error=ErrorCode.group_id_not_found, reason=f"Group {group_id} not found.")
