@@ -6,6 +6,7 @@ counterparts: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.deleteRecords
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from sim.api.request import Reply, Request
@@ -18,13 +19,30 @@ VERSIONS: Final = (0, 2)
 
 
 async def handle(request: Request) -> Reply:
-    """Delete what lies below each offset."""
-    return _answer(request, None)
+    """Delete what lies below each offset, and wait until every live replica has done so."""
+    outcomes: dict[TopicPartition, int | ErrorCode] = {}
+    for topic in request.message.topics:
+        # A partition that is named twice counts once, as it was named last.
+        for partition in {one.partition_index: one for one in topic.partitions}.values():
+            topic_partition = TopicPartition(topic.name, partition.partition_index)
+            outcomes[topic_partition] = _delete(request, topic_partition, partition.offset)
+    deleted = {where: start for where, start in outcomes.items() if not _is_error(start)}
+    timeout = request.message.timeout
+    timeout_ms = timeout.days * 86_400_000 + timeout.seconds * 1_000 + timeout.microseconds // 1_000
+    outcomes.update(await request.broker.deletions.wait(deleted, timeout_ms=timeout_ms))
+    return _answer(request, outcomes)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
-    return _answer(request, error)
+    return _answer(
+        request,
+        {
+            TopicPartition(topic.name, partition.partition_index): error
+            for topic in request.message.topics
+            for partition in topic.partitions
+        },
+    )
 
 
 def subject(request: Request) -> Subject:
@@ -38,19 +56,17 @@ def subject(request: Request) -> Subject:
     )
 
 
-def _answer(request: Request, error: ErrorCode | None) -> Reply:
+def _answer(request: Request, outcomes: Mapping[TopicPartition, int | ErrorCode]) -> Reply:
     schema = request.schema
     topics: list[Any] = []
     for topic in request.message.topics:
         partitions = []
-        # A partition that is named twice counts once, as it was named last.
-        for partition in {one.partition_index: one for one in topic.partitions}.values():
-            topic_partition = TopicPartition(topic.name, partition.partition_index)
-            outcome = error or _delete(request, topic_partition, partition.offset)
-            failed = isinstance(outcome, ErrorCode)
+        for index in dict.fromkeys(one.partition_index for one in topic.partitions):
+            outcome = outcomes[TopicPartition(topic.name, index)]
+            failed = _is_error(outcome)
             partitions.append(
                 schema.DeleteRecordsPartitionResult(
-                    partition_index=partition.partition_index,
+                    partition_index=index,
                     low_watermark=-1 if failed else outcome,
                     error_code=outcome if failed else ErrorCode.none,
                 )
@@ -62,7 +78,7 @@ def _answer(request: Request, error: ErrorCode | None) -> Reply:
 
 
 def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> int | ErrorCode:
-    """The low watermark after the deletion, or why nothing was deleted."""
+    """The log start after the deletion, or why nothing was deleted."""
     broker = request.broker
     if broker.image.partition(topic_partition) is None:
         return ErrorCode.unknown_topic_or_partition
@@ -79,8 +95,12 @@ def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> i
     )
     if "delete" not in policy:
         return ErrorCode.policy_violation
-    low_watermark = log.delete_records_before(offset)
-    if isinstance(low_watermark, Rejection):
-        return low_watermark.error
-    broker.purgatory.touch(topic_partition)
-    return low_watermark
+    log_start = log.delete_records_before(offset)
+    if isinstance(log_start, Rejection):
+        return log_start.error
+    broker.watermarks.log_start_raised(log)
+    return log_start
+
+
+def _is_error(outcome: int | ErrorCode) -> bool:
+    return isinstance(outcome, ErrorCode)

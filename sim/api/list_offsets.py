@@ -38,6 +38,7 @@ _SINCE: Final = {
 """First version that knows each special timestamp."""
 
 CONSUMER: Final = -1
+OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
 DEVIATIONS: Final = (
     "ListOffsets for the greatest timestamp does not see deleted records; Apache Kafka sees them "
@@ -128,7 +129,22 @@ def _find(request: Request, topic_partition: TopicPartition, partition: Any) -> 
     if isinstance(log, Rejection):
         return Found(error=log.error)
     isolation = IsolationLevel(getattr(message, "isolation_level", 0))
-    return _look_up(log, target, isolation, is_consumer=message.replica_id == CONSUMER)
+    is_consumer = message.replica_id == CONSUMER
+    found = _look_up(log, target, isolation, is_consumer=is_consumer)
+    if is_consumer and log.leader_epoch_start_offset > log.high_watermark and target != EARLIEST:
+        return _without_high_watermark(request, target, found)
+    return found
+
+
+def _without_high_watermark(request: Request, target: int, found: Found) -> Found:
+    """A new leader that has not heard of its followers yet knows too little: what it told could be
+    below what the last leader has told (KIP-207, Partition.fetchOffsetForTimestamp).
+    """
+    if target == EARLIEST_LOCAL or (target != LATEST and found.offset >= 0):
+        return found
+    if request.api_version >= OFFSET_NOT_AVAILABLE_FROM:
+        return Found(error=ErrorCode.offset_not_available)
+    return Found(error=ErrorCode.leader_not_available)
 
 
 def _look_up(

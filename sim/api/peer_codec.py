@@ -15,12 +15,16 @@ from typing import Any, Final
 import msgspec
 
 from sim.api import peer_codec_life as life
+from sim.api import peer_codec_replication as replication
 from sim.api.topics import by_topic
 from sim.cluster.peers import (
     ADD_PARTITIONS_TO_TXN,
     ALLOCATE_PRODUCER_IDS,
+    ALTER_PARTITION,
     BROKER_HEARTBEAT,
     BROKER_REGISTRATION,
+    FETCH,
+    LIST_OFFSETS,
     WRITE_TXN_MARKERS,
 )
 from sim.errors import ErrorCode, UnsupportedRequestError
@@ -361,6 +365,27 @@ _APIS: Final = {
         to_command=life.heartbeat_command,
         to_response=life.heartbeat_response,
         to_reply=life.heartbeat_reply,
+    ),
+    FETCH: _PeerApi(
+        versions=(18, 18),
+        to_request=replication.fetch_request,
+        to_command=replication.fetch_command,
+        to_response=replication.fetch_response,
+        to_reply=replication.fetch_reply,
+    ),
+    LIST_OFFSETS: _PeerApi(
+        versions=(10, 10),
+        to_request=replication.offset_request,
+        to_command=replication.offset_command,
+        to_response=replication.offset_response,
+        to_reply=replication.offset_reply,
+    ),
+    ALTER_PARTITION: _PeerApi(
+        versions=(3, 3),
+        to_request=replication.alter_request,
+        to_command=replication.alter_command,
+        to_response=replication.alter_response,
+        to_reply=replication.alter_reply,
     ),
 }
 

@@ -14,6 +14,7 @@ from sim.cluster import configs
 from sim.cluster.broker_logs import BrokerLogs
 from sim.cluster.commits import Commits
 from sim.cluster.coordinator_loading import CoordinatorLoading
+from sim.cluster.deletions import Deletions
 from sim.cluster.fetch import Fetching
 from sim.cluster.fetch_sessions import FetchSessions
 from sim.cluster.group_host import GroupHost
@@ -122,6 +123,7 @@ class Broker:
             purgatory=self.purgatory,
             watermarks=self.watermarks,
         )
+        self.deletions = Deletions(replicas=self.replicas, purgatory=self.purgatory)
         self.isr_changes = IsrChanges(
             broker_id=broker_id,
             clock=environment.clock,

@@ -151,9 +151,12 @@ class IsrChanges:
     ) -> dict[TopicPartition, tuple[Partition, IsrChange]]:
         """Hand the answers to their partitions; those that have to be asked again."""
         again: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
-        answers = {answer.topic_partition: answer for answer in reply.partitions}
+        answers = {
+            (answer.topic_id, answer.topic_partition.partition): answer
+            for answer in reply.partitions
+        }
         for topic_partition, (partition, change) in asked.items():
-            answer = answers.get(topic_partition)
+            answer = answers.get((partition.topic_id, topic_partition.partition))
             if answer is None or self._replicas.replicated.get(topic_partition) is not partition:
                 continue
             repeated = partition.altered(answer, change)

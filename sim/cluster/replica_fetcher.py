@@ -253,11 +253,18 @@ class _Fetcher:
         self._session_id = reply.session_id
         for told in reply.partitions:
             followed = self._followed.get(told.topic_partition)
+            if followed is None and not told.topic_partition.topic:
+                followed = self._by_id(told)
             if followed is not None and request >= followed.first_request:
                 self._take(followed, told)
         if request == self._request:
             self._adapt_wait(is_idle=not reply.partitions)
             self.send()
+
+    def _by_id(self, told: ReplicaFetchedPartition) -> _Followed | None:
+        """The partition by its topic's id: where answers are Kafka's bytes they name no topic."""
+        name = self._image().topic_names.get(told.topic_id, "")
+        return self._followed.get(TopicPartition(name, told.topic_partition.partition))
 
     def _adapt_wait(self, *, is_idle: bool) -> None:
         settings = self._settings()
@@ -295,11 +302,11 @@ class _Fetcher:
         """Take over what the leader tells of one partition
         (AbstractFetcherThread.processFetchRequest).
         """
-        topic_partition = told.topic_partition
+        log = followed.log
+        topic_partition = log.topic_partition
         if told.error:
             self._failed(followed, topic_partition, told.error)
             return
-        log = followed.log
         if told.diverging is not None:
             own = log.end_offset_for_epoch(told.diverging[0])
             offset = truncation_offset(

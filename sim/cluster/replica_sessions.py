@@ -13,8 +13,11 @@ updateFollowerFetchState.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Callable
 from typing import Final
+
+import msgspec
 
 from sim.cluster.isr_changes import IsrChanges
 from sim.cluster.partition import Partition
@@ -122,10 +125,14 @@ class ReplicaSessions:
         if session.parked is not None:
             self._supersede(session)
         session.response_max_bytes = command.max_bytes
-        for _, topic_partition in command.forgotten:
-            self._forget(session, topic_partition)
+        for topic_id, topic_partition in command.forgotten:
+            self._forget(session, self._named(topic_id, topic_partition))
         refused: list[ReplicaFetchedPartition] = []
         for wanted in command.partitions:
+            if not wanted.topic_partition.topic:
+                wanted = msgspec.structs.replace(
+                    wanted, topic_partition=self._named(wanted.topic_id, wanted.topic_partition)
+                )
             answer = self._take(session, wanted, command.replica_epoch, now_ms)
             if answer is not None:
                 refused.append(answer)
@@ -177,6 +184,13 @@ class ReplicaSessions:
         follower = None if partition is None else partition.followers.get(session.follower_id)
         if follower is not None and follower.reader is session:
             follower.reader = None
+
+    def _named(self, topic_id: uuid.UUID, topic_partition: TopicPartition) -> TopicPartition:
+        """The partition with its name, which does not travel where requests are Kafka's bytes."""
+        if topic_partition.topic:
+            return topic_partition
+        name = self._replicas.image.topic_names.get(topic_id, "")
+        return TopicPartition(name, topic_partition.partition)
 
     # Parts: positions
 

@@ -344,7 +344,8 @@ def test_connections_and_requests_are_in_the_trace() -> None:
         events = list(cluster.env.tracer.events())
         kinds = [event.k for event in events]
         assert {"conn.open", "msg.recv", "log.append", "conn.close"} <= set(kinds)
-        received = events[kinds.index("msg.recv")]
-        assert received.i in events[kinds.index("log.append")].p, "the request is the cause"
+        (cause,) = events[kinds.index("log.append")].p
+        received = next(event for event in events if event.i == cause)
+        assert (received.k, received.d["api"]) == ("msg.recv", 0), "the request is the cause"
 
     run(story, trace_level=TraceLevel.FULL)
