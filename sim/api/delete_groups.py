@@ -1,6 +1,7 @@
 """DeleteGroups (key 42): delete groups without members, with their positions (KIP-229).
 
-Versions: 2 is the first flexible one; nothing else changes. Kafka's counterpart: KafkaApis.handleDeleteGroupsRequest.
+Versions: 2 is the first flexible one; nothing else changes. Kafka's counterpart:
+KafkaApis.handleDeleteGroupsRequest.
 """
 
 from __future__ import annotations

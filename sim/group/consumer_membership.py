@@ -1,7 +1,8 @@
 """Members of groups of the consumer protocol, from the outside: heartbeats, timers, lookups.
 
 The shell around ``group.consumer``: it writes what a decision says, sees to its effects, and
-answers when the records are replicated. Sessions run on the monotonic clock, as in ``group.membership``.
+answers when the records are replicated. Sessions run on the monotonic clock, as in
+``group.membership``.
 
 Counterpart in Kafka: the timers and executors of GroupMetadataManager's consumer half.
 """
