@@ -302,6 +302,41 @@ class CasePlayer:
         """``level: 1``: until the broker has heard of it."""
         await_level(self._player, given)
 
+    def _topic(self, given: Mapping[str, Any]) -> None:
+        """``topic: {name: t, brokers: [[1, 2], [3]]}``: a topic whose partitions are on these
+        brokers, led by the first ones, and known to all of them.
+        """
+        name = given["name"]
+        full = self._assigned(name, given["brokers"])
+        # A broker that leads what came later has heard of the topic.
+        numbers = range(1, 1 + len(self._addresses))
+        later = self._assigned(f"{name}-later", [[number] for number in numbers])
+        for index, address in enumerate(self._addresses):
+            wanted = {"partition_index": index, "timestamp": -1}
+            with contextlib.closing(Player(address, scene=self._scene, level=self._level)) as one:
+                one.until(
+                    lambda answer: answer.topics[0].partitions[0].error_code is ErrorCode.none,
+                    "ListOffsets",
+                    7,
+                    replica_id=-1,
+                    topics=[{"name": later, "partitions": [wanted]}],
+                )
+        found = self._player.quiet("Metadata", 12, topics=[{"name": full}])
+        self._variables[name] = Topic(name=full, id=found.topics[0].topic_id)
+
+    def _assigned(self, name: str, brokers: Sequence[Sequence[int]]) -> str:
+        full = self._player.name(name)
+        wanted = [
+            {"partition_index": index, "broker_ids": list(these)}
+            for index, these in enumerate(brokers)
+        ]
+        topic = {"num_partitions": -1, "replication_factor": -1, "assignments": wanted}
+        values = {"topics": [{"name": full, **topic}], "timeout": 10_000}
+        answer = self._player.quiet("CreateTopics", 7, **values)
+        if answer.topics[0].error_code is not ErrorCode.none:
+            raise CaseError(f"topic {name}: {answer}")
+        return full
+
     def _caught_up(self, _given: None) -> None:
         """``caught-up:`` until the broker does all that the controller has decided so far."""
         self._player.caught_up()
@@ -316,6 +351,7 @@ _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
     "nobody": CasePlayer._nobody,
     "wait": CasePlayer._wait,
     "climb": CasePlayer._climb,
+    "topic": CasePlayer._topic,
     "caught-up": CasePlayer._caught_up,
     "pause": CasePlayer._pause,
     "finalize": CasePlayer._finalize,
