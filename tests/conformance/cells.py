@@ -7,10 +7,10 @@ something to tell. What is not on the map can't be reached; ``unreachable`` know
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -124,7 +124,7 @@ def unvisited(result: Result) -> Iterator[str]:
 
 
 def table(result: Result) -> Iterator[str]:
-    """How often each place was visited, and which places of the map never were, line by line."""
+    """How often each place was visited, and why others can't be, line by line."""
     rows: dict[tuple[str, str, str], dict[str, int]] = defaultdict(dict)
     for cell, times in result.cells.items():
         row = rows[cell.api, cell.flow, cell.state]
@@ -133,12 +133,29 @@ def table(result: Result) -> Iterator[str]:
         told = ", ".join(f"{outcome} {times}" for outcome, times in sorted(outcomes.items()))
         yield f"{api:20} {flow:19} {state:15} {told}"
     visited = {_place_of(cell) for cell in result.cells}
-    left = [place for place in sorted(demands()) if place not in visited]
-    required = [one for one in left if result.level in demands()[one].required]
+    at_level = [place for place, demand in demands().items() if result.level in demand.allowed]
+    there = len([place for place in at_level if place in visited])
+    left = list(unvisited(result))
     yield (
-        f"{len(visited)} of {len(demands())} places on the map, of those that a long play has to"
-        f" visit all but {len(required)}; {len(unreachable())} places can't be reached"
+        f"visited {there} of {len(at_level)} places of the map, and all but {len(left)} of those"
+        " that a long play has to visit"
     )
+    reasons = Counter(unreachable().values())
+    yield f"{reasons.total()} places can't be reached:"
+    yield from (f"  {times:4} {reason}" for reason, times in reasons.most_common())
+
+
+def as_json(result: Result) -> dict[str, Any]:
+    """A result and the map, for tools."""
+    return {
+        **result.as_json(),
+        "not_on_the_map": list(unknown(result)),
+        "never_visited": list(unvisited(result)),
+        "unreachable": [
+            {**msgspec.to_builtins(place), "reason": reason}
+            for place, reason in sorted(unreachable().items())
+        ],
+    }
 
 
 def _place_of(cell: Cell) -> Place:

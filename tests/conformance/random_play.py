@@ -166,7 +166,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.write("\n".join(report(result)) + "\n")
         sys.stdout.flush()
     if wanted.json is not None:
-        wanted.json.write_text(json.dumps([one.as_json() for one in results], indent=1) + "\n")
+        wanted.json.write_text(json.dumps([cells.as_json(one) for one in results], indent=1) + "\n")
     failed = [line for result in results for line in complaints(result)]
     sys.stdout.writelines(f"{line}\n" for line in failed)
     return 1 if failed else 0

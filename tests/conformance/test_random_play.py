@@ -106,4 +106,7 @@ def test_the_report_tells_the_table_and_the_command() -> None:
         in text
     )
     assert "producer_fenced 1" in text
-    assert result.as_json()["operations"] == 1
+    told = cells.as_json(result)
+    assert told["operations"] == 1
+    assert told["cells"][0]["outcome"] == "producer_fenced"
+    assert {one["reason"] for one in told["unreachable"]} == {reason for *_, reason in UNREACHABLE}
