@@ -2,7 +2,8 @@
 before.
 
 Versions: 3 brings the expected identity (KIP-360), 4 the error PRODUCER_FENCED, 5
-TRANSACTION_ABORTABLE. v6 (KIP-939) is unstable in 4.3 and not advertised. Kafka's counterpart:
+TRANSACTION_ABORTABLE. 6 (KIP-939) knows two-phase commit; it is not stable in 4.3 and closed unless
+``unstable.api.versions.enable`` opens it. Kafka's counterpart:
 KafkaApis.handleInitProducerIdRequest.
 """
 
@@ -16,7 +17,7 @@ from sim.txn.commands import InitProducerId
 from sim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, Subject, TransactionalId
 
 KEY: Final = 22
-VERSIONS: Final = (0, 5)
+VERSIONS: Final = (0, 6)
 
 FENCED_KNOWN_FROM: Final = 4
 """Older versions are told INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
@@ -42,6 +43,8 @@ async def handle(request: Request) -> Reply:
             else TransactionalId(transactional_id),
             timeout_ms=round(message.transaction_timeout.total_seconds() * 1000),
             expected=expected,
+            enable_two_phase_commit=getattr(message, "enable2_pc", False),
+            keep_prepared=getattr(message, "keep_prepared_txn", False),
         )
     )
     if isinstance(outcome, Rejection):

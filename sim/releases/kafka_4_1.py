@@ -117,5 +117,6 @@ RELEASE_4_1: Final = Release(
     refused_below=MappingProxyType({0: 3}),
     controller_api_versions=MappingProxyType({67: (0, 0)}),  # AllocateProducerIds
     features=MappingProxyType(_FEATURES),
+    unstable=MappingProxyType({22: 6}),  # InitProducerId, KIP-939
     rules=RULES_4_1,
 )

@@ -8,6 +8,7 @@ unstable ones) and its ``Feature`` enumeration.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 import msgspec
 
@@ -39,6 +40,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     features: Mapping[str, FeatureRange]
     """Feature name -> levels; all of them are supported features of ApiVersions."""
     rules: Rules = LATEST
+    unstable: Mapping[int, int] = MappingProxyType({})
+    """API key -> highest version where ``unstable.api.versions.enable`` opens one more."""
 
     def accepts(self, api_key: int, api_version: int) -> bool:
         """Whether a broker handles that API and version from a client, not only advertises it."""

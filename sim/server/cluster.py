@@ -285,7 +285,10 @@ class SimCluster:
     def _wanted_doors(self, index: int) -> list[tuple[int, ApiTable]]:
         """Port and API table of each listener of a broker; port 0 is any free one."""
         options = self.options
-        apis = shipped(self.fleet.of(BrokerId(index + 1)))
+        apis = shipped(
+            self.fleet.of(BrokerId(index + 1)),
+            unstable=options.settings.unstable_api_versions_enable,
+        )
         doors = [(options.port and options.port + index, apis)]
         if options.settings.kip_text:
             first = options.kip_text_port

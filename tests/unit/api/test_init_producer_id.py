@@ -1,11 +1,11 @@
-"""InitProducerId v0 to v5: identities, expected identities, the words for being fenced."""
+"""InitProducerId v0 to v6: identities, expected identities, the words for being fenced."""
 
 from __future__ import annotations
 
 import pytest
 
 from sim.errors import ErrorCode
-from tests.support.handlers import Api, transaction
+from tests.support.handlers import Api, handlers, transaction
 
 
 def values(
@@ -100,6 +100,27 @@ async def test_an_open_transaction_is_aborted_first(api: Api, version: int) -> N
     assert answer.error_code is ErrorCode.concurrent_transactions
     await api.state("id", "CompleteAbort")
     assert (await api.producer("id"))[1] == identity[1] + 2
+
+
+@pytest.mark.parametrize(
+    ("enabled", "asked", "error"),
+    [
+        (False, {"enable2_pc": True}, ErrorCode.transactional_id_authorization_failed),
+        (True, {"keep_prepared_txn": True}, ErrorCode.unsupported_version),
+        (True, {"enable2_pc": True}, ErrorCode.none),
+        (False, {}, ErrorCode.invalid_transaction_timeout),
+    ],
+)
+async def test_version_6_knows_two_phase_commit(
+    enabled: bool, asked: dict[str, bool], error: ErrorCode
+) -> None:
+    async with handlers(
+        unstable_api_versions_enable=True, transaction_two_phase_commit_enable=enabled
+    ) as api:
+        await api.producer("other")
+        answer = await api.ask("InitProducerId", 6, **{**values("id", timeout=0), **asked})
+    assert answer.error_code is error
+    assert (answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch) == (-1, -1)
 
 
 async def test_refusals_and_the_subject(api: Api) -> None:

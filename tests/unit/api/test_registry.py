@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.registry import ACCEPTED, ADVERTISED, HANDLERS
+from sim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
+from sim.releases.kafka_4_0 import RELEASE_4_0
 from sim.releases.kafka_4_3 import RELEASE_4_3
 from sim.wire import codec
 
@@ -20,8 +21,12 @@ def test_only_produce_is_advertised_lower_than_it_is_answered() -> None:
     assert (ADVERTISED[0], ACCEPTED[0]) == ((0, 13), (3, 13))
 
 
-def test_no_unstable_version_is_answered() -> None:
+def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert ACCEPTED[22] == (0, 5), "InitProducerId v6 is unstable"
+    opened = shipped(RELEASE_4_3, unstable=True)
+    assert opened.accepted[22] == opened.advertised[22] == (0, 6)
+    assert {**opened.accepted, 22: (0, 5)} == ACCEPTED
+    assert shipped(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
 
 
 @pytest.mark.parametrize("key", sorted(HANDLERS))
