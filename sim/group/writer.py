@@ -35,6 +35,8 @@ _WORDS: Final = {
     ErrorCode.message_too_large: ErrorCode.unknown_server_error,
     ErrorCode.record_list_too_large: ErrorCode.unknown_server_error,
     ErrorCode.invalid_fetch_size: ErrorCode.unknown_server_error,
+    # Of a verification: older clients know how to retry that, and don't look for the coordinator.
+    ErrorCode.network_exception: ErrorCode.coordinator_load_in_progress,
 }
 
 
