@@ -24,6 +24,8 @@ FUNCTION_LINES_MAX: Final = 70
 PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
+    "sim/api/kip_text/add_offsets_to_txn.py": "tests/kip_text/test_differences.py",
+    "sim/api/kip_text/txn_offset_commit.py": "tests/kip_text/test_differences.py",
     "sim/api/kip_text/add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
     "sim/api/kip_text/describe_transactions.py": "tests/kip_text/test_differences.py",
     "sim/api/kip_text/differences.py": "tests/kip_text/test_differences.py",

@@ -46,7 +46,7 @@ async def handle(request: Request) -> Reply:
         )
     )
     if isinstance(outcome, Rejection):
-        return refuse(request, outcome.error)
+        return request.refuse(outcome.error)
     return _answer(request.api_version, int(ErrorCode.none))
 
 

@@ -8,6 +8,7 @@ KafkaApis.handleTxnOffsetCommitRequest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Final
 
 from sim.api.committed_positions import Results, answered, everywhere, merged, split
@@ -27,14 +28,32 @@ TRANSACTIONS_V2_FROM: Final = 5
 _ENTITY: Final = "TxnOffsetCommit"
 
 
-async def handle(request: Request) -> Reply:
-    """Ask the transaction's coordinator, then commit; pending until the marker."""
+async def handle(
+    request: Request,
+    *,
+    operation: TransactionOperation | None = None,
+    told: Callable[[ErrorCode], ErrorCode] | None = None,
+) -> Reply:
+    """Ask the transaction's coordinator, then commit; pending until the marker.
+
+    Args:
+        request: The request.
+        operation: What its version supports; by default what Kafka ships.
+        told: What an error of the transaction's coordinator is called, where that differs.
+    """
     message = request.message
     broker = request.broker
     refused, positions = split(broker.image, message.topics)
     if not positions:
         return answered(request, refused, entity=_ENTITY)
-    operation = _operation(request.api_version)
+    supported = operation or _operation(request.api_version)
+
+    async def verify(partition: int, producer: CommittingProducer) -> int | Rejection:
+        guard = await broker.group_host.verify(partition, producer, supported)
+        if told is not None and isinstance(guard, Rejection):
+            return Rejection(error=told(guard.error), reason=guard.reason)
+        return guard
+
     outcome = await broker.groups.commit_in_transaction(
         CommitOffsets(
             group_id=message.group_id,
@@ -51,10 +70,10 @@ async def handle(request: Request) -> Reply:
             producer_id=ProducerId(message.producer_id),
             producer_epoch=ProducerEpoch(message.producer_epoch),
         ),
-        verify=lambda partition, producer: broker.group_host.verify(partition, producer, operation),
+        verify=verify,
     )
     if isinstance(outcome, Rejection):
-        return refuse(request, outcome.error)
+        return request.refuse(outcome.error)
     results = merged(message.topics, refused, broker.image, outcome)
     return answered(request, _in_words_of(request, results), entity=_ENTITY)
 

@@ -296,6 +296,13 @@ async def test_a_failure_of_the_server_is_abortable_by_the_text(listener: str) -
         }
         assert (await door.ask("InitProducerId", 5, **init)).error_code is told
         assert (await door.ask("InitProducerId", 4, **init)).error_code is E.unknown_server_error
+        offsets: dict[str, Any] = {
+            "transactional_id": "t",
+            "producer_id": identity[0],
+            "producer_epoch": identity[1],
+            "group_id": "g",
+        }
+        assert (await door.ask("AddOffsetsToTxn", 4, **offsets)).error_code is told
         added = await door.ask(
             "AddPartitionsToTxn", 4, **transaction("t", identity, {"orders": [0]})
         )
@@ -428,6 +435,59 @@ async def test_a_transaction_that_is_still_ending_makes_produce_wait(listener: s
         assert await door.produce(12, "t", (producer_id, epoch + 1)) is concurrent
         assert await door.produce(10, "t", (producer_id, epoch + 1)) is E.not_enough_replicas
         cluster.injector.disarm("markers")
+
+
+@shows("890-versions")
+@pytest.mark.parametrize(
+    ("listener", "error"), [(SHIPPED, E.transaction_abortable), (TEXT, E.none)]
+)
+async def test_an_offset_commit_of_v4_adds_implicitly_by_the_text(
+    listener: str, error: ErrorCode
+) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        identity = await door.producer("t")
+        assert await _commit(door, 4, identity) is error
+        assert await _commit(door, 3, (identity[0] + 1, 0)) is E.invalid_producer_id_mapping
+
+
+@shows("890-offset-commit", "890-verification-retriable")
+@pytest.mark.parametrize("listener", BOTH)
+async def test_what_passes_is_an_unavailable_coordinator_to_an_offset_commit(
+    listener: str,
+) -> None:
+    async with doors() as cluster:
+        door = Door(cluster, listener)
+        producer_id, epoch = await door.open_transaction("t")
+        await _commit(door, 3, (producer_id + 1, epoch))
+        cluster.injector.arm(
+            FaultRule(
+                id="markers", point=FaultPoint.PEER_REQUEST, action=Hold(), api="WriteTxnMarkers"
+            )
+        )
+        version = END_TXN_V2[listener]
+        await door.end(version, "t", (producer_id, epoch), committed=True, read_as=5)
+        told = E.concurrent_transactions if listener == SHIPPED else E.coordinator_not_available
+        for version in (3, 4, 5):
+            assert await _commit(door, version, (producer_id, epoch + 1)) is told
+        cluster.injector.disarm("markers")
+
+
+async def _commit(door: Door, version: int, identity: tuple[int, int]) -> ErrorCode:
+    """A group's position in orders, within the transaction t."""
+    found = await door.until("FindCoordinator", 1, key="g", key_type=0)
+    answer = await door.ask(
+        "TxnOffsetCommit",
+        version,
+        broker=found.node_id,
+        transactional_id="t",
+        group_id="g",
+        producer_id=identity[0],
+        producer_epoch=identity[1],
+        generation_id=-1,
+        topics=[{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 1}]}],
+    )
+    return ErrorCode(answer.topics[0].partitions[0].error_code)
 
 
 @shows("890-sequence")

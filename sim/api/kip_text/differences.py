@@ -31,7 +31,6 @@ _TOOL: Final = (
 _NAMES: Final = "names of fields are not on the wire"
 _JAVA: Final = "the interface of the Java client, not an answer of a broker"
 _SECURITY: Final = "there is no authorizer yet: everybody may"
-_GROUPS: Final = "there is no group coordinator yet; the mapping is ready in kip_text.errors"
 
 DIFFERENCES: Final = (
     Difference(
@@ -164,16 +163,14 @@ DIFFERENCES: Final = (
         shipped="errors pass, but NETWORK_EXCEPTION is COORDINATOR_LOAD_IN_PROGRESS, and "
         "NOT_ENOUGH_REPLICAS, UNKNOWN_TOPIC_OR_PARTITION and REQUEST_TIMED_OUT are "
         "COORDINATOR_NOT_AVAILABLE",
-        where="sim/api/kip_text/errors.py",
-        unheld=_GROUPS,
+        where="sim/api/kip_text/txn_offset_commit.py",
     ),
     Difference(
         row="890-verification-retriable",
         text="retriable errors of the verification of an offset commit are "
         "COORDINATOR_NOT_AVAILABLE",
         shipped="each has an error of its own (CoordinatorOperationExceptionHelper)",
-        where="sim/api/kip_text/errors.py",
-        unheld=_GROUPS,
+        where="sim/api/kip_text/txn_offset_commit.py",
     ),
     Difference(
         row="890-produce-retriable",

@@ -66,10 +66,15 @@ def verification_error(error: ErrorCode) -> ErrorCode:
     return error
 
 
-def txn_offset_commit_error(error: ErrorCode) -> ErrorCode:
-    """A verification error of TxnOffsetCommit, in a version that knows TRANSACTION_ABORTABLE."""
+def passing_error(error: ErrorCode) -> ErrorCode:
+    """A verification error of TxnOffsetCommit, in any version."""
     if error in _PASSING_AT_COORDINATOR:
         return ErrorCode.coordinator_not_available
+    return error
+
+
+def txn_offset_commit_error(error: ErrorCode) -> ErrorCode:
+    """The same in a version that knows TRANSACTION_ABORTABLE."""
     if error in _UNKNOWN_TRANSACTION:
         return ErrorCode.transaction_abortable
-    return error
+    return passing_error(error)

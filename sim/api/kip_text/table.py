@@ -9,23 +9,27 @@ from typing import Any, Final
 
 import msgspec
 
+from sim.api.add_offsets_to_txn import KEY as ADD_OFFSETS_TO_TXN
 from sim.api.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
 from sim.api.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
 from sim.api.end_txn import KEY as END_TXN
 from sim.api.init_producer_id import KEY as INIT_PRODUCER_ID
 from sim.api.kip_text import (
+    add_offsets_to_txn,
     add_partitions_to_txn,
     describe_transactions,
     end_txn,
     init_producer_id,
     list_transactions,
     produce,
+    txn_offset_commit,
     write_txn_markers,
 )
 from sim.api.list_transactions import KEY as LIST_TRANSACTIONS
 from sim.api.produce import KEY as PRODUCE
 from sim.api.registry import SHIPPED
 from sim.api.request import ApiTable
+from sim.api.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
 from sim.api.write_txn_markers import KEY as WRITE_TXN_MARKERS
 
 LISTENER: Final = "KIP_TEXT"
@@ -45,6 +49,8 @@ _OWN: Final[Mapping[int, Mapping[str, Any]]] = {
         "handle": add_partitions_to_txn.handle,
         "refuse": add_partitions_to_txn.refuse,
     },
+    ADD_OFFSETS_TO_TXN: {"refuse": add_offsets_to_txn.refuse},
+    TXN_OFFSET_COMMIT: {"handle": txn_offset_commit.handle, "refuse": txn_offset_commit.refuse},
     END_TXN: {"handle": end_txn.handle, "refuse": end_txn.refuse},
     WRITE_TXN_MARKERS: {
         "handle": write_txn_markers.handle,

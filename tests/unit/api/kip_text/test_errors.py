@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sim.api.kip_text.errors import (
+    passing_error,
     produce_error,
     server_failure,
     txn_offset_commit_error,
@@ -65,4 +66,6 @@ def test_each_error_at_each_place(
     assert server_failure(error) is failure
     assert produce_error(error) is produce
     assert txn_offset_commit_error(error) is offsets
+    passes = offsets is E.coordinator_not_available
+    assert passing_error(error) is (offsets if passes else error)
     assert verification_error(error) is verification
