@@ -100,6 +100,8 @@ class Partition:
                 follower = Follower(broker_id)
                 follower.reset(is_in_isr=broker_id in image.isr, leader_end=end, now_ms=now_ms)
             self.followers[broker_id] = follower
+            if follower.reader is not None and broker_id not in image.isr:
+                follower.reader.is_out(self.topic_partition)
 
     @property
     def is_under_min_isr(self) -> bool:

@@ -46,6 +46,7 @@ class _Session:
 
     __slots__ = (
         *("_sessions", "deadline_ms", "epoch", "follower_id", "is_due", "last_fetch_ms", "news"),
+        "out_of_isr",
         *(
             "parked",
             "positions",
@@ -67,6 +68,8 @@ class _Session:
         self.news: dict[TopicPartition, None] = {}
         self.stale: dict[TopicPartition, None] = {}
         """Partitions whose high watermark the follower does not know."""
+        self.out_of_isr: dict[TopicPartition, None] = {}
+        """Partitions in whose ISR the follower is not."""
         self.told_ms = 0
         """When it was last told of all of them."""
         self.parked: Pending[ReplicaFetchReply] | None = None
@@ -85,6 +88,9 @@ class _Session:
 
     def is_stale(self, topic_partition: TopicPartition) -> None:
         self.stale[topic_partition] = None
+
+    def is_out(self, topic_partition: TopicPartition) -> None:
+        self.out_of_isr[topic_partition] = None
 
 
 class ReplicaSessions:
@@ -136,9 +142,13 @@ class ReplicaSessions:
             answer = self._take(session, wanted, command.replica_epoch, now_ms)
             if answer is not None:
                 refused.append(answer)
-        if refused or session.news or command.max_wait_ms <= 0:
+        wait_ms = command.max_wait_ms
+        if session.out_of_isr:
+            self._let_in(session, command.replica_epoch)
+            wait_ms = min(wait_ms, self._settings().replica_fetch_wait_max_ms)
+        if refused or session.news or wait_ms <= 0:
             return self._reply(session, refused)
-        return self._park(session, now_ms + command.max_wait_ms)
+        return self._park(session, now_ms + wait_ms)
 
     def stop(self) -> None:
         """Let everybody go: the broker stops."""
@@ -298,14 +308,30 @@ class ReplicaSessions:
             session.news.pop(topic_partition, None)
         if wanted.high_watermark != log.high_watermark:
             session.stale[topic_partition] = None
-        if session.follower_id not in partition.maximal_isr:
-            change = partition.grown(follower)
-            if change is not None:
-                self._isr_changes.submit(partition, change)
+        if session.follower_id not in partition.isr:
+            session.is_out(topic_partition)
         if wanted.fetch_offset != end_before:
             self._watermarks.advance(partition)
         if wanted.log_start_offset != start_before:
             self._watermarks.deleted(partition)
+
+    def _let_in(self, session: _Session, broker_epoch: int) -> None:
+        """Ask for larger ISRs where the follower has caught up and may join by now."""
+        for topic_partition in list(session.out_of_isr):
+            partition = self._replicas.replicated.get(topic_partition)
+            follower = None if partition is None else partition.followers.get(session.follower_id)
+            if (
+                partition is None
+                or follower is None
+                or follower.reader is not session
+                or session.follower_id in partition.isr
+            ):
+                del session.out_of_isr[topic_partition]
+                continue
+            follower.broker_epoch = broker_epoch
+            change = partition.grown(follower)
+            if change is not None:
+                self._isr_changes.submit(partition, change)
 
     # Parts: answers
 

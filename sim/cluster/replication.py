@@ -29,6 +29,9 @@ class Reader(Protocol):
     def is_stale(self, topic_partition: TopicPartition) -> None:
         """The follower does not know the high watermark any more."""
 
+    def is_out(self, topic_partition: TopicPartition) -> None:
+        """The follower is not in the ISR: with each Fetch it is to be seen whether it may join."""
+
 
 class Follower:
     """Where one follower stands, as far as its fetches have told (Kafka's Replica)."""

@@ -14,7 +14,8 @@ import pytest
 
 from sim.client.errors import AbortableError, ClientError
 from sim.client.producer import Producer
-from sim.cluster.broker import Broker
+from sim.cluster.commits import Appends
+from sim.cluster.marker_writes import MarkerWrites
 from sim.errors import ErrorCode
 from sim.faults.plan import Action, Delay, Drop, Fail, Hold
 from sim.faults.points import FaultPoint
@@ -155,18 +156,22 @@ def test_chaos_breaks_no_transaction(level: int, seed: int) -> None:
 @pytest.mark.seeds
 def test_chaos_finds_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
     """The judge convicts: one marker in ten is acknowledged and never written."""
-    write = Broker._write_marker
+    write = MarkerWrites._write
     seen = 0
 
     def forget(
-        broker: Broker, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int
+        writes: MarkerWrites,
+        marker: TxnMarker,
+        topic_partition: TopicPartition,
+        now_ms: int,
+        appends: Appends,
     ) -> ErrorCode:
         nonlocal seen
         seen += 1
         if seen % 10 == 0:
             return ErrorCode.none
-        return write(broker, marker, topic_partition, now_ms)
+        return write(writes, marker, topic_partition, now_ms, appends)
 
-    monkeypatch.setattr(Broker, "_write_marker", forget)
+    monkeypatch.setattr(MarkerWrites, "_write", forget)
     with pytest.raises(AssertionError):
         run_cluster(chaos, seed=1)

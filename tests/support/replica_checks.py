@@ -1,0 +1,69 @@
+"""What must hold between the replicas of a partition, whoever leads and whoever is away."""
+
+from __future__ import annotations
+
+from sim.log.partition_log import PartitionLog
+from sim.server.cluster import SimCluster
+from sim.types import TopicPartition
+
+
+def replicas_of(sim: SimCluster, topic_partition: TopicPartition) -> list[PartitionLog]:
+    """The partition's logs on the brokers that are up."""
+    return [
+        broker.replicas.hosted[topic_partition]
+        for broker in sim.brokers.values()
+        if topic_partition in broker.replicas.hosted
+    ]
+
+
+def partitions_of(sim: SimCluster) -> list[TopicPartition]:
+    """Every partition of the cluster."""
+    return [
+        TopicPartition(name, index)
+        for name, topic in sim.metadata.image.topics.items()
+        for index in range(len(topic.partitions))
+    ]
+
+
+def check_replicas(sim: SimCluster) -> None:
+    """Bounds in order, each log consistent, and what is committed anywhere is the same everywhere.
+
+    Raises:
+        AssertionError: It is not.
+        InvariantViolation: A log contradicts itself.
+    """
+    for topic_partition in partitions_of(sim):
+        logs = replicas_of(sim, topic_partition)
+        for log in logs:
+            assert log.last_stable_offset <= log.high_watermark <= log.log_end_offset
+            log.check_invariants()
+        committed = min((log.high_watermark for log in logs), default=0)
+        prefixes = {batches_below(log, committed) for log in logs}
+        assert len(prefixes) <= 1, f"{topic_partition}: committed records differ"
+
+
+def batches_below(log: PartitionLog, offset: int) -> tuple[bytes, ...]:
+    """Stored batches that begin below ``offset``."""
+    return tuple(batch for batch in log.batches() if int.from_bytes(batch[:8], "big") < offset)
+
+
+def check_equal(sim: SimCluster) -> None:
+    """Every replica has the same bytes, and knows the same of them."""
+    for topic_partition in partitions_of(sim):
+        logs = replicas_of(sim, topic_partition)
+        first = logs[0].snapshot()
+        for log in logs[1:]:
+            assert tuple(log.batches()) == tuple(logs[0].batches()), topic_partition
+            state = log.snapshot()
+            assert state.log_end_offset == first.log_end_offset, topic_partition
+            assert state.ongoing == first.ongoing, topic_partition
+            assert state.aborted == first.aborted, topic_partition
+            assert epochs_of(state.producers) == epochs_of(first.producers), topic_partition
+
+
+def epochs_of(producers: object) -> list[tuple[int, int, int, int]]:
+    """What of a producer does not depend on how often its log was reloaded."""
+    return [
+        (one.producer_id, one.producer_epoch, one.coordinator_epoch, one.txn_first_offset)
+        for one in producers  # type: ignore[attr-defined]
+    ]
