@@ -27,6 +27,7 @@ from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.settings import DEFAULTS, Setting, documentation
 from tests.conformance.casebook import page
+from tests.releases import page as releases
 from tests.support.apache_kafka import KAFKA_VERSION
 
 ROOT: Final = Path(__file__).resolve().parent.parent
@@ -397,6 +398,26 @@ def rules_page() -> str:
     )
 
 
+def releases_page() -> str:
+    """What differs between the releases of Kafka that can be played."""
+    return _page(
+        "sim/releases/",
+        "Releases",
+        releases.INTRODUCTION,
+        "## API versions",
+        _table(*releases.versions()),
+        "## Features",
+        "Levels that a broker supports, and that of a new cluster.",
+        _table(*releases.features()),
+        "## Rules",
+        releases.RULES,
+        _table(*releases.rules()),
+        "## Not to be seen here",
+        releases.NOT_HERE,
+        _table(*releases.not_here()),
+    )
+
+
 def index_page() -> str:
     """Every page of the folder with its title and first sentence."""
     rows = []
@@ -424,6 +445,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/cli.md": cli_page,
     "docs/fault-points.md": fault_points_page,
     "docs/metrics.md": metrics_page,
+    "docs/releases.md": releases_page,
     "docs/rules.md": rules_page,
     "docs/scenarios.md": scenarios_page,
     "docs/settings.md": settings_page,

@@ -1,0 +1,105 @@
+"""The parts of ``docs/releases.md``, made from the data of the releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from sim.api.registry import HANDLERS, shipped
+from sim.releases import RELEASES, Release
+from sim.releases.history import UNOBSERVED
+from sim.releases.rules import documentation
+
+Row = tuple[str, ...]
+
+INTRODUCTION: Final = """\
+`txnsim serve --as-version 3.9` behaves as that release of Apache Kafka, `--as-version 4.3,1=3.9` \
+as a cluster
+whose broker 1 is older, in the middle of a rolling upgrade. 4.3 is the default. A program starts \
+a broker again as
+another release with `SimCluster.start_broker(broker_id, as_version="4.3")`, unless the cluster's \
+features are at levels
+that the release does not know: a real broker is not let in then either.
+
+What a release is, is data (`sim/releases/`): the highest version of each API, recorded from the \
+jar of its clients; its
+features; and its rules, one switch for each behaviour that differs. Lowest versions are those of \
+4.3 everywhere: no
+client needs the others. Of each line the newest patch release is played.
+
+Brokers ask each other in versions that both know. A coordinator older than 3.6 can't verify, so \
+its partitions' leaders
+take everything for verified; a leader older than 4.2 is told no transaction version with a \
+marker."""
+
+RULES: Final = """\
+● is what 4.3 does, ○ what was done before (or, where 4.3 is ○, what it will do or has unlearnt). \
+The last column says what
+○ means. A scenario that shows a bug turns one switch by hand (`ClusterOptions.rules`), in any \
+release."""
+
+NOT_HERE: Final = """\
+Other changes between these releases that concern transactions, and why there is no switch for \
+them."""
+
+
+def versions() -> tuple[Row, Iterator[Row]]:
+    """Head and rows: API × release."""
+    tables = {name: shipped(release) for name, release in RELEASES.items()}
+
+    def rows() -> Iterator[Row]:
+        yield ("", "*played as*", *(release.patch_release for release in RELEASES.values()))
+        for key, handler in sorted(HANDLERS.items()):
+            if any(key in table.accepted for table in tables.values()):
+                ranges = (table.accepted.get(key) for table in tables.values())
+                yield (str(key), handler.name, *(_range(one) for one in ranges))
+
+    return ("Key", "API", *RELEASES), rows()
+
+
+def features() -> tuple[Row, Iterator[Row]]:
+    """Head and rows: feature × release."""
+    names = sorted({name for release in RELEASES.values() for name in release.features})
+    return (
+        ("Feature", *RELEASES),
+        ((f"`{name}`", *(_levels(one, name) for one in RELEASES.values())) for name in names),
+    )
+
+
+def rules() -> tuple[Row, Iterator[Row]]:
+    """Head and rows: rule × release."""
+    return (
+        ("Switch and what it does", "Ticket", "Since", *RELEASES, "○"),
+        (
+            (
+                f"`{name}`: {rule.after}",
+                rule.ticket,
+                rule.since,
+                *("●" if getattr(one.rules, name) else "○" for one in RELEASES.values()),
+                rule.before,
+            )
+            for name, rule in documentation().items()
+        ),
+    )
+
+
+def not_here() -> tuple[Row, Iterable[Row]]:
+    """Head and rows: what is no switch."""
+    return (
+        ("Ticket", "Since", "Change", "Why nobody sees it here"),
+        ((one.ticket, one.since, one.change, one.why) for one in UNOBSERVED),
+    )
+
+
+def _range(found: tuple[int, int] | None) -> str:
+    if found is None:
+        return "–"
+    low, high = found
+    return str(low) if low == high else f"{low}–{high}"
+
+
+def _levels(release: Release, name: str) -> str:
+    feature = release.features.get(name)
+    if feature is None:
+        return "–"
+    return f"{feature.min_level}–{feature.max_level}, new: {feature.new_cluster_level}"
