@@ -21,6 +21,11 @@ from sim.wire.codec import build
 KEY: Final = 19
 VERSIONS: Final = (2, 7)
 
+DEVIATIONS: Final = (
+    "A policy for topics is Java code that a broker loads (create.topic.policy.class.name); txnsim "
+    "has none, so POLICY_VIOLATION never answers CreateTopics.",
+)
+
 Outcome = TopicImage | Rejection
 
 
