@@ -232,6 +232,7 @@ class _Rewriting:
             is_dropped = (
                 is_idle and header.has_delete_horizon and header.base_timestamp_ms <= self._now_ms
             )
+            is_dropped = is_dropped or self._is_mistaken_for_a_record(batch, header)
             survivors = None if is_dropped or not header.records_count else ALL_RECORDS
             needs_horizon = is_idle
         else:
@@ -266,6 +267,15 @@ class _Rewriting:
         if len(kept) == header.records_count:
             return ALL_RECORDS, has_tombstone
         return frozenset(kept), has_tombstone
+
+    def _is_mistaken_for_a_record(self, batch: bytes, header: BatchHeader) -> bool:
+        """Whether a marker goes because a newer record has its very key (before KAFKA-14055)."""
+        if self._log.config.rules.cleaner_spares_markers:
+            return False
+        return any(
+            key is not None and offset < self._keys.get(key, -1)
+            for offset, key, _ in batch_keys(batch, header)
+        )
 
     def _must_remain(self, header: BatchHeader) -> bool:
         """Whether the batch is the last one of its producer or of the round."""

@@ -93,11 +93,10 @@ UNOBSERVED: Final = (
         "a fetch is one step here: nothing can move between two readings",
     ),
     _row(
-        "KAFKA-14055, KAFKA-13727",
-        "3.3; 3.2, 2.8.2",
-        "the cleaner keeps markers whose key a record has, and knows the aborted transactions of a "
-        "segment it cleaned in part",
-        "waits for the cleaner",
+        "KAFKA-13727",
+        "2.8.2, 3.2",
+        "the cleaner knows the aborted transactions of a segment that it cleaned in part",
+        "the map of keys has no bound here, so that no segment is cleaned in part",
     ),
     _row(
         "KAFKA-20031, KAFKA-20058, KAFKA-20114",

@@ -94,6 +94,7 @@ RULES_2_8: Final = Rules(
     stale_epoch_is_refused_early=False,
     stale_epoch_comes_before_guard=False,
     v2_starts_at_sequence_zero=False,
+    cleaner_spares_markers=False,
     features_change_together=False,
     offset_commits_are_verified=False,
     v2_markers_need_higher_epoch=False,

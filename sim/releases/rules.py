@@ -422,6 +422,15 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             before="it is refused",
         ),
     ] = True
+    cleaner_spares_markers: Annotated[
+        bool,
+        _rule(
+            "KAFKA-14055",
+            "3.0.2, 3.1.2, 3.2.1, 3.3",
+            after="compaction never takes a marker for a record",
+            before="a record with the key of a marker makes older markers of that kind go",
+        ),
+    ] = True
     markers_renew_producers: Annotated[
         bool,
         _rule(

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 import pytest
 
 from sim.errors import ErrorCode, Rejection
 from sim.log.answers import Appended, AppendRejection
+from sim.log.cleaner import clean, dirt_of
 from sim.log.config import LogConfig
 from sim.log.partition_log import PartitionLog
 from sim.log.verification import SENTINEL
 from sim.releases import LATEST, Rules
 from sim.types import PRODUCER_EPOCH_MAX
+from sim.wire.batch import read_batch_header
 from tests.support.logs import NOW, PID, batch, make_log, plain
 
 MARKER_EPOCH: Final = 0
@@ -245,3 +248,47 @@ def test_deleting_records_healed_a_hanging_transaction_of_old() -> None:
         log.delete_records_before(2)
         assert (log.open_transaction_of(PID) >= 0) is is_stuck
         assert (log.last_stable_offset < log.high_watermark) is False or is_stuck
+
+
+def test_a_record_whose_key_is_that_of_a_marker() -> None:
+    for rules, kept in (
+        (LATEST, [0, 1, 2, 3, 4]),
+        (Rules(cleaner_spares_markers=False), [0, 2, 3, 4]),
+    ):
+        config = LogConfig(
+            rules=rules,
+            is_compacted=True,
+            is_deleted=False,
+            roll_bytes=1 << 20,
+            min_cleanable_dirty_ratio=0.0,
+        )
+        log = make_log(config)
+        for pid, key in ((7, b"k"), (8, b"\x00\x00\x00\x01")):  # version 0, type COMMIT
+            guard = log.start_verification(
+                producer_id=pid,
+                producer_epoch=0,
+                base_sequence=0,
+                supports_epoch_bump=False,
+                now_ms=NOW,
+            )
+            assert isinstance(guard, int)
+            log.append_client(
+                batch(0, pid=pid, transactional=True, key=key), guard=guard, now_ms=NOW
+            )
+            log.append_marker(
+                producer_id=pid,
+                producer_epoch=0,
+                committed=True,
+                coordinator_epoch=0,
+                transaction_version=0,
+                now_ms=NOW,
+            )
+        log.config = msgspec.structs.replace(config, roll_bytes=1)
+        log.append_client(batch(pid=-1), guard=SENTINEL, now_ms=NOW)
+        log.advance_high_watermark(log.log_end_offset)
+        dirt = dirt_of(log, NOW)
+        assert dirt is not None
+        for _ in clean(log, dirt, NOW):
+            pass
+        stored = [read_batch_header(one).base_offset for one in log.batches()]
+        assert stored == kept

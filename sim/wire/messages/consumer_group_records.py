@@ -82,9 +82,7 @@ class MemberMetadataValue:
     subscribed_topic_regex: str | None = field(metadata=_STRING)
     rebalance_timeout_ms: int = field(metadata=_INT32, default=-1)
     server_assignor: str | None = field(metadata=_STRING)
-    classic_member_metadata: ClassicMemberMetadata | None = field(
-        metadata={"tag": 0}, default=None
-    )
+    classic_member_metadata: ClassicMemberMetadata | None = field(metadata={"tag": 0}, default=None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
