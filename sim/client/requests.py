@@ -18,6 +18,7 @@ from sim.client.connection import Request
 from sim.client.versions import ANY, Api, VersionRange
 from sim.types import TopicPartition
 from sim.wire.codec import build
+from sim.wire.messages import write_txn_markers_kip_664 as kip_664
 
 COORDINATOR_TRANSACTION = 1
 """KeyType of FindCoordinator."""
@@ -147,6 +148,47 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
     coordinator_epoch: int
     partitions: tuple[TopicPartition, ...]
     transaction_version: int = 0
+    start_offset: int | None = None
+    """Where the transaction that is to end must have begun: for ``named_txn_markers`` only."""
+
+
+def named_txn_markers(markers: Sequence[Marker]) -> Request:
+    """End the transactions that began at given offsets, by the text of KIP-664.
+
+    For the listener of ``--kip-text``: every other one takes this layout for a broken request.
+    """
+    message = kip_664.WriteTxnMarkersRequest(
+        markers=tuple(
+            build(
+                kip_664.WritableTxnMarker,
+                producer_id=marker.producer_id,
+                producer_epoch=marker.producer_epoch,
+                transaction_result=marker.committed,
+                coordinator_epoch=marker.coordinator_epoch,
+                topics=tuple(
+                    build(
+                        kip_664.WritableTxnMarkerTopic,
+                        name=name,
+                        partitions=tuple(
+                            build(
+                                kip_664.WritableTxnMarkerPartition,
+                                partition_index=index,
+                                txn_start_offset=-1
+                                if marker.start_offset is None
+                                else marker.start_offset,
+                            )
+                            for index in indexes
+                        ),
+                    )
+                    for name, indexes in by_topic(marker.partitions).items()
+                ),
+            )
+            for marker in markers
+        )
+    )
+    return Request(
+        api=Api.WRITE_TXN_MARKERS, within=VersionRange(1, 1), build=lambda _schema: message
+    )
 
 
 def write_txn_markers(markers: Sequence[Marker]) -> Request:

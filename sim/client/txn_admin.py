@@ -49,6 +49,9 @@ BATCH_MAX: Final = 500
 """Topics or partitions asked about in one request of a search (TransactionsCommand.MAX_BATCH_SIZE).
 """
 
+OPERATOR: Final = -1
+"""Coordinator epoch of a marker that no coordinator stands behind (text of KIP-664)."""
+
 _E = ErrorCode
 _RELOCATE: Final = frozenset(
     {
@@ -315,6 +318,35 @@ class TransactionAdmin:
             if outcome is not None:
                 raise outcome
 
+    async def abort_named_transaction(
+        self,
+        partition: TopicPartition,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        start_offset: int,
+        timeout_ms: float | None = None,
+    ) -> None:
+        """Abort the transaction that this producer has open since there, and no other (text of
+        KIP-664): for the listener of ``--kip-text``.
+
+        Raises:
+            ClientError: There is no such transaction, or the producer is at another epoch.
+            RetriableError: No leader took it in time.
+        """
+        marker = Marker(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            committed=False,
+            coordinator_epoch=OPERATOR,
+            partitions=(partition,),
+            start_offset=start_offset,
+        )
+        outcomes = await self.write_txn_marker(marker, timeout_ms=timeout_ms)
+        for outcome in outcomes.values():
+            if outcome is not None:
+                raise outcome
+
     async def write_txn_marker(
         self, marker: Marker, *, timeout_ms: float | None = None, what: str = ""
     ) -> dict[TopicPartition, ClientError | None]:
@@ -330,8 +362,14 @@ class TransactionAdmin:
                 coordinator_epoch=marker.coordinator_epoch,
                 transaction_version=marker.transaction_version,
                 partitions=tuple(keys),
+                start_offset=marker.start_offset,
             )
-            message = await self.cluster.ask(broker_id, requests.write_txn_markers((part,)))
+            request = (
+                requests.write_txn_markers((part,))
+                if part.start_offset is None
+                else requests.named_txn_markers((part,))
+            )
+            message = await self.cluster.ask(broker_id, request)
             return _parse_markers(message, what or str(marker), marker.coordinator_epoch)
 
         return await run_by_key(

@@ -51,6 +51,8 @@ class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
     """Also of finished transactions; None where there was none yet."""
     partitions: tuple[TopicPartition, ...]
     """Of an open transaction; while it is being ended, those that have no marker yet."""
+    last_update_time_ms: int | None = None
+    """By the text of KIP-994; None where the broker does not tell, as Apache Kafka does not."""
 
 
 class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +107,12 @@ def parse_description(broker_id: int, row: Any) -> TransactionDescription:
         partitions=tuple(
             TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions
         ),
+        last_update_time_ms=_told_time_ms(getattr(row, "transaction_last_update_time", None)),
     )
+
+
+def _told_time_ms(told: Any) -> int | None:
+    return None if told is None else time_ms(told)
 
 
 def parse_producer(row: Any) -> ProducerState:

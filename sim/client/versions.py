@@ -64,7 +64,8 @@ OURS: Final[Mapping[int, VersionRange]] = {
     Api.UPDATE_FEATURES: VersionRange(0, 2),
     Api.DESCRIBE_CLUSTER: VersionRange(0, 2),
     Api.DESCRIBE_PRODUCERS: VersionRange(0, 0),
-    Api.DESCRIBE_TRANSACTIONS: VersionRange(0, 0),
+    # Kafka has 0 alone; 1 is the text of KIP-994, on the listener of --kip-text.
+    Api.DESCRIBE_TRANSACTIONS: VersionRange(0, 1),
     Api.LIST_TRANSACTIONS: VersionRange(0, 2),
 }
 
