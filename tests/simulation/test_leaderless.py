@@ -1,0 +1,90 @@
+"""Partitions without a leader: no coordinator lives there, and no marker waits for them."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from typing import Any, Final
+
+import pytest
+
+from sim.client.cluster import Cluster
+from sim.client.errors import ClientError
+from sim.client.producer import Producer
+from sim.client.txn_admin import TransactionAdmin
+from sim.cluster.controller import NewTopic
+from sim.cluster.image import TopicImage
+from sim.types import BrokerId, TopicPartition
+from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.images import B2
+
+ALONE: Final[dict[str, Any]] = {
+    "transaction_state_log_replication_factor": 1,
+    "transaction_state_log_min_isr": 1,
+}
+"""Without its broker a partition that has one replica has no leader."""
+PATIENT: Final[dict[str, Any]] = {"request_timeout_ms": 5_000, "api_timeout_ms": 60_000}
+P0 = TopicPartition("alone", 0)
+
+
+def make_topic(cluster: VirtualCluster) -> BrokerId:
+    """A topic that lives on one broker alone."""
+    created = cluster.sim.metadata.create_topic(NewTopic(name=P0.topic, assignments=((0, (B2,)),)))
+    assert isinstance(created, TopicImage)
+    return B2
+
+
+async def leaderless(cluster: VirtualCluster, *partitions: TopicPartition) -> None:
+    """Wait until the controller has taken the leaders away."""
+    for _ in range(600):
+        if all(cluster.leader(one) < 0 for one in partitions):
+            return
+        await asyncio.sleep(0.1)
+    raise AssertionError(f"{partitions} still have leaders")
+
+
+async def id_on_another_broker(cluster: VirtualCluster, client: Cluster, gone: BrokerId) -> str:
+    """A transactional id whose coordinator does not run on that broker."""
+    async with Producer(client, transactional_id="first") as producer:
+        await producer.init_transactions()  # makes __transaction_state
+    names = (f"tx-{number}" for number in itertools.count())
+    return next(name for name in names if cluster.leader(cluster.home(name)) != gone)
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+def test_a_partition_without_a_leader_counts_as_deleted_for_its_marker(keeps: bool) -> None:
+    """KAFKA-20734, of 4.3 and 4.4: elsewhere the marker waits for the leader."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client(**PATIENT) as client:
+            gone = make_topic(cluster)
+            name = await id_on_another_broker(cluster, client, gone)
+            producer = Producer(client, transactional_id=name)
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("alone", 0, b"v")
+            await cluster.sim.kill_broker(gone)
+            await leaderless(cluster, P0)
+            await producer.commit()
+            await until_state(client, name, "PrepareCommit" if keeps else "CompleteCommit")
+
+    rules = {"leaderless_partitions_keep_markers": True} if keeps else {}
+    run_cluster(main, rules=rules, **ALONE)
+
+
+def test_without_a_leader_of_its_partition_an_id_has_no_coordinator() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client(**PATIENT) as client:
+            gone = B2
+            kept = await id_on_another_broker(cluster, client, gone)
+            names = (f"tx-{number}" for number in itertools.count())
+            lost = next(one for one in names if cluster.leader(cluster.home(one)) == gone)
+            await cluster.sim.kill_broker(gone)
+            await leaderless(cluster, cluster.home(lost))
+            async with Producer(client, transactional_id=kept) as producer:
+                await producer.init_transactions()
+            found = (await TransactionAdmin(client).describe_transactions((lost,)))[lost]
+            assert isinstance(found, ClientError)
+            assert "COORDINATOR_NOT_AVAILABLE" in str(found)  # asked again until it gave up
+
+    run_cluster(main, **ALONE)
