@@ -24,6 +24,7 @@ from sim.http.messages import (
     Kill,
     MoveLeader,
     PartitionView,
+    Start,
     TopicView,
 )
 from sim.http.replies import RefusedError, as_json, body_of, number_of
@@ -79,7 +80,9 @@ class LifeRoutes:
         """Start a broker that is down."""
         member = self._member(request)
         self._expect(member, MemberState.DOWN, "stop or kill it first")
-        return await self._carry_out(request, member, member.start())
+        wanted = await body_of(request, Start, default=Start())
+        work = self._cluster.start_broker(member.broker_id, as_version=wanted.as_version)
+        return await self._carry_out(request, member, work)
 
     async def kill(self, request: Request) -> Response:
         """End a broker at once."""
@@ -161,6 +164,7 @@ class LifeRoutes:
         return BrokerView(
             id=member.broker_id,
             state=member.state.name.lower(),
+            release=self._cluster.fleet.of(member.broker_id).name,
             host=known.host,
             port=known.port,
             epoch=known.epoch,

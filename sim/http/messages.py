@@ -60,6 +60,8 @@ class BrokerView(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     state: str
     """``starting``, ``running``, ``stopping`` or ``down``."""
+    release: str
+    """Of Apache Kafka, whose behaviour it has."""
     host: str
     port: int
     epoch: int
@@ -72,6 +74,13 @@ class BrokerView(msgspec.Struct, frozen=True, kw_only=True):
     cut_off_from_clients: bool
     leads: int
     """How many partitions, as the controller has it."""
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Start a broker that is down."""
+
+    as_version: str | None = None
+    """The release of Apache Kafka that it runs from now on; as before unless given."""
 
 
 class Kill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

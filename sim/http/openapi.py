@@ -20,12 +20,13 @@ from sim.http.messages import (
     PartitionView,
     Problem,
     Released,
+    Start,
     TopicView,
 )
 
 _TYPES: Final = (
     *(FaultRule, Health, ClockState, Advance, Fault, Released, Problem),
-    *(BrokerView, Kill, Isolate, TopicView, MoveLeader, PartitionView, Elect),
+    *(BrokerView, Start, Kill, Isolate, TopicView, MoveLeader, PartitionView, Elect),
 )
 
 
@@ -134,6 +135,8 @@ _OPERATIONS: Final = (
         path="/api/v1/brokers/{id}/start",
         summary="Start a broker that is down, on its port and its disk. 202: it takes longer than "
         "wait_ms",
+        body=Start,
+        body_is_optional=True,
         answer=BrokerView,
         query=("wait_ms",),
         refusals=("404", "409", "422"),

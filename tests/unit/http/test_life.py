@@ -37,6 +37,7 @@ def test_brokers_are_shown_as_they_run_and_as_the_controller_has_them() -> None:
         assert first == {
             "id": 1,
             "state": "running",
+            "release": "4.3",
             "host": known.host,
             "port": known.port,
             "epoch": 1,
@@ -72,6 +73,19 @@ def test_who_does_not_want_to_wait_is_told_the_state_so_far() -> None:
         assert (starting.status_code, starting.json()["state"]) == (202, "starting")
         await asyncio.sleep(20)
         assert (await states(client))[0] == ("running", False)
+
+    run(story)
+
+
+def test_a_broker_comes_back_as_another_release_if_the_features_allow_it() -> None:
+    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        await client.post(f"{BROKERS}/1/stop")
+        for release, why in (("3.9", "does not support finalized version"), ("5", "no release")):
+            refused = await client.post(f"{BROKERS}/1/start", json={"as_version": release})
+            assert refused.status_code == 409
+            assert why in refused.json()["error"]
+        started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.3"})
+        assert (started.status_code, started.json()["release"]) == (200, "4.3")
 
     run(story)
 
