@@ -25,6 +25,8 @@ INITS: Final = ("plain", "expected")
 ADDS: Final = ("client", "verify", "broker", "offsets")
 ENDS: Final = ("old, commit", "old, abort", "new, commit", "new, abort")
 PRODUCES: Final = ("old", "old, 120 known", "new")
+LOWERED: Final = (EMPTY, ONGOING, "CompleteCommit", "CompleteAbort")
+"""States in which the level may be lowered under a transactional id."""
 _TRIES: Final = 4
 
 
@@ -52,6 +54,19 @@ class Aim:
             self._stage.start_anew(producer)
         if state != ABSENT:
             self._bring(producer, state)
+        return producer
+
+    def producer_of_v2(self, state: str) -> Producer:
+        """A producer that is in that state by transactions v2, at whatever level."""
+        producer = self._stage.world.producers[0]
+        self._stage.start_anew(producer)
+        self._stage.ask(drawing.plain_init(producer))
+        self._stage.ask(drawing.right_add(producer, self._place(), as_broker=True))
+        if state != ONGOING:
+            end = "abort" if state.endswith("Abort") else "commit"
+            self._stage.ask(drawing.right_end(producer, f"new, {end}"))
+        if state == EMPTY:
+            self._stage.ask(drawing.plain_init(producer))
         return producer
 
     def _bring(self, producer: Producer, state: str) -> None:

@@ -103,7 +103,7 @@ class Drawer:
         if version >= 3 and expects:
             drawn = self.identity(producer)
             flow, mode, pid, epoch = "expected", drawn.mode, drawn.pid, drawn.identity.epoch
-        odd = self._choices.some(("", 94), ("bad timeout", 2), ("no name", 2), ("half", 2))
+        odd = self._choices.some(("", 91), ("bad timeout", 4), ("no name", 3), ("half", 2))
         match odd:
             case "bad timeout":
                 mode, timeout_ms = odd, self._choices.pick((0, -1, 900_001))
@@ -137,6 +137,8 @@ class Drawer:
         if flow is not None:
             verify = flow == "verify"
         places, mode = self._some_places(drawn.mode)
+        if producer.added and self._choices.rarely(2):
+            places = [self._choices.pick(sorted(producer.added))]
         name = "" if self._choices.rarely(60) else producer.name
         values = _added(name, drawn, places, verify=verify)
         others = [one for one in self._world.producers if one is not producer]
@@ -336,10 +338,11 @@ def idempotent_producer(choices: Choices) -> Operation:
     )
 
 
-def right_add(producer: Producer, place: Place) -> Operation:
-    """A partition added as a client does it right."""
+def right_add(producer: Producer, place: Place, *, as_broker: bool = False) -> Operation:
+    """A partition added as a client does it right, or as a leader does it for transactions v2."""
     values = _added(producer.name, _right(producer), [place], verify=False)
-    return _of("AddPartitionsToTxn", 3, "client", RIGHT, values, producer)
+    version, flow = (5, "broker") if as_broker else (3, "client")
+    return _of("AddPartitionsToTxn", version, flow, RIGHT, values, producer)
 
 
 def right_end(producer: Producer, flow: str) -> Operation:

@@ -9,7 +9,7 @@ brokers, and everything is drawn, so that it is the same play.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from hypothesis import assume
@@ -24,7 +24,7 @@ from hypothesis.stateful import (
 )
 
 from tests.conformance import drawing
-from tests.conformance.aims import ADDS, ENDS, INITS, PRODUCES, Aim
+from tests.conformance.aims import ADDS, ENDS, INITS, LOWERED, PRODUCES, Aim
 from tests.conformance.changes import TOPIC_CONFIGS
 from tests.conformance.choices import Choices
 from tests.conformance.model import (
@@ -44,7 +44,23 @@ EXHAUSTED_ONE_IN: Final = 8
 STYLES: Final = ("mixed", "old", "new")
 
 STATE: Final = st.sampled_from(STATES)
-WRONG: Final = st.sampled_from(drawing.WRONG)
+WRONG: Final = st.sampled_from((drawing.RIGHT, drawing.RIGHT, *drawing.WRONG))
+
+REQUESTS: Final[Mapping[str, Callable[[drawing.Drawer, Producer], Operation]]] = {
+    "plain": lambda draw, one: draw.init_producer_id(one, "plain"),
+    "expected": lambda draw, one: draw.init_producer_id(one, "expected"),
+    "client": lambda draw, one: draw.add_partitions(one),
+    "broker": lambda draw, one: draw.add_as_broker(one, "broker"),
+    "offsets": lambda draw, one: draw.add_offsets(one),
+    "produce": lambda draw, one: draw.produce(one, "new"),
+    "commit offsets": lambda draw, one: draw.commit_offsets(one, "new"),
+    "old end": lambda draw, one: draw.end_txn(one, "old, commit"),
+    "old abort": lambda draw, one: draw.end_txn(one, "old, abort"),
+    "new end": lambda draw, one: draw.end_txn(one, "new, commit"),
+    "new abort": lambda draw, one: draw.end_txn(one, "new, abort"),
+}
+"""Those that write a record, so that level 0 matters to them."""
+REQUEST: Final = st.sampled_from(tuple(REQUESTS))
 
 
 class PlayMachine(RuleBasedStateMachine):
@@ -219,6 +235,27 @@ class PlayMachine(RuleBasedStateMachine):
         """TxnOffsetCommit in that state."""
         self._aim(state, wrong, data, lambda draw, one: draw.commit_offsets(one, flow))
 
+    @rule(state=st.sampled_from(LOWERED), first=REQUEST, second=REQUEST, data=st.data())
+    def aim_lowered(self, state: str, first: str, second: str, data: st.DataObject) -> None:
+        """What level 0 makes of a transactional id that has known transactions v2."""
+        choices = Choices(data)
+        stage = self._stage
+        home = stage.level
+
+        def ask() -> None:
+            stage.switch_level(2)
+            producer = Aim(stage, choices).producer_of_v2(state)
+            stage.switch_level(0)
+            draw = stage.drawer(choices, wrong=drawing.RIGHT)
+            for one in (first, second):
+                stage.ask(REQUESTS[one](draw, producer))
+            stage.switch_level(home)
+
+        if choices.rarely(3):
+            self._guarded(ask)
+        else:
+            self._ask(stage.others(choices).list_transactions())
+
     @rule(producer=producers, data=st.data())
     def positions_of_a_group(self, producer: Producer, data: st.DataObject) -> None:
         """As a client that consumes, transforms and produces: added, then committed."""
@@ -240,6 +277,10 @@ class PlayMachine(RuleBasedStateMachine):
 
         def ask() -> None:
             producer = Aim(self._stage, choices).producer_in(state)
+            for mistake in choices.sample(drawing.WRONG[1:], choices.between(0, 3)):
+                if producer.state != state:
+                    break
+                self._stage.ask(request(self._stage.drawer(choices, wrong=mistake), producer))
             self._stage.ask(request(self._stage.drawer(choices, wrong=wrong), producer))
 
         self._guarded(ask)
@@ -307,8 +348,8 @@ class PlayMachine(RuleBasedStateMachine):
         """Something about the cluster; mostly only a look at a transactional id."""
         choices = Choices(data)
         kind = choices.some(
-            *(("look", 45), ("level", 18), ("delete records", 12), ("topic config", 8)),
-            *(("verification", 6), ("delete topic", 6), ("create topic", 2), ("grow topic", 3)),
+            *(("look", 25), ("level", 18), ("delete records", 14), ("topic config", 16)),
+            *(("verification", 6), ("delete topic", 8), ("create topic", 8), ("grow topic", 5)),
         )
         self._guarded(lambda: self._change(kind, choices))
 
@@ -333,7 +374,7 @@ class PlayMachine(RuleBasedStateMachine):
             case "delete topic" if topic not in world.deleted:
                 stage.delete_topic(choices, topic)
             case "delete topic" | "create topic":
-                stage.create_topic(choices, topic)
+                stage.create_topic(choices, min(world.deleted, default=topic))
             case "grow topic":
                 stage.grow_topic(choices, topic)
 

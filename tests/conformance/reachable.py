@@ -52,19 +52,19 @@ AddOffsetsToTxn | client            | Ongoing        | 0 47* 49* 90* 35@0* 51*
 AddOffsetsToTxn | client            | Prepare        | 51
 AddOffsetsToTxn | client            | Complete       | 0 47* 49* 90* 35@0* 51*
 AddOffsetsToTxn | client            | any            | 42*
-TxnOffsetCommit | old               | absent         | 49
+TxnOffsetCommit | old               | absent         | 0* 47* 49
 TxnOffsetCommit | old               | Empty          | 0* 47* 48 49*
 TxnOffsetCommit | old               | Ongoing        | 0 47* 48 49*
 TxnOffsetCommit | old               | Prepare        | 0* 47* 48* 49* 51
 TxnOffsetCommit | old               | Complete       | 0* 47* 48 49*
 TxnOffsetCommit | old               | any            | 3*
-TxnOffsetCommit | old, 120 known    | absent         | 49
+TxnOffsetCommit | old, 120 known    | absent         | 0* 47* 49
 TxnOffsetCommit | old, 120 known    | Empty          | 0* 47* 49* 120
 TxnOffsetCommit | old, 120 known    | Ongoing        | 0 47* 49* 120
 TxnOffsetCommit | old, 120 known    | Prepare        | 0* 47* 49* 51 120*
 TxnOffsetCommit | old, 120 known    | Complete       | 0* 47* 49* 120
 TxnOffsetCommit | old, 120 known    | any            | 3*
-TxnOffsetCommit | new               | absent         | 47* 49@12 49@0*
+TxnOffsetCommit | new               | absent         | 0* 47* 49@12 49@0*
 TxnOffsetCommit | new               | Empty          | 0@12 0@0* 35@0* 47* 49* 51*
 TxnOffsetCommit | new               | Ongoing        | 0@12 0@0* 35@0* 47* 49* 51*
 TxnOffsetCommit | new               | Prepare        | 0* 47* 51@12 51@0*
@@ -118,7 +118,7 @@ Produce | new                       | Prepare        | 0* 47* 51@12 51@0*
 Produce | new                       | Complete       | 0@12 35@0* 47@12 47@0* 48* 49* 51*
 Produce | new                       | any            | 3* 10* 21* 45@12 45@0* 53* 100*
 Produce | no transactional id       | log            | 0 47* 48*
-Produce | no transactional id       | any            | 3 10* 21* 45* 53* 100* closed* silent*
+Produce | no transactional id       | any            | 3* 10* 21* 45* 53* 100* closed* silent*
 WriteTxnMarkers | v1                | log            | 0 47 52*
 WriteTxnMarkers | v1                | any            | -1* 3*
 WriteTxnMarkers | v2                | log            | 0 47 52*
