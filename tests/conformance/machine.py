@@ -132,8 +132,8 @@ class PlayMachine(RuleBasedStateMachine):
         operation = drawer.produce(producer)
         if operation.flow != "new" and producer.state != ONGOING:
             self._ask(drawer.add_partitions(producer))
-            if producer.added:
-                operation = drawer.produce(producer, place=sorted(producer.added)[0])
+            place = sorted(producer.added)[0] if producer.added else None
+            operation = drawer.produce(producer, operation.flow, place=place)
         self._ask(operation)
         return self._open(producer)
 
