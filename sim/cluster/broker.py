@@ -34,7 +34,7 @@ from sim.cluster.peers import (
 )
 from sim.cluster.produce import Producing
 from sim.cluster.purgatory import Purgatory
-from sim.cluster.replica_fetcher import LATEST, ReplicaFetchers
+from sim.cluster.replica_fetcher import ReplicaFetchers
 from sim.cluster.replica_sessions import ReplicaSessions
 from sim.cluster.replicas import LeadershipChanges, Replicas
 from sim.cluster.verification import Verification
@@ -59,7 +59,6 @@ from sim.types import (
     CoordinatorEpoch,
     ReplicaFetchCommand,
     ReplicaOffsetCommand,
-    ReplicaOffsetReply,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
@@ -328,7 +327,7 @@ class Broker:
                 answer = self.replica_sessions.fetch(command)
                 return await answer if isinstance(answer, Pending) else answer
             case ReplicaOffsetCommand() if api_key == LIST_OFFSETS:
-                return self._replica_offset(command)
+                return self.replica_sessions.offset(command)
             case _:
                 raise InvariantViolation(
                     f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
@@ -404,17 +403,6 @@ class Broker:
         if log is None:
             return ErrorCode.not_leader_or_follower
         return await self.commits.append(log, batch, timeout_ms=timeout_ms)
-
-    def _replica_offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
-        """Where the log ends or begins, for a follower (Partition.fetchOffsetForTimestamp)."""
-        topic_partition = command.topic_partition
-        log = self.replicas.leader(
-            topic_partition, current_leader_epoch=command.current_leader_epoch
-        )
-        if isinstance(log, Rejection):
-            return ReplicaOffsetReply(topic_partition=topic_partition, error=log.error)
-        offset = log.log_end_offset if command.timestamp_ms == LATEST else log.log_start_offset
-        return ReplicaOffsetReply(topic_partition=topic_partition, offset=offset)
 
     def _load_transactions(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
         log = self.replicas.hosted[topic_partition]

@@ -126,6 +126,7 @@ class ReplicaFetchers:
         for fetcher in self._by_leader.values():
             fetcher.stop()
         self._by_leader.clear()
+        self._leaders.clear()
 
     def _drop(self, topic_partition: TopicPartition, changed: dict[BrokerId, None]) -> None:
         leader = self._leaders.pop(topic_partition, None)
@@ -321,7 +322,13 @@ class _Fetcher:
         now_ms = self._clock.now_ms() if told.batches else 0
         for batch in told.batches:
             if batch.base_offset < log.log_end_offset:
-                continue  # sent twice: the answer to a superseded request was on its way
+                if batch.last_offset < log.log_end_offset or log.log_end_offset > (
+                    log.log_start_offset
+                ):
+                    continue  # sent twice: the answer to a superseded request was on its way
+                # The leader's log starts within this batch
+                # (Partition.appendRecordsToFollowerOrFutureReplica).
+                log.restart_at(batch.base_offset, now_ms=now_ms)
             if batch.leader_epoch > followed.leader_epoch:
                 break  # written by a leader that we have not heard of (KAFKA-18723)
             log.append_replicated(batch, now_ms=now_ms)

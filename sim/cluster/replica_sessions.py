@@ -34,9 +34,13 @@ from sim.types import (
     ReplicaFetchedPartition,
     ReplicaFetchPartition,
     ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
     TopicPartition,
 )
 
+LATEST: Final = -1
+"""Timestamp of ListOffsets that stands for the log end."""
 FULL: Final = 0
 """Session epoch of a request that begins a session."""
 
@@ -149,6 +153,17 @@ class ReplicaSessions:
         if refused or session.news or wait_ms <= 0:
             return self._reply(session, refused)
         return self._park(session, now_ms + wait_ms)
+
+    def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
+        """Where the log ends or begins, for a follower (Partition.fetchOffsetForTimestamp)."""
+        topic_partition = command.topic_partition
+        log = self._replicas.leader(
+            topic_partition, current_leader_epoch=command.current_leader_epoch
+        )
+        if isinstance(log, Rejection):
+            return ReplicaOffsetReply(topic_partition=topic_partition, error=log.error)
+        offset = log.log_end_offset if command.timestamp_ms == LATEST else log.log_start_offset
+        return ReplicaOffsetReply(topic_partition=topic_partition, offset=offset)
 
     def stop(self) -> None:
         """Let everybody go: the broker stops."""

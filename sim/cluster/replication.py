@@ -15,6 +15,8 @@ from sim.types import BrokerId, TopicPartition
 
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
+NEVER_MS: Final = -(2**62)
+"""Longer ago than any lag that is allowed, on a clock that starts anywhere."""
 
 
 class Reader(Protocol):
@@ -52,9 +54,9 @@ class Follower:
         self.broker_epoch = -1
         self.log_end_offset = UNKNOWN_OFFSET
         self.log_start_offset = UNKNOWN_OFFSET
-        self.caught_up_ms = 0
+        self.caught_up_ms = NEVER_MS
         """When it had last all that there was."""
-        self.last_fetch_ms = 0
+        self.last_fetch_ms = NEVER_MS
         self.last_fetch_leader_end = 0
         self.reader: Reader | None = None
 
@@ -65,7 +67,7 @@ class Follower:
         self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
         self.last_fetch_leader_end = leader_end
         self.broker_epoch = -1
-        self.caught_up_ms = self.last_fetch_ms = now_ms if is_in_isr else 0
+        self.caught_up_ms = self.last_fetch_ms = now_ms if is_in_isr else NEVER_MS
         self.reader = None
 
     def fetched(

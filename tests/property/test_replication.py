@@ -1,0 +1,196 @@
+"""Three replicas under random writes, markers, elections, outages and restarts: whatever happens,
+bounds are in order, committed records agree, and in the end all replicas know the same.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from sim.errors import Rejection
+from sim.log.answers import LogState
+from sim.types import BrokerId
+from tests.support.images import B1, B2, B3
+from tests.support.logs import batch
+from tests.support.replica_checks import batches_below, epochs_of
+from tests.support.replication import ALL, TP, Node, ReplicaBench
+
+PRODUCERS: Final = st.integers(1, 3)
+BROKERS: Final = st.sampled_from(ALL)
+
+
+class Replication(RuleBasedStateMachine):
+    """A bench that is disturbed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bench = ReplicaBench(min_isr=1)
+        self.bench.settle()
+        self.sequences: dict[int, int] = {}
+        self.committed: tuple[bytes, ...] = ()
+        self.may_lose = False
+
+    def leaders(self) -> list[tuple[BrokerId, Node]]:
+        """Everybody who believes to lead."""
+        return [(key, node) for key, node in self.bench.nodes.items() if TP in node.replicas.led]
+
+    # Writing
+
+    @rule(producer=PRODUCERS, count=st.integers(1, 3), zombie=st.booleans())
+    def write(self, producer: int, count: int, zombie: bool) -> None:
+        """A transactional batch goes to the leader, or to one who still believes to be it."""
+        found = self.leaders()
+        if not found:
+            return
+        _, node = found[-1] if zombie else found[0]
+        log = node.replicas.led[TP]
+        known = {one.producer_id: one for one in log.producers()}.get(producer)
+        sequence = 0 if known is None or known.last_sequence < 0 else known.last_sequence + 1
+        guard = log.start_verification(
+            producer_id=producer,
+            producer_epoch=0,
+            base_sequence=sequence,
+            supports_epoch_bump=False,
+            now_ms=self.bench.clock.now_ms(),
+        )
+        assert not isinstance(guard, Rejection)
+        data = batch(sequence, pid=producer, count=count, transactional=True)
+        result = log.append_client(data, guard=guard, now_ms=self.bench.clock.now_ms())
+        assert not isinstance(result, Rejection), result
+        node.watermarks.appended(log)
+
+    @rule(producer=PRODUCERS, committed=st.booleans())
+    def end(self, producer: int, committed: bool) -> None:
+        """A marker goes to everybody who leads: coordinators may be late, too."""
+        for _, node in self.leaders():
+            log = node.replicas.led[TP]
+            log.append_marker(
+                producer_id=producer,
+                producer_epoch=0,
+                committed=committed,
+                coordinator_epoch=1,
+                transaction_version=0,
+                now_ms=self.bench.clock.now_ms(),
+            )
+            node.watermarks.appended(log)
+
+    # Disturbances
+
+    @rule(broker=BROKERS)
+    def isolate(self, broker: BrokerId) -> None:
+        """Cut it off; the controller gives its leadership to somebody in sync."""
+        bench = self.bench
+        if bench.cut:
+            return
+        bench.settle()
+        partition = bench.partition
+        others = tuple(one for one in partition.isr if one != broker)
+        bench.isolate(broker)
+        if partition.leader == broker and others:
+            bench.lead(others[0], isr=others)
+        elif broker in partition.isr and others:
+            bench.lead(partition.leader, isr=others)
+
+    @rule()
+    def heal(self) -> None:
+        """Whoever was cut off hears what it has missed."""
+        for broker in sorted(self.bench.cut):
+            self.bench.heal(broker)
+
+    @rule(broker=BROKERS)
+    def elect(self, broker: BrokerId) -> None:
+        """Somebody in sync leads."""
+        if broker in self.bench.partition.isr and broker not in self.bench.cut:
+            self.bench.lead(broker)
+
+    @rule(broker=BROKERS)
+    def restart(self, broker: BrokerId) -> None:
+        """Another process on the same disk."""
+        if broker not in self.bench.cut:
+            self.bench.restart(broker)
+            if broker == self.bench.partition.leader:
+                self.bench.lead(broker)
+
+    @rule(seconds=st.integers(0, 3))
+    def wait(self, seconds: int) -> None:
+        """Let everything run."""
+        self.bench.settle(seconds=seconds)
+
+    @rule(share=st.integers(0, 4))
+    def delete(self, share: int) -> None:
+        """Records are deleted at the leader."""
+        bench = self.bench
+        if bench.partition.leader in bench.cut:
+            return
+        log = bench.leader.replicas.led[TP]
+        log.delete_records_before(log.high_watermark * share // 4)
+        bench.leader.watermarks.log_start_raised(log)
+
+    # Judgement
+
+    @invariant()
+    def bounds_are_in_order(self) -> None:
+        """In every log, at any time."""
+        for node in self.bench.nodes.values():
+            log = node.log
+            assert log.last_stable_offset <= log.high_watermark <= log.log_end_offset
+            log.check_invariants()
+
+    @invariant()
+    def committed_records_agree(self) -> None:
+        """Below the least high watermark of those in the ISR nobody differs."""
+        logs = [node.log for node in self.bench.nodes.values()]
+        start = max(log.log_start_offset for log in logs)
+        end = min(log.high_watermark for log in logs)
+        found = {
+            tuple(
+                data for data in batches_below(log, end) if int.from_bytes(data[:8], "big") >= start
+            )
+            for log in logs
+        }
+        assert len(found) == 1
+
+    @invariant()
+    def what_was_committed_stays(self) -> None:
+        """A clean election loses nothing: the leader's committed records only grow."""
+        bench = self.bench
+        if bench.partition.leader in bench.cut:
+            return
+        log = bench.leader.log
+        now = tuple(log.batches())
+        seen = {int.from_bytes(data[:8], "big"): data for data in now}
+        for data in self.committed:
+            offset = int.from_bytes(data[:8], "big")
+            if offset >= log.log_start_offset:
+                assert seen.get(offset) == data, f"the record at {offset} is gone"
+        self.committed = batches_below(log, log.high_watermark)
+
+    def teardown(self) -> None:
+        """When it is over, all replicas are the same."""
+        for broker in sorted(self.bench.cut):
+            self.bench.heal(broker)
+        self.bench.settle(seconds=12)
+        first, *others = [node.log for node in self.bench.nodes.values()]
+        expected = first.snapshot()
+        for log in others:
+            state = log.snapshot()
+            assert known_of(state) == known_of(expected)
+            assert log.high_watermark == first.high_watermark == first.log_end_offset
+        assert self.bench.partition.isr == (B1, B2, B3)
+
+
+def known_of(state: LogState) -> object:
+    """What a log knows by its bytes, whoever led and however often it was reloaded."""
+    return (
+        state.log_end_offset,
+        state.ongoing,
+        [one for one in state.aborted if one.last_offset >= state.log_start_offset],
+        epochs_of(state.producers),
+    )
+
+
+TestReplication = Replication.TestCase
+TestReplication.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)

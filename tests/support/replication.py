@@ -1,0 +1,273 @@
+"""Replicas of one partition on a bench: real logs, leaders and followers, a controller that judges
+AlterPartition, a clock that moves by hand, links that can be cut. Nothing runs until ``settle``.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final, cast
+
+import msgspec
+
+from sim.cluster.broker_logs import BrokerLogs
+from sim.cluster.image import ClusterImage, PartitionImage
+from sim.cluster.isr_changes import IsrChanges
+from sim.cluster.isr_requests import decide_alter_partition
+from sim.cluster.log_trace import LogTrace
+from sim.cluster.peers import CONTROLLER_ID, Peers
+from sim.cluster.purgatory import Purgatory
+from sim.cluster.replica_fetcher import ReplicaFetchers
+from sim.cluster.replica_sessions import ReplicaSessions
+from sim.cluster.replicas import Replicas
+from sim.cluster.watermarks import Watermarks
+from sim.errors import PeerDisconnectedError
+from sim.log.partition_log import PartitionLog
+from sim.runtime.env import Network, Tasks
+from sim.runtime.pending import Pending
+from sim.runtime.trace import Tracer
+from sim.settings import Settings
+from sim.types import (
+    AlterPartitionCommand,
+    BrokerId,
+    LeaderEpoch,
+    ReplicaFetchCommand,
+    ReplicaOffsetCommand,
+    TopicPartition,
+)
+from tests.support.coordinator import ManualClock
+from tests.support.images import B1, B2, B3, cluster, partition, topic
+
+TP: Final = TopicPartition("orders", 0)
+ALL: Final = (B1, B2, B3)
+TURNS_MAX: Final = 10_000
+
+
+class ManualTasks:
+    """``env.Tasks`` as far as callbacks are concerned: they run when told."""
+
+    stepping = False
+
+    def __init__(self) -> None:
+        self._due: deque[Callable[[], object]] = deque()
+
+    def soon(self, callback: Callable[[], object]) -> None:
+        self._due.append(callback)
+
+    def drain(self) -> None:
+        for _ in range(TURNS_MAX):
+            if not self._due:
+                return
+            self._due.popleft()()
+        raise AssertionError("the exchange never ends")
+
+
+class Node:
+    """One broker, as far as replication is concerned."""
+
+    def __init__(self, bench: ReplicaBench, broker_id: BrokerId, logs: BrokerLogs) -> None:
+        clock, tasks = bench.clock, cast(Tasks, bench.tasks)
+        self.logs = logs
+        self.replicas = Replicas(
+            broker_id=broker_id,
+            logs=logs,
+            image=ClusterImage(cluster_id="cluster"),
+            settings=bench.settings,
+        )
+        self.purgatory: Purgatory[TopicPartition] = Purgatory(clock, tasks)
+        peers = Peers(network=cast(Network, bench), broker_id=broker_id, request_timeout_ms=30_000)
+        self.watermarks = Watermarks(
+            clock=clock,
+            settings=lambda: bench.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            log_trace=LogTrace(bench.tracer, f"broker/{broker_id}"),
+        )
+        self.isr_changes = IsrChanges(
+            broker_id=broker_id,
+            clock=clock,
+            settings=lambda: bench.settings,
+            image=lambda: self.replicas.image,
+            peers=peers,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+        )
+        self.sessions = ReplicaSessions(
+            clock=clock,
+            tasks=tasks,
+            settings=lambda: bench.settings,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            isr_changes=self.isr_changes,
+        )
+        self.fetchers = ReplicaFetchers(
+            broker_id=broker_id,
+            clock=clock,
+            tasks=tasks,
+            settings=lambda: bench.settings,
+            image=lambda: self.replicas.image,
+            peers=peers,
+            purgatory=self.purgatory,
+        )
+        self.isr_changes.start()
+
+    def apply(self, image: ClusterImage, now_ms: int) -> None:
+        changes = self.replicas.apply(image, now_ms=now_ms)
+        for led in changes.regrouped:
+            self.watermarks.advance(led)
+        self.fetchers.apply(changes.followed, changes.unfollowed)
+
+    def stop(self) -> None:
+        self.isr_changes.stop()
+        self.fetchers.stop()
+        self.sessions.stop()
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.replicas.hosted[TP]
+
+
+class ReplicaBench:
+    """Three brokers that replicate ``TP``; also ``env.Network`` for those who only ask."""
+
+    def __init__(
+        self,
+        *,
+        replicas: tuple[BrokerId, ...] = ALL,
+        isr: tuple[BrokerId, ...] | None = None,
+        min_isr: int = 1,
+        **settings: Any,
+    ) -> None:
+        self.clock = ManualClock()
+        self.tasks = ManualTasks()
+        self.settings = Settings(**settings)
+        self.tracer = Tracer(self.clock.monotonic_us, strict=True)
+        self.cut: set[BrokerId] = set()
+        self.sent: list[tuple[BrokerId, BrokerId, Any]] = []
+        self.nodes = {
+            broker_id: Node(self, broker_id, BrokerLogs(self.settings)) for broker_id in ALL
+        }
+        self.image = cluster().with_topic(
+            topic(
+                "orders",
+                partition(1, replicas=replicas, isr=isr),
+                configs={"min.insync.replicas": str(min_isr)},
+            )
+        )
+        self.publish(self.image)
+
+    # The controller
+
+    @property
+    def partition(self) -> PartitionImage:
+        found = self.image.partition(TP)
+        assert found is not None
+        return found
+
+    @property
+    def leader(self) -> Node:
+        return self.nodes[self.partition.leader]
+
+    def publish(self, image: ClusterImage) -> None:
+        """Tell every broker that is not cut off."""
+        self.image = image
+        for broker_id, node in self.nodes.items():
+            if broker_id not in self.cut:
+                node.apply(image, self.clock.monotonic_ms())
+
+    def lead(self, broker_id: BrokerId, *, isr: tuple[BrokerId, ...] | None = None) -> None:
+        """Make it the leader of a new epoch; of an ISR that is cut down to those it may have."""
+        before = self.partition
+        self.publish(
+            self.image.with_partition(
+                TP,
+                msgspec.structs.replace(
+                    before,
+                    leader=broker_id,
+                    leader_epoch=LeaderEpoch(before.leader_epoch + 1),
+                    partition_epoch=before.partition_epoch + 1,
+                    isr=before.isr if isr is None else isr,
+                ),
+            )
+        )
+
+    # Links
+
+    def isolate(self, broker_id: BrokerId) -> None:
+        self.cut.add(broker_id)
+
+    def heal(self, broker_id: BrokerId) -> None:
+        self.cut.discard(broker_id)
+        self.nodes[broker_id].apply(self.image, self.clock.monotonic_ms())
+
+    def restart(self, broker_id: BrokerId) -> Node:
+        """Another process on the same disk, after the last one was killed."""
+        old = self.nodes[broker_id]
+        old.stop()
+        old.logs.reopen(self.image, now_ms=self.clock.now_ms())
+        node = self.nodes[broker_id] = Node(self, broker_id, old.logs)
+        node.apply(self.image, self.clock.monotonic_ms())
+        return node
+
+    def ask(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        _api_key: int,
+        _api_version: int,
+        command: Any,
+        *,
+        timeout_ms: int,
+    ) -> Pending[Any]:
+        answer: Pending[Any] = Pending(self.tasks)
+        self.sent.append((source, target, command))
+
+        def fail() -> None:
+            answer.fail(PeerDisconnectedError("cut"))
+
+        def give(reply: Any) -> None:
+            self.tasks.soon(fail if self.cut & {source, target} else lambda: answer.resolve(reply))
+
+        def arrive() -> None:
+            if self.cut & {source, target}:
+                fail()
+                return
+            match command:
+                case ReplicaFetchCommand():
+                    reply = self.nodes[target].sessions.fetch(command)
+                    if isinstance(reply, Pending):
+                        reply.on_done(lambda done: give(done.result()))
+                    else:
+                        give(reply)
+                case ReplicaOffsetCommand():
+                    give(self.nodes[target].sessions.offset(command))
+                case AlterPartitionCommand():
+                    assert target == CONTROLLER_ID
+                    outcome = decide_alter_partition(self.image, command, self.settings)
+                    give(outcome.reply)
+                    if outcome.image is not self.image:
+                        self.publish(outcome.image)
+                case _:
+                    raise AssertionError(command)
+
+        self.tasks.soon(arrive)
+        return answer
+
+    def settle(self, *, seconds: int = 0) -> None:
+        """Let everything run, and so much time pass."""
+        self.tasks.drain()
+        for _ in range(seconds * 10):
+            self.clock.pass_ms(100)
+            self.tasks.drain()
+
+    # Writing
+
+    def append(self, batch: bytes, *, node: Node | None = None) -> int | None:
+        """Append a producer's batch at the leader (or at one who believes to be); its offset."""
+        node = node or self.leader
+        log = node.replicas.led[TP]
+        result = log.append_client(batch, guard=0, now_ms=self.clock.now_ms())
+        base_offset = getattr(result, "base_offset", None)
+        if base_offset is not None:
+            node.watermarks.appended(log)
+        return base_offset
