@@ -356,6 +356,9 @@ class Producer:
             try:
                 error, offset = await self._attempt(target, data, deadline)
             except LOST as lost:
+                # A leader that is not heard of may be one no more (NetworkException is an
+                # InvalidMetadataException, and a time-out closes the connection).
+                self._cluster.forget_leader(target.topic)
                 error, offset = ErrorCode.network_exception, -1
                 if isinstance(lost, RequestTimeoutError):
                     error = ErrorCode.request_timed_out
