@@ -40,11 +40,6 @@ _SINCE: Final = {
 CONSUMER: Final = -1
 OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
-DEVIATIONS: Final = (
-    "ListOffsets for the greatest timestamp does not see deleted records; Apache Kafka sees them "
-    "until their segment is removed.",
-)
-
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
     """What one partition is answered; -1 where there is no such offset."""

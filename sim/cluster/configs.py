@@ -20,12 +20,13 @@ from sim.log.config import LogConfig, TimestampType
 from sim.releases.rules import LATEST, Rules
 from sim.settings import Settings
 from sim.types import INTERNAL_TOPICS, BrokerId
+from sim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
 
 LONG_MAX: Final = 2**63 - 1
 
 DEVIATIONS = (
-    "Topic configs of compression, flushing and tiered storage are stored, validated and "
-    "described, but have no effect yet.",
+    "Topic configs of flushing and tiered storage, and compression.lz4.level, are stored, "
+    "validated and described, but have no effect.",
     "Segments of the internal topics end after internal.log.segment.bytes (ours), so that a "
     "long-lived server's memory stays small; segment.bytes is described as Apache Kafka's.",
 )
@@ -141,6 +142,9 @@ _TIMESTAMP_TYPES: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
+_CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+"""Codecs by name; ``producer`` is none of them."""
+_LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
 _PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _INT, str: _STRING}
 _SHORTS: Final = frozenset({"transaction.state.log.replication.factor"})
 _LONGS: Final = frozenset({"leader.imbalance.check.interval.seconds"})
@@ -439,6 +443,8 @@ def log_config(
     segment_bytes = roll_bytes = int(value("segment.bytes"))
     if topic.name in INTERNAL_TOPICS:
         roll_bytes = min(roll_bytes, settings.internal_log_segment_bytes)
+    codec = value("compression.type")
+    level = _LEVEL_OF.get(codec)
     segment_ms = int(value("segment.ms"))
     max_compaction_lag_ms = int(value("max.compaction.lag.ms"))
     if is_compacted:
@@ -464,6 +470,8 @@ def log_config(
         min_compaction_lag_ms=int(value("min.compaction.lag.ms")),
         max_compaction_lag_ms=max_compaction_lag_ms,
         delete_retention_ms=int(value("delete.retention.ms")),
+        codec=_CODEC_OF.get(codec),
+        codec_level=None if level is None else int(value(level)),
         producer_id_expiration_ms=cluster.producer_id_expiration_ms,
         verification_enabled=cluster.transaction_partition_verification_enable,
     )

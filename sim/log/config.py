@@ -57,6 +57,9 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     min_cleanable_dirty_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
     max_compaction_lag_ms: int = NEVER_MS
+    codec: int | None = None
+    """What the topic compresses with (``compression.type``); None leaves it to producers."""
+    codec_level: int | None = None
     delete_retention_ms: int = 86_400_000
     """How long tombstones and the markers of emptied transactions stay (KIP-534)."""
     producer_id_expiration_ms: int = 86_400_000

@@ -45,6 +45,7 @@ from sim.log.validation import (
     examine,
     needs_examination,
     newest_timestamp,
+    recoded,
 )
 from sim.log.verification import SENTINEL
 from sim.types import ReplicatedBatch, TopicPartition
@@ -177,6 +178,12 @@ class PartitionLog(FollowerLog):
             if not isinstance(verdict, int):
                 return verdict
             newest = verdict
+        if config.codec is not None and config.codec != header.compression:
+            packed = recoded(batch, header, config=config, log_start_offset=self._log_start_offset)
+            if not isinstance(packed, bytes):
+                return packed
+            batch = packed
+            header = read_batch_header(batch, 0)
         rejection = check_size(header.size, config)
         if rejection is not None:
             return rejection

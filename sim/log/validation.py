@@ -11,8 +11,8 @@ header says and which is the newest. They are read only if
 
 A compressed batch is unpacked in any case, because one that can't be unpacked is refused. Where the
 codec's library is not installed, the header decides alone and keys are not checked. So these lies
-are believed: lengths inside of a record that is as long as it says, and all that the header of a
-very large batch says.
+are believed: in a batch of several records lengths inside of a record that is as long as it says,
+and all that the header of a very large batch says.
 """
 
 from __future__ import annotations
@@ -24,15 +24,21 @@ from sim.log.answers import NO_TIMESTAMP, AppendRejection
 from sim.log.config import NEVER_MS, LogConfig, TimestampType
 from sim.types import TopicPartition
 from sim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid, read_records
+from sim.wire.batch_rewrite import recoded_batch
 from sim.wire.compression import decompress
-from sim.wire.record_walk import newest_delta_ms
+from sim.wire.record_walk import are_whole, newest_delta_ms
 from sim.wire.records import Record
 
 DEVIATIONS: Final = (
-    "Unless the topic is compacted or limits the age of records, of each record only its length "
-    "and time are looked at, and of a batch of more than 500 records only the header; Apache Kafka "
-    "reads every record.",
+    "Unless the topic is compacted, compresses anew or limits the age of records, in batches of "
+    "more than eight records only the length and time of each are looked at, and in those of more "
+    "than 500 only the header; Apache Kafka reads every record.",
+    "The offsets of records inside a compressed batch are not looked at; Apache Kafka numbers them "
+    "anew where they are not 0, 1, 2 and so on.",
 )
+
+RECORDS_READ_MAX: Final = 8
+"""Batches of a few records are read as a broker reads them; half a microsecond each."""
 
 RECORDS_WALKED_MAX: Final = 500
 """Batches with more records are believed: a walk would take longer than the append, and producers
@@ -123,6 +129,8 @@ def newest_timestamp(
         return header.max_timestamp_ms
     try:
         delta_ms = newest_delta_ms(records, at, header.records_count)
+        if header.records_count <= RECORDS_READ_MAX and delta_ms is not None:
+            delta_ms = delta_ms if are_whole(records, at, header.records_count) else None
     except CorruptBatchError as error:
         return _invalid(str(error), log_start_offset)
     if delta_ms is None:
@@ -147,6 +155,23 @@ def needs_examination(
         or header.base_timestamp_ms > newest_ms
         or header.base_timestamp_ms < NO_TIMESTAMP
     )
+
+
+def recoded(
+    batch: bytes, header: BatchHeader, *, config: LogConfig, log_start_offset: int
+) -> AppendRejection | bytes:
+    """The batch in its topic's codec (``compression.type``), or why it can't be read; where a
+    codec's library is not installed it stays as it is.
+    """
+    assert config.codec is not None
+    try:
+        return recoded_batch(
+            header, read_records(batch), codec=config.codec, level=config.codec_level
+        )
+    except MissingExtraError:
+        return batch
+    except CorruptBatchError as error:
+        return _invalid(str(error), log_start_offset)
 
 
 def examine(

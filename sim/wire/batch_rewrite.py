@@ -46,19 +46,19 @@ class Scanned(NamedTuple):
     has_value: bool
 
 
-def scan_records(payload: bytes, count: int) -> Iterator[Scanned]:
+def scan_records(payload: bytes, count: int, at: int = 0) -> Iterator[Scanned]:
     """Walk the records of a batch, checked as ``read_records`` checks them.
 
     Args:
-        payload: The records, decompressed.
+        payload: The records, decompressed; they end where it ends.
         count: How many the header states.
+        at: Where the first one begins.
 
     Raises:
         CorruptBatchError: A record is not what its lengths say, or the count is wrong.
     """
-    if count < 0 or count * RECORD_MIN > len(payload):
-        raise CorruptBatchError(f"{count} records do not fit in {len(payload)} bytes")
-    at = 0
+    if count < 0 or count * RECORD_MIN > len(payload) - at:
+        raise CorruptBatchError(f"{count} records do not fit in {len(payload) - at} bytes")
     try:
         for _ in range(count):
             size, at = read_signed(payload, at, VARINT_BYTES_MAX)
@@ -106,12 +106,7 @@ def filtered_batch(
 
 
 def recoded_batch(
-    header: BatchHeader,
-    records: Sequence[Record],
-    *,
-    codec: int,
-    append_time_ms: int | None,
-    level: int | None = None,
+    header: BatchHeader, records: Sequence[Record], *, codec: int, level: int | None = None
 ) -> bytes:
     """A producer's batch in another codec, its records numbered in order.
 
@@ -119,18 +114,16 @@ def recoded_batch(
         header: Of the batch as it came.
         records: All of them.
         codec: The topic's.
-        append_time_ms: Now, on a topic of LogAppendTime.
         level: Of compression; None for the codec's own.
     """
-    flags = header.attributes & _KEPT_FLAGS & ~LOG_APPEND_TIME_FLAG
     return _packed(
         header,
         records,
         base_offset=None,
         codec=codec,
-        flags=flags if append_time_ms is None else flags | LOG_APPEND_TIME_FLAG,
+        flags=header.attributes & _KEPT_FLAGS & ~LOG_APPEND_TIME_FLAG,
         base_timestamp_ms=_time_of(records[0]),
-        max_timestamp_ms=max(map(_time_of, records)) if append_time_ms is None else append_time_ms,
+        max_timestamp_ms=max(map(_time_of, records)),
         level=level,
     )
 

@@ -2,8 +2,8 @@
 which is the newest?
 
 Of each record two varints are read, so that a walk costs a sixth of a microsecond per record, a
-tenth of reading them. What lies inside of a record is not looked at. Kafka's counterpart: the
-iterator over a DefaultRecordBatch in LogValidator.
+tenth of reading them. What lies inside of a record is looked at by ``are_whole``, which takes four
+times as long. Kafka's counterpart: the iterator over a DefaultRecordBatch in LogValidator.
 """
 
 from __future__ import annotations
@@ -65,3 +65,62 @@ def newest_delta_ms(records: bytes, at: int, count: int) -> int | None:
     except IndexError:
         return None
     return newest if at == len(records) else None
+
+
+def are_whole(records: bytes, at: int, count: int) -> bool:
+    """Whether key, value and headers of each record fill it exactly (DefaultRecord.readFrom).
+
+    Args:
+        records: What holds the records, unpacked; a walk has shown that they are ``count``.
+        at: Where the first one begins.
+        count: How many there are.
+
+    Raises:
+        CorruptBatchError: A varint that never ends.
+    """
+    try:
+        for _ in range(count):
+            size, at = _size(records, at)
+            end = at + size
+            at += 1  # attributes
+            while records[at] > _ONE_BYTE_MAX:  # the delta of its timestamp
+                at += 1
+            at += 1
+            while records[at] > _ONE_BYTE_MAX:  # and of its offset
+                at += 1
+            size, at = _size(records, at + 1)
+            if size > 0:
+                at += size
+            size, at = _size(records, at)
+            if size > 0:
+                at += size
+            headers, at = _size(records, at)
+            if headers:
+                at = _behind_headers(records, at, headers, end)
+            if at != end:
+                return False
+    except IndexError:
+        return False
+    return True
+
+
+def _size(records: bytes, at: int) -> tuple[int, int]:
+    """A length, -1 for null, and the position after it."""
+    size = records[at]
+    if size <= _ONE_BYTE_MAX:
+        return (size >> 1) ^ -(size & 1), at + 1
+    return read_signed(records, at, VARINT_BYTES_MAX)
+
+
+def _behind_headers(records: bytes, at: int, count: int, end: int) -> int:
+    """The position after the headers; -1 where there can't be so many, or one has no key."""
+    if not 0 <= count <= end - at:
+        return -1
+    for _ in range(count):
+        size, at = _size(records, at)
+        if size < 0:
+            return -1
+        size, at = _size(records, at + size)
+        if size > 0:
+            at += size
+    return at

@@ -58,12 +58,7 @@ STORIES: Final[tuple[tuple[Story, int], ...]] = (
 
 ACCEPTED: Final = {
     "describe_configs": (r"v4 documented.*documentation",),  # sim.api.describe_configs
-    "produce_batches": (
-        r"Fetch v12 all.*max_timestamp: 1700000000000 != 1700000000099",  # sim.log.validation
-    ),
-    "produce_by_config": (r"Fetch v12 gzip.*attributes: 1 != 0",),  # sim.cluster.configs
     "describe_log_dirs": (r"v[45].*(total|usable)_bytes: \d+ != -1",),  # sim.api.describe_log_dirs
-    "delete_records": (r"-3 of an emptied log",),  # sim.api.list_offsets
 }
 """Story -> patterns of differences that a ``DEVIATIONS`` tuple tells of."""
 

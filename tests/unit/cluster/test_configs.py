@@ -250,3 +250,52 @@ def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all(
         ConfigSource.DYNAMIC_DEFAULT_BROKER,
         ConfigSource.DEFAULT,
     ]
+
+
+@pytest.mark.parametrize(
+    ("codec", "number", "level"),
+    [
+        ("producer", None, None),
+        ("uncompressed", 0, None),
+        ("gzip", 1, 5),
+        ("snappy", 2, None),
+        ("lz4", 3, None),
+        ("zstd", 4, 7),
+    ],
+)
+def test_a_topics_codec_and_its_level(codec: str, number: int | None, level: int | None) -> None:
+    own = topic(
+        configs={
+            "compression.type": codec,
+            "compression.gzip.level": "5",
+            "compression.zstd.level": "7",
+        }
+    )
+    config = log_config(cluster(), own, DEFAULTS)
+    assert (config.codec, config.codec_level) == (number, level)
+
+
+def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
+    own = topic(
+        configs={
+            "cleanup.policy": "compact,delete",
+            "segment.ms": "700",
+            "max.compaction.lag.ms": "500",
+            "segment.jitter.ms": "7",
+            "retention.ms": "-1",
+            "retention.bytes": "9",
+            "min.cleanable.dirty.ratio": "0.25",
+        }
+    )
+    config = log_config(cluster(), own, DEFAULTS)
+    assert (config.is_compacted, config.is_deleted) == (True, True)
+    assert config.segment_ms == 500, "what is never rolled is never cleaned"
+    assert (config.segment_jitter_ms, config.retention_ms, config.retention_bytes) == (7, -1, 9)
+    assert config.min_cleanable_dirty_ratio == 0.25
+    assert log_config(cluster(), topic(), DEFAULTS).segment_ms == 604_800_000
+
+
+def test_segments_of_internal_topics_are_small_but_take_what_others_take() -> None:
+    config = log_config(cluster(), topic("__transaction_state"), DEFAULTS)
+    assert config.roll_bytes == DEFAULTS.internal_log_segment_bytes
+    assert config.segment_bytes == DEFAULTS.segment_bytes

@@ -13,7 +13,10 @@ from sim.log.config import LogConfig, TimestampType
 from sim.log.partition_log import PartitionLog
 from sim.wire.batch import (
     GZIP,
+    LZ4,
+    NONE,
     SNAPPY,
+    ZSTD,
     Record,
     assign,
     build_batch,
@@ -299,3 +302,51 @@ def test_without_the_codec_the_header_decides_alone() -> None:
     late = patched(stamped(NOW, NOW + HOUR + 1), 21, ">h", SNAPPY)
     answer = refuse(late)
     assert (answer.error, answer.log_start_offset, answer.record_errors) == (32, 1, ())
+
+
+# Another codec
+
+
+@pytest.mark.parametrize("codec", [NONE, GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize("wanted", [NONE, GZIP, LZ4])
+def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(codec: int, wanted: int) -> None:
+    data = batch(0, count=3, compression=codec)
+    kept = stored(data, LogConfig(codec=wanted, codec_level=1))
+    assert read_batch_header(kept).compression == wanted
+    assert read_batch_header(kept).crc == crc_of(kept)
+    shown, sent = read_records(kept), read_records(data)
+    assert [(one.key, one.value, one.timestamp_ms) for one in shown] == [
+        (one.key, one.value, one.timestamp_ms) for one in sent
+    ]
+    assert (kept[61:] == data[61:]) == (codec == wanted)
+
+
+def test_the_size_counts_once_it_is_packed_anew() -> None:
+    data = build_batch([Record(value=b"v" * 500)], timestamp_ms=NOW, compression=GZIP)
+    answer = refuse(data, LogConfig(codec=NONE, max_message_bytes=300))
+    assert answer.error == 10
+
+
+def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
+    data = bytearray(batch(0, count=20))
+    data[65] = 0x08  # the length of the first key
+    answer = refuse(patched(bytes(data), 21, ">h", 0), LogConfig(codec=GZIP))
+    assert answer.error == 87
+
+
+@pytest.mark.usefixtures("no_codec")
+def test_without_the_codec_a_batch_stays_as_it_is() -> None:
+    closed = patched(plain(), 21, ">h", SNAPPY)
+    assert read_batch_header(stored(closed, LogConfig(codec=GZIP))).compression == SNAPPY
+
+
+def test_lengths_inside_of_few_records_are_looked_at() -> None:
+    data = bytearray(plain())
+    data[65] = 0x60
+    assert refuse(patched(bytes(data), 21, ">h", 0)).error == 87
+
+
+def test_lengths_inside_of_many_records_are_looked_at_where_keys_are_wanted() -> None:
+    data = bytearray(batch(0, count=20))
+    data[65] = 0x08
+    assert refuse(patched(bytes(data), 21, ">h", 0), COMPACTED).error == 87

@@ -7,6 +7,7 @@ import pytest
 from sim.errors import CorruptBatchError
 from sim.wire.batch import (
     GZIP,
+    HEADER_SIZE,
     LZ4,
     NONE,
     SNAPPY,
@@ -150,6 +151,11 @@ def test_a_record_that_ends_the_payload_in_a_length_is_cut_off() -> None:
         list(scan_records(b"\x0c\0\0\0\1\1\x80", 1))
 
 
+def test_records_are_scanned_where_they_lie() -> None:
+    batch = made()
+    assert [record.key for record in scan_records(batch, 4, HEADER_SIZE)] == [b"a", b"b", None, b""]
+
+
 # Filtering
 
 
@@ -226,7 +232,6 @@ def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
         read_batch_header(batch),
         read_records(batch),
         codec=codec,
-        append_time_ms=None,
         level=level,
     )
     after = read_batch_header(recoded)
@@ -237,14 +242,12 @@ def test_a_batch_in_another_codec(codec: int, level: int | None) -> None:
     assert (after.producer_id, after.base_sequence, after.max_timestamp_ms) == (7, 5, 110)
 
 
-def test_a_recoded_batch_numbers_its_records_and_takes_the_append_time() -> None:
-    batch = made()
+def test_a_recoded_batch_numbers_its_records_anew() -> None:
+    batch = made(append_time=True)
     records = read_records(batch)
     header = read_batch_header(batch)
-    recoded = recoded_batch(header, [records[1], records[0]], codec=NONE, append_time_ms=999)
-    after = read_batch_header(recoded)
-    assert after.is_log_append_time
-    assert after.max_timestamp_ms == 999
+    recoded = recoded_batch(header, [records[1], records[0]], codec=NONE)
+    assert not read_batch_header(recoded).is_log_append_time
     assert [record.offset for record in read_records(recoded)] == [40, 41]
     assert [record.key for record in read_records(recoded)] == [b"b", b"a"]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sim.errors import CorruptBatchError
 from sim.wire.batch import HEADER_SIZE, Record, build_batch
-from sim.wire.record_walk import newest_delta_ms
+from sim.wire.record_walk import are_whole, newest_delta_ms
 
 BASE_MS = 1_700_000_000_000
 
@@ -67,3 +67,42 @@ def test_a_varint_that_never_ends_is_corrupt() -> None:
 
 def test_nothing_there_is_noticed() -> None:
     assert newest_delta_ms(b"", 0, 1) is None
+
+
+@given(
+    keys=st.lists(st.none() | st.binary(max_size=200), min_size=1, max_size=3),
+    value=st.none() | st.binary(max_size=300),
+    headers=st.lists(st.tuples(st.text(max_size=3), st.none() | st.binary(max_size=200))),
+    delta_ms=st.integers(-(2**40), 2**40),
+)
+def test_records_of_any_kind_are_whole(
+    keys: list[bytes | None],
+    value: bytes | None,
+    headers: list[tuple[str, bytes | None]],
+    delta_ms: int,
+) -> None:
+    batch = build_batch(
+        [
+            Record(key=key, value=value, headers=tuple(headers), timestamp_ms=number * delta_ms)
+            for number, key in enumerate(keys)
+        ],
+        timestamp_ms=0,
+    )
+    assert are_whole(batch, HEADER_SIZE, len(keys))
+
+
+@pytest.mark.parametrize(
+    ("at", "byte"),
+    [(4, 0x60), (4, 0), (6, 0x60), (8, 0x04), (8, 0x60), (8, 0x01), (9, 0x01), (9, 4), (11, 0x60)],
+)
+def test_lengths_that_do_not_fill_a_record_are_noticed(at: int, byte: int) -> None:
+    batch = build_batch([Record(key=b"k", value=b"v", headers=(("h", b"x"),))], timestamp_ms=0)
+    data = bytearray(batch[HEADER_SIZE:])
+    assert are_whole(bytes(data), 0, 1)
+    data[at] = byte
+    assert not are_whole(bytes(data), 0, 1)
+
+
+def test_many_offsets_in_one_batch_are_read_over() -> None:
+    batch = build_batch([Record(key=b"k")] * 100, timestamp_ms=0)
+    assert are_whole(batch, HEADER_SIZE, 100)

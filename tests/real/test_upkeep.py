@@ -1,0 +1,43 @@
+"""Segments, retention, compaction and codecs: a real Apache Kafka and the simulator, read alike.
+
+Both look after their logs a few times a second here, so that a story sees it happen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.conformance.programme import played
+from tests.real import upkeep
+from tests.real.stories.player import Story
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.transcript import differences
+from tests.support.txnsim_server import TxnsimServer
+
+pytestmark = pytest.mark.real
+
+LEVEL = 2
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str]]:
+    """Addresses of the real broker and of the simulated one."""
+    path: Path = tmp_path_factory.mktemp("upkeep") / "server.properties"
+    path.write_text("".join(f"{name}={value}\n" for name, value in upkeep.PROPERTIES.items()))
+    with (
+        ApacheKafka(transaction_version=LEVEL, properties=upkeep.PROPERTIES) as real,
+        TxnsimServer(
+            transaction_version=LEVEL, brokers=1, arguments=("--config", str(path))
+        ) as simulated,
+    ):
+        yield real.bootstrap, simulated.bootstrap
+
+
+@pytest.mark.parametrize("story", upkeep.STORIES, ids=lambda story: story.__name__)
+def test_both_brokers_keep_the_same(story: Story, pair: tuple[str, str]) -> None:
+    expected, found = (played(story, address, LEVEL) for address in pair)
+    wrong = list(differences(expected, found))
+    assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)

@@ -1,0 +1,361 @@
+"""Logs that are cut into segments, grow shorter and are cleaned: what readers see of it.
+
+The brokers look after their logs often (``PROPERTIES``), so that a story need not wait long.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Any, Final
+
+from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, BatchHeader, Record, build_batch, iter_batches
+from tests.real.stories.data import _patched
+from tests.real.stories.player import STAMP_MS, Player, Topic, fetch, produce
+
+PROPERTIES: Final = {
+    "log.cleaner.backoff.ms": "100",
+    "log.initial.task.delay.ms": "100",
+    "log.retention.check.interval.ms": "200",
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
+}
+LASTING: Final = {"retention_ms": "-1", "segment_ms": "1000"}
+"""Nothing is old; a second in the timestamps of records ends a segment."""
+COMPACTED: Final = {
+    "cleanup_policy": "compact",
+    "segment_ms": "1000",
+    "min_cleanable_dirty_ratio": "0.0",
+}
+
+
+def put(
+    player: Player,
+    topic: Topic,
+    *pairs: tuple[str | None, str | None],
+    at: int,
+    codec: int = 0,
+    partition: int = 0,
+) -> None:
+    """A batch of (key, value) whose records are stamped ``at`` milliseconds after the first."""
+    batch = build_batch(
+        [Record(key=_bytes(key), value=_bytes(value)) for key, value in pairs],
+        timestamp_ms=STAMP_MS + at,
+        compression=codec,
+    )
+    player.quiet("Produce", 8, **produce(topic, batch, 8, partition=partition))
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def headers(answer: Any) -> list[BatchHeader]:
+    """Of the batches of a Fetch answer."""
+    data = answer.responses[0].partitions[0].records
+    return [header for _, header in iter_batches(bytes(data or b""))]
+
+
+def read_all(
+    player: Player, topic: Topic, note: str, *, start: int = 0, isolation: int = 0
+) -> None:
+    """One Fetch after the other, until there is nothing left."""
+    offset = start
+    while True:
+        answer = player.ask(
+            "Fetch", 12, f"{note} from {offset}", **fetch(topic, offset, isolation=isolation)
+        )
+        found = headers(answer)
+        if not found:
+            return
+        offset = found[-1].last_offset + 1
+
+
+def until_read(
+    player: Player, topic: Topic, ready: Callable[[list[BatchHeader]], bool], start: int = 0
+) -> None:
+    """Wait until the first Fetch shows what it should."""
+    player.until(lambda answer: ready(headers(answer)), "Fetch", 12, **fetch(topic, start))
+
+
+def list_offsets(player: Player, topic: Topic, note: str, stamps: tuple[int, ...]) -> None:
+    """ListOffsets at each of these."""
+    for stamp in stamps:
+        for isolation in (0, 1):
+            player.ask(
+                "ListOffsets",
+                11,
+                f"{note} {stamp} isolation {isolation}",
+                replica_id=-1,
+                isolation_level=isolation,
+                timeout_ms=1_000,
+                topics=[
+                    {
+                        "name": topic[0],
+                        "partitions": [
+                            {
+                                "partition_index": 0,
+                                "current_leader_epoch": -1,
+                                "timestamp": stamp if stamp < 0 else STAMP_MS + stamp,
+                            }
+                        ],
+                    }
+                ],
+            )
+
+
+def end_of(topic: Topic) -> dict[str, Any]:
+    """A ListOffsets request for the end."""
+    asked = {"partition_index": 0, "current_leader_epoch": -1, "timestamp": -1}
+    topics = [{"name": topic[0], "partitions": [asked]}]
+    return {"replica_id": -1, "isolation_level": 0, "topics": topics}
+
+
+ALL_STAMPS: Final = (-1, -2, -3, -4, -5, -6, 0, 500, 1_000, 1_500, 2_500, 9_000)
+
+
+def segments(player: Player) -> None:
+    """A read ends with its segment; searches by time look into one segment."""
+    topic = player.plain_topic("t", 1, **LASTING)
+    for at in (0, 500, 1_000, 1_001, 1_500, 900, 2_002, 5_000, 5_001):
+        put(player, topic, ("k", str(at)), at=at)
+    read_all(player, topic, "all")
+    read_all(player, topic, "from the middle", start=4)
+    list_offsets(player, topic, "whole", ALL_STAMPS)
+    size = "DescribeLogDirs"
+    player.ask(size, 1, "whole", topics=[{"topic": topic[0], "partitions": [0]}])
+    for upper in (1, 4):
+        player.ask(
+            "DeleteRecords",
+            1,
+            f"below {upper}",
+            topics=[{"name": topic[0], "partitions": [{"partition_index": 0, "offset": upper}]}],
+            timeout=1_000,
+        )
+        if upper == 4:
+            # The first segment lies below, and goes.
+            player.until(
+                lambda answer: answer.results[0].topics[0].partitions[0].partition_size < 500,
+                size,
+                1,
+                topics=[{"topic": topic[0], "partitions": [0]}],
+            )
+        player.ask(size, 1, f"below {upper}", topics=[{"topic": topic[0], "partitions": [0]}])
+        read_all(player, topic, f"below {upper}", start=upper)
+        list_offsets(player, topic, f"below {upper}", ALL_STAMPS)
+
+
+def segments_of_a_small_index(player: Player) -> None:
+    """An index without room for an entry ends the segment."""
+    tiny = player.plain_topic("tiny", segment_index_bytes="12", retention_ms="-1")
+    for at in range(3):
+        put(player, tiny, ("k", str(at)), at=at)
+    read_all(player, tiny, "tiny index")
+
+
+def retention(player: Player) -> None:
+    """By age and by size; what is open stays open, producers stay known."""
+    aged = player.plain_topic("aged", segment_ms="1000", retention_ms="3600000")
+    producer = player.producer()
+    for sequence, at in enumerate((0, 500, 2_000, 2_100)):
+        batch = build_batch(
+            [Record(key=b"k", value=b"v")],
+            timestamp_ms=STAMP_MS + at,
+            producer_id=producer.producer_id,
+            producer_epoch=0,
+            base_sequence=sequence,
+        )
+        player.quiet("Produce", 8, **produce(aged, batch, 8))
+    player.until(
+        lambda answer: answer.topics[0].partitions[0].offset == 4,
+        "ListOffsets",
+        7,
+        replica_id=-1,
+        isolation_level=0,
+        topics=[
+            {
+                "name": aged[0],
+                "partitions": [{"partition_index": 0, "current_leader_epoch": -1, "timestamp": -2}],
+            }
+        ],
+    )
+    list_offsets(player, aged, "aged", (-1, -2, -3, -4, 0))
+    player.ask("Fetch", 12, "aged", **fetch(aged, 0))
+    player.ask("Fetch", 12, "aged end", **fetch(aged, 4))
+    player.ask("DescribeProducers", 0, "aged", topics=[{"name": aged[0], "partition_indexes": [0]}])
+    player.ask("DescribeLogDirs", 1, "aged", topics=[{"topic": aged[0], "partitions": [0]}])
+    large = player.plain_topic("large", segment_ms="1000", retention_ms="-1", retention_bytes="150")
+    for at in (0, 2_000, 4_000, 6_000):
+        put(player, large, ("k", str(at)), at=at)
+    player.until(
+        lambda answer: answer.results[0].topics[0].partitions[0].partition_size < 280,
+        "DescribeLogDirs",
+        1,
+        topics=[{"topic": large[0], "partitions": [0]}],
+    )
+    list_offsets(player, large, "large", (-1, -2, -3, 0, 5_000))
+    read_all(player, large, "large", start=2)
+
+
+def compaction(player: Player) -> None:
+    """The last value of each key; tombstones with their horizon; every codec."""
+    topic = player.plain_topic("t", 1, **COMPACTED)
+    put(player, topic, ("a", "1"), ("b", "1"), ("c", "1"), at=0)
+    put(player, topic, ("a", "2"), at=10)
+    put(player, topic, ("c", "2"), ("b", None), at=20)
+    put(player, topic, ("d", "1"), at=2_000)
+    until_read(player, topic, lambda found: found[0].base_offset > 0 or found[0].records_count < 3)
+    read_all(player, topic, "first round")
+    list_offsets(player, topic, "first round", (-1, -2, -3, 0, 5, 15, 2_000))
+    put(player, topic, ("a", "3"), ("c", "3"), at=4_000)
+    put(player, topic, ("z", "1"), at=6_000)
+    until_read(player, topic, lambda found: found[0].base_offset > 3)
+    read_all(player, topic, "second round")
+    read_all(player, topic, "into a gap", start=1)
+    for codec in (GZIP, SNAPPY, LZ4, ZSTD):
+        packed = player.plain_topic(f"codec-{codec}", 1, **COMPACTED)
+        put(player, packed, ("a", "1"), ("b", "1"), ("c", "1"), at=0, codec=codec)
+        put(player, packed, ("a", "2"), at=10, codec=codec)
+        put(player, packed, ("z", "1"), at=2_000, codec=codec)
+        until_read(player, packed, lambda found: found[0].records_count == 2)
+        read_all(player, packed, f"codec {codec}")
+
+
+def compaction_of_transactions(player: Player) -> None:
+    """Aborted records go, markers stay as long as they end something, producers stay known."""
+    future = {"message_timestamp_after_max_ms": str(2**63 - 1)}
+    topic = player.plain_topic("t", 1, **{**COMPACTED, **future, "delete_retention_ms": "0"})
+    partitions = [{"name": topic[0], "partitions": [0]}]
+    tid = player.name("app")
+    producer = player.producer(tid)
+    values = {
+        "transactional_id": tid,
+        "producer_id": producer.producer_id,
+        "producer_epoch": producer.producer_epoch,
+    }
+
+    def transaction(sequence: int, key: str, *, committed: bool) -> None:
+        player.until(
+            lambda answer: (
+                answer.results_by_topic_v3_and_below[0].results_by_partition[0].partition_error_code
+                == 0
+            ),
+            "AddPartitionsToTxn",
+            3,
+            v3_and_below_transactional_id=tid,
+            v3_and_below_producer_id=producer.producer_id,
+            v3_and_below_producer_epoch=producer.producer_epoch,
+            v3_and_below_topics=partitions,
+        )
+        batch = build_batch(
+            [Record(key=key.encode(), value=b"%d" % sequence)],
+            timestamp_ms=STAMP_MS,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            base_sequence=sequence,
+            transactional=True,
+        )
+        player.quiet("Produce", 8, **produce(topic, batch, 8, transactional_id=tid))
+        player.until(
+            lambda answer: answer.error_code == 0, "EndTxn", 3, committed=committed, **values
+        )
+        player.until(
+            lambda answer: answer.transaction_states[0].transaction_state.startswith("Complete"),
+            "DescribeTransactions",
+            0,
+            transactional_ids=[tid],
+        )
+
+    transaction(0, "a", committed=False)
+    transaction(1, "b", committed=True)
+    transaction(2, "b", committed=False)
+    transaction(3, "c", committed=True)
+    # The markers are of now, so each of these ends a segment.
+    put(player, topic, ("z", "1"), at=10**12)
+    put(player, topic, ("z", "2"), at=2 * 10**12)
+    until_read(player, topic, lambda found: found[0].base_offset > 0)
+    read_all(player, topic, "first round", isolation=1)
+    player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
+    put(player, topic, ("z", "3"), at=3 * 10**12)
+    # The marker of the first transaction ends nothing any more: it gets its horizon, and goes.
+    until_read(player, topic, lambda found: found[0].attributes & 0x40 != 0)
+    read_all(player, topic, "second round", isolation=1)
+    put(player, topic, ("z", "4"), at=4 * 10**12)
+    until_read(player, topic, lambda found: found[0].base_offset > 1)
+    read_all(player, topic, "third round", isolation=1)
+    transaction(4, "d", committed=True)
+    player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
+
+
+def lies(player: Player) -> None:
+    """Headers that their records don't bear out."""
+    topic = player.topic()
+    good = build_batch(
+        [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + at) for at in (5, 0)],
+        timestamp_ms=STAMP_MS,
+    )
+    first = 61
+    cases = (
+        ("max timestamp below", _patched(good, 35, struct.pack(">q", STAMP_MS))),
+        ("max timestamp above", _patched(good, 35, struct.pack(">q", STAMP_MS + 99))),
+        ("offset delta 5", _patched(good, first + 3, b"\x0a")),
+        ("record too long", _patched(good, first, b"\x7e")),
+        ("record too short", _patched(good, first, b"\x02")),
+        ("key too long", _patched(good, first + 4, b"\x60")),
+        ("headers -1", _patched(good, first + 8, b"\x01")),
+        ("headers 9", _patched(good, first + 8, b"\x12")),
+        ("record attributes", _patched(good, first + 1, b"\x07")),
+    )
+    for note, batch in cases:
+        player.ask("Produce", 8, note, **produce(topic, batch, 8))
+    for codec in (GZIP, SNAPPY, LZ4, ZSTD):
+        for note, batch in packed_lies(codec):
+            player.ask("Produce", 8, f"codec {codec} {note}", **produce(topic, batch, 8))
+    player.ask("ListOffsets", 7, "end", **end_of(topic))
+
+
+def packed_lies(codec: int) -> list[tuple[str, bytes]]:
+    """The same in a codec."""
+    records = [Record(key=b"k", value=b"v", timestamp_ms=STAMP_MS + at) for at in (5, 0)]
+    good = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
+    return [
+        ("good", good),
+        ("max timestamp below", _patched(good, 35, struct.pack(">q", STAMP_MS))),
+        ("count 1", _patched(_patched(good, 57, struct.pack(">i", 1)), 23, struct.pack(">i", 0))),
+        ("count 3", _patched(_patched(good, 57, struct.pack(">i", 3)), 23, struct.pack(">i", 2))),
+    ]
+
+
+def codecs_of_topics(player: Player) -> None:
+    """A topic with a codec of its own recompresses what comes in another."""
+    records = [Record(key=b"k", value=b"v" * 200, timestamp_ms=STAMP_MS + at) for at in (5, 0)]
+    for wanted in ("uncompressed", "gzip", "snappy", "lz4", "zstd", "producer"):
+        topic = player.topic(wanted, compression_type=wanted)
+        for codec in (0, GZIP, SNAPPY, LZ4, ZSTD):
+            batch = build_batch(records, timestamp_ms=STAMP_MS, compression=codec)
+            player.ask("Produce", 8, f"{codec} into {wanted}", **produce(topic, batch, 8))
+        read_all(player, topic, wanted)
+    stamped = player.topic(
+        "stamped", compression_type="lz4", message_timestamp_type="LogAppendTime"
+    )
+    player.ask(
+        "Produce",
+        8,
+        "stamped",
+        **produce(stamped, build_batch(records, timestamp_ms=STAMP_MS), 8),
+    )
+    read_all(player, stamped, "stamped")
+    small = player.topic("small", compression_type="uncompressed", max_message_bytes="200")
+    packed = build_batch(records, timestamp_ms=STAMP_MS, compression=GZIP)
+    player.ask("Produce", 8, "too large once unpacked", **produce(small, packed, 8))
+
+
+STORIES: Final = (
+    segments,
+    segments_of_a_small_index,
+    retention,
+    compaction,
+    compaction_of_transactions,
+    lies,
+    codecs_of_topics,
+)
