@@ -30,6 +30,7 @@ from sim.log.snapshots import Snapshots
 from sim.log.txn_index import AbortedTxn, TxnIndex
 from sim.log.verification import Verification
 from sim.types import IsolationLevel, ReplicatedBatch, TopicPartition
+from sim.wire.batch import read_batch_header
 
 ENOUGH_BYTES: Final = 1 << 62
 """More than any reader waits for."""
@@ -371,8 +372,17 @@ class LogView:
     def _found(self, found: tuple[int, int] | None, upper: int) -> TimestampOffset | None:
         if found is None or found[1] >= upper:
             return None
+        timestamp_ms, offset = found
+        # The epochs of deleted records are forgotten, but for what their batches say.
+        batch = (
+            next(self._segments.batches(offset), None) if offset < self._log_start_offset else None
+        )
         return TimestampOffset(
-            timestamp_ms=found[0], offset=found[1], leader_epoch=self._epochs.epoch_of(found[1])
+            timestamp_ms=timestamp_ms,
+            offset=offset,
+            leader_epoch=self._epochs.epoch_of(offset)
+            if batch is None
+            else read_batch_header(batch).leader_epoch,
         )
 
 

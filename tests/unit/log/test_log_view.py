@@ -239,6 +239,20 @@ def test_timestamp_searches_stop_at_the_readers_bound() -> None:
     assert make_log().offset_of_max_timestamp(UNCOMMITTED) is None
 
 
+def test_the_greatest_time_is_found_below_the_start_with_the_epoch_of_its_batch() -> None:
+    driver = LogDriver()
+    driver.append(plain(timestamp=30))
+    driver.log.become_leader(2)
+    driver.append(plain(timestamp=20))
+    log = driver.log
+    log.advance_high_watermark(2)
+    assert log.delete_records_before(1) == 1
+    found = log.offset_of_max_timestamp(UNCOMMITTED)
+    assert found is not None
+    assert (found.timestamp_ms, found.offset, found.leader_epoch) == (30, 0, 0)
+    assert log.leader_epoch_of(0) == -1
+
+
 def test_the_end_of_an_epoch() -> None:
     driver = LogDriver()
     driver.append(plain(2))
