@@ -27,11 +27,12 @@ async def handle(request: Request) -> Reply:
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
+    """The error at the top, and whose token it would have been."""
+    name = getattr(request.message, "owner_principal_name", None)
     return request.answer(
         error_code=error,
-        principal_type=USER,
-        principal_name=ANONYMOUS,
+        principal_type=request.message.owner_principal_type if name else USER,
+        principal_name=name or ANONYMOUS,
         token_requester_principal_type=USER,
         token_requester_principal_name=ANONYMOUS,
         issue_timestamp=NO_TIME,

@@ -32,6 +32,11 @@ from sim.api.request import ApiTable
 from sim.api.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
 from sim.api.write_txn_markers import KEY as WRITE_TXN_MARKERS
 
+DEVIATIONS: Final = (
+    "The listener of --kip-text speaks the versions of the newest release, whatever release its "
+    "broker runs.",
+)
+
 LISTENER: Final = "KIP_TEXT"
 """Name of the listener, for ``BrokerImage.address``."""
 

@@ -12,3 +12,13 @@ from tests.support.handlers import Api
 async def test_an_unauthenticated_connection_has_no_tokens(api: Api, version: int) -> None:
     answer = await api.ask("CreateDelegationToken", version, renewers=[], max_lifetime=-1)
     assert answer.error_code is ErrorCode.delegation_token_request_not_allowed
+
+
+async def test_the_answer_names_whose_token_it_would_have_been(api: Api) -> None:
+    values = {"renewers": [], "max_lifetime": -1}
+    owner = {"owner_principal_type": "User", "owner_principal_name": "alice"}
+    answer = await api.ask("CreateDelegationToken", 3, **values, **owner)
+    assert (answer.principal_type, answer.principal_name) == ("User", "alice")
+    assert answer.token_requester_principal_name == "ANONYMOUS"
+    nobody = await api.ask("CreateDelegationToken", 3, **values)
+    assert (nobody.principal_type, nobody.principal_name) == ("User", "ANONYMOUS")
