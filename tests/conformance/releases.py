@@ -34,7 +34,17 @@ from tests.support.txnsim_server import TxnsimServer
 JVM_OPTIONS: Final = ("-Xmx512m",)
 FEATURE: Final = "transaction.version"
 
-ACCEPTED: Final[tuple[tuple[str, str], ...]] = ()
+ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
+    (
+        r"(as-broker-at-0-v[45]|at-level-0-(true|false)) at 0: ",
+        "these cases end in a locked id where there is transactions v2; where there is none they "
+        "race with their own markers, and ours are quicker",
+    ),
+    (
+        r"FindCoordinator v6 .*'15 coordinator_not_available' != '42 invalid_request'",
+        "a group of shares is looked for; 3.9 has no coordinator for those yet and judges no key",
+    ),
+)
 """(pattern of a difference, why it may be)."""
 
 
