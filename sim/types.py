@@ -274,8 +274,8 @@ class IsrChange(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     topic_partition: TopicPartition
     leader_epoch: LeaderEpoch
     new_isr: tuple[tuple[BrokerId, int], ...]
-    """(broker id, broker epoch as the leader knows it, -1 where it does not), in the order of the
-    replicas; the epoch keeps a restarted broker from being taken for the old one (KIP-903).
+    """(broker id, broker epoch as the leader knows it, -1 where it does not), by broker id; the
+    epoch keeps a restarted broker from being taken for the old one (KIP-903).
     """
     partition_epoch: int
 

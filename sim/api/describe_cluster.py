@@ -47,7 +47,9 @@ def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
     image = request.broker.image
     brokers = image.alive_brokers() if error is ErrorCode.none else ()
     is_all = error is ErrorCode.none and getattr(request.message, "include_fenced_brokers", False)
-    fenced = image.fenced_brokers() if is_all else ()
+    listed = sorted(
+        (*brokers, *(image.fenced_brokers() if is_all else ())), key=lambda one: one.broker_id
+    )
     return request.answer(
         error_code=error,
         error_message=message,
@@ -55,7 +57,7 @@ def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
         endpoint_type=BROKERS,
         cluster_id=image.cluster_id if error is ErrorCode.none else "",
         controller_id=brokers[0].broker_id if brokers else -1,
-        brokers=tuple(_broker(request, broker) for broker in (*brokers, *fenced)),
+        brokers=tuple(_broker(request, broker) for broker in listed),
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if error is ErrorCode.none and request.message.include_cluster_authorized_operations
         else NOT_ASKED,

@@ -241,8 +241,7 @@ class Partition:
             leader_epoch=self.leader_epoch,
             new_isr=tuple(
                 (broker_id, followers[broker_id].broker_epoch if broker_id in followers else -1)
-                for broker_id in self.replicas
-                if broker_id in isr
+                for broker_id in sorted(isr)  # as a real leader asks, whatever the replicas' order
             ),
             partition_epoch=self.partition_epoch,
         )

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from sim.client.errors import ClientError
 from sim.client.producer import Producer
 from sim.client.txn_admin import TransactionAdmin
 from sim.cluster.controller import NewTopic
@@ -31,7 +33,7 @@ from tests.support.images import B1, B2
 
 P0 = TopicPartition("orders", 0)
 TX = TransactionalId("tx")
-PATIENT = {"request_timeout_ms": 5_000, "api_timeout_ms": 240_000}
+PATIENT: dict[str, Any] = {"request_timeout_ms": 5_000, "api_timeout_ms": 240_000}
 EVERYTHING = IsolationLevel.READ_UNCOMMITTED
 
 
@@ -288,10 +290,12 @@ def test_an_unclean_election_loses_a_commit_marker_and_a_client_can_see_it() -> 
             assert await values(client, "t", partitions=1) == [], "it was there before"
             assert await values(client, "t", partitions=1, isolation=EVERYTHING) == [b"v"]
             admin = TransactionAdmin(client)
-            transactions = await admin.describe_transactions([name])
-            assert transactions[name].state == "CompleteCommit"
-            (open_there,) = (await admin.describe_producers([t]))[t]
-            assert open_there.txn_start_offset == 0
+            transaction = (await admin.describe_transactions([name]))[name]
+            assert not isinstance(transaction, ClientError)
+            assert transaction.state == "CompleteCommit"
+            producers = (await admin.describe_producers([t]))[t]
+            assert not isinstance(producers, ClientError)
+            assert [one.txn_start_offset for one in producers] == [0], "open for ever"
             await sim.start_broker(B1)
             await in_sync(cluster, t, 2)
             assert sim.brokers[B1].replicas.hosted[t].log_end_offset == 1, "its marker was cut off"

@@ -53,7 +53,7 @@ async def test_refusing_says_nothing_of_the_cluster(api: Api) -> None:
     assert (answer.error_code, answer.brokers) == (ErrorCode.request_timed_out, ())
 
 
-@pytest.mark.parametrize(("asked", "listed"), [(False, [1, 3]), (True, [1, 3, 2])])
+@pytest.mark.parametrize(("asked", "listed"), [(False, [1, 3]), (True, [1, 2, 3])])
 async def test_fenced_brokers_are_told_when_asked_for(
     api_of_three: Api, asked: bool, listed: list[int]
 ) -> None:
@@ -62,4 +62,4 @@ async def test_fenced_brokers_are_told_when_asked_for(
     wanted = {"endpoint_type": 1, "include_fenced_brokers": asked}
     answer = await api_of_three.ask("DescribeCluster", 2, **wanted)
     assert [one.broker_id for one in answer.brokers] == listed
-    assert [one.broker_id for one in answer.brokers if one.is_fenced] == listed[2:]
+    assert [one.broker_id for one in answer.brokers if one.is_fenced] == ([2] if asked else [])
