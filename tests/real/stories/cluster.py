@@ -193,6 +193,11 @@ def bad_quotas(player: Player) -> None:
         entries=[_entry([("user", "twice")], ("producer_byte_rate", one)) for one in (1.0, 2.0)],
     )
     player.ask("AlterClientQuotas", 1, "no entries", entries=[])
+    # Other stories find a cluster without quotas.
+    none = (("producer_byte_rate", None), ("request_percentage", None))
+    for left in (user, ("user", "v"), ("user", "twice")):
+        player.quiet("AlterClientQuotas", 1, entries=[_entry([left], *none)])
+        _until_told(player, left, told=False)
 
 
 def _entry(entity: list[tuple[str, str | None]], *ops: tuple[str, float | None]) -> Any:
