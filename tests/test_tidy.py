@@ -49,6 +49,7 @@ FOR_OTHERS: Final = {
     "sim.client.consumer": "our client as a library: whoever reads with it",
     "sim.releases.history": "what docs/releases.md lists beside the rules",
     "sim.runtime.virtual": "what tests start a cluster in virtual time with",
+    "sim.storage.producer_snapshot": "a file of Kafka's, for readers of log directories",
 }
 """Modules that the product offers and does not import itself."""
 
