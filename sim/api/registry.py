@@ -169,7 +169,7 @@ def _table(release: Release, *, unstable: bool) -> ApiTable:
     accepted = _accepted(release, unstable=unstable)
     return ApiTable(
         listener=CLIENT_LISTENER,
-        handlers=HANDLERS,
+        handlers={key: HANDLERS[key] for key in accepted},
         accepted=accepted,
         advertised=_advertised(accepted),
     )

@@ -1,0 +1,135 @@
+"""What a client sees of a release before it does anything: versions, features, closed doors."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import pytest
+
+from sim.api.registry import ADVERTISED, shipped
+from sim.errors import ErrorCode
+from sim.releases import RELEASES
+from sim.types import BrokerId
+from sim.wire import codec
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.wires import API_VERSIONS, Wire
+
+ONE: Final = BrokerId(1)
+PRODUCE: Final = 0
+END_TXN: Final = 26
+DESCRIBE_TRANSACTIONS: Final = 65
+LIST_TRANSACTIONS: Final = 66
+ANY_STATE: Final = {"state_filters": (), "producer_id_filters": ()}
+ENDED: Final = {"transactional_id": "t", "producer_id": 1, "producer_epoch": 0, "committed": True}
+NOTHING: Final = {"transactional_id": None, "acks": 1, "timeout": 1000, "topic_data": ()}
+
+
+def told(as_version: str, api_version: int) -> Any:
+    """The answer of broker 1 to ApiVersions."""
+
+    async def story(cluster: VirtualCluster) -> Any:
+        wire = await opened(cluster)
+        message = codec.build(
+            codec.request_class(API_VERSIONS, api_version),
+            client_software_name="x",
+            client_software_version="1",
+        )
+        wire.send(wire.frame(API_VERSIONS, api_version, message))
+        _, answer = await wire.answer()
+        await wire.close()
+        return answer
+
+    return run_cluster(story, as_version=(as_version,), brokers=1)
+
+
+async def opened(cluster: VirtualCluster) -> Wire:
+    broker = cluster.sim.metadata.image.brokers[ONE]
+    return await Wire.open(broker.host, broker.port)
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_versions_lie_within_the_release_and_begin_where_ours_do(name: str) -> None:
+    release = RELEASES[name]
+    for key, (low, high) in shipped(release).advertised.items():
+        assert high <= release.api_versions[key][1]
+        assert low == ADVERTISED[key][0]
+    answer = told(name, 3)
+    ranges = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+    assert ranges == shipped(release).advertised
+
+
+@pytest.mark.parametrize(
+    ("name", "supported", "finalized"),
+    [
+        ("2.8", {}, {}),
+        ("3.6", {"metadata.version": (1, 14)}, {"metadata.version": 14}),
+        ("3.9", {"metadata.version": (1, 21)}, {"metadata.version": 21}),
+        (
+            "4.0",
+            {"metadata.version": (7, 25)},
+            {"group.version": 1, "metadata.version": 25, "transaction.version": 2},
+        ),
+        (
+            "4.1",
+            {"metadata.version": (7, 27)},
+            {
+                "eligible.leader.replicas.version": 1,
+                "group.version": 1,
+                "metadata.version": 27,
+                "transaction.version": 2,
+            },
+        ),
+    ],
+)
+def test_features_are_those_that_a_real_broker_of_that_release_told(
+    name: str, supported: dict[str, tuple[int, int]], finalized: dict[str, int]
+) -> None:
+    answer = told(name, 3)
+    shown = {one.name: (one.min_version, one.max_version) for one in answer.supported_features}
+    assert shown == supported
+    assert {one.name: one.max_version_level for one in answer.finalized_features} == finalized
+
+
+def test_a_version_above_the_releases_own_is_told_which_ones_there_are() -> None:
+    async def story(cluster: VirtualCluster) -> tuple[int, int, int]:
+        wire = await opened(cluster)
+        asked = codec.build(
+            codec.request_class(API_VERSIONS, 4),
+            client_software_name="x",
+            client_software_version="1",
+        )
+        answered_as = wire.expect(API_VERSIONS, 0)
+        wire.send(codec.encode_request(API_VERSIONS, 4, answered_as, "x", asked))
+        _, answer = await wire.answer()
+        await wire.close()
+        (own,) = answer.api_keys
+        return int(answer.error_code), own.min_version, own.max_version
+
+    found = run_cluster(story, as_version=("3.6",), brokers=1)
+    assert found == (ErrorCode.unsupported_version, 0, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "api_key", "api_version", "values"),
+    [
+        ("2.8", DESCRIBE_TRANSACTIONS, 0, {"transactional_ids": ()}),
+        ("2.8", LIST_TRANSACTIONS, 0, ANY_STATE),
+        ("3.6", LIST_TRANSACTIONS, 1, {**ANY_STATE, "duration_filter": -1}),
+        ("3.9", END_TXN, 5, ENDED),
+        ("3.9", PRODUCE, 12, NOTHING),
+        ("4.0", PRODUCE, 13, NOTHING),
+    ],
+)
+def test_what_a_release_does_not_have_closes_the_connection(
+    name: str, api_key: int, api_version: int, values: dict[str, object]
+) -> None:
+    async def closed(cluster: VirtualCluster) -> bool:
+        wire = await opened(cluster)
+        message = codec.build(codec.request_class(api_key, api_version), **values)
+        wire.send(wire.frame(api_key, api_version, message))
+        found = await wire.closed()
+        wire.writer.close()
+        return found
+
+    assert run_cluster(closed, as_version=(name,), brokers=1)
+    assert not run_cluster(closed, as_version=("4.3",), brokers=1)
