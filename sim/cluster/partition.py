@@ -173,14 +173,12 @@ class Partition:
 
     def low_watermark(self, is_alive: Callable[[BrokerId], bool]) -> int:
         """First offset that some live replica has not deleted (Partition.lowWatermarkIfLeader)."""
-        return min(
-            self.log.log_start_offset,
-            *(
-                follower.log_start_offset
-                for follower in self.followers.values()
-                if is_alive(follower.broker_id)
-            ),
-        )
+        starts = [
+            follower.log_start_offset
+            for follower in self.followers.values()
+            if is_alive(follower.broker_id)
+        ]
+        return min([self.log.log_start_offset, *starts])
 
     # In-sync replicas
 
