@@ -22,7 +22,7 @@ import pytest
 from sim.cli import main as cli
 from sim.config import load
 from sim.faults.plan import FaultRule
-from sim.http.messages import Advance
+from sim.http.messages import Advance, Elect, Isolate, Kill, MoveLeader
 from sim.http.openapi import document
 from sim.scenario.catalog import find
 from sim.scenario.reading import read
@@ -32,7 +32,14 @@ from tests.support.txnsim_server import TxnsimServer
 LANGUAGES: Final = {"", "console", "go", "java", "mermaid", "python", "yaml"}
 """Of blocks; plain ones show output, or files that nobody reads."""
 
-BODIES: Final = {"/api/v1/clock": Advance, "/api/v1/faults": FaultRule}
+BODIES: Final = {
+    "/api/v1/brokers/{id}/isolate": Isolate,
+    "/api/v1/brokers/{id}/kill": Kill,
+    "/api/v1/clock": Advance,
+    "/api/v1/elections": Elect,
+    "/api/v1/faults": FaultRule,
+    "/api/v1/leaders": MoveLeader,
+}
 
 
 class Block(NamedTuple):
@@ -139,19 +146,20 @@ def accept_curl(arguments: list[str], *, refused: bool) -> None:
     routes: dict[str, dict[str, object]] = msgspec.convert(
         document()["paths"], dict[str, dict[str, object]]
     )
-    found = [
-        verbs
-        for route, verbs in routes.items()
-        if re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", route), path)
-    ]
+    found = [verbs for route, verbs in routes.items() if _matches(route, path)]
     assert any(method.lower() in verbs for verbs in found), f"no route {method} {path}"
     if body is None:
         return
+    (kind,) = (BODIES[route] for route in BODIES if _matches(route, path))
     if refused:
         with pytest.raises((msgspec.ValidationError, ValueError)):
-            msgspec.json.decode(body, type=BODIES[path])
+            msgspec.json.decode(body, type=kind)
     else:
-        msgspec.json.decode(body, type=BODIES[path])
+        msgspec.json.decode(body, type=kind)
+
+
+def _matches(route: str, path: str) -> bool:
+    return re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", route), path) is not None
 
 
 # Other blocks
