@@ -248,6 +248,38 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     segment_bytes: Annotated[
         int, _of("log.segment.bytes", "bytes", "largest append; segment size", dynamic=True)
     ] = 1_073_741_824
+    log_cleanup_policy: Annotated[
+        str, _of("log.cleanup.policy", "names", "delete, compact or both", dynamic=True)
+    ] = "delete"
+    log_retention_ms: Annotated[
+        int,
+        _of("log.retention.ms", "ms", "segments go at this age; -1: never", dynamic=True),
+    ] = 604_800_000
+    log_retention_bytes: Annotated[
+        int,
+        _of(
+            "log.retention.bytes",
+            "bytes",
+            "segments go once so much is left without them; -1: never",
+            dynamic=True,
+        ),
+    ] = -1
+    log_roll_ms: Annotated[
+        int, _of("log.roll.ms", "ms", "segments end after this", dynamic=True)
+    ] = 604_800_000
+    log_cleaner_delete_retention_ms: Annotated[
+        int,
+        _of(
+            "log.cleaner.delete.retention.ms",
+            "ms",
+            "tombstones and idle markers stay this long",
+            dynamic=True,
+        ),
+    ] = 86_400_000
+    compression_type: Annotated[
+        str,
+        _of("compression.type", "name", "producer leaves it to producers", dynamic=True),
+    ] = "producer"
     log_retention_check_interval_ms: Annotated[
         int,
         _of("log.retention.check.interval.ms", "ms", "how often old segments are looked for"),

@@ -21,7 +21,7 @@ LISTENER_PROPERTIES: Final = frozenset(
 )
 """Read by ``sim.config.files``: where clients find us."""
 
-NO_DISK: Final = "partitions are kept in memory, whole"
+NO_DISK: Final = "partitions are kept in memory"
 NO_TIERS: Final = "there is no tiered storage"
 ONE_LOG: Final = "the replicas of a partition share one log"
 ONE_PROCESS: Final = "brokers and controller share one process; brokers are numbered from 1"

@@ -27,6 +27,11 @@ _LOWEST: Final = {
     "fetch_max_bytes": 1024,
     "group_consumer_assignment_interval_ms": 0,
     "group_initial_rebalance_delay_ms": 0,
+    "log_cleaner_backoff_ms": 0,
+    "log_cleaner_delete_retention_ms": 0,
+    "log_initial_task_delay_ms": 0,
+    "log_retention_bytes": -1,
+    "log_retention_ms": -1,
     "offset_metadata_max_bytes": 0,
     "max_incremental_fetch_session_cache_slots": 0,
     "message_max_bytes": 0,
@@ -40,6 +45,13 @@ _LOWEST: Final = {
 _HIGHEST: Final = {
     "default_replication_factor": INT16_MAX,
     "leader_imbalance_check_interval_seconds": INT64_MAX,
+    "log_cleaner_backoff_ms": INT64_MAX,
+    "log_cleaner_delete_retention_ms": INT64_MAX,
+    "log_initial_task_delay_ms": INT64_MAX,
+    "log_retention_bytes": INT64_MAX,
+    "log_retention_check_interval_ms": INT64_MAX,
+    "log_retention_ms": INT64_MAX,
+    "log_roll_ms": INT64_MAX,
     "message_timestamp_after_max_ms": INT64_MAX,
     "message_timestamp_before_max_ms": INT64_MAX,
     "offsets_topic_replication_factor": INT16_MAX,
@@ -51,6 +63,8 @@ _HIGHEST: Final = {
 
 _PATTERNS: Final = {
     "cluster_id": r"^[A-Za-z0-9_-]{22}$",  # Uuid.toString: 16 bytes in base64url, not padded
+    "compression_type": r"^(uncompressed|zstd|lz4|snappy|gzip|producer)$",
+    "log_cleanup_policy": r"^((compact|delete)(, ?(compact|delete))?)?$",
     "message_timestamp_type": r"^(CreateTime|LogAppendTime)$",
 }
 

@@ -102,7 +102,7 @@ log.message.timestamp.type=LogAppendTime
     assert found.warnings == (
         f"{path}: without effect, because brokers and controller share one process; brokers are "
         "numbered from 1: process.roles, node.id, controller.quorum.voters",
-        f"{path}: without effect, because partitions are kept in memory, whole: log.dirs",
+        f"{path}: without effect, because partitions are kept in memory: log.dirs",
     )
 
 
