@@ -126,11 +126,11 @@ class ReplicaSessions:
 
     # Commands
 
-    def fetch(self, command: ReplicaFetchCommand) -> ReplicaFetchReply | Pending[ReplicaFetchReply]:
+    def fetch(self, command: ReplicaFetchCommand) -> Pending[ReplicaFetchReply]:
         """Take in where the follower stands; what is new, now or when there is something."""
         session = self._session(command)
         if isinstance(session, ErrorCode):
-            return ReplicaFetchReply(error=session)
+            return self._at_once(ReplicaFetchReply(error=session))
         now_ms = session.last_fetch_ms = self._clock.monotonic_ms()
         if session.parked is not None:
             self._supersede(session)
@@ -151,7 +151,7 @@ class ReplicaSessions:
             self._let_in(session, command.replica_epoch)
             wait_ms = min(wait_ms, self._settings().replica_fetch_wait_max_ms)
         if refused or session.news or wait_ms <= 0:
-            return self._reply(session, refused)
+            return self._at_once(self._reply(session, refused))
         return self._park(session, now_ms + wait_ms)
 
     def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
@@ -416,6 +416,11 @@ class ReplicaSessions:
             )
 
     # Parts: waiting
+
+    def _at_once(self, reply: ReplicaFetchReply) -> Pending[ReplicaFetchReply]:
+        answer: Pending[ReplicaFetchReply] = Pending(self._tasks)
+        answer.resolve(reply)
+        return answer
 
     def _park(self, session: _Session, deadline_ms: int) -> Pending[ReplicaFetchReply]:
         parked: Pending[ReplicaFetchReply] = Pending(self._tasks)

@@ -306,8 +306,12 @@ class PeerLinks:
         command = call.command
         if self._codec is None and not self._tracer.on:
             # The hot path: a command travels as the object that it is, and nobody watches.
+            answer = handler(call.api_key, call.api_version, command, source)
+            if type(answer) is Pending:
+                answer.on_done(partial(self._settled, call))
+                return
             self._tasks.drive(
-                _as_coroutine(handler(call.api_key, call.api_version, command, source)),
+                _as_coroutine(answer),
                 partial(self._handled, call),
                 name="peer request",
             )
@@ -330,6 +334,10 @@ class PeerLinks:
             self._tracer.caused_by(before)
 
     # The way back
+
+    def _settled(self, call: _PeerCall, answer: Pending[Any]) -> None:
+        error = answer.exception()
+        self._handled(call, answer.result() if error is None else None, error)
 
     def _handled(self, call: _PeerCall, reply: object, error: BaseException | None) -> None:
         if error is None:

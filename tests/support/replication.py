@@ -235,10 +235,7 @@ class ReplicaBench:
             match command:
                 case ReplicaFetchCommand():
                     reply = self.nodes[target].sessions.fetch(command)
-                    if isinstance(reply, Pending):
-                        reply.on_done(lambda done: give(done.result()))
-                    else:
-                        give(reply)
+                    reply.on_done(lambda done: give(done.result()))
                 case ReplicaOffsetCommand():
                     give(self.nodes[target].sessions.offset(command))
                 case AlterPartitionCommand():

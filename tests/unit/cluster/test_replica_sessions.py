@@ -50,9 +50,7 @@ class Follower:
         self.session_id = 0
         self.epoch = 0
 
-    def ask(
-        self, *positions: ReplicaFetchPartition, **changes: Any
-    ) -> ReplicaFetchReply | Pending[ReplicaFetchReply]:
+    def ask(self, *positions: ReplicaFetchPartition, **changes: Any) -> Pending[ReplicaFetchReply]:
         values: dict[str, Any] = {
             "replica_id": B2,
             "replica_epoch": 2,
@@ -70,13 +68,13 @@ class Follower:
 
     def fetch(self, *positions: ReplicaFetchPartition, **changes: Any) -> ReplicaFetchReply:
         answer = self.ask(*positions, **changes)
-        assert isinstance(answer, ReplicaFetchReply)
-        self.session_id = answer.session_id
-        return answer
+        assert answer.done()
+        self.session_id = answer.result().session_id
+        return answer.result()
 
     def park(self, *positions: ReplicaFetchPartition, **changes: Any) -> Pending[ReplicaFetchReply]:
         answer = self.ask(*positions, **changes)
-        assert isinstance(answer, Pending)
+        assert not answer.done()
         return answer
 
     def told(self, position: ReplicaFetchPartition, **changes: Any) -> ReplicaFetchedPartition:
@@ -148,11 +146,9 @@ def test_a_session_is_known_by_its_id_and_counts_its_requests() -> None:
     first = follower.fetch(position())
     assert first.session_id > 0
     wrong = follower.ask(session_id=99)
-    assert isinstance(wrong, ReplicaFetchReply)
-    assert wrong.error is ErrorCode.fetch_session_id_not_found
+    assert wrong.result().error is ErrorCode.fetch_session_id_not_found
     again = follower.ask(session_id=first.session_id, session_epoch=7)
-    assert isinstance(again, ReplicaFetchReply)
-    assert again.error is ErrorCode.invalid_fetch_session_epoch
+    assert again.result().error is ErrorCode.invalid_fetch_session_epoch
 
 
 def test_a_new_session_replaces_the_old_one() -> None:
