@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 
 import pytest
 
@@ -22,7 +23,9 @@ PATIENCE_S = 100
 """For all cases; less than pytest's patience with one test."""
 
 Plays = dict[tuple[str, int], "Future[Play]"]
-PLAYS = [(case, level) for case in cases() for level in case.text.levels]
+PLAYS = [(case, level) for level in LEVELS for case in cases() if level in case.text.levels]
+"""In the order in which they are played."""
+recorded = cache(transcripts.read)
 
 
 def id_of(case: Case, level: int) -> str:
@@ -73,7 +76,7 @@ def hand_over(done: Future[Play], promise: Future[Play]) -> None:
 
 @pytest.mark.parametrize(("case", "level"), [pytest.param(*one, id=id_of(*one)) for one in PLAYS])
 def test_the_simulator_answers_as_kafka_did(case: Case, level: int, plays: Plays) -> None:
-    recording = transcripts.read(case.file).get(case.name, {}).get(level)
+    recording = recorded(case.file).get(case.name, {}).get(level)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"
     play = plays[case.id, level].result(PATIENCE_S)
     wrong = [*unlike(recording, play.transcript), *play.unshown]

@@ -11,6 +11,7 @@ import socket  # noqa: TID251 - talks to processes on the real machine
 import struct
 from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from types import TracebackType
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ Values = dict[str, Any]
 
 _ANSWER_TIMEOUT_S: Final = 20.0
 _SILENCE_S: Final = 0.7
+_PIECE_BYTES: Final = 1 << 16
 _ZEROS: Final[dict[str, object]] = {"string": "", "bool": False, "bytes": b"", "records": b""}
 
 
@@ -87,10 +89,28 @@ class RawConnection:
             api_key, api_version, self._correlation_id, self._client_id, message
         )
         self.send_bytes(frame * times)
-        answers = [self.receive_frame() for _ in range(times)]
-        for answer in reversed(answers):
-            assert isinstance(answer, bytes), answer
+        for answer in reversed(self._receive_frames(times)):
             yield codec.read_response(api_key, api_version, answer)[1]
+
+    def _receive_frames(self, count: int) -> list[bytes]:
+        """So many frames, read in large pieces."""
+        self._socket.settimeout(_ANSWER_TIMEOUT_S)
+        data = bytearray()
+        frames: list[bytes] = []
+        at = 0
+        while len(frames) < count:
+            while len(data) - at >= 4:
+                end = at + 4 + int.from_bytes(data[at : at + 4], "big")
+                if len(data) < end:
+                    break
+                frames.append(bytes(data[at + 4 : end]))
+                at = end
+            if len(frames) < count:
+                piece = self._socket.recv(_PIECE_BYTES)
+                assert piece, "the connection was closed between answers"
+                data += piece
+        assert at == len(data), "more answers than requests"
+        return frames
 
     def send_bytes(self, data: bytes) -> None:
         """Send bytes as they are."""
@@ -126,9 +146,12 @@ class RawConnection:
         return b"".join(pieces)
 
 
+_described = cache(describe)
+
+
 def message_from(cls: Any, values: Values) -> Any:
     """A message of that class from plain values; dicts become the classes of their fields."""
-    rows = describe(cls)
+    rows = _described(cls)
     fields = {}
     for row in (*rows.plain, *rows.tagged):
         if row.name in values:

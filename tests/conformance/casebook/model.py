@@ -144,6 +144,8 @@ class Step(Part):
     """Asked again while the coordinator says that it is busy or not there."""
     parts: Several = ()
     """Fields of the answer that are written down; all of them unless given."""
+    promptly: bool = False
+    """Must succeed, before something times out; otherwise the case is played again."""
     quiet: bool = False
     """Not written down."""
     silent: bool = False

@@ -49,6 +49,10 @@ class CaseError(Exception):
     """A case says something that can't be done; the message says what."""
 
 
+class TooLateError(CaseError):
+    """The machine was too busy: what was to happen before a timeout came after it."""
+
+
 def resolved(value: Any, variables: Variables, name: Callable[[str], str]) -> Any:
     """The value with everything that stands for something else replaced.
 

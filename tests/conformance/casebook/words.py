@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Final
 
 from tests.conformance.casebook import group_verbs, log_verbs, verbs
@@ -15,6 +16,9 @@ WORDS: Final[Mapping[str, Verb]] = {
     **log_verbs.VERBS,
     **group_verbs.VERBS,
 }
+
+
+_signature = cache(inspect.signature)
 
 
 def requests_of(verb: str, given: Any, variables: Variables) -> list[Request]:
@@ -31,12 +35,12 @@ def requests_of(verb: str, given: Any, variables: Variables) -> list[Request]:
     make = WORDS.get(verb)
     if make is None:
         raise CaseError(f"{verb}: no word of {', '.join(sorted(WORDS))}, and no request in full")
-    parameters = inspect.signature(make).parameters
+    parameters = _signature(make).parameters
     if not isinstance(given, Mapping):
         given = {list(parameters)[1]: given}
     given = {key.replace("-", "_"): value for key, value in given.items()}
     try:
-        bound = inspect.signature(make).bind(variables, **given)
+        bound = _signature(make).bind(variables, **given)
     except TypeError as error:
         raise CaseError(f"{verb}: {error}; it takes {', '.join(list(parameters)[1:])}") from None
     return make(*bound.args, **bound.kwargs)
