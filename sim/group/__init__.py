@@ -12,6 +12,7 @@ classic.py         decisions: JoinGroup, SyncGroup, Heartbeat, LeaveGroup, timer
 consumer_records.py  what is remembered of groups of the consumer protocol (KIP-848)
 consumer_commands.py what these can be asked
 assignors.py       uniform and range
+topics_hash.py     a number that changes with the topics consumed
 consumer_group.py  such a group, its members and epochs, replay
 reconciliation.py  a member's next step to its target
 consumer_members.py  who sends a heartbeat, and whether it may

@@ -8,7 +8,6 @@ Counterpart in Kafka: the consumer half of GroupMetadataManager.
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Callable, Sequence
 
@@ -55,6 +54,7 @@ from sim.group.consumer_records import (
 )
 from sim.group.consumer_regex import regex_change
 from sim.group.reconciliation import Goal, reconcile
+from sim.group.topics_hash import topics_hash
 
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -204,7 +204,8 @@ class ConsumerProtocol:
         members = list(group.members_with(updated))
         epoch = group.epoch
         if change.bumps_epoch or group.refreshed_version != image.offset:
-            hashed = metadata_hash(group, members, image)
+            names = {name for each in members for name in group.topics_of(each)}
+            hashed = topics_hash(names, image)
             if change.bumps_epoch or hashed != group.metadata_hash:
                 epoch += 1
                 records.append(
@@ -267,7 +268,7 @@ class ConsumerProtocol:
     # Leaving
 
     def leave(
-        self, group: ConsumerGroup, command: ConsumerHeartbeat
+        self, group: ConsumerGroup, command: ConsumerHeartbeat, *, image: ClusterImage
     ) -> ConsumerOutcome | Rejection:
         """A member leaves, for good or for a while."""
         reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
@@ -275,7 +276,7 @@ class ConsumerProtocol:
             member = group.members.get(command.member_id)
             if member is None:
                 return unknown(group, command.member_id)
-            return self._gone(group, member, reply)
+            return self._gone(group, member, reply, image)
         member = group.static_member(command.instance_id)
         if member is None:
             return unknown(group, f"with instance id {command.instance_id}")
@@ -286,7 +287,7 @@ class ConsumerProtocol:
                 f"{command.instance_id} was fenced by member {member.member_id}.",
             )
         if command.member_epoch != LEFT_FOR_A_WHILE:
-            return self._gone(group, member, reply)
+            return self._gone(group, member, reply, image)
         waiting = msgspec.structs.replace(
             member,
             epoch=LEFT_FOR_A_WHILE,
@@ -311,22 +312,28 @@ class ConsumerProtocol:
             ),
         )
 
-    def fence(self, group: ConsumerGroup, *, member_id: str) -> ConsumerOutcome:
+    def fence(
+        self, group: ConsumerGroup, *, member_id: str, image: ClusterImage
+    ) -> ConsumerOutcome:
         """A member was silent for too long."""
         member = group.members.get(member_id)
-        return ConsumerOutcome() if member is None else self._gone(group, member, None)
+        return ConsumerOutcome() if member is None else self._gone(group, member, None, image)
 
     def revocation_over(
-        self, group: ConsumerGroup, member_id: str, *, member_epoch: int
+        self, group: ConsumerGroup, member_id: str, *, member_epoch: int, image: ClusterImage
     ) -> ConsumerOutcome:
         """A member did not give partitions up in time; unless it has moved on meanwhile."""
         member = group.members.get(member_id)
         if member is None or member.epoch != member_epoch:
             return ConsumerOutcome()
-        return self._gone(group, member, None)
+        return self._gone(group, member, None, image)
 
     def _gone(
-        self, group: ConsumerGroup, member: ConsumerMember, reply: HeartbeatReply | None
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        reply: HeartbeatReply | None,
+        image: ClusterImage,
     ) -> ConsumerOutcome:
         group_id, member_id = group.group_id, member.member_id
         records: list[ConsumerRecord] = [
@@ -338,9 +345,9 @@ class ConsumerProtocol:
         if regex and group.regex_users(regex) == 1 and regex in group.resolved:
             records.append(RegexDeleted(group_id=group_id, regex=regex))
         epoch = group.epoch + 1
-        records.append(
-            EpochStored(group_id=group_id, epoch=epoch, metadata_hash=group.metadata_hash)
-        )
+        left = (each for each in group.members.values() if each is not member)
+        hashed = topics_hash({name for each in left for name in group.topics_of(each)}, image)
+        records.append(EpochStored(group_id=group_id, epoch=epoch, metadata_hash=hashed))
         if len(group.members) == 1:
             records.append(TargetEpochStored(group_id=group_id, epoch=epoch))
         return ConsumerOutcome(
@@ -378,20 +385,6 @@ def _timers(member: ConsumerMember, updated: ConsumerMember) -> tuple[ConsumerEf
             ),
         )
     return (RevocationOver(member_id=updated.member_id),)
-
-
-def metadata_hash(
-    group: ConsumerGroup, members: Sequence[ConsumerMember], image: ClusterImage
-) -> int:
-    """A number that changes with the topics that the members subscribe to; 0 for none."""
-    names = {name for member in members for name in group.topics_of(member)} & set(image.topics)
-    if not names:
-        return 0
-    digest = hashlib.blake2b(digest_size=8)
-    for name in sorted(names):
-        topic = image.topics[name]
-        digest.update(f"{topic.topic_id}/{len(topic.partitions)};".encode())
-    return int.from_bytes(digest.digest(), "big", signed=True)
 
 
 def _topic_ids(

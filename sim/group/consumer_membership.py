@@ -88,7 +88,7 @@ class ConsumerMembership:
         if isinstance(group, Rejection):
             return group
         if command.member_epoch in (LEFT, LEFT_FOR_A_WHILE):
-            outcome = self._protocol.leave(group, command)
+            outcome = self._protocol.leave(group, command, image=self._image())
         else:
             outcome = self._protocol.heartbeat(
                 group, command, image=self._image(), now_ms=self._clock.now_ms()
@@ -156,7 +156,7 @@ class ConsumerMembership:
                         shard,
                         (_Timer.SESSION, group_id, effect.member_id),
                         effect.delay_ms,
-                        partial(self._protocol.fence, member_id=effect.member_id),
+                        partial(self._fence, member_id=effect.member_id),
                     )
                 case RevocationAwaited():
                     self._await_revocation(shard, group_id, effect)
@@ -170,6 +170,9 @@ class ConsumerMembership:
                 case _:
                     assert_never(effect)
 
+    def _fence(self, group: ConsumerGroup, *, member_id: str) -> ConsumerOutcome:
+        return self._protocol.fence(group, member_id=member_id, image=self._image())
+
     def _await_revocation(
         self, shard: GroupShard, group_id: str, effect: RevocationAwaited
     ) -> None:
@@ -178,7 +181,10 @@ class ConsumerMembership:
             (_Timer.REVOCATION, group_id, effect.member_id),
             effect.delay_ms,
             lambda group: self._protocol.revocation_over(
-                group, effect.member_id, member_epoch=effect.member_epoch
+                group,
+                effect.member_id,
+                member_epoch=effect.member_epoch,
+                image=self._image(),
             ),
         )
 

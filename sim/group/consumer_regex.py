@@ -18,6 +18,7 @@ from sim.cluster.image import ClusterImage
 from sim.errors import ErrorCode, Rejection
 from sim.group.consumer_group import ConsumerGroup, ConsumerMember
 from sim.group.consumer_records import EpochStored, RegexDeleted, RegexStored
+from sim.group.topics_hash import topics_hash
 
 REFRESH_MIN_MS: Final = 10_000
 """Expressions are looked up again no sooner than that
@@ -108,11 +109,13 @@ def resolve(
     """Look up what expressions stand for now; a difference raises the group's epoch."""
     records: list[RegexStored | EpochStored] = []
     changed = False
+    names = {name for member in group.members.values() for name in member.topic_names}
     for regex in regexes:
         if group.regex_users(regex) == 0:
             continue
         pattern = re2.compile(regex)
         topics = tuple(sorted(name for name in image.topics if pattern.fullmatch(name)))
+        names.update(topics)
         known = group.resolved.get(regex)
         changed = changed or known is None or known.topics != frozenset(topics)
         records.append(
@@ -127,7 +130,9 @@ def resolve(
     if changed:
         records.append(
             EpochStored(
-                group_id=group.group_id, epoch=group.epoch + 1, metadata_hash=group.metadata_hash
+                group_id=group.group_id,
+                epoch=group.epoch + 1,
+                metadata_hash=topics_hash(names, image),
             )
         )
     return tuple(records)

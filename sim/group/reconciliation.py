@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Mapping
+from typing import assert_never
 
 import msgspec
 
@@ -72,6 +73,8 @@ def reconcile(
                 )
             started = msgspec.structs.replace(member, epoch=goal.epoch)
             return _next(started, goal, owned=owned, owner_of=owner_of)
+        case _:
+            assert_never(member.state)
 
 
 def _still_owns(owned: Owned, revoked: Mapping[TopicIdPartition, int]) -> bool:

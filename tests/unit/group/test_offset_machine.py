@@ -136,6 +136,27 @@ def test_a_stale_epoch_is_an_illegal_generation_in_a_transaction() -> None:
     assert decided(shard, commit(is_transactional=True)) is E.illegal_generation
 
 
+class _Owning(ClassicGroup):
+    """A group that knows which positions a member may commit."""
+
+    def check_position(self, **_: object) -> Rejection:  # type: ignore[override]
+        return Rejection(error=E.stale_member_epoch, reason="not yours")
+
+
+@pytest.mark.parametrize(
+    ("is_transactional", "error"), [(False, E.stale_member_epoch), (True, E.illegal_generation)]
+)
+def test_all_positions_fall_with_one_that_is_not_the_member_s(
+    is_transactional: bool, error: ErrorCode
+) -> None:
+    shard = shard_with()
+    shard.groups["g"] = _Owning("g", now_ms=1)
+    mine = NewPosition(topic_partition=P0, offset=1)
+    other = NewPosition(topic_partition=P1, offset=1, topic_id=TOPIC_ID)
+    assert decided(shard, commit(mine, is_transactional=is_transactional)) is None
+    assert decided(shard, commit(mine, other, is_transactional=is_transactional)) is error
+
+
 # Fetch
 
 

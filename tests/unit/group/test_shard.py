@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from sim.group.classic_group import ClassicGroup
+from sim.group.consumer_group import ConsumerGroup
+from sim.group.consumer_records import (
+    EpochDeleted,
+    EpochStored,
+    SubscriptionDeleted,
+    SubscriptionStored,
+)
 from sim.group.log_format import encode_batch
 from sim.group.records import (
     ClassicGroupDeleted,
@@ -143,3 +150,29 @@ def test_groups_of_another_protocol_are_no_classic_ones() -> None:
     shard = GroupShard(partition=0, coordinator_epoch=0)
     shard.groups["other"] = object()  # type: ignore[assignment]
     assert list(shard.classic_groups()) == []
+
+
+def test_records_of_the_consumer_protocol_make_its_group_and_take_it_away() -> None:
+    log = Log()
+    log.add(committed(5))
+    log.add(
+        ClassicGroupDeleted(group_id="g"),
+        SubscriptionStored(group_id="g", member_id="m", client_id="c", client_host="/h"),
+        EpochStored(group_id="g", epoch=3),
+    )
+    shard = log.load()
+    group = shard.groups["g"]
+    assert isinstance(group, ConsumerGroup)
+    assert (group.epoch, list(group.members)) == (3, ["m"])
+    assert position(shard) == 5
+    log.add(SubscriptionDeleted(group_id="g", member_id="m"), EpochDeleted(group_id="g"))
+    log.add(EpochDeleted(group_id="g"))
+    assert log.load().groups == {}
+
+
+def test_a_group_of_the_consumer_protocol_takes_commits() -> None:
+    log = Log()
+    log.add(EpochStored(group_id="g", epoch=3), committed(5))
+    shard = log.load()
+    assert isinstance(shard.groups["g"], ConsumerGroup)
+    assert position(shard) == 5

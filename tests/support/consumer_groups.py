@@ -1,0 +1,132 @@
+"""A group of the consumer protocol without a shell: heartbeats in, answers out, records applied."""
+
+from __future__ import annotations
+
+import uuid
+from itertools import count
+from typing import Final
+
+from sim.cluster.image import ClusterImage, PartitionImage, TopicImage
+from sim.errors import Rejection
+from sim.group.consumer import ConsumerProtocol, ConsumerSettings
+from sim.group.consumer_commands import (
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
+    HeartbeatReply,
+    ResolveRegexes,
+)
+from sim.group.consumer_group import ConsumerGroup
+from sim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdPartition
+from sim.group.consumer_regex import resolve
+from sim.types import BrokerId, LeaderEpoch
+
+GROUP: Final = "g"
+NOW: Final = 1_000_000
+
+
+def topic_id(name: str) -> uuid.UUID:
+    """An id that is the same in all tests."""
+    return uuid.uuid5(uuid.NAMESPACE_DNS, name)
+
+
+def image(offset: int = 1, **topics: int) -> ClusterImage:
+    """Topics by name with their numbers of partitions."""
+    one = PartitionImage(
+        leader=BrokerId(1),
+        leader_epoch=LeaderEpoch(0),
+        partition_epoch=0,
+        replicas=(BrokerId(1),),
+        isr=(BrokerId(1),),
+    )
+    return ClusterImage(
+        cluster_id="c",
+        offset=offset,
+        topics={
+            name: TopicImage(name=name, topic_id=topic_id(name), partitions=(one,) * partitions)
+            for name, partitions in topics.items()
+        },
+        topic_names={topic_id(name): name for name in topics},
+    )
+
+
+def parts(name: str, *numbers: int) -> frozenset[TopicIdPartition]:
+    """Partitions of a topic."""
+    return frozenset((topic_id(name), number) for number in numbers)
+
+
+class ConsumerDriver:
+    """One group; what decisions ask for is kept in ``effects``."""
+
+    def __init__(self, topics: ClusterImage | None = None, **settings: object) -> None:
+        numbers = count(1)
+        self.image = image(t=4) if topics is None else topics
+        self.protocol = ConsumerProtocol(
+            settings=ConsumerSettings(**{"assignment_interval_ms": 0, **settings}),  # type: ignore[arg-type]
+            new_id=lambda: f"id{next(numbers)}",
+        )
+        self.group = ConsumerGroup(GROUP)
+        self.now_ms = NOW
+        self.effects: list[ConsumerEffect] = []
+        self.log: list[ConsumerRecord] = []
+
+    def beat(self, member_id: str, epoch: int, **more: object) -> HeartbeatReply | Rejection:
+        """Send a heartbeat that stays or leaves."""
+        values = {"client_id": "c", "client_host": "/h", **more}
+        command = ConsumerHeartbeat(
+            group_id=GROUP,
+            member_id=member_id,
+            member_epoch=epoch,
+            **values,  # type: ignore[arg-type]
+        )
+        refusal = self.protocol.check(command)
+        if refusal is not None:
+            return refusal
+        if epoch < 0:
+            return self.take(self.protocol.leave(self.group, command, image=self.image))
+        return self.take(
+            self.protocol.heartbeat(self.group, command, image=self.image, now_ms=self.now_ms)
+        )
+
+    def join(self, member_id: str, *topics: str, **more: object) -> HeartbeatReply | Rejection:
+        """Send a heartbeat that joins."""
+        names = {} if "topic_regex" in more and not topics else {"topic_names": topics}
+        values = {"rebalance_timeout_ms": 60_000, "owned": frozenset(), **names, **more}
+        return self.beat(member_id, 0, **values)
+
+    def told(self, reply: HeartbeatReply | Rejection) -> HeartbeatReply:
+        """An answer that must be none of a refusal."""
+        assert isinstance(reply, HeartbeatReply), reply
+        return reply
+
+    def take(self, outcome: ConsumerOutcome | Rejection) -> HeartbeatReply | Rejection:
+        """Apply the records of a decision, as a shard does."""
+        if isinstance(outcome, Rejection):
+            return outcome
+        self.effects += outcome.effects
+        self.write(outcome.records)
+        return outcome.reply or HeartbeatReply(member_id="", member_epoch=0)
+
+    def write(self, records: tuple[ConsumerRecord, ...]) -> None:
+        """Apply records."""
+        for record in records:
+            self.log.append(record)
+            if not isinstance(record, EpochDeleted):
+                self.group.apply(record)
+
+    def look_up(self) -> None:
+        """Do the lookups that were asked for."""
+        for effect in self.effects:
+            if isinstance(effect, ResolveRegexes):
+                self.write(
+                    resolve(self.group, effect.regexes, image=self.image, now_ms=self.now_ms)
+                )
+        self.effects = [each for each in self.effects if not isinstance(each, ResolveRegexes)]
+
+    def replayed(self) -> ConsumerGroup:
+        """The group made from the log alone."""
+        group = ConsumerGroup(GROUP)
+        for record in self.log:
+            if not isinstance(record, EpochDeleted):
+                group.apply(record)
+        return group

@@ -1,0 +1,332 @@
+"""The consumer protocol, heartbeat by heartbeat (GroupMetadataManager's consumer half)."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.errors import ErrorCode, Rejection
+from sim.group.consumer_commands import (
+    HeartbeatReply,
+    MemberGone,
+    RevocationAwaited,
+    RevocationOver,
+    SessionSet,
+)
+from sim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
+from sim.group.consumer_records import EpochStored, SubscriptionDeleted, TargetEpochStored
+from tests.support.consumer_groups import NOW, ConsumerDriver, image, parts
+
+E = ErrorCode
+
+
+def error(outcome: HeartbeatReply | Rejection) -> ErrorCode:
+    return outcome.error if isinstance(outcome, Rejection) else E.none
+
+
+# Joining
+
+
+def test_the_first_member_gets_everything_at_once() -> None:
+    driver = ConsumerDriver()
+    reply = driver.told(driver.join("a", "t"))
+    assert (reply.member_id, reply.member_epoch) == ("a", 1)
+    assert reply.assignment == tuple(sorted(parts("t", 0, 1, 2, 3)))
+    assert reply.heartbeat_interval_ms == 5_000
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (1, 1)
+    assert driver.group.state_name == "Stable"
+    assert SessionSet(member_id="a", delay_ms=45_000) in driver.effects
+
+
+def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    second = driver.told(driver.join("b", "t"))
+    assert (second.member_epoch, second.assignment) == (2, ())
+    assert driver.group.state_name == "Reconciling"
+    first = driver.told(driver.beat("a", 1))
+    assert first.member_epoch == 1
+    assert first.assignment is not None
+    assert len(first.assignment) == 2
+    kept = frozenset(first.assignment)
+    assert RevocationAwaited(member_id="a", member_epoch=1, delay_ms=60_000) in driver.effects
+    assert driver.told(driver.beat("b", 2)).assignment is None
+    done = driver.told(driver.beat("a", 1, owned=kept))
+    assert (done.member_epoch, done.assignment) == (2, None)
+    assert RevocationOver(member_id="a") in driver.effects
+    freed = driver.told(driver.beat("b", 2))
+    assert frozenset(freed.assignment or ()) == parts("t", 0, 1, 2, 3) - kept
+    assert driver.group.state_name == "Stable"
+
+
+def test_a_client_of_version_0_may_leave_the_id_to_the_coordinator() -> None:
+    driver = ConsumerDriver()
+    reply = driver.told(driver.join("", "t", member_id_required=False))
+    assert reply.member_id == "id1"
+
+
+def test_a_full_group_takes_nobody_else() -> None:
+    driver = ConsumerDriver(max_size=1)
+    driver.join("a", "t", instance_id="i")
+    assert error(driver.join("b", "t")) is E.group_max_size_reached
+    assert error(driver.beat("a", 1, instance_id="i")) is E.none
+
+
+def test_heartbeats_that_change_nothing_write_nothing() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    before = len(driver.log)
+    reply = driver.told(driver.beat("a", 1))
+    assert reply.assignment is None
+    assert len(driver.log) == before
+
+
+def test_a_heartbeat_that_tells_everything_is_told_everything() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    reply = driver.told(
+        driver.beat(
+            "a",
+            1,
+            rebalance_timeout_ms=60_000,
+            topic_names=("t",),
+            owned=parts("t", 0, 1, 2, 3),
+        )
+    )
+    assert reply.assignment is not None
+
+
+def test_rejoining_with_epoch_0_goes_on_where_the_member_was() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    reply = driver.told(driver.join("a", "t"))
+    assert reply.member_epoch == 1
+    assert reply.assignment is not None
+
+
+# Changes
+
+
+def test_topics_that_change_raise_the_epoch() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.image = image(offset=2, t=5)
+    reply = driver.told(driver.beat("a", 1))
+    assert (driver.group.epoch, reply.member_epoch) == (2, 2)
+    assert len(reply.assignment or ()) == 5
+    driver.image = image(offset=3, t=5, other=1)
+    driver.beat("a", 2)
+    assert driver.group.epoch == 2
+
+
+def test_subscribing_to_something_else_is_seen_to_at_once() -> None:
+    driver = ConsumerDriver(image(t=1, u=1))
+    driver.join("a", "t")
+    reply = driver.told(driver.beat("a", 1, topic_names=("u",)))
+    assert reply.assignment == ()
+    assert driver.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
+    done = driver.told(driver.beat("a", 1, owned=frozenset()))
+    assert frozenset(done.assignment or ()) == parts("u", 0)
+    assert done.member_epoch == 2
+
+
+def test_topics_that_do_not_exist_are_waited_for() -> None:
+    driver = ConsumerDriver(image())
+    assert driver.told(driver.join("a", "t")).assignment == ()
+    driver.image = image(offset=2, t=1)
+    assert driver.told(driver.beat("a", 1)).assignment == tuple(parts("t", 0))
+
+
+def test_the_assignor_that_most_want_is_taken() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t", server_assignor="range")
+    assert driver.group.preferred_assignor() == "range"
+    epoch = driver.group.epoch
+    driver.beat("a", 1, server_assignor="uniform")
+    assert driver.group.epoch == epoch + 1
+
+
+def test_target_assignments_are_made_no_more_often_than_allowed() -> None:
+    driver = ConsumerDriver(assignment_interval_ms=1_000)
+    driver.join("a", "t")
+    second = driver.told(driver.join("b", "t"))
+    assert (second.member_epoch, second.assignment) == (1, ())
+    assert driver.group.state_name == "Assigning"
+    driver.now_ms += 1_000
+    driver.beat("b", 1)
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 2)
+
+
+def test_a_member_s_details_are_written_without_a_rebalance() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.beat("a", 1, rack_id="r")
+    assert driver.group.members["a"].rack_id == "r"
+    assert driver.group.epoch == 1
+
+
+# Epochs
+
+
+@pytest.mark.parametrize(
+    ("epoch", "owned", "expected"),
+    [
+        (2, None, E.none),
+        (3, None, E.fenced_member_epoch),
+        (1, None, E.fenced_member_epoch),
+        (1, frozenset(), E.none),
+        (1, parts("t", 0, 1, 2, 3), E.fenced_member_epoch),
+    ],
+)
+def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
+    epoch: int, owned: frozenset[object] | None, expected: ErrorCode
+) -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.join("b", "t")
+    driver.beat("a", 1)
+    driver.beat("a", 1, owned=parts("t", 0, 1))
+    assert driver.group.members["a"].epoch == 2
+    assert error(driver.beat("a", epoch, owned=owned)) is expected
+
+
+def test_strangers_are_unknown() -> None:
+    driver = ConsumerDriver()
+    assert error(driver.beat("a", 1)) is E.unknown_member_id
+    assert error(driver.beat("a", 1, instance_id="i")) is E.unknown_member_id
+    assert error(driver.beat("a", LEFT)) is E.unknown_member_id
+    assert error(driver.beat("a", LEFT, instance_id="i")) is E.unknown_member_id
+
+
+# Leaving
+
+
+def test_what_a_member_leaves_is_given_to_the_others() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.join("b", "t")
+    reply = driver.told(driver.beat("a", LEFT))
+    assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT, None)
+    assert MemberGone(member_id="a") in driver.effects
+    told = driver.told(driver.beat("b", 2))
+    assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
+
+
+def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_assigned() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.beat("a", LEFT)
+    assert driver.group.state_name == "Empty"
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 2)
+    assert TargetEpochStored(group_id="g", epoch=2) in driver.log
+
+
+def test_a_silent_member_is_taken_off() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.take(driver.protocol.fence(driver.group, member_id="a", image=driver.image))
+    assert driver.group.members == {}
+    assert driver.protocol.fence(driver.group, member_id="a", image=driver.image).records == ()
+
+
+def test_who_does_not_give_up_in_time_is_taken_off_unless_it_has_moved_on() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.join("b", "t")
+    driver.beat("a", 1)
+    nothing = driver.protocol.revocation_over(driver.group, "a", member_epoch=0, image=driver.image)
+    assert nothing.records == ()
+    assert (
+        driver.protocol.revocation_over(
+            driver.group, "x", member_epoch=0, image=driver.image
+        ).records
+        == ()
+    )
+    driver.take(
+        driver.protocol.revocation_over(driver.group, "a", member_epoch=1, image=driver.image)
+    )
+    assert SubscriptionDeleted(group_id="g", member_id="a") in driver.log
+
+
+# Static members
+
+
+def test_a_static_member_that_left_for_a_while_gets_back_what_it_had() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t", instance_id="i")
+    driver.join("b", "t")
+    driver.beat("a", 1, instance_id="i")
+    driver.beat("a", 1, instance_id="i", owned=parts("t", 0, 1))
+    mine = frozenset(driver.group.members["a"].assigned)
+    reply = driver.told(driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i"))
+    assert reply.member_epoch == LEFT_FOR_A_WHILE
+    assert driver.group.epoch == 2
+    back = driver.told(driver.join("z", "t", instance_id="i"))
+    assert frozenset(back.assignment or ()) == mine
+    assert driver.group.epoch == 2
+    assert "a" not in driver.group.members
+    assert driver.group.static_members == {"i": "z"}
+    assert error(driver.beat("a", 2, instance_id="i")) is E.fenced_instance_id
+    assert error(driver.beat("a", LEFT, instance_id="i")) is E.fenced_instance_id
+    assert error(driver.beat("z", LEFT, instance_id="i")) is E.none
+
+
+def test_an_instance_that_has_not_left_is_not_released() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t", instance_id="i")
+    assert error(driver.join("z", "t", instance_id="i")) is E.unreleased_instance_id
+
+
+def test_a_static_member_at_a_wrong_epoch_is_fenced() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t", instance_id="i")
+    assert error(driver.beat("a", 9, instance_id="i")) is E.fenced_member_epoch
+    assert error(driver.beat("a", 1, instance_id="i")) is E.none
+
+
+# Coordinators that change
+
+
+def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
+    driver = ConsumerDriver(image(t=4, u=2))
+    driver.join("a", "t", instance_id="i")
+    driver.join("b", "t", "u")
+    driver.beat("a", 1, instance_id="i")
+    driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i")
+    driver.join("c", "u", instance_id="i")
+    loaded = driver.replayed()
+    for name in ("epoch", "assignment_epoch", "members", "static_members", "target", "resolved"):
+        assert getattr(loaded, name) == getattr(driver.group, name), name
+    for partition in parts("t", 0, 1, 2, 3) | parts("u", 0, 1):
+        assert loaded.owner_of(partition) == driver.group.owner_of(partition)
+
+
+def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    driver.join("b", "t")
+    driver.beat("a", 1)
+    a, b = (driver.protocol.resumed(driver.group.members[each]) for each in "ab")
+    assert a == (
+        SessionSet(member_id="a", delay_ms=45_000),
+        RevocationAwaited(member_id="a", member_epoch=1, delay_ms=60_000),
+    )
+    assert b == (SessionSet(member_id="b", delay_ms=45_000),)
+
+
+def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t")
+    from sim.group.consumer_records import CurrentStored
+
+    driver.write((CurrentStored(group_id="g", member_id="a", epoch=1, previous_epoch=0, state=99),))
+    assert error(driver.beat("a", 1)) is E.fenced_member_epoch
+
+
+def test_the_hash_of_topics_is_kept_with_the_epoch() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "nothing")
+    (stored,) = [each for each in driver.log if isinstance(each, EpochStored)]
+    assert stored.metadata_hash == 0
+    driver.join("b", "t")
+    assert driver.group.metadata_hash != 0
+    assert driver.now_ms == NOW

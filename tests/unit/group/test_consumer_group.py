@@ -1,0 +1,222 @@
+"""A group of the consumer protocol: replay, and what others ask of it (ConsumerGroup)."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.errors import ErrorCode, Rejection
+from sim.group.consumer_group import LEFT, ConsumerGroup
+from sim.group.consumer_records import (
+    ClassicMetadata,
+    CurrentDeleted,
+    CurrentStored,
+    EpochDeleted,
+    EpochStored,
+    SubscriptionDeleted,
+    SubscriptionStored,
+    TargetDeleted,
+    TargetEpochDeleted,
+    TargetEpochStored,
+    TargetStored,
+)
+from sim.group.state import Group, GroupType
+from tests.support.consumer_groups import ConsumerDriver, parts, topic_id
+
+E = ErrorCode
+
+
+def error(refusal: Rejection | None) -> ErrorCode:
+    return E.none if refusal is None else refusal.error
+
+
+def with_members() -> ConsumerGroup:
+    group = ConsumerGroup("g")
+    for member_id, classic in (
+        ("new", None),
+        ("old", ClassicMetadata(session_timeout_ms=1, protocols=())),
+    ):
+        group.apply(
+            SubscriptionStored(
+                group_id="g",
+                member_id=member_id,
+                client_id="c",
+                client_host="/h",
+                topic_names=("t",),
+                classic=classic,
+            )
+        )
+        group.apply(
+            CurrentStored(
+                group_id="g",
+                member_id=member_id,
+                epoch=5,
+                previous_epoch=4,
+                state=0,
+                assigned=((topic_id(member_id), 0, 3),),
+            )
+        )
+    return group
+
+
+COMMITS = """
+member  instance  epoch  version  plain                transactional
+new     -         5      9        none                 none
+new     -         5      8        unsupported_version  none
+new     -         4      9        none                 none
+new     -         6      9        stale_member_epoch   stale_member_epoch
+old     -         5      8        none                 none
+old     -         6      8        illegal_generation   illegal_generation
+x       -         5      9        unknown_member_id    unknown_member_id
+-       -         -1     9        unknown_member_id    none
+-       i         -1     9        unknown_member_id    unknown_member_id
+"""
+
+
+@pytest.mark.parametrize("row", COMMITS.strip().splitlines()[1:])
+def test_who_may_commit(row: str) -> None:
+    member, instance, epoch, version, *expected = row.split()
+    for is_transactional, name in zip((False, True), expected, strict=True):
+        refusal = with_members().check_offset_commit(
+            member_id="" if member == "-" else member,
+            group_instance_id=None if instance == "-" else instance,
+            generation=int(epoch),
+            is_transactional=is_transactional,
+            api_version=int(version),
+        )
+        assert error(refusal) is ErrorCode[name], (row, is_transactional)
+
+
+def test_anybody_may_commit_for_a_group_without_members() -> None:
+    refusal = ConsumerGroup("g").check_offset_commit(
+        member_id="",
+        group_instance_id=None,
+        generation=-1,
+        is_transactional=False,
+        api_version=8,
+    )
+    assert refusal is None
+
+
+def test_a_member_behind_may_commit_what_it_has_had_since_then() -> None:
+    group = with_members()
+    mine = (topic_id("new"), 0)
+    for generation, partition, expected in (
+        (5, (topic_id("new"), 9), E.none),
+        (4, mine, E.none),
+        (3, mine, E.none),
+        (2, mine, E.stale_member_epoch),
+        (4, (topic_id("new"), 9), E.stale_member_epoch),
+    ):
+        refusal = group.check_position(member_id="new", generation=generation, partition=partition)
+        assert error(refusal) is expected
+    assert group.check_position(member_id="", generation=-1, partition=mine) is None
+
+
+def test_who_may_read() -> None:
+    group = with_members()
+    assert group.check_offset_fetch(member_id=None, member_epoch=-1) is None
+    assert group.check_offset_fetch(member_id="new", member_epoch=5) is None
+    assert error(group.check_offset_fetch(member_id="x", member_epoch=5)) is E.unknown_member_id
+    assert error(group.check_offset_fetch(member_id=None, member_epoch=5)) is E.unknown_member_id
+    assert error(group.check_offset_fetch(member_id="new", member_epoch=4)) is E.stale_member_epoch
+    assert error(group.check_offset_fetch(member_id="old", member_epoch=4)) is E.illegal_generation
+
+
+def test_it_is_a_group_like_any_other() -> None:
+    group: Group = with_members()
+    assert group.type is GroupType.CONSUMER
+    assert group.protocol_type_or_empty == "consumer"
+    assert not group.is_empty
+    assert group.check_offset_delete() is None
+    assert error(group.check_delete()) is E.non_empty_group
+    assert ConsumerGroup("g").check_delete() is None
+    assert ConsumerGroup("g").is_empty
+    assert group.is_subscribed("t")
+    base = group.offsets_expire_from()
+    assert base is not None
+    assert base(7) == 7
+
+
+def test_its_tombstones_take_away_all_that_the_log_has() -> None:
+    driver = ConsumerDriver()
+    driver.join("a", "t", topic_regex="t")
+    driver.look_up()
+    left = driver.replayed()
+    for record in driver.group.tombstones():
+        if not isinstance(record, EpochDeleted):
+            left.apply(record)
+    assert (left.members, left.target, left.resolved) == ({}, {}, {})
+    assert left.assignment_epoch == -1
+
+
+def test_tombstones_of_what_is_not_there_mean_nothing() -> None:
+    group = ConsumerGroup("g")
+    group.apply(CurrentDeleted(group_id="g", member_id="x"))
+    group.apply(TargetDeleted(group_id="g", member_id="x"))
+    group.apply(SubscriptionDeleted(group_id="g", member_id="x"))
+    group.apply(EpochDeleted(group_id="g"))
+    group.apply(TargetEpochDeleted(group_id="g"))
+    assert group.members == {}
+
+
+def test_a_member_between_its_tombstones_has_nothing() -> None:
+    group = with_members()
+    group.apply(CurrentDeleted(group_id="g", member_id="new"))
+    member = group.members["new"]
+    assert (member.epoch, member.assigned) == (LEFT, {})
+    assert group.owner_of((topic_id("new"), 0)) is None
+
+
+def test_who_has_a_partition_follows_from_the_last_record() -> None:
+    group = ConsumerGroup("g")
+    partition = next(iter(parts("t", 0)))
+    for member_id in ("a", "b"):
+        group.apply(
+            CurrentStored(
+                group_id="g",
+                member_id=member_id,
+                epoch=1,
+                previous_epoch=0,
+                state=0,
+                assigned=((*partition, 1),),
+            )
+        )
+    assert group.owner_of(partition) == "b"
+    group.apply(SubscriptionDeleted(group_id="g", member_id="a"))
+    assert group.owner_of(partition) == "b"
+
+
+def test_an_instance_taken_over_is_not_lost_with_its_last_member() -> None:
+    group = ConsumerGroup("g")
+    for member_id in ("a", "b"):
+        group.apply(
+            SubscriptionStored(
+                group_id="g",
+                member_id=member_id,
+                instance_id="i",
+                client_id="c",
+                client_host="/h",
+            )
+        )
+    group.apply(SubscriptionDeleted(group_id="g", member_id="a"))
+    assert group.static_members == {"i": "b"}
+    group.apply(SubscriptionDeleted(group_id="g", member_id="b"))
+    assert group.static_members == {}
+    assert group.static_member("i") is None
+
+
+def test_a_group_looked_at_ahead_stays_as_it_is() -> None:
+    group = with_members()
+    group.apply(EpochStored(group_id="g", epoch=5))
+    group.apply(TargetEpochStored(group_id="g", epoch=5))
+    later = group.after(
+        [
+            SubscriptionDeleted(group_id="g", member_id="new"),
+            TargetStored(group_id="g", member_id="z"),
+        ]
+    )
+    assert list(later.members) == ["old"]
+    assert list(group.members) == ["new", "old"]
+    assert group.target == {}
+    assert group.state_name == "Stable"
+    assert [each.member_id for each in group.members_with(None)] == ["new", "old"]
