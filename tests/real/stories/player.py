@@ -251,7 +251,7 @@ def produce(
     return {
         "transactional_id": transactional_id,
         "acks": acks,
-        "timeout": 5_000,
+        "timeout": 15_000,
         "topic_data": [
             {
                 "name": name,
