@@ -108,6 +108,17 @@ class Broker:
             fleet=metadata.fleet,
         )
         self.log_trace = LogTrace(environment.tracer, self.node)
+        self._make_replication(environment)
+        self._make_coordinators(environment)
+        self._make_request_paths(environment)
+        self._unsubscribe: Callable[[], None] | None = None
+        self._expiry_timer: TimerHandle | None = None
+        self._checkpoint_timer: TimerHandle | None = None
+
+    # Parts, in the order in which they need one another
+
+    def _make_replication(self, environment: Environment) -> None:
+        """What moves records between brokers, and what waits for that."""
         self.watermarks = Watermarks(
             clock=environment.clock,
             settings=lambda: self.settings,
@@ -123,7 +134,7 @@ class Broker:
         )
         self.deletions = Deletions(replicas=self.replicas, purgatory=self.purgatory)
         self.isr_changes = IsrChanges(
-            broker_id=broker_id,
+            broker_id=self.broker_id,
             clock=environment.clock,
             settings=lambda: self.settings,
             image=lambda: self.image,
@@ -140,7 +151,7 @@ class Broker:
             isr_changes=self.isr_changes,
         )
         self.replica_fetchers = ReplicaFetchers(
-            broker_id=broker_id,
+            broker_id=self.broker_id,
             clock=environment.clock,
             tasks=environment.tasks,
             settings=lambda: self.settings,
@@ -148,6 +159,16 @@ class Broker:
             peers=self.peers,
             purgatory=self.purgatory,
         )
+        self.log_maintenance = LogMaintenance(
+            clock=environment.clock,
+            tasks=environment.tasks,
+            settings=lambda: self.settings,
+            hosted=self.replicas.hosted,
+        )
+
+    def _make_coordinators(self, environment: Environment) -> None:
+        """What coordinates transactions and groups, and what asks coordinators elsewhere."""
+        metadata = self.metadata
         self.verification = Verification(
             peers=self.peers,
             coordinator_of=self.transaction_coordinator_of,
@@ -162,7 +183,7 @@ class Broker:
             min_ms=metadata.settings.coordinator_load_min_ms,
         )
         self.group_host = GroupHost(
-            broker_id=broker_id,
+            broker_id=self.broker_id,
             environment=environment,
             settings=lambda: self.settings,
             replicas=self.replicas,
@@ -172,6 +193,22 @@ class Broker:
             loading=self.loading,
         )
         self.groups = self.group_host.coordinator
+        self.coordinator = TransactionCoordinator(
+            broker_id=self.broker_id,
+            clock=environment.clock,
+            settings=metadata.settings,
+            tasks=environment.tasks,
+            tracer=environment.tracer,
+            append=self._append_transaction_state,
+            send_markers=self.peers.write_txn_markers,
+            leader_of=self._leader_of,
+            transaction_version=self.transaction_version,
+            allocate_producer_ids=self._allocate_producer_ids,
+            rules=self.release.rules,
+        )
+
+    def _make_request_paths(self, environment: Environment) -> None:
+        """What clients and coordinators ask of a partition leader."""
         self.marker_writes = MarkerWrites(
             clock=environment.clock,
             settings=lambda: self.settings,
@@ -196,31 +233,9 @@ class Broker:
             settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
         )
         self.fetch_sessions = FetchSessions(
-            slots=metadata.settings.max_incremental_fetch_session_cache_slots,
-            draw=environment.rng.stream(f"fetch-sessions.b{broker_id}").randrange,
+            slots=self.metadata.settings.max_incremental_fetch_session_cache_slots,
+            draw=environment.rng.stream(f"fetch-sessions.b{self.broker_id}").randrange,
         )
-        self.coordinator = TransactionCoordinator(
-            broker_id=broker_id,
-            clock=environment.clock,
-            settings=metadata.settings,
-            tasks=environment.tasks,
-            tracer=environment.tracer,
-            append=self._append_transaction_state,
-            send_markers=self.peers.write_txn_markers,
-            leader_of=self._leader_of,
-            transaction_version=self.transaction_version,
-            allocate_producer_ids=self._allocate_producer_ids,
-            rules=self.release.rules,
-        )
-        self.log_maintenance = LogMaintenance(
-            clock=environment.clock,
-            tasks=environment.tasks,
-            settings=lambda: self.settings,
-            hosted=self.replicas.hosted,
-        )
-        self._unsubscribe: Callable[[], None] | None = None
-        self._expiry_timer: TimerHandle | None = None
-        self._checkpoint_timer: TimerHandle | None = None
 
     # Life
 
