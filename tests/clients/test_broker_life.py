@@ -1,0 +1,106 @@
+"""Real clients go on while brokers are stopped, killed and started and coordinators move."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sim.placement import partition_for
+from tests.clients.drivers import aiokafka, confluent_kafka
+from tests.clients.drivers.base import Driver, Record
+from tests.support.txnsim_server import TxnsimServer
+
+pytestmark = pytest.mark.clients
+
+CONFIG = """\
+settings:
+  broker_heartbeat_interval_ms: 200
+  broker_session_timeout_ms: 1500
+  transaction_state_log_num_partitions: 6
+"""
+DRIVERS = [aiokafka.Driver, confluent_kafka.Driver]
+
+
+class Living:
+    """A server whose brokers come and go quickly."""
+
+    def __init__(self, process: TxnsimServer) -> None:
+        self.process = process
+
+    def post(self, path: str, **body: object) -> Any:
+        """Ask the control port for something."""
+        request = urllib.request.Request(
+            f"{self.process.http}/api/v1/{path}", data=json.dumps(body).encode(), method="POST"
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def partition(self, topic: str, index: int) -> Any:
+        """A partition as the controller has it."""
+        with urllib.request.urlopen(f"{self.process.http}/api/v1/topics", timeout=10) as answer:
+            topics = {one["name"]: one for one in json.load(answer)}
+        return topics[topic]["partitions"][index]
+
+    def move_coordinator(self, transactional_id: str) -> None:
+        """Hand the coordination of an id to another replica in sync."""
+        index = partition_for(transactional_id, 6)
+        found = self.partition("__transaction_state", index)
+        other = next(one for one in found["isr"] if one != found["leader"])
+        self.post("leaders", topic="__transaction_state", partition=index, leader=other)
+
+
+@pytest.fixture
+def living(tmp_path: Path) -> Iterator[Living]:
+    """A cluster of three brokers, for this test alone."""
+    config = tmp_path / "cluster.yaml"
+    config.write_text(CONFIG)
+    with TxnsimServer(arguments=("--http", "0", "--config", str(config))) as process:
+        yield Living(process)
+        printed = process.log_tail()
+        assert "Traceback" not in printed, printed
+        assert "failed by a bug" not in printed, printed
+
+
+@pytest.mark.parametrize("driver", DRIVERS, ids=lambda one: one.__module__.rpartition(".")[2])
+def test_a_transactional_producer_outlives_brokers_and_coordinators(
+    driver: type[Driver], living: Living
+) -> None:
+    client = driver(living.process.bootstrap)
+    client.create_topic("orders", 1)
+    sent: list[bytes] = []
+
+    with client.producer("tx") as producer:
+        producer.init()
+
+        def transaction(name: str) -> None:
+            producer.begin()
+            values = [f"{name}-{number}".encode() for number in range(3)]
+            producer.send("orders", [Record(value) for value in values])
+            producer.commit()
+            sent.extend(values)
+
+        transaction("healthy")
+        leader = living.partition("orders", 0)["leader"]
+        living.post(f"brokers/{leader}/stop")
+        transaction("one stopped")
+        assert living.post(f"brokers/{leader}/start")["state"] == "running"
+        transaction("all back")
+        living.move_coordinator("tx")
+        transaction("coordinator moved")
+        producer.begin()
+        producer.send("orders", [Record(b"in the middle")])
+        living.move_coordinator("tx")
+        producer.commit()
+        sent.append(b"in the middle")
+        victim = living.partition("orders", 0)["leader"]
+        living.post(f"brokers/{victim}/kill")
+        transaction("one killed")
+        assert living.post(f"brokers/{victim}/start")["state"] == "running"
+        transaction("the end")
+
+    assert [seen.value for seen in client.read("orders", committed=True)] == sent
