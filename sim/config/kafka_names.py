@@ -23,7 +23,7 @@ LISTENER_PROPERTIES: Final = frozenset(
 
 NO_DISK: Final = "partitions are kept in memory"
 NO_TIERS: Final = "there is no tiered storage"
-ONE_LOG: Final = "the replicas of a partition share one log"
+ONE_LOG: Final = "followers fetch by one fetcher per leader, and consumers from whom they ask"
 ONE_PROCESS: Final = "brokers and controller share one process; brokers are numbered from 1"
 ONE_LOOP: Final = "one event loop serves every connection"
 NO_SECURITY: Final = "listeners are plaintext and nobody is refused"
