@@ -27,6 +27,8 @@ ENDS: Final = ("old, commit", "old, abort", "new, commit", "new, abort")
 PRODUCES: Final = ("old", "old, 120 known", "new")
 LOWERED: Final = (EMPTY, ONGOING, "CompleteCommit", "CompleteAbort")
 """States in which the level may be lowered under a transactional id."""
+LAST_EPOCH: Final = 32_766
+"""The last one that a producer is given."""
 _TRIES: Final = 4
 
 
@@ -68,6 +70,17 @@ class Aim:
         if state == EMPTY:
             self._stage.ask(drawing.plain_init(producer))
         return producer
+
+    def end_at_the_last_epoch(self, producer: Producer, flow: str) -> None:
+        """A transaction that is ended where no epoch is left: a new producer id takes over."""
+        for _ in range(_TRIES + _TRIES):
+            is_last = producer.current is not None and producer.current.epoch >= LAST_EPOCH
+            if is_last or producer.state in PREPARED or producer.wedged:
+                break
+            self._stage.ask(drawing.plain_init(producer))
+        if producer.state == EMPTY:
+            self._stage.ask(drawing.right_add(producer, self._place()))
+        self._stage.ask(drawing.right_end(producer, flow))
 
     def _bring(self, producer: Producer, state: str) -> None:
         for _ in range(_TRIES):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -25,6 +25,8 @@ GROUPS: Final = {
     "log": ("open", "not open"),
 }
 LEVELS: Final = (0, 1, 2)
+SELDOM: Final = "*"
+COINCIDENCE: Final = "?"
 
 _SHORT: Final = {
     "0": ACCEPTED,
@@ -48,6 +50,8 @@ class Demand(msgspec.Struct, frozen=True):
 
     allowed: frozenset[int]
     required: frozenset[int]
+    somewhere: bool
+    """Long plays at all levels have to, together."""
 
 
 @cache
@@ -58,16 +62,19 @@ def demands() -> Mapping[Place, Demand]:
         api, flow, group, outcomes = (part.strip() for part in line.split("|"))
         for state in GROUPS.get(group, (group,)):
             for told in outcomes.split():
-                place, levels, must = _read(api, flow, state, told)
-                known = found.get(place, Demand(frozenset(), frozenset()))
-                required = known.required | levels if must else known.required
-                found[place] = Demand(known.allowed | levels, required)
+                place, levels, mark = _read(api, flow, state, told)
+                known = found.get(place, Demand(frozenset(), frozenset(), somewhere=False))
+                found[place] = Demand(
+                    allowed=known.allowed | levels,
+                    required=known.required if mark else known.required | levels,
+                    somewhere=known.somewhere or mark != COINCIDENCE,
+                )
     return found
 
 
-def _read(api: str, flow: str, state: str, told: str) -> tuple[Place, frozenset[int], bool]:
-    must = not told.endswith("*")
-    outcome, _, levels = told.rstrip("*").partition("@")
+def _read(api: str, flow: str, state: str, told: str) -> tuple[Place, frozenset[int], str]:
+    mark = told[-1] if told[-1] in (SELDOM, COINCIDENCE) else ""
+    outcome, _, levels = told.removesuffix(mark).partition("@")
     if outcome in _SHORT:
         name = _SHORT[outcome]
     elif outcome.lstrip("-").isdigit():
@@ -75,7 +82,7 @@ def _read(api: str, flow: str, state: str, told: str) -> tuple[Place, frozenset[
     else:
         name = outcome  # a state, where a coordinator acts by itself
     at = frozenset(int(one) for one in levels) if levels else frozenset(LEVELS)
-    return Place(api, flow, state, name), at, must
+    return Place(api, flow, state, name), at, mark
 
 
 def unreachable() -> Mapping[Place, str | None]:
@@ -121,6 +128,14 @@ def unvisited(result: Result) -> Iterator[str]:
         cell = Cell(result.level, place.api, place.flow, place.state, place.outcome)
         if result.level in demand.required and cell not in result.cells:
             yield _told(cell)
+
+
+def unvisited_anywhere(results: Sequence[Result]) -> Iterator[str]:
+    """Places where long plays at all levels have to have been, together."""
+    visited = {_place_of(cell) for result in results for cell in result.cells}
+    for place, demand in sorted(demands().items()):
+        if demand.somewhere and place not in visited:
+            yield f"{place.api} ({place.flow}) in {place.state}: {place.outcome}"
 
 
 def table(result: Result) -> Iterator[str]:

@@ -36,7 +36,7 @@ from tests.conformance.model import (
     Transaction,
 )
 from tests.conformance.operations import Operation
-from tests.conformance.stage import LONG_MS, SHORT_MS, Parted, Stage
+from tests.conformance.stage import LONG_MS, NEARLY_LAST_EPOCH, SHORT_MS, Parted, Stage
 
 PRODUCERS_MAX: Final = 6
 EXHAUSTED_ONE_IN: Final = 8
@@ -235,6 +235,21 @@ class PlayMachine(RuleBasedStateMachine):
         """TxnOffsetCommit in that state."""
         self._aim(state, wrong, data, lambda draw, one: draw.commit_offsets(one, flow))
 
+    @precondition(lambda self: self._exhausted() is not None)
+    @rule(flow=st.sampled_from(ENDS), data=st.data())
+    def aim_last_epoch(self, flow: str, data: st.DataObject) -> None:
+        """A transaction at the last epoch."""
+        producer = self._exhausted()
+        assert producer is not None
+        aim = Aim(self._stage, Choices(data))
+        self._guarded(lambda: aim.end_at_the_last_epoch(producer, flow))
+
+    def _exhausted(self) -> Producer | None:
+        for one in self._world.producers:
+            if one.current is not None and one.current.epoch >= NEARLY_LAST_EPOCH:
+                return one
+        return None
+
     @rule(state=st.sampled_from(LOWERED), first=REQUEST, second=REQUEST, data=st.data())
     def aim_lowered(self, state: str, first: str, second: str, data: st.DataObject) -> None:
         """What level 0 makes of a transactional id that has known transactions v2."""
@@ -251,7 +266,7 @@ class PlayMachine(RuleBasedStateMachine):
                 stage.ask(REQUESTS[one](draw, producer))
             stage.switch_level(home)
 
-        if choices.rarely(3):
+        if choices.rarely(2):
             self._guarded(ask)
         else:
             self._ask(stage.others(choices).list_transactions())

@@ -168,6 +168,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     if wanted.json is not None:
         wanted.json.write_text(json.dumps([cells.as_json(one) for one in results], indent=1) + "\n")
     failed = [line for result in results for line in complaints(result)]
+    long_plays = [one for one in results if one.operations >= LONG_PLAY]
+    if {one.level for one in long_plays} == set(cells.LEVELS):
+        failed += [f"never visited: {one}" for one in cells.unvisited_anywhere(long_plays)]
     sys.stdout.writelines(f"{line}\n" for line in failed)
     return 1 if failed else 0
 
