@@ -151,6 +151,8 @@ class PeerLinks:
         self._describe = describe
         self._handlers: dict[BrokerId, PeerHandler] = {}
         self._cuts = LinkCuts()
+        self._has_cuts = False
+        """Asked per message: while every link is whole, cuts cost one attribute."""
         self._correlation_id = 0
         self._links: dict[Link, _Pipe] = {}
         self._pending: dict[
@@ -178,20 +180,23 @@ class PeerLinks:
         black hole all of that waits: for the heal, or for its deadline.
         """
         self._cuts.cut((source, target), how)
+        self._has_cuts = True
         if how is Cut.REFUSED:
             self._fail_where(lambda link: link == (source, target), "the link was cut")
 
     def heal(self, source: BrokerId, target: BrokerId) -> None:
         """Undo ``cut``: what waits on the link goes on, what was given up is lost."""
         was_cut = self._cuts.how((source, target)) is not None
-        for go_on in self._cuts.heal((source, target)):
+        waited = self._cuts.heal((source, target))
+        self._has_cuts = bool(self._cuts)
+        for go_on in waited:
             self._tasks.soon(go_on)
         if was_cut:
             self._cuts.tell((source, target))
 
     def reaches(self, source: BrokerId, target: BrokerId) -> bool:
         """Whether the link from ``source`` to ``target`` is whole."""
-        return not self._cuts or self._cuts.how((source, target)) is None
+        return not self._has_cuts or self._cuts.how((source, target)) is None
 
     def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
         """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
@@ -301,7 +306,7 @@ class PeerLinks:
         if handler is None:
             call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
             return
-        if self._cuts and self._is_stopped(call, lambda: self._handle(call)):
+        if self._has_cuts and self._is_stopped(call, lambda: self._handle(call)):
             return
         command = call.command
         if self._codec is None and not self._tracer.on:
@@ -392,7 +397,7 @@ class PeerLinks:
         return True
 
     def _deliver(self, call: _PeerCall, reply: object) -> None:
-        if self._cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
+        if self._has_cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
             return
         if self._codec is not None:
             reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
