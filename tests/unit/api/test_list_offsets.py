@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
+from sim.errors import ErrorCode, Rejection
 from sim.types import BrokerId, TopicPartition
 from tests.support.handlers import STAMP_MS, Api, batch, produce, transaction
 
@@ -135,6 +135,30 @@ async def test_an_old_epoch_is_fenced(api_of_three: Api) -> None:
     assert found(answer)[0] is ErrorCode.fenced_leader_epoch
     current = await api_of_three.ask("ListOffsets", 4, **values(-1, partition=1))
     assert current.topics[0].partitions[0].leader_epoch == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "later"),
+    [(4, ErrorCode.leader_not_available), (5, ErrorCode.offset_not_available)],
+)
+async def test_a_new_leader_that_knows_too_little_answers_later(
+    filled: Api, version: int, later: ErrorCode
+) -> None:
+    log = filled.broker.replicas.leader(TopicPartition("orders", 0))
+    assert not isinstance(log, Rejection)
+    log.append_client(batch(timestamp_ms=STAMP_MS + 40), guard=0, now_ms=STAMP_MS)
+    log.become_leader(1)
+    assert log.high_watermark < log.leader_epoch_start_offset
+    for timestamp, replica, error in (
+        (-1, -1, later),
+        (-1, -2, ErrorCode.none),
+        (-2, -1, ErrorCode.none),
+        (STAMP_MS + 30, -1, ErrorCode.none),
+        (STAMP_MS + 40, -1, later),
+        (STAMP_MS + 50, -1, later),
+    ):
+        answer = await filled.ask("ListOffsets", version, **values(timestamp, replica=replica))
+        assert found(answer)[0] is error, timestamp
 
 
 async def test_a_partition_asked_for_twice_is_refused_once(filled: Api) -> None:
