@@ -145,14 +145,15 @@ class Partition:
         """Move the high watermark as far as it may go; whether it moved
         (Partition.maybeIncrementLeaderHW).
         """
-        if len(self.isr) < self.min_isr:
+        log = self.log
+        if len(self.isr) < self.min_isr or log.high_watermark == log.log_end_offset:
             return False
         waited_for = self.maximal_isr
         followers = self.followers
         if len(waited_for) <= len(followers):
             waited_for |= self._joining(lag_max_ms, now_ms)
-        moved = self.log.advance_high_watermark(
-            next_high_watermark(self.log.log_end_offset, followers.values(), waited_for)
+        moved = log.advance_high_watermark(
+            next_high_watermark(log.log_end_offset, followers.values(), waited_for)
         )
         if moved:
             for follower in followers.values():

@@ -238,7 +238,10 @@ class ReplicaSessions:
                 error=error or ErrorCode.not_leader_or_follower,
             )
         log = partition.log
-        if wanted.last_fetched_epoch != UNKNOWN_EPOCH:
+        is_latest = wanted.last_fetched_epoch == log.latest_epoch
+        if wanted.last_fetched_epoch != UNKNOWN_EPOCH and (
+            not is_latest or wanted.fetch_offset > log.log_end_offset
+        ):
             found = log.end_offset_for_epoch(wanted.last_fetched_epoch)
             if found.leader_epoch < 0 or found.end_offset < 0:
                 return self._out_of_range(session, wanted)
