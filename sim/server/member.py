@@ -137,7 +137,7 @@ class Member:
         try:
             is_unfenced = await self._wait()
         except asyncio.CancelledError:
-            await self._end()
+            await self._end("start cancelled")
             raise
         if not is_unfenced:
             raise ConfigError(f"broker {self.broker_id} was killed while it started")
@@ -148,12 +148,13 @@ class Member:
             for door in self.doors:
                 await listener.bind(door.host, door.port, apis=door.apis)
         except OSError:
-            await self._end()
+            await self._end("port taken")
             raise
         if self.broker is None:
             await listener.close()
             raise ConfigError(f"broker {self.broker_id} was killed while it started")
         self.state = MemberState.RUNNING
+        self._trace("node.up", epoch=self._lifecycle.broker_epoch)
         if not self.is_cut_off_from_clients:
             listener.open(self.broker)
 
@@ -177,8 +178,7 @@ class Member:
         if not may_stop:
             raise ConfigError(f"broker {self.broker_id} was killed while it stopped")
         self._clean_epoch = lifecycle.broker_epoch
-        await self._end()
-        self._disk.close()
+        await self._end("stopped", then=self._disk.close)
 
     async def kill(self, *, lose_unflushed: bool = False) -> None:
         """End it at once, as ``kill -9`` does: nobody is told, the controller finds out by itself.
@@ -191,12 +191,16 @@ class Member:
         """
         if self.state is MemberState.DOWN:
             raise self._wrong_state("kill", "start it first")
-        await self._end()
-        if lose_unflushed:
-            self._disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
+        if not lose_unflushed:
+            await self._end("killed")
+            return
+        now_ms = self._environment.clock.now_ms()
+        await self._end("machine lost", then=lambda: self._disk.lose_unflushed(now_ms=now_ms))
 
-    async def _end(self) -> None:
+    async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
+        """Its last moment is one step: nobody can start it again half dead."""
         self.state = MemberState.DOWN
+        self._trace("node.down", reason=reason)
         self._settle(went_well=False)
         if self._lifecycle is not None:
             self._lifecycle.stop()
@@ -206,6 +210,8 @@ class Member:
             listener.is_gone = True  # nothing that is held anywhere takes effect any more
         if broker is not None:
             broker.stop()
+        if then is not None:
+            then()
         if listener is not None:
             await listener.close()
 
@@ -261,6 +267,11 @@ class Member:
         waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
         self._waiting = waiting
         return await waiting
+
+    def _trace(self, kind: str, **data: object) -> None:
+        tracer = self._environment.tracer
+        if tracer.on:
+            tracer.emit(kind, f"broker/{self.broker_id}", data={"role": "broker", **data})
 
     def _wrong_state(self, verb: str, advice: str) -> ConfigError:
         return ConfigError(

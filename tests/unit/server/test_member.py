@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from sim.client.errors import ClientError
 from sim.client.producer import Producer
 from sim.errors import ConfigError, ErrorCode
+from sim.runtime.trace import TraceLevel
 from sim.server.member import MemberState
 from sim.types import BrokerId, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster, values
@@ -237,3 +239,28 @@ def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_left() -
             assert getattr(caught.value, "error", None) is not ErrorCode.unknown_server_error
 
     run_cluster(main)
+
+
+def test_what_becomes_of_a_broker_is_in_the_trace() -> None:
+    async def main(cluster: VirtualCluster) -> list[tuple[str, str]]:
+        sim = cluster.sim
+        await sim.stop_broker(B1)
+        await sim.start_broker(B1)
+        await sim.kill_broker(B2)
+        await sim.kill_broker(B3, lose_unflushed=True)
+        tracer = cluster.env.tracer
+        lines: list[bytes] = []
+        tracer.export(lines.append)
+        events = [msgspec.json.decode(line) for line in b"".join(lines).splitlines()]
+        return [
+            (event["k"], event["d"].get("reason", ""))
+            for event in events
+            if event["k"] in ("node.up", "node.down")
+        ]
+
+    assert run_cluster(main, trace_level=TraceLevel.FULL) == [
+        ("node.down", "stopped"),
+        ("node.up", ""),
+        ("node.down", "killed"),
+        ("node.down", "machine lost"),
+    ]
