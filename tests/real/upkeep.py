@@ -270,9 +270,7 @@ def compaction_of_transactions(player: Player) -> None:
     transaction(1, "b", committed=True)
     transaction(2, "b", committed=False)
     transaction(3, "c", committed=True)
-    # The markers are of now, so each of these ends a segment.
     put(player, topic, ("z", "1"), at=10**12)
-    put(player, topic, ("z", "2"), at=2 * 10**12)
     until_read(player, topic, lambda found: found[0].base_offset > 0)
     read_all(player, topic, "first round", isolation=1)
     player.ask("DescribeProducers", 0, topics=[{"name": topic[0], "partition_indexes": [0]}])
