@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.support.group_api import GroupApi, group_api
 from tests.support.handlers import Api, handlers
 
 
@@ -20,4 +21,11 @@ async def api() -> AsyncIterator[Api]:
 async def api_of_three() -> AsyncIterator[Api]:
     """Handlers of the first of three brokers; partition n of ``orders`` is led by broker n + 1."""
     async with handlers(brokers=3) as found:
+        yield found
+
+
+@pytest.fixture
+async def groups() -> AsyncIterator[GroupApi]:
+    """A single broker that coordinates groups."""
+    async with group_api() as found:
         yield found

@@ -1,0 +1,225 @@
+"""Groups through the handlers of a broker: short names for the requests of members and admins."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import msgspec
+
+from sim.errors import ErrorCode
+from tests.support.handlers import Api, handlers
+
+GROUP: Final = "g"
+SUBSCRIPTION: Final = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("ffffffff")
+"""A consumer's subscription (v0) to ``orders``."""
+ASSIGNMENT: Final = b"assigned"
+
+_TURNS: Final = 100
+
+
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a classic group's generation."""
+
+    id: str
+    generation: int
+
+
+class GroupApi:
+    """Asks a broker that coordinates everything."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+
+    def later(self, request: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Ask now, wait for the answer later."""
+        return self.api.broker.environment.tasks.spawn(request, name="test")
+
+    # Classic members
+
+    async def join(self, member_id: str = "", *, version: int = 3, **more: Any) -> Any:
+        """JoinGroup; before v4 a new member needs no second request."""
+        return await self.api.ask("JoinGroup", version, **join_values(member_id, **more))
+
+    async def sync(
+        self,
+        member: Member,
+        assignments: dict[str, bytes] | None = None,
+        *,
+        version: int = 3,
+        **more: Any,
+    ) -> Any:
+        """SyncGroup."""
+        values = {
+            "group_id": GROUP,
+            "generation_id": member.generation,
+            "member_id": member.id,
+            "group_instance_id": None,
+            "protocol_type": "consumer",
+            "protocol_name": "range",
+            "assignments": [
+                {"member_id": each, "assignment": given}
+                for each, given in (assignments or {}).items()
+            ],
+        }
+        return await self.api.ask("SyncGroup", version, **{**values, **more})
+
+    async def heartbeat(self, member: Member, *, version: int = 4, **more: Any) -> ErrorCode:
+        """Heartbeat; its error."""
+        values = {
+            "group_id": GROUP,
+            "generation_id": member.generation,
+            "member_id": member.id,
+            "group_instance_id": None,
+        }
+        answer = await self.api.ask("Heartbeat", version, **{**values, **more})
+        error: ErrorCode = answer.error_code
+        return error
+
+    async def stable(self, *, instance: str | None = None) -> Member:
+        """A stable group with one member."""
+        version = 3 if instance is None else 5
+        joined = await self.join(version=version, group_instance_id=instance)
+        assert joined.error_code is ErrorCode.none, joined
+        member = Member(id=joined.member_id, generation=joined.generation_id)
+        synced = await self.sync(member, {member.id: ASSIGNMENT}, group_instance_id=instance)
+        assert synced.error_code is ErrorCode.none, synced
+        return member
+
+    async def stable_elsewhere(self) -> None:
+        """Another group, "busy", with a member."""
+        joined = await self.join(group_id="busy")
+        assert joined.error_code is ErrorCode.none, joined
+
+    # Members of the consumer protocol
+
+    async def consume(
+        self, member_id: str, epoch: int = 0, *, version: int = 1, **more: Any
+    ) -> Any:
+        """ConsumerGroupHeartbeat; with epoch 0 it joins and subscribes to ``orders``."""
+        joining = {
+            "rebalance_timeout": 60_000,
+            "subscribed_topic_names": ("orders",),
+            "topic_partitions": (),
+        }
+        values = {
+            "group_id": GROUP,
+            "member_id": member_id,
+            "member_epoch": epoch,
+            "instance_id": None,
+            "rack_id": None,
+            "rebalance_timeout": -1,
+            "subscribed_topic_names": None,
+            "subscribed_topic_regex": None,
+            "server_assignor": None,
+            "topic_partitions": None,
+            **(joining if epoch == 0 else {}),
+            **more,
+        }
+        return await self.api.ask("ConsumerGroupHeartbeat", version, **values)
+
+    # Positions
+
+    async def commit(self, offset: int, *, version: int = 8, **more: Any) -> Any:
+        """OffsetCommit of one position."""
+        return await self.api.ask(
+            "OffsetCommit", version, **commit_values(self.api, offset, **more)
+        )
+
+    async def committed(self, *, version: int = 7, **more: Any) -> tuple[int, ErrorCode]:
+        """OffsetFetch of one position: (offset, error)."""
+        values = {
+            "group_id": GROUP,
+            "topics": [{"name": "orders", "partition_indexes": [0]}],
+            "require_stable": False,
+        }
+        answer = await self.api.ask("OffsetFetch", version, **{**values, **more})
+        one = answer.topics[0].partitions[0]
+        return one.committed_offset, one.error_code
+
+    # Administration
+
+    async def state(self, group_id: str = GROUP) -> str:
+        """A group's state, as DescribeGroups tells it."""
+        answer = await self.api.ask(
+            "DescribeGroups", 5, groups=[group_id], include_authorized_operations=False
+        )
+        state: str = answer.groups[0].group_state
+        return state
+
+    async def reaches(self, wanted: str) -> None:
+        """Let the loop turn until the group is in that state."""
+        for _ in range(_TURNS):
+            if await self.state() == wanted:
+                return
+            await asyncio.sleep(0.001)
+        raise AssertionError(f"the group stays {await self.state()}")
+
+
+def join_values(member_id: str = "", **more: Any) -> dict[str, Any]:
+    """Values of a JoinGroup."""
+    values = {
+        "group_id": GROUP,
+        "session_timeout": 10_000,
+        "rebalance_timeout": 10_000,
+        "member_id": member_id,
+        "group_instance_id": None,
+        "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": SUBSCRIPTION}],
+    }
+    return {**values, **more}
+
+
+def commit_values(
+    api: Api,
+    offset: int,
+    *,
+    name: str = "orders",
+    partition: int = 0,
+    metadata: str | None = "",
+    **more: Any,
+) -> dict[str, Any]:
+    """Values of an OffsetCommit or TxnOffsetCommit of one position."""
+    known = api.broker.image.topics.get(name)
+    position = {
+        "partition_index": partition,
+        "committed_offset": offset,
+        "committed_leader_epoch": -1,
+        "committed_metadata": metadata,
+    }
+    values: dict[str, Any] = {
+        "group_id": GROUP,
+        "generation_id_or_member_epoch": -1,
+        "generation_id": -1,
+        "member_id": "",
+        "group_instance_id": None,
+        "retention_time": -1,
+        "topics": [
+            {
+                "name": name,
+                "topic_id": None if known is None else known.topic_id,
+                "partitions": [position],
+            }
+        ],
+    }
+    return {**values, **more}
+
+
+@asynccontextmanager
+async def group_api(**changes: Any) -> AsyncIterator[GroupApi]:
+    """A broker that coordinates groups, ready to be asked."""
+    values = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **changes}
+    async with handlers(**values) as api:
+        await api.until(
+            lambda answer: answer.error_code is ErrorCode.none,
+            "FindCoordinator",
+            1,
+            key=GROUP,
+            key_type=0,
+        )
+        await api.until(
+            lambda answer: answer.error_code is ErrorCode.none, "ListGroups", 4, states_filter=[]
+        )
+        yield GroupApi(api)

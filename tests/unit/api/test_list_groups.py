@@ -1,0 +1,55 @@
+"""ListGroups v0 to v5: the groups of a broker, by state and type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from sim.errors import ErrorCode
+from sim.types import CoordinatorEpoch
+from tests.support.group_api import GROUP, GroupApi
+
+E = ErrorCode
+
+
+@pytest.mark.parametrize("version", range(6))
+async def test_every_version(groups: GroupApi, version: int) -> None:
+    await groups.stable()
+    answer = await groups.api.ask("ListGroups", version)
+    assert answer.error_code is E.none
+    (group,) = answer.groups
+    assert (group.group_id, group.protocol_type) == (GROUP, "consumer")
+    if version >= 4:
+        assert group.group_state == "Stable"
+    if version >= 5:
+        assert group.group_type == "classic"
+
+
+@pytest.mark.parametrize(
+    ("states", "types", "found"),
+    [
+        ((), (), {"g", "new", "simple"}),
+        (("stable",), (), {"g", "new"}),
+        (("EMPTY", "Dead"), (), {"simple"}),
+        ((), ("Consumer",), {"new"}),
+        (("Stable",), ("classic",), {"g"}),
+        (("nonsense",), (), set()),
+    ],
+)
+async def test_filters(
+    groups: GroupApi, states: Sequence[str], types: Sequence[str], found: set[str]
+) -> None:
+    await groups.stable()
+    await groups.consume("a", group_id="new")
+    await groups.commit(1, group_id="simple")
+    answer = await groups.api.ask("ListGroups", 5, states_filter=states, types_filter=types)
+    assert {group.group_id for group in answer.groups} == found
+
+
+async def test_a_coordinator_that_loads_and_the_whole_request_refused(groups: GroupApi) -> None:
+    groups.api.broker.groups.begin_load(0, CoordinatorEpoch(7))
+    answer = await groups.api.ask("ListGroups", 5)
+    assert answer.error_code is E.coordinator_load_in_progress
+    refused = groups.api.refuse("ListGroups", 0, E.coordinator_not_available)
+    assert (refused.error_code, refused.groups) == (E.coordinator_not_available, ())
