@@ -20,6 +20,7 @@ from sim.cluster.image import TopicImage
 from sim.errors import ErrorCode, Rejection
 from sim.faults.plan import Drop, Hold
 from sim.faults.points import FaultPoint
+from sim.runtime.trace import TraceLevel
 from sim.txn.commands import TransactionDescription
 from sim.types import (
     TRANSACTION_STATE_TOPIC,
@@ -316,3 +317,27 @@ def test_a_load_that_never_ends_is_ended_by_another_leader() -> None:
             await Producer(client, transactional_id=TX).init_transactions()
 
     run_cluster(main)
+
+
+def test_the_same_seed_gives_the_same_lives() -> None:
+    async def main(cluster: VirtualCluster) -> bytes:
+        sim = cluster.sim
+        async with cluster.client(**PATIENT) as client:
+            producer = Producer(client, transactional_id=TX)
+            await producer.init_transactions()
+            for gone in (B1, B2):
+                producer.begin()
+                await producer.send("orders", 0, b"v")
+                await sim.kill_broker(gone, lose_unflushed=True)
+                await fenced(cluster, gone)
+                await producer.commit()
+                await sim.start_broker(gone)
+                await in_sync(cluster, P0, 3)
+        lines: list[bytes] = []
+        cluster.env.tracer.export(lines.append)
+        return b"".join(lines)
+
+    def trace(seed: int) -> bytes:
+        return run_cluster(main, seed=seed, trace_level=TraceLevel.FULL)
+
+    assert trace(5) == trace(5) != trace(6)
