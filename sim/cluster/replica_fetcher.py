@@ -17,8 +17,6 @@ import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
-import structlog
-
 from sim.cluster.image import ClusterImage
 from sim.cluster.peers import Peers
 from sim.cluster.purgatory import Purgatory
@@ -39,8 +37,6 @@ from sim.types import (
     ReplicaOffsetReply,
     TopicPartition,
 )
-
-_log: Final = structlog.get_logger("txnsim.replication")
 
 DEVIATIONS: Final = (
     "A follower with nothing to fetch asks its leader ever more seldom, up to a quarter of "
@@ -315,7 +311,6 @@ class _Fetcher:
                 leader_answer=told.diverging,
                 own_answer=(own.leader_epoch, own.end_offset),
             )
-            _log.info("replica.truncated", partition=str(topic_partition), offset=offset)
             log.truncate_to(offset, now_ms=self._clock.now_ms())
             self._changed[topic_partition] = None
             return
@@ -346,7 +341,6 @@ class _Fetcher:
         if error == ErrorCode.offset_out_of_range:
             self._ask_offset(followed, LATEST)
             return
-        _log.debug("replica.fetch_refused", partition=str(topic_partition), error=error)
         self._delay(followed)
 
     def _delay(self, followed: _Followed) -> None:
@@ -396,10 +390,8 @@ class _Fetcher:
             if offset >= log.log_end_offset:
                 self._ask_offset(followed, EARLIEST)
                 return
-            _log.info("replica.truncated", partition=str(topic_partition), offset=offset)
             log.truncate_to(offset, now_ms=self._clock.now_ms())
         elif offset > log.log_end_offset:
-            _log.info("replica.restarted", partition=str(topic_partition), offset=offset)
             log.restart_at(offset, now_ms=self._clock.now_ms())
         followed.is_delayed = False
         self._changed[topic_partition] = None

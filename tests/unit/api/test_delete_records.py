@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sim.errors import ErrorCode
+from sim.types import TopicPartition
 from tests.support.handlers import Api, batch, produce
 
 
@@ -95,3 +96,17 @@ async def test_refusal_and_subject(filled: Api) -> None:
     assert result(refused) == (-1, ErrorCode.request_timed_out)
     about = filled.subject("DeleteRecords", 1, **values(3))
     assert [str(one) for one in about.partitions] == ["orders-0"]
+
+
+async def test_it_is_answered_when_the_followers_have_deleted(api_of_three: Api) -> None:
+    api = api_of_three
+    for _ in range(3):
+        await api.ask("Produce", 8, **produce("orders", batch()))
+    asked = {"name": "orders", "partitions": [{"partition_index": 0, "offset": 2}]}
+    answer = await api.ask("DeleteRecords", 2, topics=[asked], timeout=5_000)
+    (deleted,) = answer.topics[0].partitions
+    assert (deleted.error_code, deleted.low_watermark) == (ErrorCode.none, 2)
+    where = TopicPartition("orders", 0)
+    assert [
+        api.at(number).broker.replicas.hosted[where].log_start_offset for number in (1, 2, 3)
+    ] == [2, 2, 2]

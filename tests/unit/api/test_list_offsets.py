@@ -173,3 +173,37 @@ async def test_refusal_and_subject(filled: Api) -> None:
     assert found(filled.refuse("ListOffsets", 1, error, **values(-1))) == (error, -1, -1)
     about = filled.subject("ListOffsets", 1, **values(-1))
     assert [str(one) for one in about.partitions] == ["orders-0"]
+
+
+@pytest.mark.parametrize(
+    ("timestamp", "error"),
+    [
+        (-1, ErrorCode.offset_not_available),
+        (-2, ErrorCode.none),
+        (-4, ErrorCode.none),
+        (STAMP_MS + 10, ErrorCode.none),
+        (STAMP_MS + 20, ErrorCode.none),
+        (STAMP_MS + 99, ErrorCode.offset_not_available),
+    ],
+)
+async def test_a_new_leader_that_knows_too_little_says_so(
+    filled: Api, timestamp: int, error: ErrorCode
+) -> None:
+    where = TopicPartition("orders", 0)
+    log = filled.broker.replicas.led[where]
+    # What the last leader wrote and this one does not know to be committed.
+    log.append_client(batch(timestamp_ms=STAMP_MS + 99), guard=0, now_ms=STAMP_MS)
+    log.become_leader(log.leader_epoch + 1)
+    answer = found(await filled.ask("ListOffsets", 10, **values(timestamp)))
+    assert answer[0] is error
+    debugging = found(await filled.ask("ListOffsets", 10, **values(timestamp, replica=-2)))
+    assert debugging[0] is ErrorCode.none
+
+
+async def test_before_version_5_a_new_leader_says_that_there_is_none(filled: Api) -> None:
+    log = filled.broker.replicas.led[TopicPartition("orders", 0)]
+    log.append_client(batch(), guard=0, now_ms=STAMP_MS)
+    log.become_leader(log.leader_epoch + 1)
+    assert found(await filled.ask("ListOffsets", 4, **values(-1)))[0] is (
+        ErrorCode.leader_not_available
+    )
