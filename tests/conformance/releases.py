@@ -71,6 +71,23 @@ ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
         "the order of entries of a hash map",
     ),
     (
+        r"UpdateFeatures v1 streams\.version to 0 ",
+        "4.1 knows streams.version without any level to offer, and lets it be switched off",
+    ),
+    (
+        r"coordinator/levels/(equal|twice)-v.* at 0: UpdateFeatures .*"
+        r"('95 invalid_update_version' != '0 none'|Broker 1 does not support this feature.' != None)",
+        "3.6 refuses level 0 of a feature that its brokers do not know; 3.9 and ours let it pass",
+    ),
+    (
+        r"FindCoordinator v4 .*error_message: 'This most likely occurs.* != ''",
+        "3.6 refuses an unknown type of coordinator with the words of the error",
+    ),
+    (
+        r"Produce v9 .*error_message: 'Producer attempted to produce with an old epoch.' != None",
+        "3.6 says the words of the error where later releases are silent",
+    ),
+    (
         r"DescribeLogDirs v4 .*(total|usable)_bytes: \d+ != -1",
         "sim.api.describe_log_dirs",
     ),
