@@ -302,7 +302,7 @@ class _Fetcher:
         log = followed.log
         topic_partition = log.topic_partition
         if told.error:
-            self._failed(followed, topic_partition, told.error)
+            self._failed(followed, told.error)
             return
         if told.diverging is not None:
             own = log.end_offset_for_epoch(told.diverging[0])
@@ -337,7 +337,7 @@ class _Fetcher:
         if moved:
             self._purgatory.touch(topic_partition)
 
-    def _failed(self, followed: _Followed, topic_partition: TopicPartition, error: int) -> None:
+    def _failed(self, followed: _Followed, error: int) -> None:
         if error == ErrorCode.offset_out_of_range:
             self._ask_offset(followed, LATEST)
             return
