@@ -1,0 +1,239 @@
+"""A group coordinator over logs in lists, in virtual time: what a broker would give it, by hand."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
+
+from sim.cluster.image import ClusterImage
+from sim.errors import ErrorCode, Rejection
+from sim.group.commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from sim.group.consumer_commands import ConsumerHeartbeat
+from sim.group.offset_commands import CommitOffsets, CommittingProducer, FetchOffsets, NewPosition
+from sim.group.service import GroupCoordinator
+from sim.group.state import Group
+from sim.log.answers import Appended
+from sim.placement import partition_for
+from sim.runtime.virtual import VirtualEnvironment, run_virtual
+from sim.settings import Settings
+from sim.types import (
+    BrokerId,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+)
+from sim.wire.batch import read_batch_header
+from tests.support.consumer_groups import image
+
+GROUP: Final = "g"
+PARTITIONS: Final = 3
+HOME: Final = partition_for(GROUP, PARTITIONS)
+RANGE: Final = (("range", b"range"),)
+PRODUCER: Final = CommittingProducer(
+    transactional_id=TransactionalId("id"),
+    producer_id=ProducerId(7),
+    producer_epoch=ProducerEpoch(0),
+)
+
+
+class ListLog:
+    """Partitions of ``__consumer_offsets``; replicated at once unless ``held``."""
+
+    def __init__(self) -> None:
+        self.batches: list[bytes] = []
+        self.end = 0
+        self.high_watermark = 0
+        self.held = False
+        self.refusal: ErrorCode | None = None
+        self.failure = ErrorCode.none
+        """How a wait ends once it is released."""
+        self.guards: list[int] = []
+        self._released: list[asyncio.Event] = []
+
+    def append(self, partition: int, batch: bytes, *, guard: int) -> Appended | Rejection:
+        """``OffsetsLog.append``."""
+        if self.refusal is not None:
+            return Rejection(error=self.refusal, reason="the log refuses")
+        header = read_batch_header(batch)
+        base, self.end = self.end, self.end + header.records_count
+        self.batches.append(base.to_bytes(8, "big") + batch[8:])
+        self.guards.append(guard)
+        if not self.held:
+            self.high_watermark = self.end
+        return Appended(
+            base_offset=base, last_offset=self.end - 1, log_append_time_ms=-1, log_start_offset=0
+        )
+
+    def replicated(self, partition: int) -> int:
+        """``OffsetsLog.replicated``."""
+        return self.high_watermark
+
+    def committed(self, partition: int, offset: int) -> Awaitable[ErrorCode] | None:
+        """``OffsetsLog.committed``."""
+        return None if self.high_watermark > offset else self._wait()
+
+    async def _wait(self) -> ErrorCode:
+        event = asyncio.Event()
+        self._released.append(event)
+        await event.wait()
+        return self.failure
+
+    def release(self, failure: ErrorCode = ErrorCode.none) -> None:
+        """Everything is replicated, or will never be."""
+        self.held, self.failure = False, failure
+        if not failure:
+            self.high_watermark = self.end
+        for event in self._released:
+            event.set()
+        self._released.clear()
+
+
+class GroupWorld:
+    """The coordinator of a broker that leads all partitions."""
+
+    def __init__(self, env: VirtualEnvironment, **settings: Any) -> None:
+        self.env = env
+        self.log = ListLog()
+        self.image: ClusterImage = image(orders=3)
+        numbers = iter(range(1, 1_000))
+        self.groups = GroupCoordinator(
+            broker_id=BrokerId(1),
+            clock=env.clock,
+            settings=Settings(
+                offsets_topic_num_partitions=PARTITIONS,
+                **{"group_initial_rebalance_delay_ms": 0, **settings},
+            ),
+            tasks=env.tasks,
+            log=self.log,
+            image=lambda: self.image,
+            new_id=lambda: f"id{next(numbers)}",
+        )
+        self.epoch = 0
+        self.groups.start()
+        for partition in range(PARTITIONS):
+            self.load(partition)
+
+    # Life
+
+    def load(self, partition: int = HOME) -> None:
+        """Load a partition from the log under the next epoch."""
+        self.epoch += 1
+        batches = tuple(self.log.batches) if partition == HOME else ()
+        self.groups.load(partition, CoordinatorEpoch(self.epoch), batches)
+
+    def unload(self) -> None:
+        """Another broker leads the group's partition now."""
+        self.groups.unload(HOME)
+
+    def later(self, request: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Ask now, wait for the answer later."""
+        return self.env.tasks.spawn(request, name="test")
+
+    async def pass_ms(self, ms: int) -> None:
+        """Let monotonic time pass."""
+        await asyncio.sleep(ms / 1_000)
+
+    # Requests
+
+    async def join(self, member_id: str = "", **more: Any) -> Any:
+        """JoinGroup of a client that needs no second request."""
+        values = {
+            "group_id": GROUP,
+            "client_id": "c",
+            "client_host": "/h",
+            "session_timeout_ms": 10_000,
+            "rebalance_timeout_ms": 60_000,
+            "protocol_type": "consumer",
+            "protocols": RANGE,
+            "member_id_required": False,
+        }
+        return await self.groups.join(JoinGroup(member_id=member_id, **{**values, **more}))
+
+    async def sync(
+        self, member_id: str, generation: int = 1, *, given: dict[str, bytes] | None = None
+    ) -> Any:
+        """SyncGroup."""
+        return await self.groups.sync(
+            SyncGroup(
+                group_id=GROUP,
+                generation=generation,
+                member_id=member_id,
+                assignments=tuple((given or {}).items()),
+            )
+        )
+
+    def heartbeat(self, member_id: str, generation: int = 1, *, group_id: str = GROUP) -> ErrorCode:
+        """Heartbeat; its error."""
+        refusal = self.groups.heartbeat(
+            Heartbeat(group_id=group_id, generation=generation, member_id=member_id)
+        )
+        return ErrorCode.none if refusal is None else refusal.error
+
+    def leave(self, member_id: str, *, group_id: str = GROUP) -> Any:
+        """LeaveGroup of one member."""
+        return self.groups.leave(LeaveGroup(group_id=group_id, members=((member_id, None),)))
+
+    async def stable(self, **more: Any) -> str:
+        """A stable group; its one member."""
+        joined = await self.join(**more)
+        assert joined.error is ErrorCode.none, joined
+        member_id: str = joined.member_id
+        synced = await self.sync(member_id, joined.generation, given={member_id: b"assigned"})
+        assert synced.error is ErrorCode.none, synced
+        return member_id
+
+    async def consume(self, member_id: str, epoch: int = 0, **more: Any) -> Any:
+        """ConsumerGroupHeartbeat."""
+        joining = {
+            "rebalance_timeout_ms": 60_000,
+            "topic_names": ("orders",),
+            "owned": frozenset(),
+        }
+        values = {
+            "group_id": GROUP,
+            "client_id": "c",
+            "client_host": "/h",
+            **(joining if epoch == 0 else {}),
+            **more,
+        }
+        return await self.groups.consumer_heartbeat(
+            ConsumerHeartbeat(member_id=member_id, member_epoch=epoch, **values)
+        )
+
+    async def commit(self, offset: int = 5, **more: Any) -> Any:
+        """OffsetCommit of one position."""
+        return await self.groups.commit(commit_of(offset, **more))
+
+    async def fetch(self, **more: Any) -> Any:
+        """OffsetFetch of one position: what it is, or why it is not told."""
+        found = await self.groups.fetch(
+            FetchOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),), **more)
+        )
+        return found if isinstance(found, Rejection) else found[0].offset
+
+    def group(self, group_id: str = GROUP) -> Group:
+        """A group that must be there."""
+        found = self.groups.find(group_id)
+        assert not isinstance(found, Rejection), found
+        return found
+
+
+def commit_of(offset: int = 5, **more: Any) -> CommitOffsets:
+    """A commit of one position."""
+    position = NewPosition(topic_partition=TopicPartition("orders", 0), offset=offset)
+    return CommitOffsets(**{"group_id": GROUP, "positions": (position,), **more})
+
+
+def run_groups(main: Callable[[GroupWorld], Awaitable[None]], **settings: Any) -> None:
+    """Run a story in virtual time."""
+
+    async def whole(env: VirtualEnvironment) -> None:
+        world = GroupWorld(env, **settings)
+        await main(world)
+        world.groups.stop()
+        await env.tasks.close()
+
+    run_virtual(whole, seed=1)

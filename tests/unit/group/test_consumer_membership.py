@@ -1,0 +1,169 @@
+"""Members of the consumer protocol from the outside: when they are answered, which timers fire."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.errors import ErrorCode, Rejection
+from sim.group.consumer_group import ConsumerGroup
+from tests.support.consumer_groups import image, parts
+from tests.support.group_world import GROUP, GroupWorld, run_groups
+
+E = ErrorCode
+
+
+def consumers(world: GroupWorld) -> ConsumerGroup:
+    group = world.group()
+    assert isinstance(group, ConsumerGroup)
+    return group
+
+
+def test_a_heartbeat_is_answered_when_its_records_are_replicated() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.log.held = True
+        waits = world.later(world.consume("a"))
+        await world.pass_ms(1_000)
+        assert not waits.done()
+        world.log.release()
+        assert (await waits).member_epoch == 1
+        written = len(world.log.batches)
+        assert (await world.consume("a", 1)).member_epoch == 1
+        assert len(world.log.batches) == written  # nothing has changed, nothing to wait for
+
+    run_groups(main)
+
+
+def test_records_that_are_refused_or_not_replicated_are_told() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.log.refusal = E.not_enough_replicas
+        assert (await world.consume("a")).error is E.coordinator_not_available
+        world.log.refusal = None
+        world.log.held = True
+        waits = world.later(world.consume("a"))
+        await world.pass_ms(1)
+        world.log.release(E.request_timed_out)
+        assert (await waits).error is E.coordinator_not_available
+
+    run_groups(main)
+
+
+def test_a_silent_member_is_fenced() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        await world.pass_ms(44_000)
+        assert (await world.consume("a", 1)).member_epoch == 1
+        await world.pass_ms(44_000)
+        assert not consumers(world).is_empty
+        await world.pass_ms(1_001)
+        assert consumers(world).is_empty
+        assert (await world.consume("a", 1)).error is E.unknown_member_id
+
+    run_groups(main)
+
+
+def test_who_gives_nothing_up_in_time_is_fenced() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a", rebalance_timeout_ms=20_000)
+        await world.pass_ms(1_500)  # target assignments are made once a second at most
+        await world.consume("b")
+        asked = await world.consume("a", 1)
+        assert len(asked.assignment) == 2
+        for _ in range(3):
+            await world.pass_ms(6_000)
+            await world.consume("a", 1)
+        assert set(consumers(world).members) == {"a", "b"}
+        await world.pass_ms(2_001)
+        assert set(consumers(world).members) == {"b"}
+
+    run_groups(main)
+
+
+def test_who_gives_up_in_time_goes_on() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a", rebalance_timeout_ms=20_000)
+        await world.pass_ms(1_500)
+        await world.consume("b")
+        asked = await world.consume("a", 1)
+        kept = frozenset(asked.assignment)
+        moved = await world.consume("a", 1, owned=kept)
+        assert moved.member_epoch == 2
+        for epoch in (2, 2, 2):
+            await world.pass_ms(15_000)
+            assert (await world.consume("a", epoch)).member_epoch == 2
+            await world.consume("b", consumers(world).members["b"].epoch)
+        assert (len(kept), len(parts("orders", 0, 1, 2) - kept)) == (2, 1)
+
+    run_groups(main)
+
+
+def test_regular_expressions_are_looked_up_after_the_heartbeat() -> None:
+    async def main(world: GroupWorld) -> None:
+        regex: dict[str, Any] = {"topic_names": None, "topic_regex": "ord.*"}
+        joined = await world.consume("a", **regex)
+        assert joined.assignment == ()
+        await world.pass_ms(1_500)
+        told = await world.consume("a", joined.member_epoch)
+        assert frozenset(told.assignment) == parts("orders", 0, 1, 2)
+
+    run_groups(main)
+
+
+def test_what_nobody_waits_for_may_be_refused_by_the_log() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        world.log.refusal = E.not_enough_replicas
+        await world.pass_ms(45_001)  # the session is over, but that could not be written
+        world.log.refusal = None
+        assert (await world.consume("a", 1)).member_epoch == 1
+
+    run_groups(main)
+
+
+def test_a_new_coordinator_gives_everybody_a_session() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        world.unload()
+        await world.pass_ms(100_000)
+        world.load()
+        assert (await world.consume("a", 1)).member_epoch == 1
+        await world.pass_ms(45_001)
+        assert consumers(world).is_empty
+
+    run_groups(main)
+
+
+def test_a_deleted_group_has_no_timers() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        assert isinstance(await world.groups.delete(GROUP), Rejection)
+        await world.consume("a", -1)
+        assert await world.groups.delete(GROUP) is None
+        await world.pass_ms(600_000)
+        assert world.groups.list() == ()
+
+    run_groups(main)
+
+
+def test_a_group_that_is_not_there_is_only_joined() -> None:
+    async def main(world: GroupWorld) -> None:
+        assert (await world.consume("a", 1)).error is E.group_id_not_found
+        await world.commit(5)  # a group without members, so it may become one of consumers
+        assert (await world.consume("a")).member_epoch == 1
+        assert consumers(world).state_name == "Stable"
+        assert await world.fetch() == 5
+        world.unload()
+        world.load()
+        assert consumers(world).state_name == "Stable"
+
+    run_groups(main)
+
+
+def test_new_partitions_are_assigned_with_a_new_epoch() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        await world.pass_ms(1_500)
+        world.image = image(offset=2, orders=4)
+        told = await world.consume("a", 1)
+        assert (told.member_epoch, len(told.assignment)) == (2, 4)
+
+    run_groups(main)

@@ -1,0 +1,309 @@
+"""The group coordinator of a broker: whose group it is, when it answers, loads, expiry."""
+
+from __future__ import annotations
+
+from sim.errors import ErrorCode, Rejection
+from sim.group.offset_commands import CommittingProducer, DeleteOffsets
+from sim.types import CoordinatorEpoch, TopicPartition, TxnMarker
+from tests.support.group_world import (
+    GROUP,
+    HOME,
+    PRODUCER,
+    GroupWorld,
+    commit_of,
+    run_groups,
+)
+
+E = ErrorCode
+DAY_MS = 86_400_000
+
+
+def marker(*, committed: bool) -> TxnMarker:
+    return TxnMarker(
+        producer_id=PRODUCER.producer_id,
+        producer_epoch=PRODUCER.producer_epoch,
+        committed=committed,
+        coordinator_epoch=CoordinatorEpoch(0),
+        transaction_version=0,
+        partitions=(),
+    )
+
+
+async def agreed(partition: int, producer: CommittingProducer) -> int | Rejection:
+    assert (partition, producer) == (HOME, PRODUCER)
+    return 42
+
+
+async def pending(world: GroupWorld, offset: int = 9) -> None:
+    """A position that waits for its marker."""
+    command = commit_of(offset, is_transactional=True)
+    done = await world.groups.commit_in_transaction(command, PRODUCER, verify=agreed)
+    assert not isinstance(done, Rejection), done
+
+
+def test_every_request_of_a_group_elsewhere_is_sent_away() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.unload()
+        away = E.not_coordinator
+        assert (await world.join()).error is away
+        assert (await world.sync("m")).error is away
+        assert world.heartbeat("m") is away
+        assert world.leave("m").error is away
+        assert (await world.consume("a")).error is away
+        assert (await world.commit()).error is away
+        assert (await world.fetch()).error is away
+        found = await world.groups.commit_in_transaction(commit_of(), PRODUCER, verify=agreed)
+        assert isinstance(found, Rejection)
+        assert found.error is away
+        deleted = await world.groups.delete(GROUP)
+        assert deleted is not None
+        assert deleted.error is away
+        assert isinstance(world.groups.find(GROUP), Rejection)
+        assert isinstance(
+            await world.groups.delete_offsets(DeleteOffsets(group_id=GROUP, partitions=())),
+            Rejection,
+        )
+        assert not world.groups.owns(HOME)
+
+    run_groups(main)
+
+
+def test_while_a_group_is_loaded_only_heartbeats_pass() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.groups.begin_load(HOME, CoordinatorEpoch(9))
+        assert (await world.join()).error is E.coordinator_load_in_progress
+        assert world.heartbeat("m") is E.none
+        listed = world.groups.list()
+        assert isinstance(listed, Rejection)
+        assert listed.error is E.coordinator_load_in_progress
+        assert world.groups.finish_load(HOME, CoordinatorEpoch(9), ())
+        assert world.heartbeat("m") is E.unknown_member_id
+
+    run_groups(main)
+
+
+def test_a_coordinator_that_is_stopped_is_not_available() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.groups.stop()
+        assert world.heartbeat("m") is E.coordinator_not_available
+        assert (await world.commit()).error is E.coordinator_not_available
+        assert (await world.consume("a")).error is E.coordinator_not_available
+
+    run_groups(main)
+
+
+def test_a_load_that_was_called_off_owns_nothing() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.groups.begin_load(HOME, CoordinatorEpoch(5))
+        world.groups.unload(HOME, CoordinatorEpoch(6))
+        assert not world.groups.finish_load(HOME, CoordinatorEpoch(5), ())
+        assert not world.groups.owns(HOME)
+        world.groups.begin_load(HOME, CoordinatorEpoch(8))
+        world.groups.unload(HOME, CoordinatorEpoch(7))  # older news than the load
+        assert world.groups.finish_load(HOME, CoordinatorEpoch(8), ())
+        world.groups.begin_load(HOME, CoordinatorEpoch(10))
+        world.groups.unload(HOME)
+        assert not world.groups.finish_load(HOME, CoordinatorEpoch(10), ())
+
+    run_groups(main)
+
+
+def test_a_log_that_can_not_be_read_is_counted() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.groups.load(HOME, CoordinatorEpoch(5), (b"\x00" * 61,))
+        assert world.groups.load_problems_total == 1
+        assert world.groups.owns(HOME)
+
+    run_groups(main)
+
+
+def test_a_commit_is_answered_when_it_is_replicated_and_seen_then() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.commit(3)
+        world.log.held = True
+        waits = world.later(world.commit(5))
+        await world.pass_ms(1)
+        assert not waits.done()
+        assert await world.fetch() == 3
+        stable = world.later(world.fetch(require_stable=True))
+        await world.pass_ms(1)
+        assert not stable.done()
+        world.log.release()
+        assert (await waits) == ((TopicPartition("orders", 0), E.none),)
+        assert (await stable, await world.fetch()) == (5, 5)
+
+    run_groups(main)
+
+
+def test_a_commit_that_is_not_replicated_is_refused_and_so_is_who_waits_for_stable_ones() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.log.held = True
+        commits = world.later(world.commit(5))
+        reads = world.later(world.fetch(require_stable=True))
+        await world.pass_ms(1)
+        world.log.release(E.request_timed_out)
+        assert (await commits).error is E.coordinator_not_available
+        assert (await reads).error is E.not_coordinator
+
+    run_groups(main)
+
+
+def test_errors_of_a_wait_are_passed_on_to_who_wants_stable_positions() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.log.held = True
+        world.later(world.commit(5))
+        reads = world.later(world.fetch(require_stable=True))
+        await world.pass_ms(1)
+        world.log.release(E.message_too_large)
+        assert (await reads).error is E.unknown_server_error
+
+    run_groups(main)
+
+
+def test_who_commits_while_the_partition_moves_is_sent_away() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.log.held = True
+        commits = world.later(world.commit(5))
+        await world.pass_ms(1)
+        world.unload()
+        world.log.release()
+        assert (await commits).error is E.not_coordinator
+
+    run_groups(main)
+
+
+def test_a_commit_that_the_log_refuses_or_the_group_does() -> None:
+    async def main(world: GroupWorld) -> None:
+        world.log.refusal = E.not_leader_or_follower
+        assert (await world.commit(5)).error is E.not_coordinator
+        assert (await world.commit(5, generation=3)).error is E.group_id_not_found
+
+    run_groups(main)
+
+
+def test_pending_positions_end_with_the_marker() -> None:
+    async def main(world: GroupWorld) -> None:
+        for committed, expected in ((False, 3), (True, 9)):
+            await world.commit(3)
+            await pending(world)
+            assert world.log.guards[-1] == 42
+            assert await world.fetch() == 3
+            world.log.end += 1
+            world.log.high_watermark = world.log.end
+            world.groups.marker_written(HOME, marker(committed=committed), world.log.end - 1)
+            assert await world.fetch() == expected
+
+    run_groups(main)
+
+
+def test_pending_positions_are_loaded_as_pending() -> None:
+    async def main(world: GroupWorld) -> None:
+        await pending(world)
+        world.unload()
+        world.load()
+        assert await world.fetch() == -1
+        world.groups.marker_written(HOME, marker(committed=True), world.log.end)
+        world.log.high_watermark = world.log.end + 1
+        assert await world.fetch() == 9
+
+    run_groups(main)
+
+
+def test_the_coordinator_of_the_transaction_is_asked_before_the_group() -> None:
+    async def refuses(partition: int, producer: CommittingProducer) -> int | Rejection:
+        return Rejection(error=E.network_exception, reason="cut")
+
+    async def main(world: GroupWorld) -> None:
+        async def moves(partition: int, producer: CommittingProducer) -> int | Rejection:
+            world.unload()
+            return 1
+
+        for command, verify, error in (
+            (commit_of(group_id="", is_transactional=True), agreed, E.invalid_group_id),
+            (
+                commit_of(generation=3, is_transactional=True),
+                refuses,
+                E.coordinator_load_in_progress,
+            ),
+            (
+                commit_of(generation=3, is_transactional=True, missing_group_named=False),
+                agreed,
+                E.illegal_generation,
+            ),
+            (commit_of(is_transactional=True), moves, E.not_coordinator),
+        ):
+            found = await world.groups.commit_in_transaction(command, PRODUCER, verify=verify)
+            assert isinstance(found, Rejection)
+            assert found.error is error
+
+    run_groups(main)
+
+
+def test_positions_expire_with_the_cluster_clock_and_their_group_with_them() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.commit(5)
+        world.env.clock.advance(6 * DAY_MS)
+        assert await world.fetch() == 5
+        world.env.clock.advance(DAY_MS + 600_000)
+        assert await world.fetch() == -1
+        assert world.groups.list() == ()
+
+    run_groups(main)
+
+
+def test_a_position_that_a_transaction_may_change_does_not_expire() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.commit(5)
+        await pending(world)
+        world.env.clock.advance(30 * DAY_MS)
+        assert await world.fetch() == 5
+
+    run_groups(main)
+
+
+def test_what_can_not_be_expired_now_is_tried_again() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.commit(5)
+        world.log.refusal = E.not_enough_replicas
+        world.env.clock.advance(8 * DAY_MS)
+        assert await world.fetch() == 5
+        world.log.refusal = None
+        world.env.clock.advance(600_000)
+        assert await world.fetch() == -1
+
+    run_groups(main)
+
+
+def test_positions_go_with_their_topic() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.commit(5)
+        world.groups.topics_deleted(frozenset({"other"}))
+        assert await world.fetch() == 5
+        world.groups.topics_deleted(frozenset({"orders"}))
+        assert await world.fetch() == -1
+
+    run_groups(main)
+
+
+def test_positions_are_deleted_one_by_one_and_with_their_group() -> None:
+    async def main(world: GroupWorld) -> None:
+        orders = DeleteOffsets(group_id=GROUP, partitions=(TopicPartition("orders", 0),))
+        await world.commit(5)
+        assert await world.groups.delete_offsets(orders) == ((TopicPartition("orders", 0), E.none),)
+        assert await world.fetch() == -1
+        await world.commit(6)
+        world.log.refusal = E.not_enough_replicas
+        refused = await world.groups.delete_offsets(orders)
+        assert isinstance(refused, Rejection)
+        assert refused.error is E.coordinator_not_available
+        world.log.refusal = None
+        assert await world.groups.delete(GROUP) is None
+        missing = await world.groups.delete(GROUP)
+        assert missing is not None
+        assert missing.error is E.group_id_not_found
+        again = await world.groups.delete_offsets(orders)
+        assert isinstance(again, Rejection)
+        nameless = await world.groups.delete_offsets(DeleteOffsets(group_id="", partitions=()))
+        assert isinstance(nameless, Rejection)
+
+    run_groups(main)
