@@ -88,14 +88,14 @@ EndTxn | old, abort                 | CompleteAbort  | 0 47* 49* 51? 90*
 EndTxn | old, abort                 | any            | 42?
 EndTxn | new, commit                | absent         | 49
 EndTxn | new, commit                | Empty          | 48@12 48@0? 49* 51? 90
-EndTxn | new, commit                | Ongoing        | 0@12 new* 35@0 49* 51* 90
+EndTxn | new, commit                | Ongoing        | 0@12 new? 35@0 49* 51* 90
 EndTxn | new, commit                | Prepare        | 51@12 51@0?
 EndTxn | new, commit                | CompleteCommit | 0 48* 49* 51? 90*
 EndTxn | new, commit                | CompleteAbort  | 48 49? 51? 90*
 EndTxn | new, commit                | any            | 42*
 EndTxn | new, abort                 | absent         | 49
 EndTxn | new, abort                 | Empty          | 0@12* new? 35@0 49* 51? 90*
-EndTxn | new, abort                 | Ongoing        | 0@12 new* 35@0 49* 51? 90@12 90@0?
+EndTxn | new, abort                 | Ongoing        | 0@12 new? 35@0 49* 51? 90@12 90@0?
 EndTxn | new, abort                 | Prepare        | 51
 EndTxn | new, abort                 | CompleteCommit | 0@12? new? 35@0 48 49 51? 90
 EndTxn | new, abort                 | CompleteAbort  | 0 new? 35@0? 49* 51? 90*
