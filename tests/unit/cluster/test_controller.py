@@ -196,11 +196,12 @@ def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers
     assert made.is_internal
 
 
-def test_other_internal_topics_have_no_settings_of_their_own_yet() -> None:
+def test_the_offsets_of_groups_have_settings_of_their_own_and_other_internal_topics_none() -> None:
+    offsets = internal_topic(CONSUMER_OFFSETS_TOPIC, image=cluster(), settings=DEFAULTS)
+    assert (offsets.partitions, offsets.replication_factor) == (50, 3)
+    assert offsets.configs["cleanup.policy"] == "compact"
     wanted = internal_topic("__share_group_state", image=cluster(), settings=DEFAULTS)
     assert wanted == NewTopic(name="__share_group_state")
-    with pytest.raises(AssertionError, match="no coordinator"):
-        internal_topic(CONSUMER_OFFSETS_TOPIC, image=cluster(), settings=DEFAULTS)
 
 
 # Leaders

@@ -346,6 +346,8 @@ def test_connections_and_requests_are_in_the_trace() -> None:
         assert {"conn.open", "msg.recv", "log.append", "conn.close"} <= set(kinds)
         (cause,) = events[kinds.index("log.append")].p
         received = next(event for event in events if event.i == cause)
-        assert (received.k, received.d["api"]) == ("msg.recv", 0), "the request is the cause"
+        assert (received.k, received.d["api"]) == ("msg.recv", "Produce"), (
+            "the request is the cause"
+        )
 
     run(story, trace_level=TraceLevel.FULL)
