@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import uuid
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
@@ -59,6 +60,8 @@ UNORDERED: Final = {
     "unknown_state_filters": (),
 }
 """Lists whose order Kafka leaves open (hash maps), with the fields to sort by."""
+TEXT_BYTES_MAX: Final = 1_000
+"""Keys and values of records up to this length are written out."""
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - compared after dropping the zone
 _WINDOW_IN_TEXT: Final = re.compile(r"within \[-?\d+, -?\d+\]")
 """The window of allowed times moves with the clock."""
@@ -165,7 +168,12 @@ class Transcript:
 
 
 def _text(data: bytes | None) -> str | None:
-    return None if data is None else bytes(data).decode("utf-8", "backslashreplace")
+    """Bytes as text; long ones by their checksum, as nobody would read them."""
+    if data is None:
+        return None
+    if len(data) > TEXT_BYTES_MAX:
+        return f"{len(data)} bytes, CRC {zlib.crc32(data):08x}"
+    return bytes(data).decode("utf-8", "backslashreplace")
 
 
 def in_order(values: Iterable[Any], *names: str) -> list[Any]:

@@ -438,6 +438,8 @@ def finalize(address: str, level: int) -> None:
             if answer.error_code is ErrorCode.none:
                 break
         await_level(player, level)
+        # Rows of errors have 0 where they have no producer id; so nobody shall be given that one.
+        player.producer()
 
 
 def await_level(player: Player, level: int) -> None:

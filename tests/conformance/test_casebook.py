@@ -1,0 +1,108 @@
+"""The casebook is whole: every rule is shown at each of its levels, every name leads somewhere."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+
+from tests import docs
+from tests.conformance.casebook import transcripts
+from tests.conformance.casebook.reading import brokers, cases, rules
+from tests.conformance.programme import LEVELS, STORIES, name_of
+
+CASES_MIN = 300
+FILE_BYTES_MAX = 400_000
+ALL_BYTES_MAX = 4_000_000
+ROOT = Path(docs.__file__).parents[1]
+
+
+def none_of(offenders: Iterable[str], advice: str) -> None:
+    found = sorted(offenders)
+    assert not found, f"{advice}:\n" + "\n".join(found)
+
+
+def test_every_rule_is_shown_at_each_of_its_levels() -> None:
+    shown: dict[str, set[int]] = defaultdict(set)
+    for case in cases():
+        for level in LEVELS:
+            for row in case.rows(level):
+                shown[row].add(level)
+    none_of(
+        (
+            f"{rule.id}: at {', '.join(map(str, missing))}"
+            for _, rule in rules().values()
+            if rule.elsewhere is None and (missing := sorted(set(rule.levels) - shown[rule.id]))
+        ),
+        "no case shows",
+    )
+
+
+def test_every_row_that_a_case_names_is_a_rule() -> None:
+    none_of(
+        (
+            f"{case.id}: {row}"
+            for case in cases()
+            for level in LEVELS
+            for row in case.rows(level)
+            if row not in rules()
+        ),
+        "unknown rules",
+    )
+
+
+def test_a_rule_that_a_case_shows_does_not_point_elsewhere() -> None:
+    shown = {row for case in cases() for level in LEVELS for row in case.rows(level)}
+    none_of((row for row in shown if rules()[row][1].elsewhere), "shown by a case after all")
+
+
+def test_what_shows_a_rule_elsewhere_exists() -> None:
+    told = {(name_of(story), level) for story, level in STORIES}
+    deviations = " ".join((ROOT / "DEVIATIONS.md").read_text("utf-8").split())
+    wrong = []
+    for _, rule in rules().values():
+        match rule.elsewhere:
+            case None:
+                continue
+            case found if found.test:
+                path, _, name = found.test.partition("::")
+                file = ROOT / path
+                if not file.exists() or f"def {name}(" not in file.read_text("utf-8"):
+                    wrong.append(f"{rule.id}: no test {found.test}")
+            case found if found.story:
+                missing = [level for level in rule.levels if (found.story, level) not in told]
+                if missing:
+                    wrong.append(f"{rule.id}: no story {found.story} at {missing}")
+            case found:
+                if found.deviation not in deviations:
+                    wrong.append(f"{rule.id}: DEVIATIONS.md does not say {found.deviation!r}")
+    none_of(wrong, "what rules point to is gone")
+
+
+def test_every_case_has_a_broker_that_is_configured() -> None:
+    none_of((case.id for case in cases() if case.broker not in brokers()), "no such broker")
+    none_of(set(brokers()) - {case.broker for case in cases()}, "brokers that no case needs")
+
+
+def test_there_are_as_many_cases_as_promised() -> None:
+    assert len(cases()) >= CASES_MIN
+
+
+def test_every_play_is_recorded_and_every_recording_is_played() -> None:
+    played = {(case.file, case.name, level) for case in cases() for level in case.text.levels}
+    recorded = {
+        (file, name, level)
+        for file in transcripts.recorded_files()
+        for name, book in transcripts.read(file).items()
+        for level in book
+    }
+    none_of(map(str, played - recorded), "record them: python -m tests.conformance.record_cases")
+    none_of(map(str, recorded - played), "no such play; record the file anew")
+
+
+def test_transcripts_are_small_enough_to_be_read_in_a_review() -> None:
+    sizes = {
+        file: transcripts.path_of(file).stat().st_size for file in transcripts.recorded_files()
+    }
+    assert max(sizes.values()) <= FILE_BYTES_MAX
+    assert sum(sizes.values()) <= ALL_BYTES_MAX
