@@ -34,6 +34,7 @@ JUDGED_ELSEWHERE: Final = {
     "sim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
     "sim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
     "sim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",
+    "sim/group/rebalance.py": "tests/unit/group/test_classic.py",
     "sim/releases/kafka_2_8.py": "tests/wire/test_golden_releases.py",
     "sim/releases/kafka_3_6.py": "tests/wire/test_golden_releases.py",
     "sim/releases/kafka_3_9.py": "tests/wire/test_golden_releases.py",
@@ -41,6 +42,8 @@ JUDGED_ELSEWHERE: Final = {
     "sim/releases/kafka_4_1.py": "tests/wire/test_golden_releases.py",
     "sim/releases/kafka_4_2.py": "tests/wire/test_golden_releases.py",
     "sim/runtime/env.py": PROTOCOLS_ONLY,
+    "sim/wire/messages/consumer_group_records.py": "tests/unit/group/test_consumer_log_format.py",
+    "sim/wire/messages/group_records.py": "tests/unit/group/test_log_format.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
