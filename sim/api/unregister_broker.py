@@ -16,8 +16,8 @@ VERSIONS: Final = (0, 0)
 
 DEVIATIONS: Final = (
     "A broker that is registered can't be unregistered: UnregisterBroker answers INVALID_REQUEST, "
-    "where Apache Kafka forgets it, alive or not. The brokers of a cluster are those it was started "
-    "with.",
+    "where Apache Kafka forgets it, alive or not. The brokers of a cluster are those it was "
+    "started with.",
 )
 
 
