@@ -22,7 +22,7 @@ async def handle(request: Request) -> Reply:
     """Take the members off the group."""
     message = request.message
     if request.api_version < BATCHED_FROM:
-        members = ((message.member_id, None),)
+        members: tuple[tuple[str, str | None], ...] = ((message.member_id, None),)
     else:
         members = tuple((each.member_id, each.group_instance_id) for each in message.members)
     reply = request.broker.groups.leave(LeaveGroup(group_id=message.group_id, members=members))
