@@ -58,10 +58,10 @@ $(VENV)/made:
 
 $(VENV)/installed-run: $(VENV)/made pyproject.toml
 	@echo 'Installing txnsim ...'
-	@$(PIP) install --editable '.[http,demo]'
+	@$(PIP) install --editable '.[http,demo,security]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/made pyproject.toml
 	@echo 'Installing txnsim and what its tests need ...'
-	@$(PIP) install --editable '.[http,demo]' --group dev --group clients
+	@$(PIP) install --editable '.[http,demo,security]' --group dev --group clients
 	@touch $@ $(VENV)/installed-run

@@ -57,6 +57,8 @@ from sim.api import (
     offset_for_leader_epoch,
     produce,
     renew_delegation_token,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
     txn_offset_commit,
     unregister_broker,
@@ -120,6 +122,8 @@ _MODULES: Final = (
     describe_delegation_token,
     describe_quorum,
     unregister_broker,
+    sasl_handshake,
+    sasl_authenticate,
 )
 
 HANDLERS: Final[Mapping[int, Handler]] = {

@@ -20,6 +20,7 @@ import msgspec
 from sim.cluster.broker import Broker
 from sim.cluster.image import BrokerImage
 from sim.errors import ErrorCode
+from sim.security.principals import ANONYMOUS
 from sim.types import Subject
 from sim.wire import codec
 
@@ -62,6 +63,7 @@ class Request:
         "client_id",
         "correlation_id",
         "message",
+        "principal",
     )
 
     def __init__(
@@ -75,9 +77,12 @@ class Request:
         client_id: str | None,
         message: Any,
         client_host: str = "",
+        principal: str = ANONYMOUS,
     ) -> None:
         self.client_host = client_host
         """The client's address as Kafka tells it: ``/127.0.0.1``."""
+        self.principal = principal
+        """Who asks: ``User:alice``."""
         self.apis = apis
         self.broker = broker
         self.api_key = api_key

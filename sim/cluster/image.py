@@ -13,6 +13,8 @@ from typing import Final
 
 import msgspec
 
+from sim.security.acls import NO_ACLS, Acls
+from sim.security.scram import Credentials
 from sim.types import BrokerId, LeaderEpoch, TopicPartition
 
 NO_LEADER: Final = BrokerId(-1)
@@ -89,6 +91,10 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     """Dynamic configs by broker name; ``""`` holds the cluster-wide defaults."""
     client_quotas: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
     """Quotas by whom they are for (``cluster.quotas``)."""
+    acls: Acls = NO_ACLS
+    """Every ACL (AclsImage)."""
+    scram: Credentials = {}
+    """Credentials of SCRAM by user and mechanism (ScramImage)."""
 
     # Queries
 
@@ -215,3 +221,13 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             offset=self.offset + 1,
             client_quotas={**others, entity: dict(values)} if values else others,
         )
+
+    def with_acls(self, acls: Acls) -> ClusterImage:
+        """The image with those ACLs; this very one where they are no others."""
+        if acls is self.acls:
+            return self
+        return msgspec.structs.replace(self, offset=self.offset + 1, acls=acls)
+
+    def with_scram(self, scram: Credentials) -> ClusterImage:
+        """The image with those SCRAM credentials."""
+        return msgspec.structs.replace(self, offset=self.offset + 1, scram=scram)

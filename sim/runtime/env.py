@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import ssl
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Protocol
 
@@ -123,9 +124,14 @@ class Network(Protocol):
     interceptor: Interceptor
 
     async def listen(
-        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> Listener:
-        """Accept client connections; ``port`` 0 picks a free one.
+        """Accept client connections, over TLS if given; ``port`` 0 picks a free one.
 
         Raises:
             OSError: The address is busy or can't be bound.

@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sim.runtime.peer_links import PeerLinks
+
+if TYPE_CHECKING:
+    import ssl
 
 LISTEN_BACKLOG: Final = 1_024
 """Connections that the kernel may hold before we accept them (socket.listen.backlog.size, 50)."""
@@ -21,14 +24,21 @@ class LoopNetwork(PeerLinks):
     """``env.Network`` over an event loop."""
 
     async def listen(
-        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> _SocketListener:
-        """Accept client connections; ``port`` 0 picks a free one.
+        """Accept client connections, over TLS if given; ``port`` 0 picks a free one.
 
         Raises:
             OSError: The address is busy or can't be bound.
         """
-        server = await self._loop.create_server(factory, host, port, backlog=LISTEN_BACKLOG)
+        server = await self._loop.create_server(
+            factory, host, port, backlog=LISTEN_BACKLOG, ssl=tls
+        )
         address = server.sockets[0].getsockname()
         return _SocketListener(server, (address[0], address[1]))
 

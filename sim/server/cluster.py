@@ -28,6 +28,9 @@ from sim.faults.injector import Injector
 from sim.releases import fleet_from, release_named
 from sim.runtime.env import Environment
 from sim.runtime.real import host_name
+from sim.security.acls import NO_ACLS
+from sim.security.options import NO_SECURITY, SecurityOptions, check_security
+from sim.server.entrance import Entrance, first_credentials
 from sim.server.listener import BrokerListener
 from sim.server.member import Door, Member, MemberState
 from sim.settings import DEFAULTS, Settings
@@ -63,6 +66,8 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
     rules: Mapping[str, bool] = {}
     """Switches of ``releases.Rules`` turned by hand: a bug of before its fix, for a scenario."""
+    security: SecurityOptions = NO_SECURITY
+    """Listeners with TLS and SASL, users, ACLs (docs/security.md)."""
 
 
 class SimCluster:
@@ -78,6 +83,11 @@ class SimCluster:
         self.members: dict[BrokerId, Member] = {}
         """Every broker by its id, whether it runs or not."""
         self._bound: list[BrokerListener] = []
+        check_security(options.security)
+        self._entrances = [
+            Entrance(listener, options.security, environment)
+            for listener in options.security.listeners
+        ]
         self.injector = Injector(clock=environment.clock, tracer=environment.tracer)
         """Where faults are armed: every crossing of this cluster's network passes it."""
         environment.network.interceptor = self.injector
@@ -119,6 +129,10 @@ class SimCluster:
     def kip_text_bootstrap(self) -> str | None:
         """The same of the listeners that answer by the letter of the KIPs; None without them."""
         return self._addresses(kip_text.LISTENER) if self.options.settings.kip_text else None
+
+    def bootstrap_of(self, listener: str) -> str:
+        """``host:port`` of every broker at the listener of that name."""
+        return self._addresses(listener)
 
     async def start(self) -> None:
         """Bind every port, then let the brokers live, then handle requests.
@@ -169,10 +183,13 @@ class SimCluster:
             if complaint is not None:
                 raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
             self.fleet.assign(broker_id, release)
-            client_door, *others = member.doors
-            member.doors = (
-                Door(host=client_door.host, port=client_door.port, apis=shipped(release)),
-                *others,
+            member.doors = tuple(
+                door
+                if door.apis.listener == kip_text.LISTENER
+                else msgspec.structs.replace(
+                    door, apis=_named(shipped(release), door.apis.listener)
+                )
+                for door in member.doors
             )
         await member.start()
 
@@ -273,28 +290,36 @@ class SimCluster:
                     [
                         Door(
                             host=self.options.host,
-                            port=await listener.bind(self.options.host, port, apis=apis),
+                            port=await listener.bind(
+                                self.options.host, port, apis=apis, entrance=entrance
+                            ),
                             apis=apis,
+                            entrance=entrance,
                         )
-                        for port, apis in self._wanted_doors(index)
+                        for port, apis, entrance in self._wanted_doors(index)
                     ]
                 )
             )
         return doors
 
-    def _wanted_doors(self, index: int) -> list[tuple[int, ApiTable]]:
-        """Port and API table of each listener of a broker; port 0 is any free one."""
+    def _wanted_doors(self, index: int) -> list[tuple[int, ApiTable, Entrance | None]]:
+        """Port, API table and entrance of each listener of a broker; port 0 is any free one."""
         options = self.options
         apis = shipped(
             self.fleet.of(BrokerId(index + 1)),
             unstable=options.settings.unstable_api_versions_enable,
         )
-        doors = [(options.port and options.port + index, apis)]
+        doors: list[tuple[int, ApiTable, Entrance | None]] = [
+            (options.port and options.port + index, apis, None)
+        ]
+        for entrance in self._entrances:
+            name, first = entrance.listener.name, entrance.listener.port
+            doors.append((first and first + index, _named(apis, name), entrance))
         if options.settings.kip_text:
-            first = options.kip_text_port
-            if first is None:
-                first = options.port and options.port + KIP_TEXT_PORT_DISTANCE
-            doors.append((first and first + index, kip_text.KIP_TEXT))
+            kip_text_port = options.kip_text_port
+            if kip_text_port is None:
+                kip_text_port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
+            doors.append((kip_text_port and kip_text_port + index, kip_text.KIP_TEXT, None))
         return doors
 
     def _addresses(self, listener: str) -> str:
@@ -322,6 +347,11 @@ class SimCluster:
             min_insync_replicas=options.settings.min_insync_replicas,
             fleet=self.fleet,
         )
+        security = options.security
+        image = image.with_acls(NO_ACLS.plus(security.acls))
+        if security.scram_users:
+            salt = self.environment.rng.stream("scram.salts").randbytes
+            image = image.with_scram(first_credentials(security, salt))
         network = self.environment.network
         metadata = self._metadata = Metadata(
             image=image,
@@ -361,6 +391,11 @@ class SimCluster:
             )
             if not isinstance(created, TopicImage):
                 raise ConfigError(f"topic {name}: {created.reason}")
+
+
+def _named(apis: ApiTable, listener: str) -> ApiTable:
+    """The same, on a listener of that name."""
+    return apis if apis.listener == listener else msgspec.structs.replace(apis, listener=listener)
 
 
 def _reachable(host: str) -> str:

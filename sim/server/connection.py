@@ -18,13 +18,16 @@ import structlog
 from sim.api.request import Answer, ApiTable, Handler, Request
 from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from sim.faults.points import FaultPoint
+from sim.security.principals import ANONYMOUS
 from sim.server.forwarding import FORWARDED, controller_reached
+from sim.server.sasl import SaslSession, Then
 from sim.types import Crossing, SubmitOutcome, Verdict
 from sim.wire import codec
 from sim.wire.apis import API_VERSIONS, api_name
 from sim.wire.framing import FrameReader
 
 if TYPE_CHECKING:
+    from sim.server.entrance import Entrance
     from sim.server.listener import BrokerListener
 
 _log: Final = structlog.get_logger("txnsim.server")
@@ -39,6 +42,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_apis",
         "_client_host",
+        "_entrance",
         "_flush_is_due",
         "_frames",
         "_is_busy",
@@ -48,11 +52,15 @@ class Connection(asyncio.Protocol):
         "_output",
         "_peer",
         "_reader",
+        "_sasl",
         "_transport",
         "_write_paused",
+        "principal",
     )
 
-    def __init__(self, listener: BrokerListener, apis: ApiTable) -> None:
+    def __init__(
+        self, listener: BrokerListener, apis: ApiTable, entrance: Entrance | None = None
+    ) -> None:
         self._listener = listener
         self._apis = apis
         self._reader = FrameReader(listener.settings.socket_request_max_bytes)
@@ -66,6 +74,10 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
         self._client_host = ""
+        self._entrance = entrance
+        self.principal = ANONYMOUS
+        """Who the client is, as far as is known by now."""
+        self._sasl: SaslSession | None = None
 
     # asyncio.Protocol
 
@@ -76,6 +88,9 @@ class Connection(asyncio.Protocol):
         peer = transport.get_extra_info("peername")
         self._peer = str(peer)
         self._client_host = f"/{peer[0]}" if isinstance(peer, tuple) else ""
+        if self._entrance is not None:
+            self.principal = self._entrance.principal(transport)
+            self._sasl = self._entrance.session(lambda: self._listener.broker.image.scram)
         self._listener.connections[self] = None
         tracer = self._listener.tracer
         if tracer.on:
@@ -138,6 +153,8 @@ class Connection(asyncio.Protocol):
 
     def _take_up(self, frame: bytes) -> None:
         try:
+            if self._sasl is not None and not self._passes(self._sasl, frame):
+                return
             request, handler, refused = self._parse(frame)
         except BadInputError as error:
             self._abandon(error)
@@ -159,6 +176,42 @@ class Connection(asyncio.Protocol):
             partial(self._handled, request, handler),
             name=handler.name,
         )
+
+    def _passes(self, session: SaslSession, frame: bytes) -> bool:
+        """Whether a frame is an ordinary request; what belongs to the authentication is done with.
+
+        Raises:
+            BadInputError: It is no request of Kafka's.
+        """
+        step = session.take(frame)
+        if step.then is Then.HANDLE:
+            session.versions_told()
+            return True
+        self.principal = session.principal
+        if step.then is Then.SEND:
+            self._output.append(step.answer)
+            return False
+        # Kafka makes whoever guesses wait (connection.failed.authentication.delay.ms).
+        assert self._entrance is not None
+        self._is_busy = True
+        self._frames.clear()
+        self._listener.clock.call_later(
+            self._entrance.failure_delay_ms, partial(self._fail, step.answer)
+        )
+        _log.info(
+            "authentication failed",
+            broker=self._listener.broker.broker_id,
+            peer=self._peer,
+            reason=step.reason,
+        )
+        return False
+
+    def _fail(self, answer: bytes) -> None:
+        if self._transport is not None:
+            if answer:
+                self._output.append(answer)
+                self._flush()
+            self.close()
 
     def _parse(self, frame: bytes) -> tuple[Request, Handler, ErrorCode | None]:
         """The request, its handler, and the error that answers it at once (ApiVersions of a future
@@ -191,6 +244,7 @@ class Connection(asyncio.Protocol):
             client_id=header.client_id,
             message=message,
             client_host=self._client_host,
+            principal=self.principal,
         )
         return request, handler, refused
 

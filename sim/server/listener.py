@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sim.api.registry import SHIPPED
 from sim.api.request import ApiTable
@@ -15,10 +15,8 @@ from sim.runtime.env import Environment, Listener
 from sim.server.connection import Connection
 from sim.settings import Settings
 
-DEVIATIONS: Final = (
-    "One plain listener per broker: no TLS, no SASL, no authorizer; every client may do "
-    "everything.",
-)
+if TYPE_CHECKING:
+    from sim.server.entrance import Entrance
 
 
 class BrokerListener:
@@ -35,6 +33,7 @@ class BrokerListener:
         self.settings: Final = settings
         self.network: Final = environment.network
         self.tasks: Final = environment.tasks
+        self.clock: Final = environment.clock
         self.tracer: Final = environment.tracer
         self.connections: dict[Connection, None] = {}
         self.node = ""
@@ -48,19 +47,32 @@ class BrokerListener:
         assert self._broker is not None
         return self._broker
 
-    async def bind(self, host: str, port: int, *, apis: ApiTable = SHIPPED) -> int:
+    async def bind(
+        self,
+        host: str,
+        port: int,
+        *,
+        apis: ApiTable = SHIPPED,
+        entrance: Entrance | None = None,
+    ) -> int:
         """Listen; returns the port really bound.
 
         Args:
             host: Where.
             port: Where; 0 picks a free one.
             apis: What is spoken there.
+            entrance: What clients have to pass before; nothing unless given.
 
         Raises:
             OSError: The port is busy and named, or the host is none of ours.
         """
         try:
-            socket = await self.network.listen(host, port, lambda: Connection(self, apis))
+            socket = await self.network.listen(
+                host,
+                port,
+                lambda: Connection(self, apis, entrance),
+                tls=None if entrance is None else entrance.tls,
+            )
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise

@@ -22,6 +22,7 @@ from sim.cluster.metadata import Metadata
 from sim.cluster.peers import Peers
 from sim.errors import ConfigError
 from sim.runtime.env import Environment
+from sim.server.entrance import Entrance
 from sim.server.listener import BrokerListener
 from sim.types import BrokerId, BrokerRegistrationCommand
 
@@ -44,6 +45,8 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
     host: str
     port: int
     apis: ApiTable
+    entrance: Entrance | None = None
+    """What clients have to pass there before they are served."""
 
 
 class Disk(Protocol):
@@ -146,7 +149,7 @@ class Member:
         )
         try:
             for door in self.doors:
-                await listener.bind(door.host, door.port, apis=door.apis)
+                await listener.bind(door.host, door.port, apis=door.apis, entrance=door.entrance)
         except OSError:
             await self._end("port taken")
             raise

@@ -1,0 +1,29 @@
+"""SaslHandshake (key 17) where it does not belong: after authentication, or on a listener without
+SASL.
+
+Versions: all answer alike. During authentication ``server.sasl`` takes it. Kafka's counterpart:
+KafkaApis.handleSaslHandshakeRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sim.api.request import Reply, Request
+from sim.errors import ErrorCode
+from sim.wire import codec
+
+KEY: Final = 17
+VERSIONS: Final = (0, 1)
+
+
+async def handle(request: Request) -> Reply:
+    """ILLEGAL_SASL_STATE."""
+    return refuse(request, ErrorCode.illegal_sasl_state)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return codec.build(
+        codec.response_class(KEY, request.api_version), error_code=error, mechanisms=()
+    )

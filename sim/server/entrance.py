@@ -1,0 +1,131 @@
+"""What a client passes at a listener before its requests are handled: TLS, SASL.
+
+Kafka's counterparts: ChannelBuilders, SslChannelBuilder, SaslChannelBuilder.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from sim.errors import ConfigError
+from sim.security import sasl
+from sim.security.authorizer import Authorizer
+from sim.security.options import ClientAuth, SecureListener, SecurityOptions, TlsFiles
+from sim.security.principals import ANONYMOUS, distinguished_name, user
+from sim.security.scram import BY_SASL_NAME, Credentials, credential_of
+from sim.server.sasl import SaslRules, SaslSession
+
+if TYPE_CHECKING:
+    from sim.runtime.env import Environment
+
+_VERIFY: Final = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+SALT_BYTES: Final = 20
+NONCE_BYTES: Final = 18
+
+
+class Entrance:
+    """The way into one kind of listener."""
+
+    __slots__ = ("_begin", "_environment", "_security", "failure_delay_ms", "listener", "tls")
+
+    def __init__(
+        self, listener: SecureListener, security: SecurityOptions, environment: Environment
+    ) -> None:
+        """Read the certificates and make sure that what is needed is installed.
+
+        Raises:
+            ConfigError: A file can't be read, or is none of its kind.
+            MissingExtraError: A mechanism needs a library.
+        """
+        self.listener = listener
+        self.failure_delay_ms = security.failure_delay_ms
+        self.tls: ssl.SSLContext | None = None
+        if listener.protocol.has_tls:
+            assert security.tls is not None
+            self.tls = tls_context(security.tls, listener.client_auth)
+        self._security = security
+        self._environment = environment
+        if listener.protocol.has_sasl:
+            for mechanism in listener.mechanisms:
+                self._exchange(dict, mechanism)
+
+    def session(self, credentials: Callable[[], Credentials]) -> SaslSession | None:
+        """The authentication of a new connection; None where TLS or nobody says who it is.
+
+        Args:
+            credentials: Those of SCRAM in the broker's present image.
+        """
+        if not self.listener.protocol.has_sasl:
+            return None
+        clock = self._environment.clock
+        return SaslSession(
+            SaslRules(
+                mechanisms=self.listener.mechanisms,
+                max_reauth_ms=self._security.max_reauth_ms,
+                begin=partial(self._exchange, credentials),
+                now_ms=clock.now_ms,
+                monotonic_ms=clock.monotonic_ms,
+            )
+        )
+
+    def principal(self, transport: asyncio.BaseTransport) -> str:
+        """Who a new connection is from, as far as its certificate tells."""
+        if self.listener.protocol.has_sasl or self.listener.client_auth is ClientAuth.NONE:
+            return ANONYMOUS
+        certificate = transport.get_extra_info("peercert")
+        return user(distinguished_name(certificate["subject"])) if certificate else ANONYMOUS
+
+    def _exchange(self, credentials: Callable[[], Credentials], mechanism: str) -> sasl.Exchange:
+        chance = self._environment.rng.stream("sasl.nonces")
+        return sasl.exchange(
+            mechanism,
+            plain_users=self._security.plain_users,
+            credentials=credentials(),
+            nonce=lambda: chance.randbytes(NONCE_BYTES).hex(),
+            now_ms=self._environment.clock.now_ms(),
+        )
+
+
+def tls_context(files: TlsFiles, client_auth: ClientAuth) -> ssl.SSLContext:
+    """The TLS side of a listener.
+
+    Raises:
+        ConfigError: A file can't be read, or is none of its kind.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(files.certificate, files.key)
+        if files.authority is not None:
+            context.load_verify_locations(files.authority)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"TLS files {files.certificate}, {files.key}: {error}") from error
+    context.verify_mode = _VERIFY[client_auth]
+    return context
+
+
+def first_credentials(security: SecurityOptions, draw: Callable[[int], bytes]) -> Credentials:
+    """The SCRAM credentials that a cluster is formatted with; ``draw`` gives so many bytes."""
+    return {
+        (name, mechanism): credential_of(password, mechanism=mechanism, salt=draw(SALT_BYTES))
+        for name, password in security.scram_users.items()
+        for mechanism in BY_SASL_NAME.values()
+    }
+
+
+def authorizer_of(security: SecurityOptions) -> Authorizer | None:
+    """The cluster's authorizer, if it has one."""
+    if not security.has_authorizer:
+        return None
+    return Authorizer(
+        super_users=security.super_users,
+        allow_everyone_if_no_acl_found=security.allow_everyone_if_no_acl_found,
+    )

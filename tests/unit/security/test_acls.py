@@ -1,0 +1,101 @@
+"""ACL bindings: what they cover, which filters take them, which can't be created."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from sim.errors import ErrorCode
+from sim.security.acls import (
+    NO_ACLS,
+    AclFilter,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+    creation_complaint,
+)
+from tests.support.security import acl
+
+ORDERS = acl(ResourceType.TOPIC, "orders", Operation.READ)
+ALL_TOPICS = acl(ResourceType.TOPIC, "*", Operation.DESCRIBE, principal="User:*")
+SHOP = acl(
+    ResourceType.TOPIC,
+    "ord",
+    Operation.WRITE,
+    pattern=PatternType.PREFIXED,
+    permission=Permission.DENY,
+    host="10.0.0.1",
+)
+GROUP = acl(ResourceType.GROUP, "orders", Operation.READ)
+EVERY = NO_ACLS.plus([ORDERS, ALL_TOPICS, SHOP, GROUP])
+
+
+def test_a_set_has_each_binding_once_and_tells_when_nothing_changes() -> None:
+    assert len(EVERY.all()) == 4
+    assert EVERY.plus([ORDERS]) is EVERY
+    assert NO_ACLS.plus([ORDERS, ORDERS]).all() == [ORDERS]
+    assert EVERY.minus([ORDERS]).about(ResourceType.TOPIC) == tuple(sorted([ALL_TOPICS, SHOP]))
+    assert NO_ACLS.minus([ORDERS]) is NO_ACLS
+    assert NO_ACLS.about(ResourceType.GROUP) == ()
+
+
+@pytest.mark.parametrize(
+    ("criteria", "found"),
+    [
+        ({}, [ORDERS, ALL_TOPICS, SHOP, GROUP]),
+        ({"resource_type": ResourceType.GROUP}, [GROUP]),
+        ({"name": "orders"}, [ORDERS, GROUP]),
+        ({"name": "orders", "pattern": PatternType.PREFIXED}, []),
+        ({"name": "orders", "pattern": PatternType.MATCH}, [ORDERS, ALL_TOPICS, SHOP, GROUP]),
+        ({"name": "other", "pattern": PatternType.MATCH}, [ALL_TOPICS]),
+        ({"pattern": PatternType.PREFIXED}, [SHOP]),
+        ({"principal": "User:*"}, [ALL_TOPICS]),
+        ({"host": "10.0.0.1"}, [SHOP]),
+        ({"operation": Operation.READ}, [ORDERS, GROUP]),
+        ({"permission": Permission.DENY}, [SHOP]),
+    ],
+)
+def test_a_filter_takes_what_it_names(criteria: dict[str, Any], found: list[object]) -> None:
+    assert sorted(EVERY.found(AclFilter(**criteria))) == sorted(found)  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize("field", ["resource_type", "pattern", "operation", "permission"])
+@pytest.mark.parametrize("value", [0, 99])
+def test_a_filter_of_an_unknown_kind_is_refused(field: str, value: int) -> None:
+    values: dict[str, Any] = {field: value}
+    complaint = AclFilter(**values).complaint()
+    assert complaint is not None
+    assert complaint.error is ErrorCode.invalid_request
+
+
+def test_a_filter_for_everything_is_fine() -> None:
+    assert AclFilter().complaint() is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"resource_type": ResourceType.CLUSTER}, "The only valid name for the CLUSTER resource"),
+        ({"name": ""}, "Invalid empty resource name"),
+        ({"resource_type": ResourceType.ANY}, "Invalid resourceType ANY"),
+        ({"resource_type": 99}, "Invalid resourceType UNKNOWN"),
+        ({"pattern": PatternType.MATCH}, "Invalid patternType MATCH"),
+        ({"operation": Operation.ANY}, "Invalid operation ANY"),
+        ({"operation": 99}, "Invalid operation UNKNOWN"),
+        ({"permission": Permission.ANY}, "Invalid permissionType ANY"),
+        ({"principal": "alice"}, "Could not parse principal from `alice`"),
+    ],
+)
+def test_a_binding_that_says_nothing_is_refused(changes: dict[str, Any], reason: str) -> None:
+    complaint = creation_complaint(msgspec.structs.replace(ORDERS, **changes))
+    assert complaint is not None
+    assert reason in complaint.reason
+
+
+def test_a_whole_binding_is_fine() -> None:
+    assert creation_complaint(ORDERS) is None
+    cluster = acl(ResourceType.CLUSTER, "kafka-cluster", Operation.ALTER)
+    assert creation_complaint(cluster) is None

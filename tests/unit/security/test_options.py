@@ -1,0 +1,56 @@
+"""What a cluster's security is made of has to make sense."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from sim.errors import ConfigError
+from sim.security.acls import Operation, ResourceType
+from sim.security.options import (
+    NO_SECURITY,
+    ClientAuth,
+    SecureListener,
+    SecurityOptions,
+    SecurityProtocol,
+    TlsFiles,
+    check_security,
+)
+from tests.support.security import acl
+
+SASL = SecureListener(name="SASL", protocol=SecurityProtocol.SASL_PLAINTEXT)
+TLS = SecureListener(name="TLS", protocol=SecurityProtocol.SSL)
+FILES = TlsFiles(certificate="c", key="k")
+MUTUAL = msgspec.structs.replace(TLS, client_auth=ClientAuth.REQUIRED)
+
+
+def test_what_makes_sense_is_taken() -> None:
+    check_security(NO_SECURITY)
+    whole = msgspec.structs.replace(FILES, authority="a")
+    check_security(SecurityOptions(listeners=(SASL, MUTUAL), tls=whole))
+    check_security(
+        SecurityOptions(
+            acls=(acl(ResourceType.TOPIC, "orders", Operation.READ),), listeners=(SASL,)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (SecurityOptions(listeners=(SASL, SASL)), "two listeners named SASL"),
+        (SecurityOptions(listeners=(TLS,)), "SSL needs TLS files"),
+        (
+            SecurityOptions(listeners=(msgspec.structs.replace(SASL, mechanisms=("GSSAPI",)),)),
+            "no such SASL mechanism: GSSAPI",
+        ),
+        (SecurityOptions(listeners=(MUTUAL,), tls=FILES), "need an authority"),
+        (
+            SecurityOptions(acls=(acl(ResourceType.TOPIC, "", Operation.READ),)),
+            "Invalid empty resource name",
+        ),
+    ],
+)
+def test_what_does_not_is_refused(options: SecurityOptions, why: str) -> None:
+    with pytest.raises(ConfigError, match=why):
+        check_security(options)

@@ -1,0 +1,137 @@
+"""SASL mechanisms, token by token."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import pytest
+import scramp
+
+from sim.errors import MissingExtraError
+from sim.security.sasl import (
+    MECHANISMS,
+    Authenticated,
+    Challenge,
+    Exchange,
+    Refused,
+    exchange,
+)
+from tests.support.security import bearer, credentials, unsecured_token
+
+NOW_MS = 1_000_000
+CLAIMS = {"sub": "alice", "iat": 900, "exp": 2_000.5}
+
+
+def begin(mechanism: str) -> Exchange:
+    return exchange(
+        mechanism,
+        plain_users={"alice": "secret"},
+        credentials=credentials(),
+        nonce=lambda: "servernonce",
+        now_ms=NOW_MS,
+    )
+
+
+@pytest.mark.parametrize(
+    ("token", "expected"),
+    [
+        (b"\0alice\0secret", Authenticated(user="alice")),
+        (b"alice\0alice\0secret", Authenticated(user="alice")),
+        (b"\0alice\0wrong", "Invalid username or password"),
+        (b"\0bob\0secret", "Invalid username or password"),
+        (b"bob\0alice\0secret", "authorization id that is different from username"),
+        (b"\0\0secret", "username not specified"),
+        (b"\0alice\0", "password not specified"),
+        (b"alice", "expected 3 tokens, got 1"),
+    ],
+)
+def test_plain(token: bytes, expected: Authenticated | str) -> None:
+    step = begin("PLAIN").feed(token)
+    if isinstance(expected, str):
+        assert isinstance(step, Refused)
+        assert expected in (step.message or "")
+    else:
+        assert step == expected
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "SCRAM-SHA-512"])
+def test_scram_knows_a_password_without_hearing_it(mechanism: str) -> None:
+    client = scramp.ScramClient([mechanism], "alice", "secret", c_nonce="clientnonce")
+    server = begin(mechanism)
+    first = server.feed(client.get_client_first().encode())
+    assert isinstance(first, Challenge)
+    client.set_server_first(first.token.decode())
+    last = server.feed(client.get_client_final().encode())
+    assert isinstance(last, Authenticated)
+    assert last.user == "alice"
+    client.set_server_final(last.token.decode())  # it knows the server's signature
+
+
+@pytest.mark.parametrize(("user", "password"), [("alice", "wrong"), ("bob", "secret")])
+def test_scram_tells_nobody_which_users_there_are(user: str, password: str) -> None:
+    client = scramp.ScramClient(["SCRAM-SHA-256"], user, password, c_nonce="clientnonce")
+    server = begin("SCRAM-SHA-256")
+    step = server.feed(client.get_client_first().encode())
+    if isinstance(step, Challenge):
+        client.set_server_first(step.token.decode())
+        step = server.feed(client.get_client_final().encode())
+    assert step == Refused()
+
+
+@pytest.mark.parametrize("token", [b"", b"\xff", b"n,,x=1", b"y,,n=alice,r=abc,"])
+def test_scram_refuses_what_is_no_message(token: bytes) -> None:
+    assert begin("SCRAM-SHA-256").feed(token) == Refused()
+
+
+def test_a_bearer_is_who_the_token_says_until_it_ends() -> None:
+    step = begin("OAUTHBEARER").feed(bearer(unsecured_token(CLAIMS)))
+    assert step == Authenticated(user="alice", expires_ms=2_000_500)
+    own = bearer(unsecured_token(CLAIMS), authorization_id="a=alice")
+    assert isinstance(begin("OAUTHBEARER").feed(own), Authenticated)
+    without_iat = bearer(unsecured_token({"sub": "alice", "exp": 2_000}))
+    assert isinstance(begin("OAUTHBEARER").feed(without_iat), Authenticated)
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        unsecured_token({**CLAIMS, "exp": 1_000}),
+        unsecured_token({**CLAIMS, "exp": "soon"}),
+        unsecured_token({**CLAIMS, "exp": True}),
+        unsecured_token({**CLAIMS, "sub": " "}),
+        unsecured_token({**CLAIMS, "sub": 7}),
+        unsecured_token({**CLAIMS, "iat": "then"}),
+        unsecured_token({**CLAIMS, "iat": 1_001}),
+        unsecured_token({**CLAIMS, "iat": 900, "exp": 2}),
+        unsecured_token({"sub": "alice"}),
+        unsecured_token(CLAIMS, header={"alg": "HS256"}),
+        unsecured_token(CLAIMS, signature="c2ln"),
+        "nonsense",
+    ],
+)
+def test_a_bad_token_is_challenged_before_it_is_refused(token: str) -> None:
+    server = begin("OAUTHBEARER")
+    assert server.feed(bearer(token)) == Challenge(token=b'{"status":"invalid_token"}')
+    assert server.feed(b"\x01") == Refused(message='{"status":"invalid_token"}')
+
+
+def test_a_bearer_can_be_nobody_else() -> None:
+    step = begin("OAUTHBEARER").feed(bearer(unsecured_token(CLAIMS), authorization_id="a=bob"))
+    assert isinstance(step, Refused)
+    assert "(bob) that is different" in (step.message or "")
+
+
+def test_what_is_no_bearers_message_is_refused() -> None:
+    assert begin("OAUTHBEARER").feed(b"\0alice\0secret") == Refused()
+
+
+def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(name: str, *_rest: Any) -> Any:
+        raise ImportError(name)
+
+    monkeypatch.setattr(importlib, "import_module", absent)
+    for mechanism in MECHANISMS[1:]:
+        with pytest.raises(MissingExtraError, match=r"pip install 'txnsim\[security\]'"):
+            begin(mechanism)
+    begin("PLAIN")

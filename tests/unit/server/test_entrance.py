@@ -1,0 +1,172 @@
+"""What a client passes before it is served: TLS, SASL, over real sockets."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from sim.errors import ConfigError, ErrorCode
+from sim.runtime.real import real_environment
+from sim.security.acls import Operation, ResourceType
+from sim.security.options import (
+    ClientAuth,
+    SecureListener,
+    SecurityOptions,
+    SecurityProtocol,
+    TlsFiles,
+)
+from sim.security.scram import ScramMechanism
+from sim.server.certificates import Authority
+from sim.server.cluster import SimCluster
+from sim.server.entrance import authorizer_of, first_credentials, tls_context
+from sim.types import BrokerId
+from sim.wire import codec
+from tests.support.clusters import VirtualCluster, options, run_cluster
+from tests.support.security import acl
+from tests.support.wires import Wire
+
+SASL = SecureListener(name="SASL", protocol=SecurityProtocol.SASL_PLAINTEXT)
+MUTUAL = SecureListener(
+    name="MUTUAL", protocol=SecurityProtocol.SSL, client_auth=ClientAuth.REQUESTED
+)
+USERS = SecurityOptions(listeners=(SASL,), plain_users={"alice": "secret"})
+
+
+def request(wire: Wire, key: int, version: int, **values: Any) -> bytes:
+    return wire.frame(key, version, codec.build(codec.request_class(key, version), **values))
+
+
+async def log_in(wire: Wire, password: str = "secret") -> Any:
+    wire.send(request(wire, 17, 1, mechanism="PLAIN"))
+    wire.send(request(wire, 36, 2, auth_bytes=b"\0alice\0" + password.encode()))
+    assert (await wire.answer())[1].error_code is ErrorCode.none
+    return (await wire.answer())[1]
+
+
+async def sasl_wire(cluster: VirtualCluster) -> Wire:
+    host, port = cluster.sim.bootstrap_of("SASL").split(",")[0].split(":")
+    return await Wire.open(host, int(port))
+
+
+def test_who_has_logged_in_is_served_and_led_to_listeners_of_the_same_kind() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        wire = await sasl_wire(cluster)
+        wire.send(request(wire, 18, 0))
+        assert (await wire.answer())[1].error_code is ErrorCode.none
+        assert (await log_in(wire)).error_code is ErrorCode.none
+        wire.send(wire.metadata())
+        brokers = (await wire.answer())[1].brokers
+        told = ",".join(f"{broker.host}:{broker.port}" for broker in brokers)
+        assert told == cluster.sim.bootstrap_of("SASL")
+        wire.send(request(wire, 17, 1, mechanism="PLAIN"))
+        assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
+        wire.send(request(wire, 36, 2, auth_bytes=b""))
+        assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
+        await wire.close()
+
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+
+
+def test_a_wrong_password_is_told_after_a_pause_and_the_connection_closed() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        wire = await sasl_wire(cluster)
+        began_ms = cluster.env.clock.monotonic_ms()
+        answer = await log_in(wire, "wrong")
+        assert answer.error_code is ErrorCode.sasl_authentication_failed
+        assert cluster.env.clock.monotonic_ms() - began_ms >= 100
+        assert await wire.closed()
+        await wire.close()
+
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+
+
+def test_who_has_not_logged_in_is_cut_off() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        wire = await sasl_wire(cluster)
+        wire.send(wire.metadata() + wire.metadata())
+        assert await wire.closed()
+        await wire.close()
+        gone = await sasl_wire(cluster)
+        gone.send(gone.metadata())
+        await gone.close()
+
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+
+
+def test_a_broker_that_starts_again_has_its_listeners_again() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        await cluster.sim.stop_broker(BrokerId(1))
+        await cluster.sim.start_broker(BrokerId(1), as_version="4.3")
+        wire = await sasl_wire(cluster)
+        assert (await log_in(wire)).error_code is ErrorCode.none
+        wire.send(wire.metadata())
+        assert len((await wire.answer())[1].brokers) == 3
+        await wire.close()
+
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+
+
+async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
+    environment = real_environment()
+    authority = Authority(tmp_path, now_ms=environment.clock.now_ms())
+    broker = authority.issue("broker", hosts=("127.0.0.1",))
+    alice = authority.issue("alice")
+    security = SecurityOptions(
+        listeners=(MUTUAL,),
+        tls=TlsFiles(
+            certificate=str(broker.certificate),
+            key=str(broker.key),
+            authority=str(authority.certificate),
+        ),
+    )
+    cluster = SimCluster(
+        environment, msgspec.structs.replace(options(brokers=1), security=security)
+    )
+    await cluster.start()
+    try:
+        host, port = cluster.bootstrap_of("MUTUAL").split(":")
+        context = ssl.create_default_context(cafile=str(authority.certificate))
+        for expected in ("User:ANONYMOUS", "User:CN=alice,O=txnsim"):
+            wire = Wire(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
+            wire.send(wire.metadata())
+            assert len((await wire.answer())[1].brokers) == 1
+            connection = list(cluster.listeners[0].connections)[-1]
+            assert connection.principal == expected
+            await wire.close()
+            context.load_cert_chain(alice.certificate, alice.key)
+    finally:
+        await cluster.stop()
+
+
+def test_files_that_are_no_certificates_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("a")
+    path = str(tmp_path / "a")
+    with pytest.raises(ConfigError, match="TLS files"):
+        tls_context(TlsFiles(certificate=path, key=path), ClientAuth.NONE)
+    with pytest.raises(ConfigError, match="TLS files"):
+        tls_context(TlsFiles(certificate=path + "b", key=path), ClientAuth.NONE)
+
+
+def test_a_cluster_is_formatted_with_credentials_of_both_mechanisms() -> None:
+    found = first_credentials(SecurityOptions(scram_users={"bob": "secret"}), bytes)
+    assert set(found) == {
+        ("bob", ScramMechanism.SCRAM_SHA_256),
+        ("bob", ScramMechanism.SCRAM_SHA_512),
+    }
+
+
+def test_there_is_an_authorizer_only_where_one_is_asked_for() -> None:
+    assert authorizer_of(USERS) is None
+    options = SecurityOptions(
+        has_authorizer=True,
+        super_users=frozenset({"User:admin"}),
+        acls=(acl(ResourceType.TOPIC, "orders", Operation.READ),),
+    )
+    authorizer = authorizer_of(options)
+    assert authorizer is not None
+    assert authorizer.super_users == {"User:admin"}
