@@ -91,7 +91,7 @@ def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> A
         client_id=member.client_id,
         client_host=member.client_host,
         subscribed_topic_names=tuple(sorted(member.topic_names)),
-        subscribed_topic_regex=member.topic_regex or None,
+        subscribed_topic_regex=member.topic_regex or "",
         # What it still has to give up is its own until it has.
         assignment=_assignment(request, (*member.assigned, *member.pending_revocation)),
         target_assignment=_assignment(request, group.target.get(member.member_id, ())),

@@ -103,6 +103,6 @@ def _member(request: Request, group: ClassicGroup, member: ClassicMember) -> Any
         client_host=member.client_host,
         # Between two generations there is nothing that all agree on.
         member_metadata=member.metadata(group.protocol) if is_stable else b"",
-        member_assignment=member.assignment if is_stable else b"",
+        member_assignment=member.assignment,
         **(instance if "group_instance_id" in cls.__dataclass_fields__ else {}),
     )

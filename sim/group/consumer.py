@@ -41,6 +41,7 @@ from sim.group.consumer_members import (
     subscription_record,
     target_record,
     unknown,
+    unknown_instance,
 )
 from sim.group.consumer_records import (
     ConsumerRecord,
@@ -279,7 +280,7 @@ class ConsumerProtocol:
             return self._gone(group, member, reply, image)
         member = group.static_member(command.instance_id)
         if member is None:
-            return unknown(group, f"with instance id {command.instance_id}")
+            return unknown_instance(command.instance_id)
         if member.member_id != command.member_id:
             return Rejection(
                 error=ErrorCode.fenced_instance_id,
@@ -344,12 +345,9 @@ class ConsumerProtocol:
         regex = member.topic_regex
         if regex and group.regex_users(regex) == 1 and regex in group.resolved:
             records.append(RegexDeleted(group_id=group_id, regex=regex))
-        epoch = group.epoch + 1
         left = (each for each in group.members.values() if each is not member)
         hashed = topics_hash({name for each in left for name in group.topics_of(each)}, image)
-        records.append(EpochStored(group_id=group_id, epoch=epoch, metadata_hash=hashed))
-        if len(group.members) == 1:
-            records.append(TargetEpochStored(group_id=group_id, epoch=epoch))
+        records.append(EpochStored(group_id=group_id, epoch=group.epoch + 1, metadata_hash=hashed))
         return ConsumerOutcome(
             records=tuple(records), reply=reply, effects=(MemberGone(member_id=member_id),)
         )

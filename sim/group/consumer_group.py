@@ -103,7 +103,8 @@ class ConsumerGroup:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = 1
+        """Nobody is at this epoch before a first target assignment (ModernGroup)."""
         self.metadata_hash = 0
         self.assignment_epoch = 0
         self.assigned_at_ms = 0

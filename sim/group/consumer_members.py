@@ -95,7 +95,7 @@ def member_of(
             )
         return _replace(group, existing, member_id, records)
     if existing is None:
-        return unknown(group, f"with instance id {command.instance_id}")
+        return unknown_instance(command.instance_id)
     if existing.member_id != member_id:
         return Rejection(
             error=ErrorCode.fenced_instance_id,
@@ -222,4 +222,11 @@ def unknown(group: ConsumerGroup, who: str) -> Rejection:
     return Rejection(
         error=ErrorCode.unknown_member_id,
         reason=f"Member {who} is not a member of group {group.group_id}.",
+    )
+
+
+def unknown_instance(instance_id: str) -> Rejection:
+    """There is no such static member."""
+    return Rejection(
+        error=ErrorCode.unknown_member_id, reason=f"Instance id {instance_id} is unknown."
     )

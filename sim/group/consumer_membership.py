@@ -237,4 +237,5 @@ class ConsumerMembership:
 
 
 def _missing(group_id: str) -> Rejection:
-    return Rejection(error=ErrorCode.group_id_not_found, reason=f"Group {group_id} not found.")
+    reason = f"Consumer group {group_id} not found."
+    return Rejection(error=ErrorCode.group_id_not_found, reason=reason)

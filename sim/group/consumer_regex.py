@@ -26,6 +26,17 @@ REFRESH_MIN_MS: Final = 10_000
 """
 _NEVER_MS: Final = -(2**62)
 
+_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "bad repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+
 
 class RegexChange(msgspec.Struct, frozen=True, kw_only=True):
     """What a heartbeat changes about regular expressions."""
@@ -144,6 +155,17 @@ def _check(regex: str) -> Rejection | None:
     except re2.error as error:
         return Rejection(
             error=ErrorCode.invalid_regular_expression,
-            reason=f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {error}.",
+            reason=f"SubscribedTopicRegex `{regex}` is not a valid regular expression: "
+            f"{_in_words_of_java(error)}.",
         )
     return None
+
+
+def _in_words_of_java(error: re2.error) -> str:
+    """What is wrong, as RE2/J says it; the library here has other words for some of it."""
+    told = error.args[0]
+    said = told.decode() if isinstance(told, bytes) else str(told)
+    for ours, theirs in _WORDS.items():
+        if said.startswith(ours):
+            return theirs
+    return said.partition(":")[0]

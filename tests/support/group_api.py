@@ -210,7 +210,12 @@ def commit_values(
 @asynccontextmanager
 async def group_api(**changes: Any) -> AsyncIterator[GroupApi]:
     """A broker that coordinates groups, ready to be asked."""
-    values = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 3, **changes}
+    values = {
+        "group_initial_rebalance_delay_ms": 0,
+        "group_consumer_assignment_interval_ms": 0,
+        "offsets_topic_num_partitions": 3,
+        **changes,
+    }
     async with handlers(**values) as api:
         await api.until(
             lambda answer: answer.error_code is ErrorCode.none,

@@ -57,15 +57,22 @@ UNORDERED: Final = {
     "supported_features": ("name",),
     "topic_results": ("name",),
     "transaction_states": ("transactional_id",),
+    "groups of ListedGroup": ("group_id",),
+    "results of DeletableGroupResult": ("group_id",),
     "unknown_state_filters": (),
 }
 """Lists whose order Kafka leaves open (hash maps), with the fields to sort by."""
+TEXTS: Final = frozenset({"assignment", "member_assignment", "member_metadata", "metadata"})
+"""Bytes that are no batches."""
+DRAWN: Final = frozenset({"leader", "member_id"})
+"""Names that a broker may have drawn."""
 TEXT_BYTES_MAX: Final = 1_000
 """Keys and values of records up to this length are written out."""
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001 - compared after dropping the zone
 _WINDOW_IN_TEXT: Final = re.compile(r"within \[-?\d+, -?\d+\]")
 """The window of allowed times moves with the clock."""
 _ID_IN_TEXT: Final = re.compile(r"\b[A-Za-z0-9_-]{22}\b")
+_UUID_IN_TEXT: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class Transcript:
@@ -107,6 +114,8 @@ class Transcript:
                 )
             case uuid.UUID():
                 return self._numbered("uuid", value)
+            case bytes() | bytearray() | memoryview() if name in TEXTS:
+                return _text(bytes(value))
             case bytes() | bytearray() | memoryview():
                 return self._batches(bytes(value))
             case bool() | None:
@@ -117,6 +126,9 @@ class Transcript:
             return f"some {name}"
         if self._scene:
             value = value.replace(self._scene, "~")
+        value = _UUID_IN_TEXT.sub(lambda found: self._numbered("id", found[0]), value)
+        if name in DRAWN and _ID_IN_TEXT.fullmatch(value):
+            return self._numbered("id", value)
         if name.endswith("error_message"):
             return _WINDOW_IN_TEXT.sub("within some window", _ID_IN_TEXT.sub("some-id", value))
         return value

@@ -38,6 +38,7 @@ def commit(
     offset: int = 1,
     generation: int = NO_GENERATION,
     member: str = "",
+    metadata: str | None = "",
     **other: Any,
 ) -> list[Request]:
     """TxnOffsetCommit of one position."""
@@ -58,7 +59,7 @@ def commit(
                         "partition_index": partition,
                         "committed_offset": offset,
                         "committed_leader_epoch": -1,
-                        "committed_metadata": "",
+                        "committed_metadata": metadata,
                     }
                 ],
             }

@@ -181,6 +181,9 @@ class CasePlayer:
         if request.api == "ListTransactions":
             mine = [one for one in answer.transaction_states if self._is_mine(one)]
             answer = replace(answer, transaction_states=tuple(mine))
+        elif request.api == "ListGroups":
+            own = [one for one in answer.groups if one.group_id.startswith(f"{self._scene}-")]
+            answer = replace(answer, groups=tuple(own))
         elif request.api == "ApiVersions":
             # Which APIs there are is a matter of the release, and compared there.
             answer = replace(answer, api_keys=())

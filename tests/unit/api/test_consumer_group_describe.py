@@ -21,13 +21,13 @@ async def test_a_stable_group(groups: GroupApi, version: int) -> None:
     )
     (group,) = answer.groups
     assert (group.error_code, group.group_id, group.group_state) == (E.none, GROUP, "Stable")
-    assert (group.group_epoch, group.assignment_epoch) == (1, 1)
+    assert (group.group_epoch, group.assignment_epoch) == (2, 2)
     assert (group.assignor_name, group.authorized_operations) == ("uniform", 328)
     (member,) = group.members
     assert (member.member_id, member.instance_id, member.rack_id) == ("a", "i", "r")
-    assert (member.member_epoch, member.client_id) == (1, "test")
+    assert (member.member_epoch, member.client_id) == (2, "test")
     assert member.subscribed_topic_names == ("orders",)
-    assert member.subscribed_topic_regex is None
+    assert member.subscribed_topic_regex == ""
     for assignment in (member.assignment, member.target_assignment):
         (topic,) = assignment.topic_partitions
         assert (topic.topic_name, topic.partitions) == ("orders", (0, 1, 2))

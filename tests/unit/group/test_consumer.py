@@ -13,7 +13,7 @@ from sim.group.consumer_commands import (
     SessionSet,
 )
 from sim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
-from sim.group.consumer_records import EpochStored, SubscriptionDeleted, TargetEpochStored
+from sim.group.consumer_records import EpochStored, SubscriptionDeleted
 from tests.support.consumer_groups import NOW, ConsumerDriver, image, parts
 
 E = ErrorCode
@@ -29,10 +29,10 @@ def error(outcome: HeartbeatReply | Rejection) -> ErrorCode:
 def test_the_first_member_gets_everything_at_once() -> None:
     driver = ConsumerDriver()
     reply = driver.told(driver.join("a", "t"))
-    assert (reply.member_id, reply.member_epoch) == ("a", 1)
+    assert (reply.member_id, reply.member_epoch) == ("a", 2)
     assert reply.assignment == tuple(sorted(parts("t", 0, 1, 2, 3)))
     assert reply.heartbeat_interval_ms == 5_000
-    assert (driver.group.epoch, driver.group.assignment_epoch) == (1, 1)
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 2)
     assert driver.group.state_name == "Stable"
     assert SessionSet(member_id="a", delay_ms=45_000) in driver.effects
 
@@ -41,19 +41,19 @@ def test_a_second_member_waits_until_the_first_one_gives_up() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     second = driver.told(driver.join("b", "t"))
-    assert (second.member_epoch, second.assignment) == (2, ())
+    assert (second.member_epoch, second.assignment) == (3, ())
     assert driver.group.state_name == "Reconciling"
-    first = driver.told(driver.beat("a", 1))
-    assert first.member_epoch == 1
+    first = driver.told(driver.beat("a", 2))
+    assert first.member_epoch == 2
     assert first.assignment is not None
     assert len(first.assignment) == 2
     kept = frozenset(first.assignment)
-    assert RevocationAwaited(member_id="a", member_epoch=1, delay_ms=60_000) in driver.effects
-    assert driver.told(driver.beat("b", 2)).assignment is None
-    done = driver.told(driver.beat("a", 1, owned=kept))
-    assert (done.member_epoch, done.assignment) == (2, None)
+    assert RevocationAwaited(member_id="a", member_epoch=2, delay_ms=60_000) in driver.effects
+    assert driver.told(driver.beat("b", 3)).assignment is None
+    done = driver.told(driver.beat("a", 2, owned=kept))
+    assert (done.member_epoch, done.assignment) == (3, None)
     assert RevocationOver(member_id="a") in driver.effects
-    freed = driver.told(driver.beat("b", 2))
+    freed = driver.told(driver.beat("b", 3))
     assert frozenset(freed.assignment or ()) == parts("t", 0, 1, 2, 3) - kept
     assert driver.group.state_name == "Stable"
 
@@ -68,14 +68,14 @@ def test_a_full_group_takes_nobody_else() -> None:
     driver = ConsumerDriver(max_size=1)
     driver.join("a", "t", instance_id="i")
     assert error(driver.join("b", "t")) is E.group_max_size_reached
-    assert error(driver.beat("a", 1, instance_id="i")) is E.none
+    assert error(driver.beat("a", 2, instance_id="i")) is E.none
 
 
 def test_heartbeats_that_change_nothing_write_nothing() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     before = len(driver.log)
-    reply = driver.told(driver.beat("a", 1))
+    reply = driver.told(driver.beat("a", 2))
     assert reply.assignment is None
     assert len(driver.log) == before
 
@@ -86,7 +86,7 @@ def test_a_heartbeat_that_tells_everything_is_told_everything() -> None:
     reply = driver.told(
         driver.beat(
             "a",
-            1,
+            2,
             rebalance_timeout_ms=60_000,
             topic_names=("t",),
             owned=parts("t", 0, 1, 2, 3),
@@ -99,7 +99,7 @@ def test_rejoining_with_epoch_0_goes_on_where_the_member_was() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     reply = driver.told(driver.join("a", "t"))
-    assert reply.member_epoch == 1
+    assert reply.member_epoch == 2
     assert reply.assignment is not None
 
 
@@ -110,30 +110,30 @@ def test_topics_that_change_raise_the_epoch() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.image = image(offset=2, t=5)
-    reply = driver.told(driver.beat("a", 1))
-    assert (driver.group.epoch, reply.member_epoch) == (2, 2)
+    reply = driver.told(driver.beat("a", 2))
+    assert (driver.group.epoch, reply.member_epoch) == (3, 3)
     assert len(reply.assignment or ()) == 5
     driver.image = image(offset=3, t=5, other=1)
-    driver.beat("a", 2)
-    assert driver.group.epoch == 2
+    driver.beat("a", 3)
+    assert driver.group.epoch == 3
 
 
 def test_subscribing_to_something_else_is_seen_to_at_once() -> None:
     driver = ConsumerDriver(image(t=1, u=1))
     driver.join("a", "t")
-    reply = driver.told(driver.beat("a", 1, topic_names=("u",)))
+    reply = driver.told(driver.beat("a", 2, topic_names=("u",)))
     assert reply.assignment == ()
     assert driver.group.members["a"].state is MemberState.UNREVOKED_PARTITIONS
-    done = driver.told(driver.beat("a", 1, owned=frozenset()))
+    done = driver.told(driver.beat("a", 2, owned=frozenset()))
     assert frozenset(done.assignment or ()) == parts("u", 0)
-    assert done.member_epoch == 2
+    assert done.member_epoch == 3
 
 
 def test_topics_that_do_not_exist_are_waited_for() -> None:
     driver = ConsumerDriver(image())
     assert driver.told(driver.join("a", "t")).assignment == ()
     driver.image = image(offset=2, t=1)
-    assert driver.told(driver.beat("a", 1)).assignment == tuple(parts("t", 0))
+    assert driver.told(driver.beat("a", 2)).assignment == tuple(parts("t", 0))
 
 
 def test_the_assignor_that_most_want_is_taken() -> None:
@@ -141,7 +141,7 @@ def test_the_assignor_that_most_want_is_taken() -> None:
     driver.join("a", "t", server_assignor="range")
     assert driver.group.preferred_assignor() == "range"
     epoch = driver.group.epoch
-    driver.beat("a", 1, server_assignor="uniform")
+    driver.beat("a", 2, server_assignor="uniform")
     assert driver.group.epoch == epoch + 1
 
 
@@ -149,19 +149,19 @@ def test_target_assignments_are_made_no_more_often_than_allowed() -> None:
     driver = ConsumerDriver(assignment_interval_ms=1_000)
     driver.join("a", "t")
     second = driver.told(driver.join("b", "t"))
-    assert (second.member_epoch, second.assignment) == (1, ())
+    assert (second.member_epoch, second.assignment) == (2, ())
     assert driver.group.state_name == "Assigning"
     driver.now_ms += 1_000
-    driver.beat("b", 1)
-    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 2)
+    driver.beat("b", 2)
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (3, 3)
 
 
 def test_a_member_s_details_are_written_without_a_rebalance() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    driver.beat("a", 1, rack_id="r")
+    driver.beat("a", 2, rack_id="r")
     assert driver.group.members["a"].rack_id == "r"
-    assert driver.group.epoch == 1
+    assert driver.group.epoch == 2
 
 
 # Epochs
@@ -170,11 +170,11 @@ def test_a_member_s_details_are_written_without_a_rebalance() -> None:
 @pytest.mark.parametrize(
     ("epoch", "owned", "expected"),
     [
-        (2, None, E.none),
-        (3, None, E.fenced_member_epoch),
-        (1, None, E.fenced_member_epoch),
-        (1, frozenset(), E.none),
-        (1, parts("t", 0, 1, 2, 3), E.fenced_member_epoch),
+        (3, None, E.none),
+        (4, None, E.fenced_member_epoch),
+        (2, None, E.fenced_member_epoch),
+        (2, frozenset(), E.none),
+        (2, parts("t", 0, 1, 2, 3), E.fenced_member_epoch),
     ],
 )
 def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
@@ -183,16 +183,16 @@ def test_only_a_member_that_missed_one_answer_may_be_an_epoch_behind(
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.join("b", "t")
-    driver.beat("a", 1)
-    driver.beat("a", 1, owned=parts("t", 0, 1))
-    assert driver.group.members["a"].epoch == 2
+    driver.beat("a", 2)
+    driver.beat("a", 2, owned=parts("t", 0, 1))
+    assert driver.group.members["a"].epoch == 3
     assert error(driver.beat("a", epoch, owned=owned)) is expected
 
 
 def test_strangers_are_unknown() -> None:
     driver = ConsumerDriver()
-    assert error(driver.beat("a", 1)) is E.unknown_member_id
-    assert error(driver.beat("a", 1, instance_id="i")) is E.unknown_member_id
+    assert error(driver.beat("a", 2)) is E.unknown_member_id
+    assert error(driver.beat("a", 2, instance_id="i")) is E.unknown_member_id
     assert error(driver.beat("a", LEFT)) is E.unknown_member_id
     assert error(driver.beat("a", LEFT, instance_id="i")) is E.unknown_member_id
 
@@ -207,17 +207,16 @@ def test_what_a_member_leaves_is_given_to_the_others() -> None:
     reply = driver.told(driver.beat("a", LEFT))
     assert (reply.member_id, reply.member_epoch, reply.assignment) == ("a", LEFT, None)
     assert MemberGone(member_id="a") in driver.effects
-    told = driver.told(driver.beat("b", 2))
+    told = driver.told(driver.beat("b", 3))
     assert frozenset(told.assignment or ()) == parts("t", 0, 1, 2, 3)
 
 
-def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_assigned() -> None:
+def test_with_the_last_member_the_group_is_empty_and_its_epoch_is_raised() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.beat("a", LEFT)
     assert driver.group.state_name == "Empty"
-    assert (driver.group.epoch, driver.group.assignment_epoch) == (2, 2)
-    assert TargetEpochStored(group_id="g", epoch=2) in driver.log
+    assert (driver.group.epoch, driver.group.assignment_epoch) == (3, 2)
 
 
 def test_a_silent_member_is_taken_off() -> None:
@@ -232,7 +231,7 @@ def test_who_does_not_give_up_in_time_is_taken_off_unless_it_has_moved_on() -> N
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.join("b", "t")
-    driver.beat("a", 1)
+    driver.beat("a", 2)
     nothing = driver.protocol.revocation_over(driver.group, "a", member_epoch=0, image=driver.image)
     assert nothing.records == ()
     assert (
@@ -242,7 +241,7 @@ def test_who_does_not_give_up_in_time_is_taken_off_unless_it_has_moved_on() -> N
         == ()
     )
     driver.take(
-        driver.protocol.revocation_over(driver.group, "a", member_epoch=1, image=driver.image)
+        driver.protocol.revocation_over(driver.group, "a", member_epoch=2, image=driver.image)
     )
     assert SubscriptionDeleted(group_id="g", member_id="a") in driver.log
 
@@ -254,18 +253,18 @@ def test_a_static_member_that_left_for_a_while_gets_back_what_it_had() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t", instance_id="i")
     driver.join("b", "t")
-    driver.beat("a", 1, instance_id="i")
-    driver.beat("a", 1, instance_id="i", owned=parts("t", 0, 1))
+    driver.beat("a", 2, instance_id="i")
+    driver.beat("a", 2, instance_id="i", owned=parts("t", 0, 1))
     mine = frozenset(driver.group.members["a"].assigned)
     reply = driver.told(driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i"))
     assert reply.member_epoch == LEFT_FOR_A_WHILE
-    assert driver.group.epoch == 2
+    assert driver.group.epoch == 3
     back = driver.told(driver.join("z", "t", instance_id="i"))
     assert frozenset(back.assignment or ()) == mine
-    assert driver.group.epoch == 2
+    assert driver.group.epoch == 3
     assert "a" not in driver.group.members
     assert driver.group.static_members == {"i": "z"}
-    assert error(driver.beat("a", 2, instance_id="i")) is E.fenced_instance_id
+    assert error(driver.beat("a", 3, instance_id="i")) is E.fenced_instance_id
     assert error(driver.beat("a", LEFT, instance_id="i")) is E.fenced_instance_id
     assert error(driver.beat("z", LEFT, instance_id="i")) is E.none
 
@@ -280,7 +279,7 @@ def test_a_static_member_at_a_wrong_epoch_is_fenced() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t", instance_id="i")
     assert error(driver.beat("a", 9, instance_id="i")) is E.fenced_member_epoch
-    assert error(driver.beat("a", 1, instance_id="i")) is E.none
+    assert error(driver.beat("a", 2, instance_id="i")) is E.none
 
 
 # Coordinators that change
@@ -290,7 +289,7 @@ def test_a_loading_coordinator_knows_all_that_the_last_one_knew() -> None:
     driver = ConsumerDriver(image(t=4, u=2))
     driver.join("a", "t", instance_id="i")
     driver.join("b", "t", "u")
-    driver.beat("a", 1, instance_id="i")
+    driver.beat("a", 2, instance_id="i")
     driver.beat("a", LEFT_FOR_A_WHILE, instance_id="i")
     driver.join("c", "u", instance_id="i")
     loaded = driver.replayed()
@@ -304,11 +303,11 @@ def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
     driver.join("b", "t")
-    driver.beat("a", 1)
+    driver.beat("a", 2)
     a, b = (driver.protocol.resumed(driver.group.members[each]) for each in "ab")
     assert a == (
         SessionSet(member_id="a", delay_ms=45_000),
-        RevocationAwaited(member_id="a", member_epoch=1, delay_ms=60_000),
+        RevocationAwaited(member_id="a", member_epoch=2, delay_ms=60_000),
     )
     assert b == (SessionSet(member_id="b", delay_ms=45_000),)
 
@@ -319,7 +318,7 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     from sim.group.consumer_records import CurrentStored
 
     driver.write((CurrentStored(group_id="g", member_id="a", epoch=1, previous_epoch=0, state=99),))
-    assert error(driver.beat("a", 1)) is E.fenced_member_epoch
+    assert error(driver.beat("a", 2)) is E.fenced_member_epoch
 
 
 def test_the_hash_of_topics_is_kept_with_the_epoch() -> None:

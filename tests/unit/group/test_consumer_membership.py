@@ -25,9 +25,9 @@ def test_a_heartbeat_is_answered_when_its_records_are_replicated() -> None:
         await world.pass_ms(1_000)
         assert not waits.done()
         world.log.release()
-        assert (await waits).member_epoch == 1
+        assert (await waits).member_epoch == 2
         written = len(world.log.batches)
-        assert (await world.consume("a", 1)).member_epoch == 1
+        assert (await world.consume("a", 2)).member_epoch == 2
         assert len(world.log.batches) == written  # nothing has changed, nothing to wait for
 
     run_groups(main)
@@ -51,12 +51,12 @@ def test_a_silent_member_is_fenced() -> None:
     async def main(world: GroupWorld) -> None:
         await world.consume("a")
         await world.pass_ms(44_000)
-        assert (await world.consume("a", 1)).member_epoch == 1
+        assert (await world.consume("a", 2)).member_epoch == 2
         await world.pass_ms(44_000)
         assert not consumers(world).is_empty
         await world.pass_ms(1_001)
         assert consumers(world).is_empty
-        assert (await world.consume("a", 1)).error is E.unknown_member_id
+        assert (await world.consume("a", 2)).error is E.unknown_member_id
 
     run_groups(main)
 
@@ -66,11 +66,11 @@ def test_who_gives_nothing_up_in_time_is_fenced() -> None:
         await world.consume("a", rebalance_timeout_ms=20_000)
         await world.pass_ms(1_500)  # target assignments are made once a second at most
         await world.consume("b")
-        asked = await world.consume("a", 1)
+        asked = await world.consume("a", 2)
         assert len(asked.assignment) == 2
         for _ in range(3):
             await world.pass_ms(6_000)
-            await world.consume("a", 1)
+            await world.consume("a", 2)
         assert set(consumers(world).members) == {"a", "b"}
         await world.pass_ms(2_001)
         assert set(consumers(world).members) == {"b"}
@@ -83,13 +83,13 @@ def test_who_gives_up_in_time_goes_on() -> None:
         await world.consume("a", rebalance_timeout_ms=20_000)
         await world.pass_ms(1_500)
         await world.consume("b")
-        asked = await world.consume("a", 1)
+        asked = await world.consume("a", 2)
         kept = frozenset(asked.assignment)
-        moved = await world.consume("a", 1, owned=kept)
-        assert moved.member_epoch == 2
-        for epoch in (2, 2, 2):
+        moved = await world.consume("a", 2, owned=kept)
+        assert moved.member_epoch == 3
+        for epoch in (3, 3, 3):
             await world.pass_ms(15_000)
-            assert (await world.consume("a", epoch)).member_epoch == 2
+            assert (await world.consume("a", epoch)).member_epoch == 3
             await world.consume("b", consumers(world).members["b"].epoch)
         assert (len(kept), len(parts("orders", 0, 1, 2) - kept)) == (2, 1)
 
@@ -114,7 +114,7 @@ def test_what_nobody_waits_for_may_be_refused_by_the_log() -> None:
         world.log.refusal = E.not_enough_replicas
         await world.pass_ms(45_001)  # the session is over, but that could not be written
         world.log.refusal = None
-        assert (await world.consume("a", 1)).member_epoch == 1
+        assert (await world.consume("a", 2)).member_epoch == 2
 
     run_groups(main)
 
@@ -125,7 +125,7 @@ def test_a_new_coordinator_gives_everybody_a_session() -> None:
         world.unload()
         await world.pass_ms(100_000)
         world.load()
-        assert (await world.consume("a", 1)).member_epoch == 1
+        assert (await world.consume("a", 2)).member_epoch == 2
         await world.pass_ms(45_001)
         assert consumers(world).is_empty
 
@@ -146,9 +146,9 @@ def test_a_deleted_group_has_no_timers() -> None:
 
 def test_a_group_that_is_not_there_is_only_joined() -> None:
     async def main(world: GroupWorld) -> None:
-        assert (await world.consume("a", 1)).error is E.group_id_not_found
+        assert (await world.consume("a", 2)).error is E.group_id_not_found
         await world.commit(5)  # a group without members, so it may become one of consumers
-        assert (await world.consume("a")).member_epoch == 1
+        assert (await world.consume("a")).member_epoch == 2
         assert consumers(world).state_name == "Stable"
         assert await world.fetch() == 5
         world.unload()
@@ -163,7 +163,7 @@ def test_new_partitions_are_assigned_with_a_new_epoch() -> None:
         await world.consume("a")
         await world.pass_ms(1_500)
         world.image = image(offset=2, orders=4)
-        told = await world.consume("a", 1)
-        assert (told.member_epoch, len(told.assignment)) == (2, 4)
+        told = await world.consume("a", 2)
+        assert (told.member_epoch, len(told.assignment)) == (3, 4)
 
     run_groups(main)

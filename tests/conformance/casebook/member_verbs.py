@@ -1,0 +1,292 @@
+"""Short words for members of groups: classic ones, those of the consumer protocol, and whoever
+commits positions or looks at groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from tests.conformance.casebook.values import Topic, Variables
+from tests.conformance.casebook.verbs import Request, Values, Verb, partition_of
+
+NOBODY: Final = -1
+GROUPS_FROM: Final = 8
+"""First version of OffsetFetch that asks for several groups."""
+SUBSCRIPTION_V0: Final = b"\x00\x00"
+_NO_USER_DATA: Final = b"\xff\xff\xff\xff"
+
+
+# Classic members
+
+
+def join(
+    variables: Variables,
+    group: str,
+    *,
+    member: str = "",
+    instance: str | None = None,
+    v: int = 3,
+    session: int = 10_000,
+    rebalance: int = 10_000,
+    type: str = "consumer",
+    protocols: Sequence[str] = ("range",),
+    topic: str = "t",
+) -> list[Request]:
+    """JoinGroup; before v4 a new member needs no second request."""
+    values: Values = {
+        "group_id": group,
+        "session_timeout": session,
+        "rebalance_timeout": rebalance,
+        "member_id": member,
+        "group_instance_id": instance,
+        "protocol_type": type,
+        "protocols": [
+            {"name": name, "metadata": _subscription(variables, topic)} for name in protocols
+        ],
+    }
+    return [Request("JoinGroup", v, values)]
+
+
+def sync(
+    variables: Variables,
+    group: str,
+    *,
+    member: str,
+    generation: int = 1,
+    instance: str | None = None,
+    give: Sequence[str] = (),
+    v: int = 3,
+    type: str | None = "consumer",
+    protocol: str | None = "range",
+) -> list[Request]:
+    """SyncGroup; ``give`` has the members that get an assignment."""
+    values: Values = {
+        "group_id": group,
+        "generation_id": generation,
+        "member_id": member,
+        "group_instance_id": instance,
+        "protocol_type": type,
+        "protocol_name": protocol,
+        "assignments": [{"member_id": each, "assignment": b"given"} for each in give],
+    }
+    return [Request("SyncGroup", v, values)]
+
+
+def beat(
+    variables: Variables,
+    group: str,
+    *,
+    member: str,
+    generation: int = 1,
+    instance: str | None = None,
+    v: int = 4,
+) -> list[Request]:
+    """Heartbeat."""
+    values: Values = {
+        "group_id": group,
+        "generation_id": generation,
+        "member_id": member,
+        "group_instance_id": instance,
+    }
+    return [Request("Heartbeat", v, values)]
+
+
+def leave(
+    variables: Variables,
+    group: str,
+    *,
+    member: str = "",
+    instance: str | None = None,
+    v: int = 5,
+) -> list[Request]:
+    """LeaveGroup of one member."""
+    values: Values = {
+        "group_id": group,
+        "member_id": member,
+        "members": [{"member_id": member, "group_instance_id": instance}],
+    }
+    return [Request("LeaveGroup", v, values)]
+
+
+# Members of the consumer protocol
+
+
+def consume(
+    variables: Variables,
+    group: str,
+    *,
+    member: str = "m",
+    epoch: int = 0,
+    v: int = 1,
+    topics: Sequence[str] | None = None,
+    regex: str | None = None,
+    owned: Mapping[str, Sequence[int]] | None = None,
+    instance: str | None = None,
+    rack: str | None = None,
+    assignor: str | None = None,
+    rebalance: int | None = None,
+) -> list[Request]:
+    """ConsumerGroupHeartbeat; with epoch 0 it joins, subscribes to ``t`` and owns nothing."""
+    if epoch == 0:
+        topics = ["t"] if topics is None and regex is None else topics
+        owned = {} if owned is None else owned
+        rebalance = 60_000 if rebalance is None else rebalance
+    values: Values = {
+        "group_id": group,
+        "member_id": member,
+        "member_epoch": epoch,
+        "instance_id": instance,
+        "rack_id": rack,
+        "rebalance_timeout": NOBODY if rebalance is None else rebalance,
+        "subscribed_topic_names": None
+        if topics is None
+        else tuple(_named(variables, each) for each in topics),
+        "subscribed_topic_regex": regex,
+        "server_assignor": assignor,
+        "topic_partitions": None
+        if owned is None
+        else tuple(
+            {"topic_id": partition_of(variables, each)[0].id, "partitions": tuple(numbers)}
+            for each, numbers in owned.items()
+        ),
+    }
+    return [Request("ConsumerGroupHeartbeat", v, values)]
+
+
+# Positions
+
+
+def plain(
+    variables: Variables,
+    group: str,
+    *,
+    to: str = "t",
+    offset: int = 1,
+    v: int = 8,
+    member: str = "",
+    generation: int = NOBODY,
+    instance: str | None = None,
+    metadata: str | None = "",
+    retention: int = NOBODY,
+) -> list[Request]:
+    """OffsetCommit of one position."""
+    topic, partition = partition_of(variables, to)
+    values: Values = {
+        "group_id": group,
+        "generation_id_or_member_epoch": generation,
+        "member_id": member,
+        "group_instance_id": instance,
+        "retention_time": retention,
+        "topics": [
+            {
+                "name": topic.name,
+                "topic_id": topic.id,
+                "partitions": [
+                    {
+                        "partition_index": partition,
+                        "committed_offset": offset,
+                        "committed_leader_epoch": -1,
+                        "committed_metadata": metadata,
+                    }
+                ],
+            }
+        ],
+    }
+    return [Request("OffsetCommit", v, values)]
+
+
+def positions(
+    variables: Variables,
+    group: str,
+    *,
+    of: str | None = "t",
+    v: int = 9,
+    member: str | None = None,
+    epoch: int = NOBODY,
+    stable: bool = False,
+) -> list[Request]:
+    """OffsetFetch of one group: of one position, or of all."""
+    asked: Values = {"group_id": group, "topics": None}
+    if of is not None:
+        topic, partition = partition_of(variables, of)
+        wanted: Values = {"name": topic.name, "partition_indexes": [partition]}
+        if v >= GROUPS_FROM:
+            wanted["topic_id"] = topic.id
+        asked["topics"] = [wanted]
+    if v < GROUPS_FROM:
+        return [Request("OffsetFetch", v, {"require_stable": stable, **asked})]
+    asked |= {"member_id": member, "member_epoch": epoch}
+    return [Request("OffsetFetch", v, {"require_stable": stable, "groups": [asked]})]
+
+
+def forget(variables: Variables, group: str, *, of: str = "t", v: int = 0) -> list[Request]:
+    """OffsetDelete of one position."""
+    topic, partition = partition_of(variables, of)
+    values: Values = {
+        "group_id": group,
+        "topics": [{"name": topic.name, "partitions": [{"partition_index": partition}]}],
+    }
+    return [Request("OffsetDelete", v, values)]
+
+
+# Administration
+
+
+def group(variables: Variables, of: str, *, v: int = 6) -> list[Request]:
+    """DescribeGroups."""
+    return [Request("DescribeGroups", v, _described("groups", of))]
+
+
+def consumers(variables: Variables, of: str, *, v: int = 1) -> list[Request]:
+    """ConsumerGroupDescribe."""
+    return [Request("ConsumerGroupDescribe", v, _described("group_ids", of))]
+
+
+def groups(
+    variables: Variables,
+    v: int = 5,
+    *,
+    states: Sequence[str] = (),
+    types: Sequence[str] = (),
+) -> list[Request]:
+    """ListGroups; those of this play are written down."""
+    values: Values = {"states_filter": tuple(states), "types_filter": tuple(types)}
+    return [Request("ListGroups", v, values)]
+
+
+def drop(variables: Variables, group: str, *, v: int = 2) -> list[Request]:
+    """DeleteGroups."""
+    return [Request("DeleteGroups", v, {"groups_names": [group]})]
+
+
+def _described(field: str, group_id: str) -> Values:
+    return {field: [group_id], "include_authorized_operations": False}
+
+
+def _named(variables: Variables, name: str) -> str:
+    """A topic of the play, or a name as it is."""
+    known = variables.get(name)
+    return known.name if isinstance(known, Topic) else name
+
+
+def _subscription(variables: Variables, topic: str) -> bytes:
+    name = _named(variables, topic).encode()
+    size = len(name).to_bytes(2, "big")
+    return SUBSCRIPTION_V0 + (1).to_bytes(4, "big") + size + name + _NO_USER_DATA
+
+
+VERBS: Final[Mapping[str, Verb]] = {
+    "join": join,
+    "sync": sync,
+    "beat": beat,
+    "leave": leave,
+    "consume": consume,
+    "plain": plain,
+    "positions": positions,
+    "forget": forget,
+    "group": group,
+    "consumers": consumers,
+    "groups": groups,
+    "drop": drop,
+}
