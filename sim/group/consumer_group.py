@@ -35,6 +35,7 @@ from sim.group.consumer_records import (
     TargetEpochStored,
     TargetStored,
     TopicIdPartition,
+    TopicsDeleted,
 )
 from sim.group.state import ExpiryBase, GroupType
 
@@ -227,6 +228,7 @@ class ConsumerGroup:
             records.append(SubscriptionDeleted(group_id=group_id, member_id=member_id))
         for regex in self.resolved:
             records.append(RegexDeleted(group_id=group_id, regex=regex))
+        records.append(TopicsDeleted(group_id=group_id))
         records.append(EpochDeleted(group_id=group_id))
         return tuple(records)
 
@@ -318,7 +320,7 @@ class ConsumerGroup:
                 )
             case RegexDeleted():
                 self.resolved.pop(record.regex, None)
-            case EpochDeleted():
+            case EpochDeleted() | TopicsDeleted():
                 pass  # the shard lets go of the group
             case _:
                 assert_never(record)

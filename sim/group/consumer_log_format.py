@@ -27,6 +27,7 @@ from sim.group.consumer_records import (
     TargetEpochStored,
     TargetStored,
     TopicIdPartition,
+    TopicsDeleted,
 )
 from sim.wire.messages import consumer_group_records as schema
 
@@ -64,6 +65,8 @@ def to_messages(record: ConsumerRecord) -> Messages:
             return TARGET_EPOCH, schema.GroupKey(group=group), target
         case TargetEpochDeleted():
             return TARGET_EPOCH, schema.GroupKey(group=group), None
+        case TopicsDeleted():
+            return PARTITION_METADATA, schema.GroupKey(group=group), None
         case TargetStored():
             return TARGET, _member(record), _target(record.partitions)
         case TargetDeleted():
@@ -99,7 +102,7 @@ def _subscription(record: SubscriptionStored) -> schema.MemberMetadataValue:
         client_id=record.client_id,
         client_host=record.client_host,
         subscribed_topic_names=record.topic_names,
-        subscribed_topic_regex=record.topic_regex,
+        subscribed_topic_regex=record.topic_regex or "",
         rebalance_timeout_ms=record.rebalance_timeout_ms,
         server_assignor=record.server_assignor,
         classic_member_metadata=None
@@ -188,11 +191,11 @@ def _subscription_stored(key: Any, value: Any) -> ConsumerRecord:
         client_id=value.client_id,
         client_host=value.client_host,
         topic_names=tuple(value.subscribed_topic_names),
-        topic_regex=value.subscribed_topic_regex,
+        topic_regex=value.subscribed_topic_regex or None,
         rebalance_timeout_ms=value.rebalance_timeout_ms,
         server_assignor=value.server_assignor,
         classic=None
-        if classic is None
+        if classic in (None, schema.NOT_TOLD)
         else ClassicMetadata(
             session_timeout_ms=classic.session_timeout_ms,
             protocols=tuple((each.name, each.metadata) for each in classic.supported_protocols),

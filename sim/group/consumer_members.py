@@ -119,7 +119,9 @@ def subscribing(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerM
         if command.server_assignor is None
         else command.server_assignor,
         topic_names=member.topic_names if names is None else frozenset(names),
-        topic_regex=member.topic_regex if command.topic_regex is None else command.topic_regex,
+        topic_regex=member.topic_regex
+        if command.topic_regex is None
+        else command.topic_regex or None,
         client_id=command.client_id,
         client_host=command.client_host,
         classic=None,

@@ -63,6 +63,12 @@ class EpochDeleted(msgspec.Struct, frozen=True, kw_only=True):
     group_id: str
 
 
+class TopicsDeleted(msgspec.Struct, frozen=True, kw_only=True):
+    """What coordinators of before 4.1 remembered of the group's topics is gone, if any."""
+
+    group_id: str
+
+
 class TargetEpochStored(msgspec.Struct, frozen=True, kw_only=True):
     """The target assignment is complete for this epoch."""
 
@@ -136,6 +142,7 @@ ConsumerRecord = (
     | SubscriptionDeleted
     | EpochStored
     | EpochDeleted
+    | TopicsDeleted
     | TargetEpochStored
     | TargetEpochDeleted
     | TargetStored

@@ -76,6 +76,7 @@ def encode_batch(
         timestamp_ms=now_ms,
         producer_id=producer_id,
         producer_epoch=producer_epoch,
+        base_sequence=0,
         transactional=producer_id >= 0,
     )
 

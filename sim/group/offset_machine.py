@@ -68,7 +68,8 @@ def decide_commit(
                 metadata=metadata,
                 commit_timestamp_ms=now_ms,
                 expire_timestamp_ms=expires_ms,
-                topic_id=position.topic_id,
+                # Requests of a transaction name no ids before KIP-1319, and none is written.
+                topic_id=None if command.is_transactional else position.topic_id,
             )
         )
     return Decision(records=tuple(records), reply=tuple(errors))

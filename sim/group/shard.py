@@ -23,6 +23,7 @@ from sim.group.consumer_records import (
     SubscriptionDeleted,
     TargetDeleted,
     TargetEpochDeleted,
+    TopicsDeleted,
 )
 from sim.group.log_format import decode_record
 from sim.group.offsets import LATEST, Offsets
@@ -44,6 +45,7 @@ _TOMBSTONES: Final = (
     SubscriptionDeleted,
     TargetDeleted,
     TargetEpochDeleted,
+    TopicsDeleted,
 )
 
 

@@ -159,10 +159,10 @@ def _emit_entity(source: Source, row: FieldRow, target: str) -> None:
     if not row.nullable:
         source.line(f"{target}, p = {read}(b, p, end)")
         return
-    # A nullable struct has a byte before it: negative for null (KIP-893).
+    # A nullable struct has a byte before it: negative for null (KIP-893); 0 in a tagged field.
     source.line("n = b[p]")
     source.line("p += 1")
-    source.enter("if n > 127:")
+    source.enter("if n > 127:" if row.tag is None else "if n == 0:")
     source.line(f"{target} = None")
     source.leave()
     source.enter("else:")

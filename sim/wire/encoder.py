@@ -157,8 +157,9 @@ def _emit_field(source: Source, run: _Run, row: FieldRow, value: str, *, flexibl
 def _emit_entity(source: Source, run: _Run, row: FieldRow, value: str) -> None:
     write = source.bind(writer(row.entity), "write")
     if row.nullable:
-        # A nullable struct has a byte before it: -1 for null, 1 otherwise (KIP-893).
-        run.add("b", f"-1 if {value} is None else 1")
+        # A nullable struct has a byte before it: 1, or -1 for null (KIP-893); 0 in a tagged field.
+        null = -1 if row.tag is None else 0
+        run.add("b", f"{null} if {value} is None else 1")
         run.flush()
         source.enter(f"if {value} is not None:")
         source.line(f"{write}({value}, put)")

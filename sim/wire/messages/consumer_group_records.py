@@ -69,6 +69,10 @@ class ClassicMemberMetadata:
     supported_protocols: tuple[ClassicProtocol, ...]
 
 
+NOT_TOLD = ClassicMemberMetadata(session_timeout_ms=-1, supported_protocols=())
+"""What a reader finds where nothing is written; of a consumer's own member Kafka writes null."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberMetadataValue:
     """A member's subscription (kind 5)."""
@@ -82,7 +86,9 @@ class MemberMetadataValue:
     subscribed_topic_regex: str | None = field(metadata=_STRING)
     rebalance_timeout_ms: int = field(metadata=_INT32, default=-1)
     server_assignor: str | None = field(metadata=_STRING)
-    classic_member_metadata: ClassicMemberMetadata | None = field(metadata={"tag": 0}, default=None)
+    classic_member_metadata: ClassicMemberMetadata | None = field(
+        metadata={"tag": 0}, default=NOT_TOLD
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

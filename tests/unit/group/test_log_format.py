@@ -82,7 +82,7 @@ def test_a_batch_on_behalf_of_a_producer_is_transactional() -> None:
     batch = encode_batch(RECORDS[:2], now_ms=9, producer_id=7, producer_epoch=3)
     header = read_batch_header(batch)
     assert header.is_transactional
-    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, -1)
+    assert (header.producer_id, header.producer_epoch, header.base_sequence) == (7, 3, 0)
     assert [record.timestamp_ms for record in read_records(batch)] == [9, 9]
     assert not read_batch_header(encode_batch(RECORDS[:1], now_ms=9)).is_transactional
 
