@@ -20,6 +20,7 @@ from sim.api.prepared import prepared
 from sim.api.request import Answer, Reply, Request, answer
 from sim.errors import ErrorCode, Rejection
 from sim.runtime.peer_subject import subject_of
+from sim.security.acls import Operation
 from sim.txn.commands import AddPartitions
 from sim.types import (
     INTERNAL_TOPICS,
@@ -139,11 +140,16 @@ def _added(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) ->
 
 
 def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
-    """Internal and unknown partitions; if there are any, all others are not even attempted."""
+    """Internal, forbidden and unknown partitions; if there are any, all others are not even
+    attempted.
+    """
     image = request.broker.image
+    access = request.access
     bad: dict[TopicPartition, ErrorCode] = {}
     for partition in partitions:
-        if partition.topic in INTERNAL_TOPICS:
+        if partition.topic in INTERNAL_TOPICS or (
+            access is not None and not access.may_topic(Operation.WRITE, partition.topic)
+        ):
             bad[partition] = ErrorCode.topic_authorization_failed
         elif image.partition(partition) is None:
             bad[partition] = ErrorCode.unknown_topic_or_partition

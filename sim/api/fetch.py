@@ -10,12 +10,16 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import msgspec
+
+from sim.api.access import Access
 from sim.api.leaders import CurrentLeaders
 from sim.api.request import Reply, Request
 from sim.cluster.fetch import FetchCommand
 from sim.cluster.fetch_sessions import FINAL_EPOCH, NO_SESSION, Plan, Results, SessionRequest
 from sim.cluster.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
 from sim.errors import ErrorCode
+from sim.security.acls import Operation
 from sim.types import IsolationLevel, Subject, TopicPartition
 from sim.wire.codec import build
 
@@ -50,7 +54,7 @@ async def handle(request: Request) -> Reply:
         return request.answer(error_code=plan, session_id=NO_SESSION, responses=())
     if request.message.isolation_level not in _ISOLATIONS:
         return refuse(request, ErrorCode.unknown_server_error)
-    outcomes = await broker.fetching.fetch(_command(request, plan))
+    outcomes = await _read(request, plan)
     concluded = broker.fetch_sessions.conclude(plan, outcomes, now_ms=now_ms())
     return _answer(
         request, concluded.results, error=concluded.error, session_id=concluded.session_id
@@ -85,6 +89,39 @@ def subject(request: Request) -> Subject:
 
 
 # Reading
+
+
+async def _read(request: Request, plan: Plan) -> list[FetchOutcome]:
+    """Read what is wanted; what may not be read is answered without a look at it."""
+    command = _command(request, plan)
+    fetching = request.broker.fetching
+    if request.access is None:
+        return await fetching.fetch(command)
+    allowed = _allowed(request, request.access, command)
+    if len(allowed) == len(command.partitions):
+        return await fetching.fetch(command)
+    outcomes = [FetchOutcome(error=ErrorCode.topic_authorization_failed)] * len(command.partitions)
+    partitions = tuple([command.partitions[at] for at in allowed])
+    read = await fetching.fetch(msgspec.structs.replace(command, partitions=partitions))
+    for at, outcome in zip(allowed, read, strict=True):
+        outcomes[at] = outcome
+    return outcomes
+
+
+def _allowed(request: Request, access: Access, command: FetchCommand) -> list[int]:
+    """The places of the partitions that may be read: by consumers topic by topic, by who calls
+    itself a follower all or none.
+    """
+    if _replica_id(request) >= 0:
+        is_follower = access.may_cluster(Operation.CLUSTER_ACTION)
+        return list(range(len(command.partitions))) if is_follower else []
+    return [
+        at
+        for at, wanted in enumerate(command.partitions)
+        # Of an id that nobody knows the handler says so: ids are no secret.
+        if wanted.naming is Naming.NO_NAME
+        or access.may_topic(Operation.READ, wanted.topic_partition.topic)
+    ]
 
 
 def _session_request(request: Request) -> SessionRequest:

@@ -12,9 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
+from sim.api.access import Access
 from sim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from sim.cluster.image import BrokerImage
 from sim.errors import ErrorCode
+from sim.security.acls import Operation
 from sim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
@@ -86,6 +88,10 @@ def subject(request: Request) -> Subject:
 
 def _find(request: Request, key_type: int, key: str) -> Found:
     broker = request.broker
+    if request.access is not None:
+        forbidden = _forbidden(request.access, key_type, key)
+        if forbidden is not None:
+            return Found(error=forbidden)
     if key_type == KeyType.GROUP:
         topic = CONSUMER_OFFSETS_TOPIC
         node = broker.group_host.coordinator_of(key, broker.image)
@@ -101,6 +107,14 @@ def _find(request: Request, key_type: int, key: str) -> Found:
     if node is None:
         return Found(error=ErrorCode.coordinator_not_available)
     return Found(error=ErrorCode.none, broker=broker.image.brokers[node])
+
+
+def _forbidden(access: Access, key_type: int, key: str) -> ErrorCode | None:
+    if key_type == KeyType.GROUP and not access.may_group(Operation.DESCRIBE, key):
+        return ErrorCode.group_authorization_failed
+    if key_type == KeyType.TRANSACTION and not access.may_transactional_id(Operation.DESCRIBE, key):
+        return ErrorCode.transactional_id_authorization_failed
+    return None
 
 
 def _answer(request: Request, found: list[tuple[str, Found]]) -> Reply:

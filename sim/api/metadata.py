@@ -68,7 +68,7 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         cluster_id=None,
         controller_id=NO_LEADER,
         topics=tuple(
-            _failed(request, error, name=topic.name or "", topic_id=_id_of(topic))
+            failed(request, error, name=topic.name or "", topic_id=_id_of(topic))
             for topic in request.message.topics or ()
         ),
         error_code=error,
@@ -83,7 +83,7 @@ def _id_of(topic: Any) -> uuid.UUID:
 def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
     topic = request.broker.image.topic_by_id(topic_id)
     if topic is None:
-        return _failed(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
+        return failed(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
     return _topic(request, topic)
 
 
@@ -93,18 +93,19 @@ def _by_name(request: Request, name: str, *, may_create: bool) -> Any:
     if topic is not None:
         return _topic(request, topic)
     if name_complaint(name) is not None:
-        return _failed(request, ErrorCode.invalid_topic_exception, name=name)
+        return failed(request, ErrorCode.invalid_topic_exception, name=name)
     wants_creation = may_create and broker.settings.auto_create_topics_enable
     if wants_creation and name not in _NOT_YET and broker.reaches_controller:
         # Creation is started, this answer still says that there is no such topic; clients ask
         # again.
         broker.metadata.auto_create(name)
-    return _failed(request, ErrorCode.unknown_topic_or_partition, name=name)
+    return failed(request, ErrorCode.unknown_topic_or_partition, name=name)
 
 
-def _failed(
+def failed(
     request: Request, error: ErrorCode, *, name: str | None, topic_id: uuid.UUID = ZERO_ID
 ) -> Any:
+    """The entry of a topic that can't be described."""
     if name is None and request.api_version < BY_TOPIC_ID_FROM:
         name = ""
     return build(

@@ -17,6 +17,7 @@ from sim.api.request import Reply, Request
 from sim.cluster.image import TopicImage
 from sim.errors import ErrorCode, Rejection
 from sim.group.offset_commands import FetchOffsets, Position
+from sim.security.acls import Operation
 from sim.types import TopicPartition
 
 KEY: Final = 9
@@ -52,6 +53,9 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 async def _fetch(request: Request, group: Any) -> _Told:
     image = request.broker.image
+    access = request.access
+    if access is not None and not access.may_group(Operation.DESCRIBE, group.group_id):
+        return _refused(request, group, ErrorCode.group_authorization_failed)
     asked: dict[str, Told] = {}
     partitions: list[TopicPartition] = []
     topic_ids: dict[str, uuid.UUID] = {}
@@ -65,6 +69,9 @@ async def _fetch(request: Request, group: Any) -> _Told:
                 unknown.append((named, _errors(topic, ErrorCode.unknown_topic_id)))
                 continue
             name, topic_ids[found.name] = found.name, found.topic_id
+        if access is not None and not access.may_topic(Operation.DESCRIBE, name):
+            unknown.append((named, _errors(topic, ErrorCode.topic_authorization_failed)))
+            continue
         asked[name] = named
         partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
     outcome = await request.broker.groups.fetch(
@@ -81,6 +88,10 @@ async def _fetch(request: Request, group: Any) -> _Told:
         return _refused(request, group, outcome.error)
     by_topic: dict[str, list[Position]] = {name: [] for name in asked}
     for position in outcome:
+        if access is not None and not access.may_topic(
+            Operation.DESCRIBE, position.topic_partition.topic
+        ):
+            continue  # of all positions of the group those that may be seen
         by_topic.setdefault(position.topic_partition.topic, []).append(position)
     topics = []
     for name, positions in by_topic.items():

@@ -96,7 +96,7 @@ async def handle(
                 keys[part.topic_partition] = key
                 has_transactional = has_transactional or part.header.is_transactional
     if message.transactional_id is None and (
-        has_transactional or (results and _has_transactional(message))
+        has_transactional or (results and carries_transactions(message))
     ):
         return refuse(request, ErrorCode.transactional_id_authorization_failed)
     if parts:
@@ -214,7 +214,7 @@ def _header(records: bytes) -> BatchHeader | ProduceOutcome:
         return ProduceOutcome(error=ErrorCode.corrupt_message)
 
 
-def _has_transactional(message: Any) -> bool:
+def carries_transactions(message: Any) -> bool:
     """Whether any batch is transactional, also one for a partition that is not there
     (RequestUtils.hasTransactionalRecords).
     """
@@ -222,6 +222,7 @@ def _has_transactional(message: Any) -> bool:
         _is_transactional(data.records)
         for topic in message.topic_data
         for data in topic.partition_data
+        if data.records is not None
     )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from enum import Enum
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -23,6 +23,9 @@ from sim.errors import ErrorCode
 from sim.security.principals import ANONYMOUS
 from sim.types import Subject
 from sim.wire import codec
+
+if TYPE_CHECKING:
+    from sim.api.access import Access
 
 NO_THROTTLE: Final = timedelta(0)
 NOBODY: Final = Subject()
@@ -55,6 +58,7 @@ class Request:
     """One request of a client: its header, its decoded message, the broker it reached."""
 
     __slots__ = (
+        "access",
         "api_key",
         "api_version",
         "apis",
@@ -81,6 +85,8 @@ class Request:
     ) -> None:
         self.client_host = client_host
         """The client's address as Kafka tells it: ``/127.0.0.1``."""
+        self.access: Access | None = None
+        """What the client may do; None where everybody may do everything."""
         self.principal = principal
         """Who asks: ``User:alice``."""
         self.apis = apis

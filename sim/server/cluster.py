@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from sim.api.authorization.gate import guarded
 from sim.api.kip_text import table as kip_text
 from sim.api.registry import shipped
 from sim.api.request import ApiTable
@@ -30,7 +31,7 @@ from sim.runtime.env import Environment
 from sim.runtime.real import host_name
 from sim.security.acls import NO_ACLS
 from sim.security.options import NO_SECURITY, SecurityOptions, check_security
-from sim.server.entrance import Entrance, first_credentials
+from sim.server.entrance import Entrance, authorizer_of, first_credentials
 from sim.server.listener import BrokerListener
 from sim.server.member import Door, Member, MemberState
 from sim.settings import DEFAULTS, Settings
@@ -84,6 +85,7 @@ class SimCluster:
         """Every broker by its id, whether it runs or not."""
         self._bound: list[BrokerListener] = []
         check_security(options.security)
+        self._authorizer = authorizer_of(options.security)
         self._entrances = [
             Entrance(listener, options.security, environment)
             for listener in options.security.listeners
@@ -187,7 +189,7 @@ class SimCluster:
                 door
                 if door.apis.listener == kip_text.LISTENER
                 else msgspec.structs.replace(
-                    door, apis=_named(shipped(release), door.apis.listener)
+                    door, apis=self._apis(shipped(release), door.apis.listener)
                 )
                 for door in member.doors
             )
@@ -310,17 +312,24 @@ class SimCluster:
             unstable=options.settings.unstable_api_versions_enable,
         )
         doors: list[tuple[int, ApiTable, Entrance | None]] = [
-            (options.port and options.port + index, apis, None)
+            (options.port and options.port + index, self._apis(apis, CLIENT_LISTENER), None)
         ]
         for entrance in self._entrances:
             name, first = entrance.listener.name, entrance.listener.port
-            doors.append((first and first + index, _named(apis, name), entrance))
+            doors.append((first and first + index, self._apis(apis, name), entrance))
         if options.settings.kip_text:
             kip_text_port = options.kip_text_port
             if kip_text_port is None:
                 kip_text_port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
-            doors.append((kip_text_port and kip_text_port + index, kip_text.KIP_TEXT, None))
+            port = kip_text_port and kip_text_port + index
+            doors.append((port, self._apis(kip_text.KIP_TEXT), None))
         return doors
+
+    def _apis(self, apis: ApiTable, listener: str | None = None) -> ApiTable:
+        """What is spoken at a listener of that name, as far as it is allowed."""
+        if listener is not None and listener != apis.listener:
+            apis = msgspec.structs.replace(apis, listener=listener)
+        return guarded(apis, self._authorizer)
 
     def _addresses(self, listener: str) -> str:
         return ",".join(
@@ -391,11 +400,6 @@ class SimCluster:
             )
             if not isinstance(created, TopicImage):
                 raise ConfigError(f"topic {name}: {created.reason}")
-
-
-def _named(apis: ApiTable, listener: str) -> ApiTable:
-    """The same, on a listener of that name."""
-    return apis if apis.listener == listener else msgspec.structs.replace(apis, listener=listener)
 
 
 def _reachable(host: str) -> str:

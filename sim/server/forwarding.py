@@ -30,11 +30,14 @@ FORWARDED: Final = frozenset(
     {
         19,  # CreateTopics
         20,  # DeleteTopics
+        30,  # CreateAcls
+        31,  # DeleteAcls
         33,  # AlterConfigs
         37,  # CreatePartitions
         43,  # ElectLeaders
         44,  # IncrementalAlterConfigs
         46,  # ListPartitionReassignments
+        51,  # AlterUserScramCredentials
         57,  # UpdateFeatures
     }
 )

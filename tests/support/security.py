@@ -6,8 +6,19 @@ import base64
 import json
 from typing import Any
 
-from sim.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
+from sim.api.authorization.gate import guarded
+from sim.api.registry import SHIPPED
+from sim.security.acls import (
+    NO_ACLS,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from sim.security.authorizer import Authorizer
 from sim.security.scram import BY_SASL_NAME, Credentials, credential_of
+from tests.support.handlers import Api, read_back
 
 SALT = b"0123456789abcdef0123"
 
@@ -55,3 +66,29 @@ def bearer(token: str, *, authorization_id: str = "") -> bytes:
 
 def _part(value: Any) -> str:
     return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+
+
+class GuardedApi:
+    """The handlers of a broker behind the gate, asked as somebody."""
+
+    def __init__(self, api: Api, **authorizer: Any) -> None:
+        self.api = api
+        self.principal = "User:alice"
+        self.handlers = guarded(SHIPPED, Authorizer(**authorizer)).handlers
+
+    def grant(self, *acls: AclBinding) -> None:
+        """Add rules."""
+        metadata = self.api.broker.metadata
+        metadata.publish(metadata.image.with_acls(metadata.image.acls.plus(acls)))
+
+    def revoke_all(self) -> None:
+        """Remove every rule."""
+        metadata = self.api.broker.metadata
+        metadata.publish(metadata.image.with_acls(NO_ACLS))
+
+    async def ask(self, name: str, version: int, **values: Any) -> Any:
+        """What alice would read."""
+        request = self.api.request(name, version, **values)
+        request.principal = self.principal
+        request.client_host = "/10.0.0.1"
+        return read_back(request, await self.handlers[request.api_key].handle(request))

@@ -1,0 +1,54 @@
+"""CreateAcls (key 30): add ACLs; one that is there already is created once more without effect.
+
+Versions: 1 knows patterns (KIP-290), 2 is flexible, 3 the resource type USER (KIP-373). Kafka's
+counterparts: AclApis.handleCreateAcls, AclControlManager.createAcls.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sim.api.acl_entries import security_disabled, told
+from sim.api.request import Reply, Request
+from sim.errors import ErrorCode, Rejection
+from sim.security.acls import AclBinding, creation_complaint
+
+KEY: Final = 30
+VERSIONS: Final = (1, 3)
+
+
+async def handle(request: Request) -> Reply:
+    """Add each by itself."""
+    creations = request.message.creations
+    if request.access is None:
+        return _answer(request, [security_disabled() for _ in creations])
+    wanted = [_binding(creation) for creation in creations]
+    complaints = [creation_complaint(acl) for acl in wanted]
+    metadata = request.broker.metadata
+    image = metadata.image
+    good = (acl for acl, wrong in zip(wanted, complaints, strict=True) if wrong is None)
+    metadata.publish(image.with_acls(image.acls.plus(good)))
+    return _answer(request, complaints)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every ACL."""
+    rejection = Rejection(error=error, reason="")
+    return _answer(request, [rejection for _ in request.message.creations])
+
+
+def _binding(creation: Any) -> AclBinding:
+    return AclBinding(
+        resource_type=int(creation.resource_type),
+        name=creation.resource_name,
+        pattern=int(creation.resource_pattern_type),
+        principal=creation.principal,
+        host=creation.host,
+        operation=int(creation.operation),
+        permission=int(creation.permission_type),
+    )
+
+
+def _answer(request: Request, outcomes: list[Rejection | None]) -> Reply:
+    result = request.schema.AclCreationResult
+    return request.answer(results=tuple(result(**told(outcome)) for outcome in outcomes))

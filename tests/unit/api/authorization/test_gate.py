@@ -1,0 +1,43 @@
+"""The gate stands only where there is an authorizer, and asks for the present ACLs."""
+
+from __future__ import annotations
+
+from sim.api.authorization.gate import GUARDS, guarded
+from sim.api.authorization.parts import PARTS
+from sim.api.registry import HANDLERS, SHIPPED
+from sim.errors import ErrorCode
+from sim.security.acls import Operation, ResourceType
+from sim.security.authorizer import Authorizer
+from tests.support.security import GuardedApi, acl
+
+
+def test_without_an_authorizer_there_is_no_gate() -> None:
+    assert guarded(SHIPPED, None) is SHIPPED
+    assert guarded(SHIPPED, Authorizer()).advertised == SHIPPED.advertised
+
+
+def test_every_api_that_is_guarded_is_spoken_and_has_one_guard() -> None:
+    assert GUARDS.keys() | PARTS.keys() <= HANDLERS.keys()
+    assert GUARDS.keys().isdisjoint(PARTS)
+
+
+async def test_rights_are_those_of_this_very_moment(api: GuardedApi) -> None:
+    group = acl(ResourceType.GROUP, "g", Operation.READ)
+    denied = ErrorCode.group_authorization_failed
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied
+    api.grant(group)
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is not denied
+    api.revoke_all()
+    assert (await api.ask("Heartbeat", 3, group_id="g")).error_code is denied
+
+
+async def test_a_super_user_passes(api: GuardedApi) -> None:
+    boss = GuardedApi(api.api, super_users=frozenset({"User:alice"}))
+    answer = await boss.ask("DescribeQuorum", 2)
+    assert answer.error_code is not ErrorCode.cluster_authorization_failed
+
+
+async def test_what_needs_no_right_is_answered(api: GuardedApi) -> None:
+    assert (
+        await api.ask("ApiVersions", 3)
+    ).error_code is not ErrorCode.cluster_authorization_failed

@@ -1,0 +1,31 @@
+"""ACLs between the wire and the core."""
+
+from __future__ import annotations
+
+from sim.api.acl_entries import described, security_disabled, told
+from sim.errors import ErrorCode, Rejection
+from sim.security.acls import Operation, ResourceType
+from tests.support.handlers import Api
+from tests.support.security import acl
+
+
+async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
+    request = api.request("DescribeAcls", 3)
+    topic = ResourceType.TOPIC
+    found = described(
+        request,
+        [
+            acl(topic, "a", Operation.READ),
+            acl(topic, "b", Operation.READ),
+            acl(topic, "a", Operation.WRITE),
+        ],
+    )
+    operations = {one.resource_name: [rule.operation for rule in one.acls] for one in found}
+    assert operations == {"a": [Operation.READ, Operation.WRITE], "b": [Operation.READ]}
+
+
+def test_a_result_tells_its_error_and_why() -> None:
+    assert told(None) == {"error_code": ErrorCode.none, "error_message": None}
+    refused = Rejection(error=ErrorCode.invalid_request, reason="")
+    assert told(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
+    assert told(security_disabled())["error_message"] == "No Authorizer is configured."

@@ -1,0 +1,39 @@
+"""CreateAcls: each binding by itself, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sim.errors import ErrorCode
+from tests.support.handlers import Api
+from tests.support.security import GuardedApi
+
+RULE: dict[str, Any] = {
+    "resource_type": 2,
+    "resource_name": "orders",
+    "resource_pattern_type": 3,
+    "principal": "User:bob",
+    "host": "*",
+    "operation": 3,
+    "permission_type": 3,
+}
+
+
+async def test_good_ones_are_added_and_bad_ones_refused(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    bad = {**RULE, "resource_type": 4}
+    answer = await boss.ask("CreateAcls", 3, creations=[RULE, bad, RULE])
+    assert [one.error_code for one in answer.results] == [
+        ErrorCode.none,
+        ErrorCode.invalid_request,
+        ErrorCode.none,
+    ]
+    offset = api.broker.image.offset
+    assert len(api.broker.image.acls.all()) == 1
+    await boss.ask("CreateAcls", 3, creations=[RULE])
+    assert api.broker.image.offset == offset  # it was there already
+
+
+async def test_without_an_authorizer_security_is_disabled(api: Api) -> None:
+    answer = await api.ask("CreateAcls", 1, creations=[RULE])
+    assert [one.error_code for one in answer.results] == [ErrorCode.security_disabled]
