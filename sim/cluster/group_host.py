@@ -8,6 +8,7 @@ coordinator.
 from __future__ import annotations
 
 import uuid
+from base64 import urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterable
 
 from sim.cluster.commits import Commits
@@ -73,6 +74,7 @@ class GroupHost:
         self._loading = loading
         self._topics: dict[str, uuid.UUID] = {}
         """Topics by name, as the last image had them."""
+        new_id = _ids(environment.rng.stream(f"member-ids.b{broker_id}").getrandbits)
         self.coordinator = GroupCoordinator(
             broker_id=broker_id,
             clock=environment.clock,
@@ -80,7 +82,9 @@ class GroupHost:
             tasks=environment.tasks,
             log=self,
             image=lambda: replicas.image,
-            new_id=_ids(environment.rng.stream(f"member-ids.b{broker_id}").getrandbits),
+            new_id=lambda: str(new_id()),
+            # In Kafka's own form (Uuid), as members of the consumer protocol get it.
+            new_short_id=lambda: urlsafe_b64encode(new_id().bytes).rstrip(b"=").decode(),
         )
 
     # Leadership
@@ -219,8 +223,8 @@ class GroupHost:
             self.coordinator.marker_written(topic_partition.partition, marker, offset)
 
 
-def _ids(random_bits: Callable[[int], int]) -> Callable[[], str]:
-    return lambda: str(uuid.UUID(int=random_bits(128), version=4))
+def _ids(random_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:
+    return lambda: uuid.UUID(int=random_bits(128), version=4)
 
 
 async def _failed(error: ErrorCode) -> ErrorCode:

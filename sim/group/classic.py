@@ -298,6 +298,14 @@ class ClassicProtocol:
         out.append(JoinAnswered(waiter=then.waiter, reply=reply))
         return out
 
+    def adopted(self, group: ClassicGroup, *, now_ms: int) -> Effects:
+        """A stable group comes from another protocol: everybody has a session, and joins again."""
+        out: Effects = []
+        for member_id in group.members:
+            out += self.touched(group, member_id)
+        self._rebalance.prepare(group, now_ms, out)
+        return out
+
     # SyncGroup
 
     def sync(self, group: ClassicGroup, command: SyncGroup, *, waiter: Waiter) -> Effects:

@@ -369,6 +369,11 @@ class ClassicGroup:
         votes = Counter(member.vote(candidates) for member in self.members.values())
         return max(votes, key=lambda name: votes[name])
 
+    def adopt_protocol(self, protocol: str) -> None:
+        """The protocol of members that come from a group of the consumer protocol."""
+        self.protocol = protocol
+        self._subscribed = self._computed_subscription()
+
     # Moves
 
     @property

@@ -54,6 +54,7 @@ from sim.group.consumer_records import (
     TopicIdPartition,
 )
 from sim.group.consumer_regex import regex_change
+from sim.group.migration import may_downgrade
 from sim.group.reconciliation import Goal, reconcile
 from sim.group.topics_hash import topics_hash
 
@@ -64,6 +65,8 @@ class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 5_000
     max_size: int = 2_147_483_647
+    classic_max_size: int = 2_147_483_647
+    """``group.max.size``: a larger group is not downgraded."""
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
     assignment_interval_ms: int = 1_000
     """``group.consumer.assignment.interval.ms``: target assignments are made no more often."""
@@ -128,7 +131,7 @@ class ConsumerProtocol:
         effects = [
             *change.effects,
             *_timers(member, updated),
-            SessionSet(member_id=updated.member_id, delay_ms=self._settings.session_timeout_ms),
+            self._session(updated),
         ]
         is_told = (
             command.member_epoch == 0
@@ -277,7 +280,7 @@ class ConsumerProtocol:
             member = group.members.get(command.member_id)
             if member is None:
                 return unknown(group, command.member_id)
-            return self._gone(group, member, reply, image)
+            return self.gone(group, [member], reply, image)
         member = group.static_member(command.instance_id)
         if member is None:
             return unknown_instance(command.instance_id)
@@ -288,7 +291,7 @@ class ConsumerProtocol:
                 f"{command.instance_id} was fenced by member {member.member_id}.",
             )
         if command.member_epoch != LEFT_FOR_A_WHILE:
-            return self._gone(group, member, reply, image)
+            return self.gone(group, [member], reply, image)
         waiting = msgspec.structs.replace(
             member,
             epoch=LEFT_FOR_A_WHILE,
@@ -301,8 +304,8 @@ class ConsumerProtocol:
         """Timers of a member that a new coordinator finds in the log; a static one that is away
         for a while has a session too, within which it must be back.
         """
-        session = SessionSet(member_id=member.member_id, delay_ms=self._settings.session_timeout_ms)
-        if member.state is not MemberState.UNREVOKED_PARTITIONS:
+        session = self._session(member)
+        if member.uses_classic_protocol or member.state is not MemberState.UNREVOKED_PARTITIONS:
             return (session,)
         return (
             session,
@@ -318,7 +321,7 @@ class ConsumerProtocol:
     ) -> ConsumerOutcome:
         """A member was silent for too long."""
         member = group.members.get(member_id)
-        return ConsumerOutcome() if member is None else self._gone(group, member, None, image)
+        return ConsumerOutcome() if member is None else self.gone(group, [member], None, image)
 
     def revocation_over(
         self, group: ConsumerGroup, member_id: str, *, member_epoch: int, image: ClusterImage
@@ -327,30 +330,40 @@ class ConsumerProtocol:
         member = group.members.get(member_id)
         if member is None or member.epoch != member_epoch:
             return ConsumerOutcome()
-        return self._gone(group, member, None, image)
+        return self.gone(group, [member], None, image)
 
-    def _gone(
+    def gone(
         self,
         group: ConsumerGroup,
-        member: ConsumerMember,
+        leaving: Sequence[ConsumerMember],
         reply: HeartbeatReply | None,
         image: ClusterImage,
     ) -> ConsumerOutcome:
-        group_id, member_id = group.group_id, member.member_id
-        records: list[ConsumerRecord] = [
-            CurrentDeleted(group_id=group_id, member_id=member_id),
-            TargetDeleted(group_id=group_id, member_id=member_id),
-            SubscriptionDeleted(group_id=group_id, member_id=member_id),
-        ]
-        regex = member.topic_regex
-        if regex and group.regex_users(regex) == 1 and regex in group.resolved:
-            records.append(RegexDeleted(group_id=group_id, regex=regex))
-        left = (each for each in group.members.values() if each is not member)
+        """Members leave, or are taken off; without them the group may be a classic one again."""
+        group_id = group.group_id
+        ids = frozenset(member.member_id for member in leaving)
+        effects = tuple(MemberGone(member_id=member.member_id) for member in leaving)
+        if may_downgrade(group, ids, max_size=self._settings.classic_max_size):
+            return ConsumerOutcome(reply=reply, effects=effects, classic_without=ids)
+        records: list[ConsumerRecord] = []
+        for member_id in (member.member_id for member in leaving):
+            records.append(CurrentDeleted(group_id=group_id, member_id=member_id))
+            records.append(TargetDeleted(group_id=group_id, member_id=member_id))
+            records.append(SubscriptionDeleted(group_id=group_id, member_id=member_id))
+        left = [each for each in group.members.values() if each.member_id not in ids]
+        wanted = {each.topic_regex for each in left}
+        for regex in dict.fromkeys(member.topic_regex for member in leaving):
+            if regex and regex not in wanted and regex in group.resolved:
+                records.append(RegexDeleted(group_id=group_id, regex=regex))
         hashed = topics_hash({name for each in left for name in group.topics_of(each)}, image)
         records.append(EpochStored(group_id=group_id, epoch=group.epoch + 1, metadata_hash=hashed))
-        return ConsumerOutcome(
-            records=tuple(records), reply=reply, effects=(MemberGone(member_id=member_id),)
-        )
+        return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
+
+    def _session(self, member: ConsumerMember) -> SessionSet:
+        """A member of the classic protocol has told its own timeout."""
+        own = member.classic
+        delay_ms = self._settings.session_timeout_ms if own is None else own.session_timeout_ms
+        return SessionSet(member_id=member.member_id, delay_ms=delay_ms)
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
@@ -374,6 +387,8 @@ def _is_full_request(command: ConsumerHeartbeat) -> bool:
 def _timers(member: ConsumerMember, updated: ConsumerMember) -> tuple[ConsumerEffect, ...]:
     if updated == member:
         return ()
+    if updated.uses_classic_protocol:
+        return (RevocationOver(member_id=updated.member_id),)
     if updated.state is MemberState.UNREVOKED_PARTITIONS:
         return (
             RevocationAwaited(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sim.group.consumer_records import ConsumerRecord, TopicIdPartition
+from sim.group.consumer_records import ClassicMetadata, ConsumerRecord, TopicIdPartition
 
 
 class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +25,8 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     client_host: str
     member_id_required: bool = True
     """Clients choose their id themselves (v1)."""
+    classic: ClassicMetadata | None = None
+    """Of a member that joins with JoinGroup and speaks the classic protocol within the group."""
 
 
 class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,7 +72,38 @@ class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
     regexes: tuple[str, ...]
 
 
-ConsumerEffect = SessionSet | RevocationAwaited | RevocationOver | MemberGone | ResolveRegexes
+class JoinAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of the classic protocol has been told to join again, and has this long from the
+    first time on.
+    """
+
+    member_id: str
+    delay_ms: int
+
+
+class SyncAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of the classic protocol has joined again, and has to ask for its assignment."""
+
+    member_id: str
+    delay_ms: int
+
+
+class SyncOver(msgspec.Struct, frozen=True, kw_only=True):
+    """It has asked."""
+
+    member_id: str
+
+
+ConsumerEffect = (
+    SessionSet
+    | RevocationAwaited
+    | RevocationOver
+    | MemberGone
+    | ResolveRegexes
+    | JoinAwaited
+    | SyncAwaited
+    | SyncOver
+)
 
 
 class ConsumerOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,3 +112,7 @@ class ConsumerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[ConsumerRecord, ...] = ()
     reply: HeartbeatReply | None = None
     effects: tuple[ConsumerEffect, ...] = ()
+    classic_without: frozenset[str] = frozenset()
+    """Without these members only classic ones are left: the group is to be one of those, instead of
+    writing records.
+    """

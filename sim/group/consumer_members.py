@@ -86,7 +86,8 @@ def member_of(
         if existing is None:
             member = group.members.get(member_id) or ConsumerMember(member_id=member_id)
             return member
-        if not existing.uses_classic_protocol and existing.epoch != LEFT_FOR_A_WHILE:
+        speaks_classic = existing.uses_classic_protocol or command.classic is not None
+        if not speaks_classic and existing.epoch != LEFT_FOR_A_WHILE:
             return Rejection(
                 error=ErrorCode.unreleased_instance_id,
                 reason=f"Static member {member_id} with instance id {command.instance_id} "
@@ -124,7 +125,7 @@ def subscribing(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerM
         else command.topic_regex or None,
         client_id=command.client_id,
         client_host=command.client_host,
-        classic=None,
+        classic=command.classic,
     )
 
 

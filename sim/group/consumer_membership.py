@@ -12,29 +12,43 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
-from typing import Final, assert_never
+from typing import Final, Protocol, assert_never
 
 import structlog
 
 from sim.cluster.image import ClusterImage
 from sim.errors import ErrorCode, Rejection
+from sim.group.classic_group import ClassicGroup
+from sim.group.commands import (
+    Heartbeat,
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    LeaveReply,
+    SyncGroup,
+    SyncReply,
+)
 from sim.group.consumer import ConsumerProtocol
+from sim.group.consumer_classic import ClassicMembers
 from sim.group.consumer_commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
     ConsumerOutcome,
     HeartbeatReply,
+    JoinAwaited,
     MemberGone,
     ResolveRegexes,
     RevocationAwaited,
     RevocationOver,
     SessionSet,
+    SyncAwaited,
+    SyncOver,
 )
 from sim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
 from sim.group.consumer_regex import resolve
+from sim.group.migration import downgrade, upgrade
 from sim.group.records import GroupRecord
 from sim.group.shard import GroupShard
-from sim.group.state import GroupType
 from sim.group.writer import GroupWriter
 from sim.runtime.env import Clock, Tasks, TimerHandle
 
@@ -44,15 +58,38 @@ _log: Final = structlog.get_logger("txnsim.group")
 class _Timer(Enum):
     SESSION = "session"
     REVOCATION = "revocation"
+    JOIN = "join"
+    SYNC = "sync"
 
 
 _TimerKey = tuple[_Timer, str, str]
 
 
+class ClassicGroups(Protocol):
+    """What groups of the classic protocol hear when one changes (``group.membership``)."""
+
+    def converted(self, shard: GroupShard, group: ClassicGroup) -> None:
+        """It is one of the consumer protocol now."""
+
+    def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
+        """It was one of the consumer protocol."""
+
+
 class ConsumerMembership:
     """The groups of the consumer protocol of one broker."""
 
-    __slots__ = ("_clock", "_image", "_is_current", "_protocol", "_tasks", "_timers", "_writer")
+    __slots__ = (
+        "_classic_groups",
+        "_classic_members",
+        "_clock",
+        "_image",
+        "_is_current",
+        "_max_size",
+        "_protocol",
+        "_tasks",
+        "_timers",
+        "_writer",
+    )
 
     def __init__(
         self,
@@ -61,6 +98,9 @@ class ConsumerMembership:
         tasks: Tasks,
         writer: GroupWriter,
         protocol: ConsumerProtocol,
+        classic_members: ClassicMembers,
+        classic_groups: ClassicGroups,
+        max_size: int,
         image: Callable[[], ClusterImage],
         is_current: Callable[[GroupShard], bool],
     ) -> None:
@@ -68,6 +108,9 @@ class ConsumerMembership:
         self._tasks = tasks
         self._writer = writer
         self._protocol = protocol
+        self._classic_members = classic_members
+        self._classic_groups = classic_groups
+        self._max_size = max_size
         self._image = image
         self._is_current = is_current
         self._timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
@@ -95,34 +138,124 @@ class ConsumerMembership:
             )
         if isinstance(outcome, Rejection):
             return outcome
-        records += outcome.records
-        if records:
-            written = self._writer.append(shard, records)
-            if isinstance(written, Rejection):
-                return written
-            self._carry_out(shard, group.group_id, outcome.effects)
-            error = await self._writer.committed(shard, written)
-            if error:
-                return Rejection(error=error, reason="the records could not be replicated in time")
-        else:
-            self._carry_out(shard, group.group_id, outcome.effects)
+        refusal = await self._settled(shard, group, outcome, records)
+        if refusal is not None:
+            return refusal
         assert outcome.reply is not None
         return outcome.reply
 
     def _group(
         self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
     ) -> ConsumerGroup | Rejection:
-        """The group; a new one where a member joins, also in the place of an empty classic one."""
+        """The group; a new one where a member joins, also in the place of a classic one, whose
+        members go on in it.
+        """
         group = shard.groups.get(command.group_id)
         if isinstance(group, ConsumerGroup):
             return group
         if command.member_epoch != 0:
-            return _missing(command.group_id)
-        if group is not None:
-            if group.type is not GroupType.CLASSIC or not group.is_empty:
-                return _missing(command.group_id)
+            return _missing(command.group_id, exists=group is not None)
+        made = ConsumerGroup(command.group_id)
+        if not isinstance(group, ClassicGroup):
+            return made
+        if group.is_empty:
             records += group.tombstones()
-        return ConsumerGroup(command.group_id)
+            return made
+        upgraded = upgrade(group, max_size=self._max_size, image=self._image())
+        if isinstance(upgraded, Rejection):
+            return upgraded
+        records += (*group.tombstones(), *upgraded)
+        return made.after(upgraded)
+
+    # Members of the classic protocol
+
+    async def join_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: JoinGroup
+    ) -> JoinReply:
+        """JoinGroup into a group of the consumer protocol."""
+        reply, outcome = self._classic_members.join(
+            group, command, image=self._image(), now_ms=self._clock.now_ms()
+        )
+        refusal = await self._settled(shard, group, outcome, [])
+        return reply if refusal is None else JoinReply(error=refusal.error)
+
+    def sync_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: SyncGroup
+    ) -> SyncReply:
+        """SyncGroup in a group of the consumer protocol."""
+        reply, effects = self._classic_members.sync(group, command, image=self._image())
+        self._carry_out(shard, group.group_id, effects)
+        return reply
+
+    def heartbeat_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: Heartbeat
+    ) -> Rejection | None:
+        """Heartbeat in a group of the consumer protocol."""
+        refusal, effects = self._classic_members.heartbeat(group, command)
+        self._carry_out(shard, group.group_id, effects)
+        return refusal
+
+    def leave_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: LeaveGroup
+    ) -> LeaveReply:
+        """LeaveGroup from a group of the consumer protocol."""
+        reply, outcome = self._classic_members.leave(group, command, image=self._image())
+        written = self._written(shard, group, outcome, [])
+        return LeaveReply(error=written.error) if isinstance(written, Rejection) else reply
+
+    # Writing
+
+    async def _settled(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        outcome: ConsumerOutcome,
+        before: list[GroupRecord],
+    ) -> Rejection | None:
+        """Write an outcome and wait until it is replicated; None where that went well."""
+        written = self._written(shard, group, outcome, before)
+        if written is None or isinstance(written, Rejection):
+            return written
+        error = await self._writer.committed(shard, written)
+        if not error:
+            return None
+        return Rejection(error=error, reason="the records could not be replicated in time")
+
+    def _written(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        outcome: ConsumerOutcome,
+        before: list[GroupRecord],
+    ) -> int | Rejection | None:
+        """Write an outcome and see to its effects; offset of its last record, None without any."""
+        group_id = group.group_id
+        old = shard.groups.get(group_id)
+        records: list[GroupRecord] = [*before, *outcome.records]
+        downgraded: ClassicGroup | None = None
+        if outcome.classic_without:
+            downgraded = downgrade(
+                group,
+                outcome.classic_without,
+                image=self._image(),
+                now_ms=self._clock.now_ms(),
+            )
+            records += (*group.tombstones(), downgraded.stored())
+        written: int | Rejection | None = None
+        if records:
+            written = self._writer.append(shard, records)
+            if isinstance(written, Rejection):
+                return written
+        if isinstance(old, ClassicGroup) and records:
+            self._classic_groups.converted(shard, old)
+            for member in group.members.values():
+                self._carry_out(shard, group_id, self._protocol.resumed(member))
+        self._carry_out(shard, group_id, outcome.effects)
+        if downgraded is not None:
+            self.forget(shard, group_id)
+            shard.groups[group_id] = downgraded
+            self._classic_groups.adopted(shard, downgraded)
+        return written
 
     # Life of a shard
 
@@ -163,8 +296,28 @@ class ConsumerMembership:
                 case RevocationOver():
                     self._disarm(shard, (_Timer.REVOCATION, group_id, effect.member_id))
                 case MemberGone():
-                    self._disarm(shard, (_Timer.SESSION, group_id, effect.member_id))
-                    self._disarm(shard, (_Timer.REVOCATION, group_id, effect.member_id))
+                    for kind in _Timer:
+                        self._disarm(shard, (kind, group_id, effect.member_id))
+                case JoinAwaited():
+                    key = (_Timer.JOIN, group_id, effect.member_id)
+                    if key not in self._timers.get(shard.partition, {}):
+                        self._arm(
+                            shard,
+                            key,
+                            effect.delay_ms,
+                            partial(self._fence, member_id=effect.member_id),
+                        )
+                case SyncAwaited():
+                    self._disarm(shard, (_Timer.JOIN, group_id, effect.member_id))
+                    key = (_Timer.SYNC, group_id, effect.member_id)
+                    self._arm(
+                        shard,
+                        key,
+                        effect.delay_ms,
+                        partial(self._fence, member_id=effect.member_id),
+                    )
+                case SyncOver():
+                    self._disarm(shard, (_Timer.SYNC, group_id, effect.member_id))
                 case ResolveRegexes():
                     self._tasks.soon(partial(self._resolve, shard, group_id, effect.regexes))
                 case _:
@@ -227,15 +380,13 @@ class ConsumerMembership:
         group = shard.groups.get(group_id)
         if not self._is_current(shard) or not isinstance(group, ConsumerGroup):
             return
-        outcome = decide(group)
-        if outcome.records:
-            written = self._writer.append(shard, outcome.records)
-            if isinstance(written, Rejection):
-                _log.warning("group.write-refused", group=group_id, reason=written.reason)
-                return
-        self._carry_out(shard, group_id, outcome.effects)
+        written = self._written(shard, group, decide(group), [])
+        if isinstance(written, Rejection):
+            _log.warning("group.write-refused", group=group_id, reason=written.reason)
 
 
-def _missing(group_id: str) -> Rejection:
+def _missing(group_id: str, *, exists: bool) -> Rejection:
     reason = f"Consumer group {group_id} not found."
+    if exists:
+        reason = f"Group {group_id} is not a consumer group."
     return Rejection(error=ErrorCode.group_id_not_found, reason=reason)

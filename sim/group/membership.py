@@ -163,6 +163,21 @@ class Membership:
                     self._answer(member.awaiting_sync, SyncReply(error=gone))
                     member.awaiting_sync = None
 
+    def converted(self, shard: GroupShard, group: ClassicGroup) -> None:
+        """The group speaks the consumer protocol now: who waits is to join again."""
+        self.forget(shard, group.group_id)
+        again = ErrorCode.rebalance_in_progress
+        for member in group.members.values():
+            if member.awaiting_join is not None:
+                reply = JoinReply(error=again, member_id=member.member_id)
+                self._answer(member.awaiting_join, reply)
+            if member.awaiting_sync is not None:
+                self._answer(member.awaiting_sync, SyncReply(error=again))
+
+    def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
+        """The group spoke the consumer protocol before: its members are to join again."""
+        self._carry_out(shard, self._protocol.adopted(group, now_ms=self._clock.now_ms()))
+
     def forget(self, shard: GroupShard, group_id: str) -> None:
         """The group was deleted: nothing of it fires any more."""
         timers = self._timers.get(shard.partition, {})

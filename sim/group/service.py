@@ -31,7 +31,9 @@ from sim.group.commands import (
     SyncReply,
 )
 from sim.group.consumer import ConsumerProtocol, ConsumerSettings
+from sim.group.consumer_classic import ClassicMembers
 from sim.group.consumer_commands import ConsumerHeartbeat, HeartbeatReply
+from sim.group.consumer_group import ConsumerGroup
 from sim.group.consumer_membership import ConsumerMembership
 from sim.group.membership import Membership
 from sim.group.offset_commands import (
@@ -94,7 +96,20 @@ class GroupCoordinator:
         log: OffsetsLog,
         image: Callable[[], ClusterImage],
         new_id: Callable[[], str],
+        new_short_id: Callable[[], str],
     ) -> None:
+        """Make a coordinator that is not started yet.
+
+        Args:
+            broker_id: Of its broker.
+            clock: The cluster's.
+            settings: The broker's static ones.
+            tasks: Owner of what waits.
+            log: The partitions of ``__consumer_offsets``.
+            image: The metadata as the broker knows it.
+            new_id: A random UUID as text, for members of classic groups.
+            new_short_id: The same in Kafka's short form, for members of the consumer protocol.
+        """
         self._broker_id = broker_id
         self._clock = clock
         self._settings = settings
@@ -119,20 +134,15 @@ class GroupCoordinator:
             ),
             is_current=self._is_current,
         )
+        protocol = ConsumerProtocol(settings=_consumer_settings(settings), new_id=new_short_id)
         self.consumers = ConsumerMembership(
             clock=clock,
             tasks=tasks,
             writer=self._writer,
-            protocol=ConsumerProtocol(
-                settings=ConsumerSettings(
-                    session_timeout_ms=settings.group_consumer_session_timeout_ms,
-                    heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
-                    max_size=settings.group_consumer_max_size,
-                    assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
-                    regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
-                ),
-                new_id=new_id,
-            ),
+            protocol=protocol,
+            classic_members=ClassicMembers(protocol, new_id=new_short_id),
+            classic_groups=self.members,
+            max_size=settings.group_consumer_max_size,
             image=image,
             is_current=self._is_current,
         )
@@ -167,6 +177,13 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return JoinReply(error=shard.error)
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                return await self.consumers.join_classic(shard, group, command)
+            refused = self._writer.append(shard, group.tombstones())
+            if isinstance(refused, Rejection):
+                return JoinReply(error=refused.error, member_id=command.member_id)
         return await self.members.join(shard, command)
 
     async def sync(self, command: SyncGroup) -> SyncReply | None:
@@ -174,6 +191,9 @@ class GroupCoordinator:
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return SyncReply(error=shard.error)
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self.consumers.sync_classic(shard, group, command)
         return await self.members.sync(shard, command)
 
     def heartbeat(self, command: Heartbeat) -> Rejection | None:
@@ -182,6 +202,9 @@ class GroupCoordinator:
         if isinstance(shard, Rejection):
             is_loading = shard.error is ErrorCode.coordinator_load_in_progress
             return None if is_loading else shard
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self.consumers.heartbeat_classic(shard, group, command)
         return self.members.heartbeat(shard, command)
 
     def leave(self, command: LeaveGroup) -> LeaveReply:
@@ -189,6 +212,9 @@ class GroupCoordinator:
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return LeaveReply(error=shard.error)
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self.consumers.leave_classic(shard, group, command)
         return self.members.leave(shard, command)
 
     async def consumer_heartbeat(self, command: ConsumerHeartbeat) -> HeartbeatReply | Rejection:
@@ -476,6 +502,17 @@ class GroupCoordinator:
                 )
                 self._write_aside(shard, records)
         self._arm_expiry()
+
+
+def _consumer_settings(settings: Settings) -> ConsumerSettings:
+    return ConsumerSettings(
+        session_timeout_ms=settings.group_consumer_session_timeout_ms,
+        heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
+        max_size=settings.group_consumer_max_size,
+        classic_max_size=settings.group_max_size,
+        assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+        regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
+    )
 
 
 def _missing(group_id: str) -> Rejection:

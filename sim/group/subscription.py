@@ -9,25 +9,144 @@ Counterpart in Kafka: ConsumerProtocol, ConsumerProtocolSubscription.json.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+_OWNED_FROM = 1
+_RACK_FROM = 3
+
+
+class Subscription(msgspec.Struct, frozen=True, kw_only=True):
+    """What a consumer tells in JoinGroup."""
+
+    version: int
+    topics: tuple[str, ...]
+    owned: frozenset[tuple[str, int]] = frozenset()
+    """(topic, partition); since v1, for cooperative rebalances (KIP-429)."""
+    rack_id: str | None = None
+    """Since v3 (KIP-881)."""
+
+
+class Assignment(msgspec.Struct, frozen=True, kw_only=True):
+    """What a consumer is told in SyncGroup."""
+
+    partitions: frozenset[tuple[str, int]]
+    has_user_data: bool
+    """An assignor of the client's own has something to tell, which the coordinator can't."""
 
 
 def subscribed_topics(metadata: bytes) -> frozenset[str] | None:
     """The topics of a subscription; None where it can't be read."""
     try:
-        (version,) = struct.unpack_from("!h", metadata)
-        if version < 0:
-            return None
-        (count,) = struct.unpack_from("!i", metadata, 2)
-        position = 6
-        topics = set()
-        for _ in range(count):
-            (size,) = struct.unpack_from("!h", metadata, position)
-            position += 2
-            name = metadata[position : position + size]
-            if size < 0 or len(name) != size:
-                return None
-            topics.add(name.decode())
-            position += size
-    except (struct.error, UnicodeDecodeError):
+        reader = _Reader(metadata)
+        return frozenset(reader.topics()) if reader.version >= 0 else None
+    except (struct.error, ValueError):
         return None
-    return frozenset(topics)
+
+
+def read_subscription(metadata: bytes) -> Subscription | None:
+    """All of a subscription that concerns a coordinator; None where it can't be read."""
+    try:
+        reader = _Reader(metadata)
+        if reader.version < 0:
+            return None
+        topics = reader.topics()
+        reader.skip_bytes()
+        owned = reader.partitions() if reader.version >= _OWNED_FROM else ()
+        rack_id = None
+        if reader.version >= _RACK_FROM:
+            reader.number("!i")  # the generation that it owned them in
+            rack_id = reader.text()
+        return Subscription(
+            version=reader.version, topics=tuple(topics), owned=frozenset(owned), rack_id=rack_id
+        )
+    except (struct.error, ValueError):
+        return None
+
+
+def read_assignment(assignment: bytes) -> Assignment | None:
+    """An assignment; None where it can't be read. Nobody has assigned anything yet: nothing."""
+    if not assignment:
+        return Assignment(partitions=frozenset(), has_user_data=False)
+    try:
+        reader = _Reader(assignment)
+        if reader.version < 0:
+            return None
+        partitions = frozenset(reader.partitions())
+        return Assignment(partitions=partitions, has_user_data=reader.skip_bytes() > 0)
+    except (struct.error, ValueError):
+        return None
+
+
+def write_assignment(version: int, partitions: Mapping[str, Iterable[int]]) -> bytes:
+    """An assignment in the form that the consumer's version reads."""
+    out = [struct.pack("!hi", version, len(partitions))]
+    for topic, indexes in partitions.items():
+        name, numbers = topic.encode(), sorted(indexes)
+        out.append(struct.pack("!h", len(name)) + name)
+        out.append(struct.pack(f"!i{len(numbers)}i", len(numbers), *numbers))
+    out.append(struct.pack("!i", -1))
+    return b"".join(out)
+
+
+class _Reader:
+    """Reads the one after the other; every version begins as the first one."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self._position = 0
+        self.version = self.number("!h")
+
+    def number(self, form: str) -> int:
+        """The next number."""
+        found: int
+        (found,) = struct.unpack_from(form, self._data, self._position)
+        self._position += struct.calcsize(form)
+        return found
+
+    def text(self) -> str | None:
+        """The next string, or null."""
+        size = self.number("!h")
+        if size < 0:
+            return None
+        return self._take(size).decode()
+
+    def name(self) -> str:
+        """The next string, which must be one."""
+        found = self.text()
+        if found is None:
+            raise ValueError("a topic has no name")
+        return found
+
+    def topics(self) -> list[str]:
+        """A list of names."""
+        return [self.name() for _ in range(self._count())]
+
+    def partitions(self) -> list[tuple[str, int]]:
+        """A list of topics with their partitions."""
+        found = []
+        for _ in range(self._count()):
+            topic = self.name()
+            found += [(topic, self.number("!i")) for _ in range(self._count())]
+        return found
+
+    def skip_bytes(self) -> int:
+        """Pass over the next bytes; how many."""
+        size = self.number("!i")
+        if size > 0:
+            self._take(size)
+        return max(size, 0)
+
+    def _count(self) -> int:
+        count = self.number("!i")
+        if count > len(self._data):
+            raise ValueError(f"{count} elements in {len(self._data)} bytes")
+        return count
+
+    def _take(self, size: int) -> bytes:
+        data = self._data[self._position : self._position + size]
+        if len(data) != size:
+            raise ValueError("the bytes end before the value does")
+        self._position += size
+        return data

@@ -110,6 +110,7 @@ class GroupWorld:
             log=self.log,
             image=lambda: self.image,
             new_id=lambda: f"id{next(numbers)}",
+            new_short_id=lambda: f"short{next(numbers)}",
         )
         self.epoch = 0
         self.groups.start()

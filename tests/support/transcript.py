@@ -58,6 +58,7 @@ UNORDERED: Final = {
     "topic_results": ("name",),
     "transaction_states": ("transactional_id",),
     "groups of ListedGroup": ("group_id",),
+    "members of Member": ("member_id",),
     "results of DeletableGroupResult": ("group_id",),
     "unknown_state_filters": (),
 }

@@ -32,6 +32,7 @@ def join(
     type: str = "consumer",
     protocols: Sequence[str] = ("range",),
     topic: str = "t",
+    owned: Mapping[str, Sequence[int]] | None = None,
 ) -> list[Request]:
     """JoinGroup; before v4 a new member needs no second request."""
     values: Values = {
@@ -42,7 +43,7 @@ def join(
         "group_instance_id": instance,
         "protocol_type": type,
         "protocols": [
-            {"name": name, "metadata": _subscription(variables, topic)} for name in protocols
+            {"name": name, "metadata": _subscription(variables, topic, owned)} for name in protocols
         ],
     }
     return [Request("JoinGroup", v, values)]
@@ -56,11 +57,15 @@ def sync(
     generation: int = 1,
     instance: str | None = None,
     give: Sequence[str] = (),
+    parts: Sequence[int] | None = None,
     v: int = 3,
     type: str | None = "consumer",
     protocol: str | None = "range",
 ) -> list[Request]:
-    """SyncGroup; ``give`` has the members that get an assignment."""
+    """SyncGroup; ``give`` has the members that get an assignment: these partitions of ``t``, or
+    something that no coordinator can read.
+    """
+    told = b"given" if parts is None else _assignment(variables, parts)
     values: Values = {
         "group_id": group,
         "generation_id": generation,
@@ -68,7 +73,7 @@ def sync(
         "group_instance_id": instance,
         "protocol_type": type,
         "protocol_name": protocol,
-        "assignments": [{"member_id": each, "assignment": b"given"} for each in give],
+        "assignments": [{"member_id": each, "assignment": told} for each in give],
     }
     return [Request("SyncGroup", v, values)]
 
@@ -270,10 +275,41 @@ def _named(variables: Variables, name: str) -> str:
     return known.name if isinstance(known, Topic) else name
 
 
-def _subscription(variables: Variables, topic: str) -> bytes:
-    name = _named(variables, topic).encode()
-    size = len(name).to_bytes(2, "big")
-    return SUBSCRIPTION_V0 + (1).to_bytes(4, "big") + size + name + _NO_USER_DATA
+def _subscription(
+    variables: Variables, topic: str, owned: Mapping[str, Sequence[int]] | None
+) -> bytes:
+    """Of version 0; of version 1 with what is owned."""
+    name = _text(_named(variables, topic))
+    if owned is None:
+        return SUBSCRIPTION_V0 + (1).to_bytes(4, "big") + name + _NO_USER_DATA
+    return b"".join(
+        (
+            b"\x00\x01",
+            (1).to_bytes(4, "big"),
+            name,
+            _NO_USER_DATA,
+            len(owned).to_bytes(4, "big"),
+            *(
+                _text(_named(variables, each)) + _numbers(indexes)
+                for each, indexes in owned.items()
+            ),
+        )
+    )
+
+
+def _assignment(variables: Variables, indexes: Sequence[int]) -> bytes:
+    """Partitions of ``t``, of version 0."""
+    name = _text(_named(variables, "t"))
+    return b"\x00\x00" + (1).to_bytes(4, "big") + name + _numbers(indexes) + _NO_USER_DATA
+
+
+def _text(value: str) -> bytes:
+    data = value.encode()
+    return len(data).to_bytes(2, "big") + data
+
+
+def _numbers(values: Sequence[int]) -> bytes:
+    return b"".join(each.to_bytes(4, "big") for each in (len(values), *values))
 
 
 VERBS: Final[Mapping[str, Verb]] = {

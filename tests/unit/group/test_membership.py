@@ -221,7 +221,7 @@ def test_a_group_of_another_protocol_has_no_classic_members() -> None:
         await world.consume("a")
         assert world.heartbeat("a") is E.unknown_member_id
         assert (await world.sync("a")).error is E.unknown_member_id
-        assert world.leave("a").members[0][2] is E.unknown_member_id
+        assert world.leave("b").members[0][2] is E.unknown_member_id
         unknown = world.groups.leave(LeaveGroup(group_id="missing", members=(("m", None),)))
         assert unknown.members == (("m", None, E.unknown_member_id),)
 

@@ -6,7 +6,13 @@ import struct
 
 import pytest
 
-from sim.group.subscription import subscribed_topics
+from sim.group.subscription import (
+    Subscription,
+    read_assignment,
+    read_subscription,
+    subscribed_topics,
+    write_assignment,
+)
 
 
 def subscription(*topics: bytes, version: int = 3, tail: bytes = b"\xff\xff\xff\xff") -> bytes:
@@ -32,3 +38,64 @@ def test_topics_are_read_whatever_follows_them() -> None:
 )
 def test_what_is_no_subscription_can_t_be_read(metadata: bytes) -> None:
     assert subscribed_topics(metadata) is None
+
+
+# All of it
+
+
+def text(value: str) -> bytes:
+    return struct.pack("!h", len(value)) + value.encode()
+
+
+def numbers(*values: int) -> bytes:
+    return struct.pack(f"!{len(values)}i", *values)
+
+
+V0 = struct.pack("!hi", 0, 1) + text("t") + numbers(-1)
+OWNED = numbers(1) + text("t") + numbers(2, 0, 3)
+V1 = struct.pack("!hi", 1, 1) + text("t") + numbers(2) + b"ud" + OWNED
+V3 = struct.pack("!hi", 3, 1) + text("t") + numbers(-1) + OWNED + numbers(7)
+
+
+def test_each_version_tells_more() -> None:
+    owned = frozenset({("t", 0), ("t", 3)})
+    assert read_subscription(V0) == Subscription(version=0, topics=("t",))
+    assert read_subscription(V1) == Subscription(version=1, topics=("t",), owned=owned)
+    rack = read_subscription(V3 + text("r"))
+    assert rack == Subscription(version=3, topics=("t",), owned=owned, rack_id="r")
+    none = read_subscription(V3 + struct.pack("!h", -1))
+    assert none is not None
+    assert none.rack_id is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xff",
+        V0[:-2],
+        V1[:-1],
+        struct.pack("!hi", 0, 1 << 30),
+        struct.pack("!hih", 0, 1, -1),
+        struct.pack("!hih", 0, 1, 9) + b"t",
+    ],
+)
+def test_what_can_not_be_read_is_nothing(data: bytes) -> None:
+    assert read_subscription(data) is None
+    if data:
+        assert read_assignment(data) is None
+
+
+def test_assignments_are_read_as_they_were_written() -> None:
+    data = write_assignment(1, {"t": [3, 0], "u": [1]})
+    assert data[:2] == b"\x00\x01"
+    found = read_assignment(data)
+    assert found is not None
+    assert found.partitions == {("t", 0), ("t", 3), ("u", 1)}
+    assert not found.has_user_data
+    custom = read_assignment(data[:-4] + numbers(2) + b"ud")
+    assert custom is not None
+    assert custom.has_user_data
+    nothing = read_assignment(b"")
+    assert nothing is not None
+    assert nothing.partitions == frozenset()

@@ -1,0 +1,272 @@
+"""Members that speak the classic protocol within a group of the consumer protocol."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.errors import ErrorCode, Rejection
+from sim.group.classic_group import ClassicGroup
+from sim.group.commands import LeaveGroup, SyncGroup
+from sim.group.consumer_group import ConsumerGroup
+from sim.group.subscription import read_assignment, write_assignment
+from tests.support.consumer_groups import parts
+from tests.support.group_api import SUBSCRIPTION
+from tests.support.group_world import GROUP, GroupWorld, run_groups
+
+E = ErrorCode
+PROTOCOLS = (("range", SUBSCRIPTION),)
+NOW_DECIDED = {"group_consumer_assignment_interval_ms": 0}
+
+
+def consumers(world: GroupWorld) -> ConsumerGroup:
+    group = world.group()
+    assert isinstance(group, ConsumerGroup)
+    return group
+
+
+async def mixed(world: GroupWorld, **more: Any) -> tuple[str, int]:
+    """A group of ``a``, which speaks the consumer protocol, and a classic member: its id and
+    generation.
+    """
+    await world.consume("a")
+    joined = await world.join(protocols=PROTOCOLS, **more)
+    assert joined.error is E.none, joined
+    return joined.member_id, joined.generation
+
+
+def given(synced: Any) -> set[int]:
+    found = read_assignment(synced.assignment)
+    assert found is not None
+    return {index for _, index in found.partitions}
+
+
+def test_a_classic_member_follows_and_gets_what_others_give_up() -> None:
+    async def main(world: GroupWorld) -> None:
+        member, generation = await mixed(world)
+        assert generation == consumers(world).epoch
+        synced = await world.sync(member, generation)
+        assert (synced.error, given(synced)) == (E.none, set())
+        assert world.heartbeat(member, generation) is E.none  # it has to wait for ``a``
+        kept = frozenset((await world.consume("a", 2)).assignment)
+        await world.consume("a", 2, owned=kept)
+        assert world.heartbeat(member, generation) is E.rebalance_in_progress
+        again = await world.join(member, protocols=PROTOCOLS)
+        assert (again.leader, again.members, again.protocol) == ("", (), "range")
+        assert len(given(await world.sync(member, again.generation))) == 1
+        assert world.heartbeat(member, again.generation) is E.none
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_a_new_dynamic_member_asks_twice() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        asked = await world.join(protocols=PROTOCOLS, member_id_required=True)
+        assert asked.error is E.member_id_required
+        assert (await world.join(asked.member_id, protocols=PROTOCOLS)).error is E.none
+
+    run_groups(main)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"protocol_type": "connect", "protocols": PROTOCOLS},
+        {"protocols": ()},
+        {"protocols": (("other", SUBSCRIPTION),)},
+        {"protocols": (("range", b""),)},
+    ],
+)
+def test_protocols_that_do_not_fit(told: dict[str, Any]) -> None:
+    async def main(world: GroupWorld) -> None:
+        await mixed(world)
+        assert (await world.join(**told)).error is E.inconsistent_group_protocol
+
+    run_groups(main)
+
+
+def test_a_full_group_takes_nobody_else() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        joined = await world.join(protocols=PROTOCOLS)
+        assert joined.error is E.group_max_size_reached
+
+    run_groups(main, group_consumer_max_size=1)
+
+
+def test_static_members_are_fenced_by_their_next_life() -> None:
+    async def main(world: GroupWorld) -> None:
+        old, _ = await mixed(world, group_instance_id="i")
+        back = await world.join(protocols=PROTOCOLS, group_instance_id="i")
+        assert back.error is E.none
+        assert back.member_id != old
+        fenced = await world.join(old, protocols=PROTOCOLS, group_instance_id="i")
+        assert fenced.error is E.fenced_instance_id
+        unknown = await world.join(old, protocols=PROTOCOLS, group_instance_id="j")
+        assert unknown.error is E.unknown_member_id
+        same = await world.join(back.member_id, protocols=PROTOCOLS, group_instance_id="i")
+        assert (same.error, same.member_id) == (E.none, back.member_id)
+
+    run_groups(main, **NOW_DECIDED)
+
+
+@pytest.mark.parametrize(
+    ("told", "error"),
+    [
+        ({"generation": 9}, E.illegal_generation),
+        ({"member_id": "nobody"}, E.unknown_member_id),
+        ({"member_id": "a"}, E.unknown_member_id),
+        ({"protocol_type": "connect"}, E.inconsistent_group_protocol),
+        ({"protocol": "other"}, E.inconsistent_group_protocol),
+    ],
+)
+def test_what_sync_refuses(told: dict[str, Any], error: ErrorCode) -> None:
+    async def main(world: GroupWorld) -> None:
+        member, generation = await mixed(world)
+        values = {"member_id": member, "generation": generation, **told}
+        reply = await world.groups.sync(SyncGroup(group_id=GROUP, **values))
+        assert reply is not None
+        assert reply.error is error
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_a_new_target_sends_members_back_to_join() -> None:
+    async def main(world: GroupWorld) -> None:
+        member, generation = await mixed(world)
+        await world.consume("b")
+        assert (await world.sync(member, generation)).error is E.rebalance_in_progress
+        assert world.heartbeat(member, generation) is E.rebalance_in_progress
+        assert world.heartbeat(member, generation + 5) is E.illegal_generation
+        assert world.heartbeat("a", generation) is E.unknown_member_id
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_who_does_not_join_again_in_time_is_taken_off() -> None:
+    async def main(world: GroupWorld) -> None:
+        member, generation = await mixed(world, rebalance_timeout_ms=15_000)
+        await world.sync(member, generation)
+        await world.consume("b")
+        for _ in range(3):
+            assert world.heartbeat(member, generation) is E.rebalance_in_progress
+            await world.pass_ms(4_900)
+        assert member in consumers(world).members
+        await world.pass_ms(400)
+        assert member not in consumers(world).members
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_who_does_not_sync_in_time_is_taken_off() -> None:
+    async def main(world: GroupWorld) -> None:
+        member, generation = await mixed(world, rebalance_timeout_ms=7_000)
+        await world.pass_ms(6_000)
+        world.heartbeat(member, generation)
+        await world.pass_ms(1_001)
+        assert member not in consumers(world).members
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_its_session_is_its_own() -> None:
+    async def main(world: GroupWorld) -> None:
+        member, generation = await mixed(world)
+        await world.sync(member, generation)
+        await world.pass_ms(10_001)
+        assert set(consumers(world).members) == {"a"}
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_the_last_consumer_that_leaves_makes_the_group_classic_again() -> None:
+    async def main(world: GroupWorld) -> None:
+        member, generation = await mixed(world)
+        await world.sync(member, generation)
+        epoch = consumers(world).epoch
+        await world.consume("a", -1)
+        group = world.group()
+        assert isinstance(group, ClassicGroup)
+        assert (group.generation, group.state_name) == (epoch, "PreparingRebalance")
+        assert world.heartbeat(member, epoch) is E.rebalance_in_progress
+        joined = await world.join(member, protocols=PROTOCOLS)
+        assert (joined.generation, joined.leader) == (epoch + 1, member)
+        await world.sync(member, joined.generation, given={member: b"mine"})
+        world.unload()
+        world.load()
+        assert world.group().state_name == "Stable"
+        await world.pass_ms(10_001)
+        assert world.group().is_empty
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_members_leave_by_id_or_instance_whatever_they_speak() -> None:
+    async def main(world: GroupWorld) -> None:
+        member, _ = await mixed(world, group_instance_id="i")
+        left = world.groups.leave(
+            LeaveGroup(
+                group_id=GROUP,
+                members=(("x", "i"), ("nobody", None), ("", "j"), ("a", None), ("", "i")),
+            )
+        )
+        assert [error for _, _, error in left.members] == [
+            E.fenced_instance_id,
+            E.unknown_member_id,
+            E.unknown_member_id,
+            E.none,
+            E.none,
+        ]
+        assert world.group().is_empty
+        assert world.heartbeat(member) is E.unknown_member_id
+        nobody = world.groups.leave(LeaveGroup(group_id=GROUP, members=(("a", None),)))
+        assert nobody.members == (("a", None, E.unknown_member_id),)
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_a_consumer_that_joins_a_classic_group_takes_its_members_along() -> None:
+    async def main(world: GroupWorld) -> None:
+        member = (await world.join(protocols=PROTOCOLS)).member_id
+        await world.sync(member, given={member: write_assignment(0, {"orders": [0, 1, 2]})})
+        other = world.later(world.join(protocols=PROTOCOLS))
+        await world.pass_ms(1)
+        joined = await world.consume("a")
+        assert not isinstance(joined, Rejection)
+        assert (await other).error is E.rebalance_in_progress
+        assert world.heartbeat(member, 1) is E.rebalance_in_progress
+        assert set(consumers(world).members) >= {member, "a"}
+        world.unload()
+        world.load()
+        assert set(consumers(world).members) >= {member, "a"}
+        assert consumers(world).topics_of(consumers(world).members[member]) == {"orders"}
+        assert set(consumers(world).members[member].assigned) == parts("orders", 0, 1, 2)
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_an_empty_group_of_consumers_may_become_a_classic_one() -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        await world.consume("a", -1)
+        world.log.refusal = E.not_enough_replicas
+        refused = await world.join(protocols=PROTOCOLS)
+        assert refused.error is E.coordinator_not_available
+        world.log.refusal = None
+        joined = await world.join(protocols=PROTOCOLS)
+        assert (joined.error, joined.generation) == (E.none, 1)
+        assert isinstance(world.group(), ClassicGroup)
+
+    run_groups(main, **NOW_DECIDED)
+
+
+def test_what_can_not_be_written_is_told() -> None:
+    async def main(world: GroupWorld) -> None:
+        await mixed(world)
+        world.log.refusal = E.not_leader_or_follower
+        assert (await world.join(protocols=PROTOCOLS)).error is E.not_coordinator
+        assert world.leave("a").error is E.not_coordinator
+
+    run_groups(main, **NOW_DECIDED)

@@ -1,0 +1,124 @@
+"""Groups that change their protocol: what becomes of members, generations and assignments."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.errors import ErrorCode, Rejection
+from sim.group.classic_group import ClassicGroup
+from sim.group.consumer_group import ConsumerGroup
+from sim.group.migration import assignment_for, downgrade, may_downgrade, upgrade
+from sim.group.subscription import read_assignment, write_assignment
+from tests.support.consumer_groups import ConsumerDriver, image, parts
+from tests.support.group_api import SUBSCRIPTION
+from tests.support.groups import GROUP, NOW, ClassicDriver
+
+IMAGE = image(orders=3)
+PROTOCOLS = (("range", SUBSCRIPTION),)
+
+
+def classic(*assigned: int, **join: object) -> ClassicGroup:
+    """A stable classic group with one member that has these partitions of ``orders``."""
+    driver = ClassicDriver()
+    values = {"protocols": PROTOCOLS, "instance": "i", **join}
+    waiter = driver.join(**values)  # type: ignore[arg-type]
+    driver.fire(next(kind for kind, member in driver.timers if not member))
+    member = driver.joined(waiter).member_id
+    given = write_assignment(0, {"orders": assigned}) if assigned else b""
+    driver.sync(member, assignments={member: given})
+    driver.write()
+    return driver.group
+
+
+def upgraded(group: ClassicGroup) -> ConsumerGroup:
+    records = upgrade(group, max_size=10, image=IMAGE)
+    assert not isinstance(records, Rejection), records
+    return ConsumerGroup(GROUP).after(records)
+
+
+def test_members_go_on_with_what_they_were_assigned() -> None:
+    group = classic(0, 2)
+    made = upgraded(group)
+    (member,) = made.members.values()
+    assert (made.epoch, made.assignment_epoch, made.state_name) == (1, 1, "Stable")
+    assert (member.epoch, member.previous_epoch, member.instance_id) == (1, 1, "i")
+    assert set(member.assigned) == parts("orders", 0, 2)
+    assert made.target[member.member_id] == parts("orders", 0, 2)
+    assert member.topic_names == {"orders"}
+    assert member.classic is not None
+    assert member.classic.protocols == PROTOCOLS
+    assert made.static_members == {"i": member.member_id}
+
+
+def test_who_was_assigned_nothing_has_nothing() -> None:
+    (member,) = upgraded(classic()).members.values()
+    assert member.assigned == {}
+
+
+def test_before_its_first_generation_a_member_s_first_protocol_counts() -> None:
+    driver = ClassicDriver()
+    driver.join(protocols=PROTOCOLS)
+    (member,) = upgraded(driver.group).members.values()
+    assert member.topic_names == {"orders"}
+
+
+@pytest.mark.parametrize(
+    ("group", "max_size"),
+    [
+        (classic(protocol_type="connect"), 10),
+        (classic(0), 0),
+        (classic(0, protocols=(("range", b""),)), 10),
+    ],
+)
+def test_not_every_group_can_be_upgraded(group: ClassicGroup, max_size: int) -> None:
+    refused = upgrade(group, max_size=max_size, image=IMAGE)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.group_id_not_found
+
+
+@pytest.mark.parametrize(
+    "assignment", [b"\x00", write_assignment(0, {"orders": [0]})[:-4] + b"\x00\x00\x00\x01x"]
+)
+def test_assignments_that_nobody_here_understands_are_kept_where_they_are(
+    assignment: bytes,
+) -> None:
+    group = classic(0)
+    for member in group.members.values():
+        member.assignment = assignment
+    assert isinstance(upgrade(group, max_size=10, image=IMAGE), Rejection)
+
+
+def test_only_classic_members_make_a_classic_group() -> None:
+    driver = ConsumerDriver(IMAGE)
+    driver.group = upgraded(classic(0))
+    assert may_downgrade(driver.group, (), max_size=10)
+    assert not may_downgrade(driver.group, (), max_size=0)
+    driver.join("b", "orders")
+    assert not may_downgrade(driver.group, (), max_size=10)
+    assert may_downgrade(driver.group, ("b",), max_size=10)
+    assert not may_downgrade(driver.group, tuple(driver.group.members), max_size=10)
+
+
+def test_and_have_what_they_were_to_have() -> None:
+    driver = ConsumerDriver(IMAGE)
+    driver.group = upgraded(classic(0, 2))
+    driver.join("b", "orders")
+    made = downgrade(driver.group, ("b",), image=IMAGE, now_ms=NOW)
+    (member,) = made.members.values()
+    assert (made.generation, made.state.value) == (driver.group.epoch, "Stable")
+    assert (made.protocol_type, made.protocol, made.leader) == (
+        "consumer",
+        "range",
+        member.member_id,
+    )
+    assert made.is_subscribed("orders")
+    found = read_assignment(member.assignment)
+    assert found is not None
+    wanted = driver.group.target[member.member_id]
+    assert {index for _, index in found.partitions} == {index for _, index in wanted}
+
+
+def test_topics_that_are_gone_are_left_out() -> None:
+    found = read_assignment(assignment_for(b"", parts("gone", 0), IMAGE))
+    assert found is not None
+    assert found.partitions == frozenset()
