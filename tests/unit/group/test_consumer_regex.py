@@ -1,10 +1,12 @@
 """Subscriptions by regular expression.
 
 The rules of GroupMetadataManager.maybeUpdateRegularExpressions and handleRegularExpressionsResult.
-A member whose expression has never been looked up is told epoch 0, so it joins once more.
+A member whose expression has never been looked up is at the group's first epoch, with nothing.
 """
 
 from __future__ import annotations
+
+import pytest
 
 from sim.errors import ErrorCode, Rejection
 from sim.group.consumer_commands import ResolveRegexes
@@ -110,3 +112,21 @@ def test_a_lookup_for_nobody_is_dropped_and_one_without_news_raises_nothing() ->
     driver.look_up()
     again = resolve(driver.group, ["ord.*"], image=driver.image, now_ms=2)
     assert [type(each).__name__ for each in again] == ["RegexStored"]
+
+
+@pytest.mark.parametrize(
+    ("regex", "told"),
+    [
+        ("(", "missing closing )"),
+        ("[a", "missing closing ]"),
+        ("*a", "missing argument to repetition operator"),
+        ("[z-a]", "invalid character class range"),
+    ],
+)
+def test_what_is_no_expression_is_refused_in_kafka_s_words(regex: str, told: str) -> None:
+    refused = ConsumerDriver(image(orders=1)).join("a", topic_regex=regex)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.invalid_regular_expression
+    assert refused.reason == (
+        f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {told}."
+    )
