@@ -1,7 +1,7 @@
-"""SaslAuthenticate (key 36) where it does not belong: after authentication, or on a listener
-without SASL.
+"""SaslAuthenticate (key 36): a token of the mechanism (KIP-152).
 
-Versions: all answer alike. During authentication ``server.sasl`` takes it. Kafka's counterpart:
+Versions: all are answered alike. Where it belongs, before a client is known, ``server.sasl`` takes
+it; here it comes too late, or to a listener without SASL. Kafka's counterpart:
 KafkaApis.handleSaslAuthenticateRequest.
 """
 

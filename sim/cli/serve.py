@@ -14,19 +14,22 @@ import errno
 import os
 import signal
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from sim import settings as settings_module
+from sim.cli import security_settings
 from sim.cli.output import print_line, warn
 from sim.cluster.image import TRANSACTION_VERSION
 from sim.errors import ConfigError, MissingExtraError
 from sim.releases import fleet_from
 from sim.runtime import real
 from sim.runtime.trace import TraceLevel
-from sim.server.cluster import KIP_TEXT_PORT_DISTANCE, ClusterOptions, SimCluster
+from sim.server.cluster import EVERYWHERE, KIP_TEXT_PORT_DISTANCE, ClusterOptions, SimCluster
+from sim.server.security_demo import LISTENERS, DemoFiles, demo_security
 from sim.settings import Settings
 from sim.types import BrokerId
 
@@ -80,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "part)",
     )
     _add_kip_text_arguments(parser)
+    _add_security_arguments(parser)
     _add_output_arguments(parser)
 
 
@@ -97,6 +101,24 @@ def _add_kip_text_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help="first of consecutive ports of --kip-text (default: 100 above --port); 0 picks free "
         "ones",
+    )
+
+
+def _add_security_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--security",
+        choices=("demo",),
+        default=None,
+        help="open listeners with TLS and SASL beside the plain one, with users, certificates and "
+        "ACLs to try out, and print settings for clients (docs/security.md)",
+    )
+    parser.add_argument(
+        "--security-dir",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="where --security keeps certificates and client settings (default: a temporary "
+        "directory)",
     )
 
 
@@ -191,6 +213,7 @@ def options_from(args: argparse.Namespace) -> ClusterOptions:
     changes["settings"] = msgspec.structs.replace(options.settings, **settings)
     options = msgspec.structs.replace(options, **changes)
     _check_ports(options, http=args.http)
+    _check_security(options, args)
     _check_release(options, level=args.transaction_version)
     return options
 
@@ -205,6 +228,18 @@ def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
     _check_kip_text_port(options)
     if http is not None and not 0 <= http <= PORT_MAX:
         raise ConfigError(f"--http {http}: a port is a number from 0 to {PORT_MAX}")
+
+
+def _check_security(options: ClusterOptions, args: argparse.Namespace) -> None:
+    if args.security is None:
+        if args.security_dir is not None:
+            raise ConfigError(f"--security-dir {args.security_dir}: only with --security")
+        return
+    last = options.port + max(LISTENERS.values()) + options.brokers - 1
+    if options.port and last > PORT_MAX:
+        raise ConfigError(
+            f"--security: its listeners would need port {last}; choose a lower --port, or 0"
+        )
 
 
 def _check_release(options: ClusterOptions, *, level: int | None) -> None:
@@ -248,8 +283,45 @@ async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     environment = real.real_environment(trace_level=TraceLevel[args.trace.upper()])
-    cluster = SimCluster(environment, options)
-    await cluster.start()
+    with contextlib.ExitStack() as files:
+        demo = None
+        if args.security is not None:
+            options, demo = _secured(options, args, files, now_ms=environment.clock.now_ms())
+        cluster = SimCluster(environment, options)
+        await cluster.start()
+        return await _serve_until(stop, cluster, args, demo)
+
+
+def _secured(
+    options: ClusterOptions,
+    args: argparse.Namespace,
+    stack: contextlib.ExitStack,
+    *,
+    now_ms: int,
+) -> tuple[ClusterOptions, DemoFiles]:
+    """The options with security, whose files live as long as the stack unless a directory was
+    given.
+    """
+    directory: Path | None = args.security_dir
+    if directory is None:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-")))
+    directory.mkdir(parents=True, exist_ok=True)
+    hosts = dict.fromkeys(
+        ("localhost", "127.0.0.1", real.host_name(), options.host, options.advertised_host)
+    )
+    security, demo = demo_security(
+        directory.absolute(),
+        port=options.port,
+        hosts=[host for host in hosts if host and host not in EVERYWHERE],
+        now_ms=now_ms,
+    )
+    return msgspec.structs.replace(options, security=security), demo
+
+
+async def _serve_until(
+    stop: asyncio.Event, cluster: SimCluster, args: argparse.Namespace, demo: DemoFiles | None
+) -> int:
+    """Announce the running cluster, and stop it when it is time."""
     try:
         async with contextlib.AsyncExitStack() as stack:
             http = None
@@ -266,17 +338,24 @@ async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
                         "a free one"
                     )
                     return 1
-            _announce(cluster, None if http is None else http.url, args)
+            _announce(cluster, None if http is None else http.url, args, demo)
             await stop.wait()
     finally:
         await cluster.stop()
     return 0
 
 
-def _announce(cluster: SimCluster, http: str | None, args: argparse.Namespace) -> None:
+def _announce(
+    cluster: SimCluster, http: str | None, args: argparse.Namespace, demo: DemoFiles | None
+) -> None:
     facts: dict[str, Any] = {"bootstrap": cluster.bootstrap, "http": http, "pid": os.getpid()}
     if cluster.kip_text_bootstrap is not None:
         facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
+    if demo is not None:
+        directory = demo.authority.parent
+        servers = security_settings.addresses(cluster)
+        security_settings.write_properties(directory, demo, servers)
+        facts["security"] = {"bootstrap": servers, "directory": str(directory)}
     encoded = msgspec.json.encode(facts)
     if args.ready_file is not None:
         # One move, so that whoever waits for the file never reads half of it.
@@ -295,6 +374,9 @@ def _announce(cluster: SimCluster, http: str | None, args: argparse.Namespace) -
     if cluster.kip_text_bootstrap is not None:
         print_line(f"  KIP text          {cluster.kip_text_bootstrap}")
         print_line(f"    {STOCK_CLIENTS_FAIL}")
+    if demo is not None:
+        for line in security_settings.announcement(servers, demo):
+            print_line(f"  {line}")
     if http is not None:
         print_line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
     for line in changed_defaults(cluster.options.settings):

@@ -322,3 +322,31 @@ async def test_a_file_says_what_is_started(name: str, text: str, tmp_path: Path)
             await cluster.refresh(["orders"], create=True)
             topic = await Admin(cluster).wait_for_topic("orders")
             assert len(topic.partitions) == 2
+
+
+# Security
+
+
+def test_a_directory_for_security_makes_sense_only_with_it() -> None:
+    with pytest.raises(ConfigError, match="--security-dir d: only with --security"):
+        options_from(arguments("--security-dir", "d"))
+
+
+def test_the_listeners_of_security_need_ports_too() -> None:
+    options_from(arguments("--security", "demo", "--port", "65133"))
+    with pytest.raises(ConfigError, match="would need port 65537"):
+        options_from(arguments("--security", "demo", "--port", "65135"))
+
+
+def test_security_says_where_its_files_are_and_takes_them_away_again(tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    demo = ("--security", "demo")
+    with TxnsimServer(brokers=1, arguments=(*demo, "--security-dir", str(kept))) as server:
+        told = server.ready["security"]
+        assert told["directory"] == str(kept)
+        assert set(told["bootstrap"]) == {"SASL_PLAINTEXT", "SASL_SSL", "SSL"}
+    assert (kept / "admin.properties").exists()
+    with TxnsimServer(brokers=1, arguments=demo) as server:
+        told = server.ready["security"]
+        assert Path(told["directory"], "ca.pem").exists()
+    assert not Path(told["directory"]).exists()
