@@ -28,7 +28,7 @@ pytestmark = pytest.mark.clients
 PARTITIONS: Final = 4
 INPUTS: Final = 60
 PATIENCE_S: Final = 40
-PROTOCOLS: Final = {
+PROTOCOLS: Final[dict[str, dict[str, Any]]] = {
     "range": {
         "partition.assignment.strategy": "range",
         "session.timeout.ms": 6_000,
@@ -81,7 +81,7 @@ class Pipeline:
         )
         consumer.subscribe([self.sink])
         found: Counter[bytes] = Counter()
-        ended = set()
+        ended: set[int | None] = set()
         deadline = time.monotonic() + PATIENCE_S
         while len(ended) < PARTITIONS and time.monotonic() < deadline:
             message = consumer.poll(0.5)
@@ -134,7 +134,7 @@ class Worker:
         self.producer.begin_transaction()
         for message in messages:
             self.producer.produce(
-                self.pipeline.sink, message.value(), partition=message.partition()
+                self.pipeline.sink, message.value(), partition=message.partition() or 0
             )
         try:
             self.commit()
