@@ -19,6 +19,13 @@ FORBIDDEN: Final = {
     ResourceType.TRANSACTIONAL_ID: ErrorCode.transactional_id_authorization_failed,
 }
 """The error of a resource that somebody may not do that to."""
+TEXTS: Final = {
+    ErrorCode.topic_authorization_failed: "Topic authorization failed.",
+    ErrorCode.group_authorization_failed: "Group authorization failed.",
+    ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
+    ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
+}
+"""What Kafka says of these errors (Errors) where a message goes with them."""
 
 
 class Access:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sim.api.request import Request
-from sim.errors import ErrorCode, Rejection
+from sim.errors import ErrorCode, MalformedFrameError, Rejection
 from sim.security.acls import AclBinding, AclFilter
+from sim.wire import codec
 
 NO_AUTHORIZER: Final = "No Authorizer is configured."
+_UNKNOWN: Final = 0
 
 
 def filter_of(asked: Any) -> AclFilter:
@@ -25,6 +27,43 @@ def filter_of(asked: Any) -> AclFilter:
         operation=int(asked.operation),
         permission=int(asked.permission_type),
     )
+
+
+def decode_creations(header: codec.RequestHeader, frame: bytes) -> Any:
+    """CreateAcls, as far as it can be read.
+
+    Raises:
+        MalformedFrameError: A kind is UNKNOWN: Kafka's own classes refuse to be made of that, which
+            closes the connection.
+    """
+    message = codec.decode_request(header, frame)
+    for creation in message.creations:
+        _check_known(
+            creation.resource_type,
+            creation.resource_pattern_type,
+            creation.operation,
+            creation.permission_type,
+        )
+    return message
+
+
+def decode_filters(header: codec.RequestHeader, frame: bytes) -> Any:
+    """DescribeAcls, which is a filter, or DeleteAcls, which has some.
+
+    Raises:
+        MalformedFrameError: As for ``decode_creations``.
+    """
+    message = codec.decode_request(header, frame)
+    for one in getattr(message, "filters", (message,)):
+        _check_known(
+            one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type
+        )
+    return message
+
+
+def _check_known(*kinds: int) -> None:
+    if _UNKNOWN in kinds:
+        raise MalformedFrameError("an ACL is of the kind UNKNOWN")
 
 
 def described(request: Request, found: list[AclBinding]) -> tuple[Any, ...]:

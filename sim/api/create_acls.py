@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sim.api.acl_entries import security_disabled, told
+from sim.api.acl_entries import decode_creations, security_disabled, told
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode, Rejection
-from sim.security.acls import AclBinding, creation_complaint
+from sim.security.acls import AclBinding, creation_complaint, is_for_filters
 
 KEY: Final = 30
 VERSIONS: Final = (1, 3)
+
+decode = decode_creations
 
 
 async def handle(request: Request) -> Reply:
@@ -23,6 +25,9 @@ async def handle(request: Request) -> Reply:
     if request.access is None:
         return _answer(request, [security_disabled() for _ in creations])
     wanted = [_binding(creation) for creation in creations]
+    if any(is_for_filters(acl) for acl in wanted):
+        # Kafka can't make a binding of it at all, and fails the whole request.
+        return refuse(request, ErrorCode.unknown_server_error)
     complaints = [creation_complaint(acl) for acl in wanted]
     metadata = request.broker.metadata
     image = metadata.image
@@ -51,4 +56,11 @@ def _binding(creation: Any) -> AclBinding:
 
 def _answer(request: Request, outcomes: list[Rejection | None]) -> Reply:
     result = request.schema.AclCreationResult
-    return request.answer(results=tuple(result(**told(outcome)) for outcome in outcomes))
+    return request.answer(
+        results=tuple(
+            result(error_code=ErrorCode.none, error_message="")
+            if outcome is None
+            else result(**told(outcome))
+            for outcome in outcomes
+        )
+    )

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sim.api.acl_entries import filter_of, security_disabled, told
+from sim.api.acl_entries import decode_filters, filter_of, security_disabled, told
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode, Rejection
 from sim.security.acls import AclBinding
 
 KEY: Final = 31
 VERSIONS: Final = (1, 3)
+
+decode = decode_filters
 
 Outcome = list[AclBinding] | Rejection
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.api.acl_entries import described, filter_of
+from sim.api.acl_entries import decode_filters, described, filter_of
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode
 
 KEY: Final = 29
 VERSIONS: Final = (1, 3)
+
+decode = decode_filters
 
 _NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
 
@@ -23,12 +25,9 @@ async def handle(request: Request) -> Reply:
     if request.access is None:
         return _answer(request, ErrorCode.security_disabled, _NO_AUTHORIZER)
     wanted = filter_of(request.message)
-    complaint = wanted.complaint()
-    if complaint is not None:
-        return _answer(request, complaint.error, complaint.reason)
     return request.answer(
         error_code=ErrorCode.none,
-        error_message=None,
+        error_message="",
         resources=described(request, request.broker.image.acls.found(wanted)),
     )
 

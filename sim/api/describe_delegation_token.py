@@ -1,8 +1,8 @@
 """DescribeDelegationToken (key 41): the tokens that somebody owns (KIP-48).
 
-Versions: 2 is flexible, 3 tells who asked for a token. Tokens are given to authenticated
-connections only, and nobody is authenticated here. Kafka's counterpart:
-KafkaApis.handleDescribeTokensRequest.
+Versions: 2 is flexible, 3 tells who asked for a token. Who is anonymous may not ask; to others
+tokens are disabled, because there is no secret to make them with (``delegation.token.secret.key``).
+Kafka's counterpart: KafkaApis.handleDescribeTokensRequest.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Final
 
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode
+from sim.security.principals import ANONYMOUS
 
 KEY: Final = 41
 VERSIONS: Final = (1, 3)
@@ -18,7 +19,9 @@ VERSIONS: Final = (1, 3)
 
 async def handle(request: Request) -> Reply:
     """Refuse."""
-    return refuse(request, ErrorCode.delegation_token_request_not_allowed)
+    if request.principal == ANONYMOUS:
+        return refuse(request, ErrorCode.delegation_token_request_not_allowed)
+    return refuse(request, ErrorCode.delegation_token_auth_disabled)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

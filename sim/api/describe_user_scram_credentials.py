@@ -47,14 +47,14 @@ async def handle(request: Request) -> Reply:
                 schema.DescribeUserScramCredentialsResult(
                     user=name,
                     error_code=ErrorCode.none,
-                    error_message=None,
+                    error_message="",
                     credential_infos=tuple(
                         schema.CredentialInfo(mechanism=mechanism, iterations=iterations)
                         for mechanism, iterations in known[name]
                     ),
                 )
             )
-    return request.answer(error_code=ErrorCode.none, error_message=None, results=tuple(results))
+    return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -1,7 +1,7 @@
 """ExpireDelegationToken (key 40): end the life of a token (KIP-48).
 
-Versions: 2 is flexible. Tokens are given to authenticated
-connections only, and nobody is authenticated here. Kafka's counterpart:
+Versions: 2 is flexible. Who is anonymous may not ask; to others tokens are disabled, because there
+is no secret to make them with (``delegation.token.secret.key``). Kafka's counterpart:
 KafkaApis.handleExpireTokenRequest.
 """
 
@@ -11,6 +11,7 @@ from typing import Final
 
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode
+from sim.security.principals import ANONYMOUS
 
 KEY: Final = 40
 VERSIONS: Final = (1, 2)
@@ -20,7 +21,9 @@ NO_TIME: Final = -1
 
 async def handle(request: Request) -> Reply:
     """Refuse."""
-    return refuse(request, ErrorCode.delegation_token_request_not_allowed)
+    if request.principal == ANONYMOUS:
+        return refuse(request, ErrorCode.delegation_token_request_not_allowed)
+    return refuse(request, ErrorCode.delegation_token_auth_disabled)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -32,7 +32,11 @@ REPLICA_STATE_FROM: Final = 15
 CURRENT_LEADER_FROM: Final = 16
 
 _EMPTY_ABORTED: Final = frozenset(
-    {ErrorCode.unknown_topic_or_partition, ErrorCode.unknown_topic_id}
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.topic_authorization_failed,
+    }
 )
 """Errors whose answer carries an empty list of aborted transactions instead of none, as measured on
 a real broker.

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.api.access import Access
+from sim.api.access import TEXTS, Access
 from sim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from sim.cluster.image import BrokerImage
 from sim.errors import ErrorCode
@@ -33,6 +33,7 @@ _TEXTS: Final = {
     ErrorCode.none: "NONE",
     ErrorCode.coordinator_not_available: "The coordinator is not available.",
     ErrorCode.invalid_request: INVALID_REQUEST_TEXT,
+    **TEXTS,
 }
 """Kafka's own texts (Errors): v1 to v3 always give one, later versions only where the whole request
 fails.

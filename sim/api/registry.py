@@ -73,6 +73,7 @@ from sim.api import (
 from sim.api.request import ApiTable, Handler, nobody
 from sim.cluster.image import CLIENT_LISTENER
 from sim.releases import RELEASE_4_3, RELEASES, Release
+from sim.wire import codec
 from sim.wire.apis import api_name
 
 _MODULES: Final = (
@@ -144,6 +145,7 @@ HANDLERS: Final[Mapping[int, Handler]] = {
         handle=module.handle,
         refuse=module.refuse,
         subject=getattr(module, "subject", nobody),
+        decode=getattr(module, "decode", codec.decode_request),
     )
     for module in _MODULES
 }

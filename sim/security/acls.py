@@ -123,14 +123,10 @@ class AclFilter(msgspec.Struct, frozen=True, kw_only=True):
 
     def complaint(self) -> Rejection | None:
         """What is wrong with the filter (AclControlManager.validateFilter)."""
-        for value, kind, name in (
-            (self.resource_type, ResourceType, "resourceType"),
-            (self.pattern, PatternType, "patternType"),
-            (self.operation, Operation, "operation"),
-            (self.permission, Permission, "permissionType"),
-        ):
-            if value == 0 or not _knows(kind, value):
-                return _invalid(f"Unknown {name}.")
+        if not (_knows(ResourceType, self.resource_type) and _knows(PatternType, self.pattern)):
+            return _invalid("Unknown patternFilter.")
+        if not (_knows(Operation, self.operation) and _knows(Permission, self.permission)):
+            return _invalid("Unknown entryFilter.")
         return None
 
 
@@ -188,6 +184,16 @@ def creation_complaint(acl: AclBinding) -> Rejection | None:
             "the principal type from the principal name)"
         )
     return None
+
+
+def is_for_filters(acl: AclBinding) -> bool:
+    """Whether it has a kind that only a filter may have."""
+    return (
+        acl.resource_type == ResourceType.ANY
+        or acl.pattern in (PatternType.ANY, PatternType.MATCH)
+        or acl.operation == Operation.ANY
+        or acl.permission == Permission.ANY
+    )
 
 
 def _made(acls: Iterable[AclBinding]) -> Acls:

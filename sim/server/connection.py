@@ -191,12 +191,16 @@ class Connection(asyncio.Protocol):
         if step.then is Then.SEND:
             self._output.append(step.answer)
             return False
+        answer = step.answer
+        if step.then is Then.REFUSE:
+            request, handler, _ = self._parse(frame)
+            answer = _whole(request, handler.refuse(request, ErrorCode.illegal_sasl_state))
         # Kafka makes whoever guesses wait (connection.failed.authentication.delay.ms).
         assert self._entrance is not None
         self._is_busy = True
         self._frames.clear()
         self._listener.clock.call_later(
-            self._entrance.failure_delay_ms, partial(self._fail, step.answer)
+            self._entrance.failure_delay_ms, partial(self._fail, answer)
         )
         _log.info(
             "authentication failed",
@@ -404,3 +408,11 @@ class Connection(asyncio.Protocol):
         if verdict is None or isinstance(verdict, Verdict):
             return verdict
         return await verdict
+
+
+def _whole(request: Request, reply: Any) -> bytes:
+    """A whole response; nothing where the API has no answer."""
+    if isinstance(reply, Answer):
+        return b""
+    body = reply if type(reply) is bytes else codec.encode_body(reply)
+    return codec.frame_response(request.api_key, request.api_version, request.correlation_id, body)

@@ -44,6 +44,7 @@ class Then(Enum):
 
     HANDLE = "it is an ordinary request"
     SEND = "it is answered"
+    REFUSE = "it is a request that its API answers with ILLEGAL_SASL_STATE, then as FAIL"
     FAIL = "it is answered after a pause, then the connection is closed"
 
 
@@ -176,7 +177,7 @@ class SaslSession:
     def _take_token(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
         key, version = header.api_key, header.api_version
         if key != SASL_AUTHENTICATE:
-            return _failed(f"{api_name(key)} during SASL authentication")
+            return SaslStep(then=Then.REFUSE, reason=f"{api_name(key)} during SASL authentication")
         if not AUTHENTICATE_VERSIONS[0] <= version <= AUTHENTICATE_VERSIONS[1]:
             return _failed(f"SaslAuthenticate v{version} is not supported")
         step = self._feed(codec.decode_request(header, frame).auth_bytes)
@@ -198,7 +199,7 @@ class SaslSession:
             answer=_framed(
                 header,
                 error_code=ErrorCode.none,
-                error_message=None,
+                error_message="",
                 auth_bytes=step.token,
                 session_lifetime=timedelta(milliseconds=lifetime_ms),
             ),

@@ -15,6 +15,7 @@ from sim.api.access import Access
 from sim.api.authorization import groups, topics, transactions
 from sim.api.authorization.parts import PARTS, handle_parts
 from sim.api.authorization.whole import refusal
+from sim.api.authorization.words import worded
 from sim.api.request import ApiTable, Handler, Reply, Request
 from sim.security.authorizer import Authorizer
 
@@ -46,7 +47,7 @@ async def _handle(handler: Handler, authorizer: Authorizer, request: Request) ->
     )
     error = refusal(request, access)
     if error is not None:
-        return handler.refuse(request, error)
+        return worded(handler.key, handler.refuse(request, error))
     guard = GUARDS.get(handler.key)
     if guard is not None:
         return await guard(request, access, handler)

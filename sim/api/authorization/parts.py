@@ -13,6 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from sim.api.access import FORBIDDEN, Access
+from sim.api.authorization.words import worded
 from sim.api.request import Answer, Handler, Reply, Request
 from sim.errors import ErrorCode
 from sim.security.acls import Operation, ResourceType
@@ -44,7 +45,9 @@ async def handle_parts(request: Request, access: Access, handler: Handler, part:
         return await handler.handle(request)
     reply = readable(request, await handler.handle(narrowed(request, part.asked, allowed)))
     for error, elements in denied.items():
-        refused = handler.refuse(narrowed(request, part.asked, elements), error)
+        refused = worded(
+            handler.key, handler.refuse(narrowed(request, part.asked, elements), error)
+        )
         if isinstance(reply, Answer) or isinstance(refused, Answer):
             # Produce without acknowledgements: the error closes the connection.
             return reply if reply is Answer.NEVER else refused

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
+
 from sim.api.acl_entries import described, security_disabled, told
-from sim.errors import ErrorCode, Rejection
+from sim.api.registry import HANDLERS
+from sim.errors import ErrorCode, MalformedFrameError, Rejection
 from sim.security.acls import Operation, ResourceType
+from sim.wire import codec
 from tests.support.handlers import Api
 from tests.support.security import acl
 
@@ -29,3 +35,21 @@ def test_a_result_tells_its_error_and_why() -> None:
     refused = Rejection(error=ErrorCode.invalid_request, reason="")
     assert told(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
     assert told(security_disabled())["error_message"] == "No Authorizer is configured."
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("DescribeAcls", {}),
+        ("DeleteAcls", {"filters": [{}]}),
+        ("CreateAcls", {"creations": [{}]}),
+    ],
+)
+def test_what_is_of_an_unknown_kind_can_not_be_read(
+    api: Api, name: str, values: dict[str, Any]
+) -> None:
+    request = api.request(name, 3, **values)
+    frame = codec.encode_request(request.api_key, 3, 1, "c", request.message)[4:]
+    header = codec.read_request_header(frame)
+    with pytest.raises(MalformedFrameError):
+        HANDLERS[request.api_key].decode(header, frame)

@@ -34,6 +34,13 @@ async def test_good_ones_are_added_and_bad_ones_refused(api: Api) -> None:
     assert api.broker.image.offset == offset  # it was there already
 
 
+async def test_what_only_a_filter_may_be_fails_the_whole_request(api: Api) -> None:
+    boss = GuardedApi(api, super_users=frozenset({"User:alice"}))
+    answer = await boss.ask("CreateAcls", 3, creations=[RULE, {**RULE, "operation": 1}])
+    assert {one.error_code for one in answer.results} == {ErrorCode.unknown_server_error}
+    assert not api.broker.image.acls.all()
+
+
 async def test_without_an_authorizer_security_is_disabled(api: Api) -> None:
     answer = await api.ask("CreateAcls", 1, creations=[RULE])
     assert [one.error_code for one in answer.results] == [ErrorCode.security_disabled]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sim.api.registry import HANDLERS
 from sim.errors import ErrorCode
-from tests.support.handlers import Api
+from tests.support.handlers import Api, read_back
 
 
 @pytest.mark.parametrize("version", [1, 2, 3])
@@ -22,3 +23,10 @@ async def test_the_answer_names_whose_token_it_would_have_been(api: Api) -> None
     assert answer.token_requester_principal_name == "ANONYMOUS"
     nobody = await api.ask("CreateDelegationToken", 3, **values)
     assert (nobody.principal_type, nobody.principal_name) == ("User", "ANONYMOUS")
+
+
+async def test_to_who_is_known_tokens_are_disabled(api: Api) -> None:
+    request = api.request("CreateDelegationToken", 2)
+    request.principal = "User:alice"
+    answer = read_back(request, await HANDLERS[request.api_key].handle(request))
+    assert answer.error_code is ErrorCode.delegation_token_auth_disabled

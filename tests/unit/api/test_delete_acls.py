@@ -26,7 +26,7 @@ async def test_each_filter_is_told_what_it_has_removed(api: Api) -> None:
         acl(ResourceType.TOPIC, "orders", Operation.READ),
         acl(ResourceType.GROUP, "g", Operation.READ),
     )
-    bad = {**ALL_OF_TOPICS, "resource_type_filter": 0}
+    bad = {**ALL_OF_TOPICS, "resource_type_filter": 99}
     answer = await boss.ask("DeleteAcls", 3, filters=[ALL_OF_TOPICS, bad, ALL_OF_TOPICS])
     assert [one.error_code for one in answer.filter_results] == [
         ErrorCode.none,

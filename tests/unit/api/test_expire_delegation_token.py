@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import pytest
 
+from sim.api.registry import HANDLERS
 from sim.errors import ErrorCode
-from tests.support.handlers import Api
+from tests.support.handlers import Api, read_back
 
 
 @pytest.mark.parametrize("version", [1, 2])
 async def test_an_unauthenticated_connection_has_no_tokens(api: Api, version: int) -> None:
     answer = await api.ask("ExpireDelegationToken", version, hmac=b"x", expiry_time_period=-1)
     assert answer.error_code is ErrorCode.delegation_token_request_not_allowed
+
+
+async def test_to_who_is_known_tokens_are_disabled(api: Api) -> None:
+    request = api.request("ExpireDelegationToken", 2)
+    request.principal = "User:alice"
+    answer = read_back(request, await HANDLERS[request.api_key].handle(request))
+    assert answer.error_code is ErrorCode.delegation_token_auth_disabled

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ssl
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,23 @@ def test_who_has_not_logged_in_is_cut_off() -> None:
         gone = await sasl_wire(cluster)
         gone.send(gone.metadata())
         await gone.close()
+
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+
+
+def test_a_request_in_place_of_a_token_is_refused_in_its_own_words() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        for key, version, values in ((18, 0, {}), (0, 9, {"acks": 0, "timeout": timedelta(0)})):
+            wire = await sasl_wire(cluster)
+            wire.send(request(wire, 17, 1, mechanism="PLAIN"))
+            await wire.answer()
+            if key == 0:
+                values = {**values, "transactional_id": None, "topic_data": ()}
+            wire.send(request(wire, key, version, **values))
+            if key == 18:
+                assert (await wire.answer())[1].error_code is ErrorCode.illegal_sasl_state
+            assert await wire.closed()
+            await wire.close()
 
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
 

@@ -103,7 +103,7 @@ def test_anything_else_before_it_is_known_who_it_is_ends_the_connection() -> Non
     side = Side()
     side.handshake()
     step = side.send(3, 1, topics=())
-    assert (step.then, step.answer) == (Then.FAIL, b"")
+    assert (step.then, step.answer) == (Then.REFUSE, b"")
 
 
 @pytest.mark.parametrize(("key", "reason"), [(17, "SaslHandshake v9"), (36, "SaslAuthenticate v9")])
