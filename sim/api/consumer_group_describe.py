@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from itertools import groupby
 from typing import Any, Final
 
+from sim.api.consumer_group_heartbeat import is_enabled
 from sim.api.describe_groups import GROUP_OPERATIONS
 from sim.api.request import NOT_ASKED, Reply, Request
 from sim.errors import ErrorCode, Rejection
@@ -26,6 +27,8 @@ CONSUMER_MEMBER: Final = 1
 
 async def handle(request: Request) -> Reply:
     """Describe each group."""
+    if not is_enabled(request):
+        return refuse(request, ErrorCode.unsupported_version)
     found = [_describe(request, group_id) for group_id in request.message.group_ids]
     return request.answer(groups=tuple(found))
 

@@ -11,6 +11,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from sim.api.request import NO_THROTTLE, Reply, Request
+from sim.cluster.image import GROUP_VERSION
 from sim.errors import ErrorCode, Rejection
 from sim.group.consumer_commands import ConsumerHeartbeat
 from sim.group.consumer_records import TopicIdPartition
@@ -23,6 +24,8 @@ MEMBER_ID_REQUIRED_FROM: Final = 1
 
 async def handle(request: Request) -> Reply:
     """Decide it; answered when the group's records are replicated."""
+    if not is_enabled(request):
+        return refuse(request, ErrorCode.unsupported_version)
     message = request.message
     owned = message.topic_partitions
     outcome = await request.broker.groups.consumer_heartbeat(
@@ -63,6 +66,13 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
     return _failed(request, error, None)
+
+
+def is_enabled(request: Request) -> bool:
+    """Whether the cluster's level of ``group.version`` has the protocol; it is advertised whatever
+    that is.
+    """
+    return request.broker.image.features.get(GROUP_VERSION, 0) > 0
 
 
 def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ from sim.types import BrokerId, LeaderEpoch, TopicPartition
 
 NO_LEADER: Final = BrokerId(-1)
 TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
 CLIENT_LISTENER: Final = "PLAINTEXT"
 """Name of the listener that every broker has; its address is ``host`` and ``port``."""
 

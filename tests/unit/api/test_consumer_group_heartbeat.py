@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sim.errors import ErrorCode
-from tests.support.group_api import GROUP, GroupApi
+from tests.support.group_api import GROUP, GroupApi, group_api
 
 E = ErrorCode
 
@@ -81,3 +81,21 @@ async def test_refusals(groups: GroupApi, told: dict[str, Any], error: ErrorCode
 async def test_the_whole_request_refused(groups: GroupApi) -> None:
     answer = groups.api.refuse("ConsumerGroupHeartbeat", 1, E.not_coordinator, group_id=GROUP)
     assert (answer.error_code, answer.error_message) == (E.not_coordinator, None)
+
+
+async def test_without_its_feature_there_is_no_consumer_protocol(groups: GroupApi) -> None:
+    update = {"feature": "group.version", "max_version_level": 0, "upgrade_type": 2}
+    lowered = await groups.api.ask("UpdateFeatures", 1, feature_updates=[update])
+    assert lowered.error_code is E.none
+    answer = await groups.consume("a")
+    assert answer.error_code is E.unsupported_version
+    described = await groups.api.ask("ConsumerGroupDescribe", 1, group_ids=[GROUP])
+    assert described.groups[0].error_code is E.unsupported_version
+
+
+@pytest.mark.parametrize("release", ["3.9", "4.0"])
+async def test_which_releases_have_the_consumer_protocol(release: str) -> None:
+    async with group_api(as_version=(release,)) as groups:
+        answer = await groups.consume("a", version=0)
+        has = release != "3.9"
+        assert answer.error_code is (E.none if has else E.unsupported_version)
