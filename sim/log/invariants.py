@@ -133,7 +133,8 @@ def _check_cache(entry: ProducerEntryImage, name: str) -> None:
         if NO_SEQUENCE in (earlier.last_sequence, later.last_sequence):
             continue
         _require(
-            later.first_sequence == sequence_after(earlier.last_sequence, 1),
+            # A group coordinator begins each of its batches at 0, on a producer's behalf.
+            later.first_sequence in (0, sequence_after(earlier.last_sequence, 1)),
             name,
             f"cached batches leave a gap: {entry}",
         )
