@@ -52,6 +52,11 @@ _GROUP_VALUES: Final = {
 }
 _GROUP_VERSION_WRITTEN: Final = 3
 
+DEVIATIONS: Final = (
+    "Records of __consumer_offsets have the versions that Apache Kafka 4.3 writes, also where "
+    "`--as-version` is an older release, whose positions have no topic id.",
+)
+
 
 # Writing
 

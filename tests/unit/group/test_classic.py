@@ -46,7 +46,7 @@ def test_an_unused_id_ends_quietly_where_no_rebalance_waits() -> None:
     driver.join(required=True)
     driver.fire(TimerKind.HEARTBEAT, "client-id1")
     assert driver.group.pending_join == {}
-    assert driver.group.state is S.EMPTY
+    assert driver.group.state_name == S.EMPTY.value
 
 
 def test_an_id_handed_to_a_dynamic_member_can_t_become_static() -> None:
@@ -143,14 +143,14 @@ def test_a_new_member_is_alive_by_waiting_only_after_its_first_generation() -> N
     assert driver.timers[TimerKind.HEARTBEAT, "client-id1"].delay_ms == 300_000
     driver.fire(TimerKind.HEARTBEAT, "client-id1")
     assert driver.joined(waiter).error is E.unknown_member_id
-    assert driver.group.state is S.EMPTY
+    assert driver.group.state_name == S.EMPTY.value
 
 
 def test_the_protocol_with_most_first_votes_wins() -> None:
     driver = ClassicDriver()
     waiters = [driver.join(protocols=tuple(reversed(BOTH))), driver.join(protocols=BOTH)]
     waiters.append(driver.join(protocols=BOTH))
-    while driver.group.state is S.PREPARING_REBALANCE:
+    while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     assert {driver.joined(waiter).protocol for waiter in waiters} == {"sticky"}
 
@@ -178,14 +178,14 @@ def test_rejoining_unchanged_is_answered_from_the_generation() -> None:
     reply = driver.joined(driver.join(follower))
     assert (reply.generation, reply.members) == (1, ())
     again = driver.join(leader)  # a leader that joins again wants to assign anew
-    assert driver.group.state is S.PREPARING_REBALANCE
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
     assert again not in driver.answers
 
 
 def test_rejoining_while_the_assignment_is_awaited_tells_the_leader_the_members() -> None:
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join()]
-    while driver.group.state is S.PREPARING_REBALANCE:
+    while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     leader, follower = (driver.joined(waiter).member_id for waiter in waiters)
     assert len(driver.joined(driver.join(leader)).members) == 2
@@ -196,7 +196,7 @@ def test_rejoining_with_other_metadata_starts_a_rebalance() -> None:
     driver = ClassicDriver()
     leader, follower = driver.stable(None, None)
     first = driver.join(follower, protocols=(("range", b"other"),))
-    assert driver.group.state is S.PREPARING_REBALANCE
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
     second = driver.join(leader)
     assert driver.joined(first).generation == driver.joined(second).generation == 2
 
@@ -230,10 +230,10 @@ def test_static_members_are_waited_for_until_their_session_ends() -> None:
     static, dynamic = driver.stable("i", None)
     driver.leave((dynamic, None))
     driver.fire(TimerKind.JOIN)  # nobody came, but the static one may still be alive
-    assert driver.group.state is S.PREPARING_REBALANCE
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
     assert driver.timers[TimerKind.JOIN, ""].delay_ms == 60_000
     driver.fire(TimerKind.HEARTBEAT, static)
-    assert driver.group.state is S.EMPTY
+    assert driver.group.state_name == S.EMPTY.value
     assert driver.group.generation == 2
     assert driver.writes[-1].then is None
 
@@ -250,7 +250,7 @@ def test_another_static_member_leads_where_the_leader_does_not_come() -> None:
 def test_a_rebalance_tells_those_who_wait_for_an_assignment() -> None:
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join()]
-    while driver.group.state is S.PREPARING_REBALANCE:
+    while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     follower = driver.joined(waiters[1]).member_id
     waiting = driver.sync(follower)
@@ -262,14 +262,14 @@ def test_a_rebalance_tells_those_who_wait_for_an_assignment() -> None:
 def test_who_does_not_sync_is_removed() -> None:
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join()]
-    while driver.group.state is S.PREPARING_REBALANCE:
+    while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     leader, follower = (driver.joined(waiter).member_id for waiter in waiters)
     driver.sync(leader, assignments={leader: b"all"})
     driver.write()
     driver.fire(TimerKind.SYNC)
     assert list(driver.group.members) == [leader]
-    assert driver.group.state is S.PREPARING_REBALANCE
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
     assert follower not in driver.group.members
 
 
@@ -288,7 +288,7 @@ def test_a_timer_of_an_older_generation_does_nothing() -> None:
 def test_the_leader_s_assignment_is_given_to_all_once_it_is_stored() -> None:
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join()]
-    while driver.group.state is S.PREPARING_REBALANCE:
+    while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     leader, follower = (driver.joined(waiter).member_id for waiter in waiters)
     early = driver.sync(follower)
@@ -316,7 +316,7 @@ def test_an_assignment_that_can_t_be_stored_starts_a_rebalance() -> None:
     leading = driver.sync(leader, assignments={leader: b"x"})
     driver.write(E.coordinator_not_available)
     assert driver.synced(leading).error is E.coordinator_not_available
-    assert driver.group.state is S.PREPARING_REBALANCE
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
 
 
 def test_an_assignment_stored_too_late_changes_nothing() -> None:
@@ -328,13 +328,13 @@ def test_an_assignment_stored_too_late_changes_nothing() -> None:
     driver.join(leader, protocols=(("range", b"new"),))
     assert driver.group.generation == 2
     driver.write()
-    assert driver.group.state is S.COMPLETING_REBALANCE
+    assert driver.group.state_name == S.COMPLETING_REBALANCE.value
 
 
 def test_syncing_again_while_waiting_leaves_the_first_request_unanswered() -> None:
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join()]
-    while driver.group.state is S.PREPARING_REBALANCE:
+    while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     follower = driver.joined(waiters[1]).member_id
     first = driver.sync(follower)
@@ -405,7 +405,7 @@ def test_a_silent_member_is_removed() -> None:
     leader, follower = driver.stable(None, None)
     driver.fire(TimerKind.HEARTBEAT, follower)
     assert list(driver.group.members) == [leader]
-    assert driver.group.state is S.PREPARING_REBALANCE
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
 
 
 def test_who_waits_for_an_answer_is_alive() -> None:
@@ -445,7 +445,7 @@ def test_leaving_starts_a_rebalance_and_names_each_error() -> None:
         E.unknown_member_id,
         E.unknown_member_id,
     ]
-    assert driver.group.state is S.PREPARING_REBALANCE
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
     assert list(driver.group.members) == [leader]
 
 
@@ -478,7 +478,7 @@ def test_an_id_on_its_way_can_be_given_back() -> None:
     driver = ClassicDriver()
     driver.join(required=True)
     assert driver.leave(("client-id1", None)).members[0][2] is E.none
-    assert driver.group.state is S.EMPTY
+    assert driver.group.state_name == S.EMPTY.value
 
 
 def test_nobody_leaves_a_dead_group() -> None:
@@ -491,7 +491,7 @@ def test_nothing_happens_when_nobody_could_leave() -> None:
     driver = ClassicDriver()
     driver.stable(None)
     driver.leave(("stranger", None))
-    assert driver.group.state is S.STABLE
+    assert driver.group.state_name == S.STABLE.value
 
 
 # Static members
@@ -505,7 +505,7 @@ def test_an_instance_that_starts_again_gets_a_new_id_without_a_rebalance() -> No
     reply = driver.joined(waiter)
     assert reply.member_id != static
     assert (reply.generation, reply.leader, reply.skip_assignment) == (1, leader, False)
-    assert driver.group.state is S.STABLE
+    assert driver.group.state_name == S.STABLE.value
     assert driver.synced(driver.sync(reply.member_id, instance="i")).assignment == static.encode()
     assert driver.heartbeat(static, instance="i") is E.fenced_instance_id
 
@@ -571,13 +571,13 @@ def test_a_static_member_with_other_protocols_starts_a_rebalance() -> None:
 def test_a_static_member_replaced_while_others_wait() -> None:
     driver = ClassicDriver()
     waiters = [driver.join(), driver.join(instance="i")]
-    while driver.group.state is S.PREPARING_REBALANCE:
+    while driver.group.state_name == S.PREPARING_REBALANCE.value:
         driver.fire(TimerKind.JOIN)
     leader, static = (driver.joined(waiter).member_id for waiter in waiters)
     waiting = driver.sync(static, instance="i")
     again = driver.join(instance="i")  # CompletingRebalance: begin anew
     assert driver.synced(waiting).error is E.fenced_instance_id
-    assert driver.group.state is S.PREPARING_REBALANCE
+    assert driver.group.state_name == S.PREPARING_REBALANCE.value
     third = driver.join(instance="i")  # PreparingRebalance: the newest waits
     assert driver.joined(again).error is E.fenced_instance_id
     driver.join(leader)

@@ -317,7 +317,7 @@ def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver.join("a", "t")
     from sim.group.consumer_records import CurrentStored
 
-    driver.write((CurrentStored(group_id="g", member_id="a", epoch=1, previous_epoch=0, state=99),))
+    driver.write((CurrentStored(group_id="g", member_id="a", epoch=2, previous_epoch=0, state=99),))
     assert error(driver.beat("a", 2)) is E.fenced_member_epoch
 
 

@@ -125,7 +125,7 @@ def test_a_group_with_members_asks_who_commits() -> None:
 class _Stale(ClassicGroup):
     """A group that finds every epoch stale, as one of the consumer protocol may."""
 
-    def check_offset_commit(self, **_: object) -> Rejection:  # type: ignore[override]
+    def check_offset_commit(self, **_: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="stale")
 
 
@@ -139,7 +139,7 @@ def test_a_stale_epoch_is_an_illegal_generation_in_a_transaction() -> None:
 class _Owning(ClassicGroup):
     """A group that knows which positions a member may commit."""
 
-    def check_position(self, **_: object) -> Rejection:  # type: ignore[override]
+    def check_position(self, **_: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="not yours")
 
 
@@ -215,7 +215,7 @@ def test_a_position_of_an_older_topic_of_that_name_is_none() -> None:
 class _Refusing(ClassicGroup):
     """A group that knows its members by epoch."""
 
-    def check_offset_fetch(self, **_: object) -> Rejection:  # type: ignore[override]
+    def check_offset_fetch(self, **_: object) -> Rejection:
         return Rejection(error=E.stale_member_epoch, reason="stale")
 
 
@@ -299,3 +299,16 @@ def test_what_a_transaction_may_change_and_what_is_consumed_stays() -> None:
 
 def test_a_group_with_something_pending_only_stays() -> None:
     assert expired(shard_with(pending=(committed(),)), 10**9) == ()
+
+
+def test_a_classic_group_does_not_look_at_single_positions() -> None:
+    position = NewPosition(topic_partition=P0, offset=1, topic_id=TOPIC_ID)
+    decision = decide_commit(
+        shard_with(committed()),
+        CommitOffsets(group_id="g", positions=(position,)),
+        metadata_bytes_max=10,
+        now_ms=NOW,
+    )
+    assert not isinstance(decision, Rejection)
+    assert decision.reply == ((P0, E.none),)
+    assert decision.records[0].topic_id == TOPIC_ID

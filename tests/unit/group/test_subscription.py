@@ -21,7 +21,7 @@ def subscription(*topics: bytes, version: int = 3, tail: bytes = b"\xff\xff\xff\
 
 
 def test_topics_are_read_whatever_follows_them() -> None:
-    assert subscribed_topics(subscription(b"a", "é".encode())) == {"a", "é"}
+    assert subscribed_topics(subscription(b"a", "é".encode())) == frozenset({"a", "é"})
     assert subscribed_topics(subscription(version=0, tail=b"")) == frozenset()
 
 
