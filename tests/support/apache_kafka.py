@@ -174,7 +174,11 @@ class ApacheKafka:
         directory: Path | None = None,
         jvm_options: Sequence[str] = ("-Xmx1g",),
         version: str = KAFKA_VERSION,
+        sasl_users: Mapping[str, str] | None = None,
     ) -> None:
+        self._sasl_users = dict(sasl_users or {})
+        """Passwords of PLAIN at a further listener of the first node."""
+        self._sasl_port = 0
         self.transaction_version = transaction_version
         self.version = version
         self.libs = kafka_libs(version)
@@ -233,6 +237,11 @@ class ApacheKafka:
         return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
 
     @property
+    def sasl_bootstrap(self) -> str:
+        """The first node's listener for the users of PLAIN."""
+        return f"127.0.0.1:{self._sasl_port}"
+
+    @property
     def pids(self) -> tuple[int, ...]:
         """Process ids of the brokers, in order of their node ids."""
         return tuple(node.process.pid for node in self._nodes)
@@ -279,7 +288,7 @@ class ApacheKafka:
     # Processes
 
     def _start_once(self, directory: Path) -> None:
-        *ports, controller_port = free_ports(self._brokers + 1)
+        *ports, controller_port, self._sasl_port = free_ports(self._brokers + 2)
         self._nodes = []
         for node_id, port in enumerate(ports, start=1):
             home = directory / f"node-{node_id}"
@@ -319,7 +328,21 @@ class ApacheKafka:
             "share.coordinator.state.topic.min.isr": in_sync,
             "group.initial.rebalance.delay.ms": "0",
             "controlled.shutdown.enable": "false",
+            **(self._sasl_properties(listeners, controller_port) if self._sasl_users else {}),
             **self._properties,
+        }
+
+    def _sasl_properties(self, listeners: str, controller_port: int) -> dict[str, str]:
+        users = "".join(f' user_{name}="{word}"' for name, word in self._sasl_users.items())
+        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+        return {
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
+            "SASL:SASL_PLAINTEXT",
+            "listeners": f"{listeners},SASL://127.0.0.1:{self._sasl_port},"
+            f"CONTROLLER://127.0.0.1:{controller_port}",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl.plain.sasl.jaas.config": f"{module} required{users};",
         }
 
     def _format(self, config: Path) -> None:

@@ -14,209 +14,15 @@ from sim.errors import ErrorCode
 from sim.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tests.support.handlers import KEYS
 from tests.support.logs import plain
+from tests.support.rights import OFFSETS, TOPICS
+from tests.support.rights import PARTS as PART_CASES
 from tests.support.security import GuardedApi, acl
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 FORBIDDEN = ErrorCode.topic_authorization_failed
-NAMES = ("orders", "hidden", "missing")
 
 
-def topics(name: str, field: str = "partitions", **partition: Any) -> dict[str, Any]:
-    return {"name": name, field: [partition]}
-
-
-def asked(element: Any) -> list[Any]:
-    return [element(name) for name in NAMES]
-
-
-OFFSETS = asked(lambda name: topics(name, partition_index=0, committed_offset=1))
-READ_G = acl(GROUP, "g", Operation.READ)
-WRITE_TX = acl(ResourceType.TRANSACTIONAL_ID, "tx", Operation.WRITE)
-
-CASES: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
-    (
-        "Produce",
-        9,
-        {
-            "transactional_id": None,
-            "acks": -1,
-            "topic_data": asked(
-                lambda name: topics(name, "partition_data", index=0, records=plain())
-            ),
-        },
-        Operation.WRITE,
-        "responses.partition_responses",
-        [],
-    ),
-    (
-        "Fetch",
-        12,
-        {
-            "replica_id": -1,
-            "session_epoch": -1,
-            "topics": asked(
-                lambda name: {
-                    "topic": name,
-                    "partitions": [{"partition": 0, "partition_max_bytes": 1000}],
-                }
-            ),
-        },
-        Operation.READ,
-        "responses.partitions",
-        [],
-    ),
-    (
-        "ListOffsets",
-        5,
-        {"topics": asked(lambda name: topics(name, partition_index=0, timestamp=-1))},
-        Operation.DESCRIBE,
-        "topics.partitions",
-        [],
-    ),
-    (
-        "OffsetForLeaderEpoch",
-        3,
-        {
-            "topics": asked(
-                lambda name: {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 0}]}
-            )
-        },
-        Operation.DESCRIBE,
-        "topics.partitions",
-        [],
-    ),
-    (
-        "OffsetCommit",
-        8,
-        {
-            "group_id": "g",
-            "generation_id_or_member_epoch": -1,
-            "topics": OFFSETS,
-        },
-        Operation.READ,
-        "topics.partitions",
-        [READ_G],
-    ),
-    (
-        "TxnOffsetCommit",
-        3,
-        {"group_id": "g", "transactional_id": "tx", "topics": OFFSETS},
-        Operation.READ,
-        "topics.partitions",
-        [READ_G, WRITE_TX],
-    ),
-    (
-        "OffsetFetch",
-        5,
-        {
-            "group_id": "g",
-            "topics": asked(lambda name: {"name": name, "partition_indexes": [0]}),
-        },
-        Operation.DESCRIBE,
-        "topics.partitions",
-        [READ_G],
-    ),
-    (
-        "OffsetDelete",
-        0,
-        {
-            "group_id": "g",
-            "topics": asked(lambda name: topics(name, partition_index=0)),
-        },
-        Operation.READ,
-        "topics.partitions",
-        [acl(GROUP, "g", Operation.DELETE)],
-    ),
-    (
-        "DeleteRecords",
-        1,
-        {"topics": asked(lambda name: topics(name, partition_index=0, offset=0))},
-        Operation.DELETE,
-        "topics.partitions",
-        [],
-    ),
-    (
-        "CreatePartitions",
-        1,
-        {
-            "validate_only": True,
-            "topics": asked(lambda name: {"name": name, "count": 3, "assignments": None}),
-        },
-        Operation.ALTER,
-        "results",
-        [],
-    ),
-    (
-        "DescribeProducers",
-        0,
-        {"topics": asked(lambda name: {"name": name, "partition_indexes": [0]})},
-        Operation.READ,
-        "topics.partitions",
-        [],
-    ),
-    (
-        "DescribeConfigs",
-        4,
-        {"resources": asked(lambda name: {"resource_type": 2, "resource_name": name})},
-        Operation.DESCRIBE_CONFIGS,
-        "results",
-        [],
-    ),
-    (
-        "AlterConfigs",
-        2,
-        {
-            "validate_only": True,
-            "resources": asked(lambda name: {"resource_type": 2, "resource_name": name}),
-        },
-        Operation.ALTER_CONFIGS,
-        "responses",
-        [],
-    ),
-    (
-        "IncrementalAlterConfigs",
-        1,
-        {
-            "validate_only": True,
-            "resources": asked(lambda name: {"resource_type": 2, "resource_name": name}),
-        },
-        Operation.ALTER_CONFIGS,
-        "responses",
-        [],
-    ),
-    (
-        "CreateTopics",
-        7,
-        {
-            "validate_only": True,
-            "topics": asked(
-                lambda name: {"name": name, "num_partitions": 1, "replication_factor": 1}
-            ),
-        },
-        Operation.CREATE,
-        "topics",
-        [],
-    ),
-    (
-        "DescribeTopicPartitions",
-        0,
-        {"response_partition_limit": 10, "topics": asked(lambda name: {"name": name})},
-        Operation.DESCRIBE,
-        "topics",
-        [],
-    ),
-    (
-        "Metadata",
-        9,
-        {"topics": asked(lambda name: {"name": name}), "allow_auto_topic_creation": False},
-        Operation.DESCRIBE,
-        "topics",
-        [],
-    ),
-]
-
-
-@pytest.mark.parametrize(("name", "version", "values", "operation", "path", "granted"), CASES)
+@pytest.mark.parametrize(("name", "version", "values", "operation", "path", "granted"), PART_CASES)
 async def test_a_forbidden_topic_fails_alone_and_nobody_learns_whether_it_exists(
     api: GuardedApi,
     name: str,
@@ -229,7 +35,7 @@ async def test_a_forbidden_topic_fails_alone_and_nobody_learns_whether_it_exists
     api.grant(*granted)
     await have_group(api)
     errors = errors_by_topic(await api.ask(name, version, **values), path)
-    assert errors == dict.fromkeys(NAMES, FORBIDDEN)
+    assert errors == dict.fromkeys(TOPICS, FORBIDDEN)
     api.grant(acl(TOPIC, "orders", operation))
     errors = errors_by_topic(await api.ask(name, version, **values), path)
     assert errors.pop("orders") is not FORBIDDEN
@@ -288,7 +94,7 @@ async def test_a_forbidden_group_fails_alone(
 
 
 def test_the_tables_have_every_api() -> None:
-    tried = {KEYS[name] for name, *_ in CASES} | {42}
+    tried = {KEYS[name] for name, *_ in PART_CASES} | {42}
     assert PARTS.keys() <= tried
 
 

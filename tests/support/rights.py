@@ -1,0 +1,307 @@
+"""Which right each API asks for: requests that are refused without it, for both the simulator and a
+real broker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sim.errors import ErrorCode
+from sim.security.acls import CLUSTER_NAME, Operation, ResourceType
+from tests.support.logs import batch, plain
+from tests.support.security import acl
+
+GROUP, CLUSTER, TXN = ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
+TOPIC = ResourceType.TOPIC
+NAMES = {GROUP: "g", CLUSTER: CLUSTER_NAME, TXN: "tx", TOPIC: "orders"}
+ERRORS = {
+    GROUP: ErrorCode.group_authorization_failed,
+    CLUSTER: ErrorCode.cluster_authorization_failed,
+    TXN: ErrorCode.transactional_id_authorization_failed,
+}
+
+COMMITTED = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
+OF_GROUP: dict[str, Any] = {"group_id": "g"}
+OF_TXN: dict[str, Any] = {"transactional_id": "tx"}
+IN_BOTH = {**OF_GROUP, **OF_TXN}
+ADDED = {
+    "v3_and_below_transactional_id": "tx",
+    "v3_and_below_topics": [{"name": "orders", "partitions": [0]}],
+}
+MARKERS = {"markers": [{"topics": [{"name": "orders", "partition_indexes": [0]}]}]}
+WRITTEN = {
+    **OF_TXN,
+    "acks": -1,
+    "topic_data": [
+        {"name": "orders", "partition_data": [{"index": 0, "records": batch(transactional=True)}]}
+    ],
+}
+
+WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]]] = [
+    ("Produce", 9, WRITTEN, [(TXN, Operation.WRITE)]),
+    ("OffsetCommit", 8, {**OF_GROUP, "topics": COMMITTED}, [(GROUP, Operation.READ)]),
+    ("JoinGroup", 5, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("Heartbeat", 3, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("LeaveGroup", 3, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("SyncGroup", 3, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("InitProducerId", 4, OF_TXN, [(TXN, Operation.WRITE)]),
+    ("InitProducerId", 4, {"transactional_id": None}, [(CLUSTER, Operation.IDEMPOTENT_WRITE)]),
+    ("AddPartitionsToTxn", 3, ADDED, [(TXN, Operation.WRITE)]),
+    (
+        "AddPartitionsToTxn",
+        5,
+        {"transactions": [{"transactional_id": "tx"}]},
+        [(CLUSTER, Operation.CLUSTER_ACTION)],
+    ),
+    ("AddOffsetsToTxn", 3, IN_BOTH, [(TXN, Operation.WRITE), (GROUP, Operation.READ)]),
+    ("EndTxn", 3, OF_TXN, [(TXN, Operation.WRITE)]),
+    ("WriteTxnMarkers", 1, MARKERS, [(CLUSTER, Operation.ALTER)]),
+    ("WriteTxnMarkers", 1, MARKERS, [(CLUSTER, Operation.CLUSTER_ACTION)]),
+    (
+        "TxnOffsetCommit",
+        3,
+        {**IN_BOTH, "topics": COMMITTED},
+        [(TXN, Operation.WRITE), (GROUP, Operation.READ)],
+    ),
+    ("DescribeAcls", 3, {}, [(CLUSTER, Operation.DESCRIBE)]),
+    ("CreateAcls", 3, {"creations": [{}]}, [(CLUSTER, Operation.ALTER)]),
+    ("DeleteAcls", 3, {"filters": [{}]}, [(CLUSTER, Operation.ALTER)]),
+    (
+        "AlterReplicaLogDirs",
+        2,
+        {"dirs": [{"path": "/", "topics": [{"name": "orders", "partitions": [0]}]}]},
+        [(CLUSTER, Operation.ALTER)],
+    ),
+    ("DescribeLogDirs", 4, {}, [(CLUSTER, Operation.DESCRIBE)]),
+    ("ElectLeaders", 2, {}, [(CLUSTER, Operation.ALTER)]),
+    ("ListPartitionReassignments", 0, {}, [(CLUSTER, Operation.DESCRIBE)]),
+    ("OffsetDelete", 0, OF_GROUP, [(GROUP, Operation.DELETE)]),
+    ("DescribeClientQuotas", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),
+    (
+        "AlterClientQuotas",
+        1,
+        {"entries": [{"entity": [{"entity_type": "user", "entity_name": "a"}]}]},
+        [(CLUSTER, Operation.ALTER_CONFIGS)],
+    ),
+    ("DescribeUserScramCredentials", 0, {}, [(CLUSTER, Operation.DESCRIBE)]),
+    (
+        "AlterUserScramCredentials",
+        0,
+        {"deletions": [{"name": "a", "mechanism": 1}]},
+        [(CLUSTER, Operation.ALTER)],
+    ),
+    (
+        "DescribeQuorum",
+        2,
+        {"topics": [{"topic_name": "t", "partitions": [{"partition_index": 0}]}]},
+        [(CLUSTER, Operation.DESCRIBE)],
+    ),
+    ("UpdateFeatures", 1, {}, [(CLUSTER, Operation.ALTER)]),
+    ("UnregisterBroker", 0, {}, [(CLUSTER, Operation.ALTER)]),
+    ("ConsumerGroupHeartbeat", 0, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("ListConfigResources", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),
+]
+"""Requests that are refused as a whole: API, version, values, rights in the order in which they are
+asked for.
+"""
+
+TOPICS = ("orders", "hidden", "missing")
+
+
+def topics(name: str, field: str = "partitions", **partition: Any) -> dict[str, Any]:
+    return {"name": name, field: [partition]}
+
+
+def asked(element: Callable[[str], Any]) -> list[Any]:
+    return [element(name) for name in TOPICS]
+
+
+OFFSETS = asked(lambda name: topics(name, partition_index=0, committed_offset=1))
+READ_G = acl(GROUP, "g", Operation.READ)
+WRITE_TX = acl(ResourceType.TRANSACTIONAL_ID, "tx", Operation.WRITE)
+
+PARTS: list[tuple[str, int, dict[str, Any], Operation, str, list[Any]]] = [
+    (
+        "Produce",
+        9,
+        {
+            "transactional_id": None,
+            "acks": -1,
+            "topic_data": asked(
+                lambda name: topics(name, "partition_data", index=0, records=plain())
+            ),
+        },
+        Operation.WRITE,
+        "responses.partition_responses",
+        [],
+    ),
+    (
+        "Fetch",
+        12,
+        {
+            "replica_id": -1,
+            "session_epoch": -1,
+            "topics": asked(
+                lambda name: {
+                    "topic": name,
+                    "partitions": [{"partition": 0, "partition_max_bytes": 1000}],
+                }
+            ),
+        },
+        Operation.READ,
+        "responses.partitions",
+        [],
+    ),
+    (
+        "ListOffsets",
+        5,
+        {"topics": asked(lambda name: topics(name, partition_index=0, timestamp=-1))},
+        Operation.DESCRIBE,
+        "topics.partitions",
+        [],
+    ),
+    (
+        "OffsetForLeaderEpoch",
+        3,
+        {
+            "topics": asked(
+                lambda name: {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 0}]}
+            )
+        },
+        Operation.DESCRIBE,
+        "topics.partitions",
+        [],
+    ),
+    (
+        "OffsetCommit",
+        8,
+        {
+            "group_id": "g",
+            "generation_id_or_member_epoch": -1,
+            "topics": OFFSETS,
+        },
+        Operation.READ,
+        "topics.partitions",
+        [READ_G],
+    ),
+    (
+        "TxnOffsetCommit",
+        3,
+        {"group_id": "g", "transactional_id": "tx", "topics": OFFSETS},
+        Operation.READ,
+        "topics.partitions",
+        [READ_G, WRITE_TX],
+    ),
+    (
+        "OffsetFetch",
+        5,
+        {
+            "group_id": "g",
+            "topics": asked(lambda name: {"name": name, "partition_indexes": [0]}),
+        },
+        Operation.DESCRIBE,
+        "topics.partitions",
+        [READ_G],
+    ),
+    (
+        "OffsetDelete",
+        0,
+        {
+            "group_id": "g",
+            "topics": asked(lambda name: topics(name, partition_index=0)),
+        },
+        Operation.READ,
+        "topics.partitions",
+        [acl(GROUP, "g", Operation.DELETE)],
+    ),
+    (
+        "DeleteRecords",
+        1,
+        {"topics": asked(lambda name: topics(name, partition_index=0, offset=0))},
+        Operation.DELETE,
+        "topics.partitions",
+        [],
+    ),
+    (
+        "CreatePartitions",
+        1,
+        {
+            "validate_only": True,
+            "topics": asked(lambda name: {"name": name, "count": 3, "assignments": None}),
+        },
+        Operation.ALTER,
+        "results",
+        [],
+    ),
+    (
+        "DescribeProducers",
+        0,
+        {"topics": asked(lambda name: {"name": name, "partition_indexes": [0]})},
+        Operation.READ,
+        "topics.partitions",
+        [],
+    ),
+    (
+        "DescribeConfigs",
+        4,
+        {"resources": asked(lambda name: {"resource_type": 2, "resource_name": name})},
+        Operation.DESCRIBE_CONFIGS,
+        "results",
+        [],
+    ),
+    (
+        "AlterConfigs",
+        2,
+        {
+            "validate_only": True,
+            "resources": asked(lambda name: {"resource_type": 2, "resource_name": name}),
+        },
+        Operation.ALTER_CONFIGS,
+        "responses",
+        [],
+    ),
+    (
+        "IncrementalAlterConfigs",
+        1,
+        {
+            "validate_only": True,
+            "resources": asked(lambda name: {"resource_type": 2, "resource_name": name}),
+        },
+        Operation.ALTER_CONFIGS,
+        "responses",
+        [],
+    ),
+    (
+        "CreateTopics",
+        7,
+        {
+            "validate_only": True,
+            "topics": asked(
+                lambda name: {"name": name, "num_partitions": 1, "replication_factor": 1}
+            ),
+        },
+        Operation.CREATE,
+        "topics",
+        [],
+    ),
+    (
+        "DescribeTopicPartitions",
+        0,
+        {"response_partition_limit": 10, "topics": asked(lambda name: {"name": name})},
+        Operation.DESCRIBE,
+        "topics",
+        [],
+    ),
+    (
+        "Metadata",
+        9,
+        {"topics": asked(lambda name: {"name": name}), "allow_auto_topic_creation": False},
+        Operation.DESCRIBE,
+        "topics",
+        [],
+    ),
+]
+"""Requests that name topics: API, version, values, the right on a topic, where the answer has their
+errors, and what has to be granted before.
+"""
