@@ -38,13 +38,11 @@ PROPERTIES: Final = {
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
     "max.incremental.fetch.session.cache.slots": str(sessions.SLOTS),
+    # Retention, half a minute after the start, would delete the records of stories, which carry old
+    # times.
+    "log.initial.task.delay.ms": str(2**31 - 1),
 }
 """What both brokers are started with."""
-
-KAFKA_PROPERTIES: Final = {"log.initial.task.delay.ms": str(2**31 - 1)}
-"""What only the real one is started with: its retention, half a minute after the start, would
-delete the records of stories, which carry old times.
-"""
 
 STORIES: Final[tuple[tuple[Story, int], ...]] = (
     *(
@@ -107,7 +105,7 @@ def judged(name: str, unlike: Iterable[str]) -> list[str]:
 
 def kafka(level: int) -> ApacheKafka:
     """A real broker for the stories of a level."""
-    return ApacheKafka(transaction_version=level, properties={**PROPERTIES, **KAFKA_PROPERTIES})
+    return ApacheKafka(transaction_version=level, properties=PROPERTIES)
 
 
 @contextlib.contextmanager

@@ -140,9 +140,7 @@ def compared_stories(
     release: Release, names: Sequence[str], levels: Sequence[int]
 ) -> Iterator[str | None]:
     """The same for stories."""
-    config = BrokerConfig(
-        about="stories", properties=programme.PROPERTIES, kafka_only=programme.KAFKA_PROPERTIES
-    )
+    config = BrokerConfig(about="stories", properties=programme.PROPERTIES)
     for level in levels:
         stories = [
             story

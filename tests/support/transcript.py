@@ -121,6 +121,8 @@ class Transcript:
                 return self._batches(bytes(value))
             case bool() | None:
                 return value
+            case float():
+                return value
             case int():
                 return self._number(value, name)
         if name in ADDRESSES:
