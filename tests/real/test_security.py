@@ -5,7 +5,6 @@ the simulator, API by API, errors and texts.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -80,22 +79,18 @@ class Side:
         return sum(len(resource.acls) for resource in answer.resources)
 
     def _until_committed(self) -> None:
-        for key, kind in (("g", 0), ("tx", 1)):
-            self._until(
-                lambda key=key, kind=kind: (
-                    self.admin.ask(KEYS["FindCoordinator"], 1, key=key, key_type=kind).error_code
-                    is ErrorCode.none
-                ),
-                f"somebody coordinates {key}",
-            )
+        self._until(lambda: self._coordinates("g", 0), "somebody coordinates the group")
+        self._until(lambda: self._coordinates("tx", 1), "somebody coordinates the transaction")
+        self._until(self._commits, "the group has a position")
+
+    def _coordinates(self, key: str, kind: int) -> bool:
+        answer = self.admin.ask(KEYS["FindCoordinator"], 1, key=key, key_type=kind)
+        return answer.error_code is ErrorCode.none
+
+    def _commits(self) -> bool:
         commit = {"group_id": "g", "generation_id_or_member_epoch": -1, "topics": OFFSETS[:1]}
-        self._until(
-            lambda: (
-                self.admin.ask(KEYS["OffsetCommit"], 8, **commit).topics[0].partitions[0].error_code
-                is ErrorCode.none
-            ),
-            "the group has a position",
-        )
+        answer = self.admin.ask(KEYS["OffsetCommit"], 8, **commit)
+        return answer.topics[0].partitions[0].error_code is ErrorCode.none
 
     def _until(self, is_so: Callable[[], bool], what: str) -> None:
         for _ in range(PATIENCE):
@@ -119,7 +114,9 @@ def sides() -> Iterator[tuple[Side, Side]]:
         TxnsimServer(brokers=1, arguments=("--security", "demo")) as server,
     ):
         simulated = server.ready["security"]["bootstrap"]["SASL_PLAINTEXT"]
-        yield Side(kafka.sasl_bootstrap), Side(simulated)
+        pair = Side(kafka.sasl_bootstrap), Side(simulated)
+        with pair[0].admin, pair[1].admin:
+            yield pair
 
 
 def of_guest(binding: AclBinding) -> AclBinding:
@@ -142,8 +139,8 @@ def test_whole_requests_are_refused_alike(
     sides: tuple[Side, Side], name: str, version: int, values: Any, needs: Any
 ) -> None:
     rights = [acl(kind, NAMES[kind], operation) for kind, operation in needs]
-    for granted in itertools.accumulate(rights[:-1], lambda old, new: [*old, new], initial=[]):
-        real, simulated = answers(sides, list(granted), name, version, values)
+    for count in range(len(rights)):
+        real, simulated = answers(sides, rights[:count], name, version, values)
         assert simulated == real
 
 

@@ -181,9 +181,7 @@ async def delete_topics(request: Request, access: Access, handler: Handler) -> R
 def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None:
     image = request.broker.metadata.image
     wanted = topic if isinstance(topic, str) else topic.name
-    topic_id = getattr(topic, "topic_id", None)
-    if topic_id is not None and not topic_id.int:
-        topic_id = None
+    topic_id = getattr(topic, "topic_id", None)  # the zero id is read as None
     if wanted is not None and topic_id is not None:
         return None  # the handler refuses it
     name = wanted

@@ -94,6 +94,8 @@ def test_without_any_acl_of_the_resource_a_setting_decides() -> None:
     ("acls", "expected"),
     [
         ([], False),
+        ([acl(TOPIC, "orders", WRITE), acl(TOPIC, "hardcode", READ)], True),
+        ([acl(TOPIC, "*", WRITE), acl(TOPIC, "hardcode", WRITE, **DENY)], True),
         ([acl(TOPIC, "orders", WRITE)], True),
         ([acl(TOPIC, "*", Operation.ALL)], True),
         ([acl(TOPIC, "ord", WRITE, **PREFIX)], True),

@@ -24,6 +24,21 @@ FILES = TlsFiles(certificate="c", key="k")
 MUTUAL = msgspec.structs.replace(TLS, client_auth=ClientAuth.REQUIRED)
 
 
+@pytest.mark.parametrize(
+    ("protocol", "tls", "sasl"),
+    [
+        (SecurityProtocol.PLAINTEXT, False, False),
+        (SecurityProtocol.SSL, True, False),
+        (SecurityProtocol.SASL_PLAINTEXT, False, True),
+        (SecurityProtocol.SASL_SSL, True, True),
+    ],
+)
+def test_a_protocol_is_encrypted_or_authenticated_or_both(
+    protocol: SecurityProtocol, *, tls: bool, sasl: bool
+) -> None:
+    assert (protocol.has_tls, protocol.has_sasl) == (tls, sasl)
+
+
 def test_what_makes_sense_is_taken() -> None:
     check_security(NO_SECURITY)
     whole = msgspec.structs.replace(FILES, authority="a")

@@ -141,6 +141,8 @@ async def test_topics_are_deleted_by_id_with_the_right_to(api: GuardedApi) -> No
     assert (None, uuid.UUID(int=9), ErrorCode.unknown_topic_id) in found
     assert [error for _, _, error in found].count(ErrorCode.invalid_request) == 2
     api.grant(acl(TOPIC, "*", Operation.DELETE))
+    answer = await api.ask("DeleteTopics", 6, topics=wanted[2:3])
+    assert answer.responses[0].error_code is ErrorCode.unknown_topic_id
     answer = await api.ask("DeleteTopics", 6, topics=wanted[:1])
     assert answer.responses[0].error_code is ErrorCode.none
 
