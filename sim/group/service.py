@@ -319,7 +319,9 @@ class GroupCoordinator:
         return shard.groups.get(group_id) or _missing(group_id)
 
     def list(self) -> tuple[GroupListing, ...] | Rejection:
-        """All groups that this broker coordinates."""
+        """All groups that this broker coordinates; none of them while one partition loads."""
+        if not self._running:
+            return _NOT_RUNNING
         if self._loading:
             return self._refuse(next(iter(self._loading)))
         return tuple(

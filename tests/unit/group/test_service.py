@@ -88,6 +88,9 @@ def test_a_coordinator_that_is_stopped_is_not_available() -> None:
         assert world.heartbeat("m") is E.coordinator_not_available
         assert (await world.commit()).error is E.coordinator_not_available
         assert (await world.consume("a")).error is E.coordinator_not_available
+        listed = world.groups.list()
+        assert isinstance(listed, Rejection)
+        assert listed.error is E.coordinator_not_available
 
     run_groups(main)
 
