@@ -78,7 +78,9 @@ def _choose(
     chosen = listeners[0]
     protocol = _protocol(given, chosen.name)
     if protocol != "PLAINTEXT":
-        refused.append((entry, f"listener {chosen.name} is {protocol}, only PLAINTEXT is spoken"))
+        wanted = f"listener {chosen.name} is {protocol}"
+        others = "files open PLAINTEXT only (docs/security.md has the others)"
+        refused.append((entry, f"{wanted}, {others}"))
     if len(listeners) > 1:
         ignored = ", ".join(listener.name for listener in listeners[1:])
         odd.append((entry, f"one listener is opened, {chosen.name}; without effect: {ignored}"))

@@ -150,7 +150,8 @@ transaction_version=1
         "s.properties:3: transaction.max.timeout.ms: "
         "Input should be greater than or equal to 1, not 0",
         "s.properties:4: delete.topic.enable: expected true or false, found 'yes'",
-        "s.properties:5: listeners: listener SASL_SSL is SASL_SSL, only PLAINTEXT is spoken",
+        "s.properties:5: listeners: listener SASL_SSL is SASL_SSL, files open PLAINTEXT only "
+        "(docs/security.md has the others)",
         "s.properties:6: transaction_version: no such setting here, nor property of a Kafka 4.3 "
         "broker",
     ]

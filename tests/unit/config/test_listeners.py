@@ -47,7 +47,9 @@ def test_a_listener_name_is_looked_up_in_the_protocol_map() -> None:
     outside = read(listeners="OUTSIDE://:1", listener_security_protocol_map=protocols)
     unmapped = read(listeners="PLAINTEXT://:1", listener_security_protocol_map=protocols)
     assert inside[1] == unmapped[1] == []
-    assert outside[1] == ["listener OUTSIDE is SSL, only PLAINTEXT is spoken"]
+    assert outside[1] == [
+        "listener OUTSIDE is SSL, files open PLAINTEXT only (docs/security.md has the others)"
+    ]
 
 
 @pytest.mark.parametrize(
