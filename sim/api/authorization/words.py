@@ -46,7 +46,7 @@ def worded(api_key: int, answer: Any) -> Any:
     error = getattr(answer, "error_code", ErrorCode.none)
     if hasattr(answer, "error_message") and error in TEXTS:
         changes["error_message"] = _text(api_key, answer, ErrorCode(error))
-    return dataclasses.replace(answer, **changes) if changes else answer  # type: ignore[type-var] - messages are dataclasses, but nothing says so
+    return dataclasses.replace(answer, **changes) if changes else answer  # type: ignore[type-var]  # messages are dataclasses, but nothing says so
 
 
 def _text(api_key: int, answer: Any, error: ErrorCode) -> str | None:
