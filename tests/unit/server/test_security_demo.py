@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from sim.security.acls import NO_ACLS, Operation, ResourceType
-from sim.security.options import check_security
+from sim.security.options import SecurityOptions, check_security
 from sim.server.entrance import authorizer_of
 from sim.server.security_demo import (
     LISTENERS,
     DemoFiles,
-    SecurityOptions,
     demo_security,
     mechanism_of,
     tls_principal,
