@@ -26,12 +26,18 @@ _SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 async def handle(request: Request) -> Reply:
     """Tell what is spoken here."""
-    message = request.message
-    if request.api_version >= FEATURES_FROM:
-        for text in (message.client_software_name, message.client_software_version):
-            if _SOFTWARE.fullmatch(text) is None:
-                return _answer(request, ErrorCode.invalid_request, ranges={})
+    if not is_valid(request):
+        return _answer(request, ErrorCode.invalid_request, ranges={})
     return _answer(request, ErrorCode.none, ranges=request.apis.advertised)
+
+
+def is_valid(request: Request) -> bool:
+    """Whether the client gives its software a name and a version that can be shown."""
+    if request.api_version < FEATURES_FROM:
+        return True
+    message = request.message
+    texts = (message.client_software_name, message.client_software_version)
+    return all(_SOFTWARE.fullmatch(text) is not None for text in texts)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

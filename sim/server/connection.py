@@ -159,6 +159,8 @@ class Connection(asyncio.Protocol):
         except BadInputError as error:
             self._abandon(error)
             return
+        if self._sasl is not None and refused is None:
+            self._sasl.handled(request)
         self._is_busy = True
         if refused is not None:
             self._send(request, handler.refuse(request, refused))
@@ -185,7 +187,6 @@ class Connection(asyncio.Protocol):
         """
         step = session.take(frame)
         if step.then is Then.HANDLE:
-            session.versions_told()
             return True
         self.principal = session.principal
         if step.then is Then.SEND:

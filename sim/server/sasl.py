@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import msgspec
 
+from sim.api import api_versions
+from sim.api.request import Request
 from sim.errors import ErrorCode
 from sim.security import sasl
 from sim.security.principals import ANONYMOUS, user
@@ -122,9 +124,11 @@ class SaslSession:
             return HANDLE
         return _failed(f"{api_name(header.api_key)} during the SASL handshake")
 
-    def versions_told(self) -> None:
-        """ApiVersions was answered: a handshake has to come now."""
-        if self.state is SaslState.FIRST:
+    def handled(self, request: Request) -> None:
+        """A request is answered: after ApiVersions a handshake has to come, unless the client is to
+        ask again in a version that is known, or by a better name.
+        """
+        if self.state is SaslState.FIRST and api_versions.is_valid(request):
             self.state = SaslState.HANDSHAKE
 
     # States

@@ -116,6 +116,23 @@ def test_a_request_in_place_of_a_token_is_refused_in_its_own_words() -> None:
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
 
 
+def test_a_client_of_the_future_asks_again_before_it_shakes_hands() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        wire = await sasl_wire(cluster)
+        names = {"client_software_name": "c", "client_software_version": "1"}
+        wire.expect(18, 0)
+        wire.send(b"\0\0\0\x0b\0\x12\0\x63\0\0\0\1\xff\xff\0")  # v99
+        assert (await wire.answer())[1].error_code is ErrorCode.unsupported_version
+        wire.send(request(wire, 18, 3, **{**names, "client_software_name": "?"}))
+        assert (await wire.answer())[1].error_code is ErrorCode.invalid_request
+        wire.send(request(wire, 18, 3, **names))
+        assert (await wire.answer())[1].error_code is ErrorCode.none
+        assert (await log_in(wire)).error_code is ErrorCode.none
+        await wire.close()
+
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+
+
 def test_a_broker_that_starts_again_has_its_listeners_again() -> None:
     async def main(cluster: VirtualCluster) -> None:
         await cluster.sim.stop_broker(BrokerId(1))

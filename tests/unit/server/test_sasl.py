@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import scramp
 
+from sim.api.request import Request
 from sim.errors import ErrorCode
 from sim.security.principals import ANONYMOUS
 from sim.security.sasl import exchange
@@ -56,7 +58,7 @@ class Side:
     def versions(self) -> SaslStep:
         step = self.send(18, 0)
         if step is HANDLE:
-            self.session.versions_told()
+            self.session.handled(cast(Request, SimpleNamespace(api_version=0)))
         return step
 
     def log_in(self, user: str = "alice") -> Any:
