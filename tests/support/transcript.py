@@ -23,6 +23,8 @@ Plain = Any
 
 # Normalised: everything in which two correct brokers may differ.
 ADDRESSES: Final = frozenset({"host", "port", "cluster_id", "log_dir"})
+DISK: Final = frozenset({"total_bytes", "usable_bytes"})
+"""How much room a broker's disk has; -1, that it has none, is an answer of its own."""
 NUMBERED: Final = {
     "producer_id": "producer",
     "producer_ids": "producer",
@@ -144,7 +146,7 @@ class Transcript:
         return [self._plain(value, name) for value in values]
 
     def _number(self, value: int, name: str) -> Plain:
-        if name in ADDRESSES and value >= 0:
+        if (name in ADDRESSES or name in DISK) and value >= 0:
             return f"some {name}"
         if name in NUMBERED and value >= 0 and (name, value) != NO_SESSION:
             return self._numbered(NUMBERED[name], value)
