@@ -1,4 +1,4 @@
-"""A client library in the matrix: how its program is made, what it is asked, where its own limits are.
+"""A client library in the matrix: how its program is made, what it is asked, what its limits are.
 
 Standard library only, as it is read before any environment is made.
 """
