@@ -1,4 +1,4 @@
-"""Every client of the matrix: ``roster/`` has one module per language, each with its ``CLIENTS``."""
+"""Every client of the matrix: ``roster/`` has a module per language, each with its ``CLIENTS``."""
 
 from __future__ import annotations
 
