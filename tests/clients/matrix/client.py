@@ -46,3 +46,5 @@ class Client(NamedTuple):
     """What the program can be asked, of the list and beyond it."""
     limits: Mapping[str, str] = NO_LIMITS
     """What the library itself can't do: ``check`` or ``check@level`` → why, in a sentence."""
+    everywhere: tuple[str, ...] = ()
+    """Further checks of its own that are asked at each level, as those of ``CORE`` are."""

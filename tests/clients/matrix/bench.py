@@ -1,0 +1,144 @@
+"""The clusters that programs are pointed at, started when first asked for.
+
+Internal work is quick everywhere: groups don't wait for more members, and timed-out transactions
+are looked for twice a second.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+import threading
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+from tests.clients.matrix.questions import SECURED
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.txnsim_server import TxnsimServer
+
+PROPERTIES: Final = {
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+}
+BUGS: Final = ("Traceback", "failed by a bug")
+"""A server that prints one of these has met a bug of its own."""
+
+
+class Bench:
+    """Where clusters come from; as a context manager, which stops them.
+
+    One lock for all: whoever needs a cluster that is just being started waits for it.
+    """
+
+    unasked: Collection[str] = ()
+    """Checks that can't be asked here."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> Bench:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def environment(self, level: int, checks: Collection[str]) -> dict[str, str]:
+        """What tells a program where the cluster of this level is."""
+        with self._lock:
+            environment = {
+                "TXNSIM_BOOTSTRAP": self._plain(level),
+                "TXNSIM_TRANSACTION_VERSION": str(level),
+            }
+            if SECURED.intersection(checks):
+                environment |= self._secured(level)
+            return environment
+
+    def complaints(self) -> Mapping[str, str]:
+        """What a server printed that it must never print, by the server's name."""
+        return {}
+
+    def _plain(self, level: int) -> str:
+        raise NotImplementedError
+
+    def _secured(self, level: int) -> dict[str, str]:
+        raise NotImplementedError
+
+
+class TxnsimBench(Bench):
+    """Three simulated brokers per level, and three that ask for credentials."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._servers: dict[str, TxnsimServer] = {}
+
+    def __enter__(self) -> TxnsimBench:
+        directory = tempfile.TemporaryDirectory(prefix="txnsim-matrix-")
+        self._directory = Path(self._stack.enter_context(directory))
+        text = "".join(f"{name}={value}\n" for name, value in PROPERTIES.items())
+        (self._directory / "server.properties").write_text(text)
+        return self
+
+    def complaints(self) -> Mapping[str, str]:
+        """See ``Bench``."""
+        printed = {name: server.log_tail() for name, server in self._servers.items()}
+        return {name: text for name, text in printed.items() if any(bug in text for bug in BUGS)}
+
+    def _plain(self, level: int) -> str:
+        return self._server(f"txnsim@{level}", level).bootstrap
+
+    def _secured(self, level: int) -> dict[str, str]:
+        directory = self._directory / f"security-{level}"
+        arguments = ("--security", "demo", "--security-dir", str(directory))
+        server = self._server(f"txnsim with security@{level}", level, *arguments)
+        told = server.ready["security"]
+        return {
+            "TXNSIM_SASL_BOOTSTRAP": told["bootstrap"]["SASL_SSL"],
+            "TXNSIM_TLS_BOOTSTRAP": told["bootstrap"]["SSL"],
+            "TXNSIM_SECURITY_DIR": told["directory"],
+        }
+
+    def _server(self, name: str, level: int, *arguments: str) -> TxnsimServer:
+        if name not in self._servers:
+            config = ("--config", str(self._directory / "server.properties"))
+            server = TxnsimServer(transaction_version=level, arguments=(*config, *arguments))
+            self._servers[name] = self._stack.enter_context(server)
+        return self._servers[name]
+
+
+class ApacheBench(Bench):
+    """A real Apache Kafka per level, which is one broker."""
+
+    unasked = SECURED
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._kafkas: dict[int, ApacheKafka] = {}
+
+    def _plain(self, level: int) -> str:
+        if level not in self._kafkas:
+            kafka = ApacheKafka(
+                transaction_version=level, properties=PROPERTIES, jvm_options=("-Xmx512m",)
+            )
+            self._kafkas[level] = self._stack.enter_context(kafka)
+        return self._kafkas[level].bootstrap
+
+
+class GivenBench(Bench):
+    """A cluster that somebody else has started."""
+
+    unasked = SECURED
+
+    def __init__(self, bootstrap: str) -> None:
+        super().__init__()
+        self._bootstrap = bootstrap
+
+    def _plain(self, level: int) -> str:
+        return self._bootstrap

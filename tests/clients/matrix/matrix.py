@@ -1,0 +1,120 @@
+"""One run of the matrix: programs side by side, each check told as it comes."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Final
+
+from tests.clients.matrix.bench import Bench
+from tests.clients.matrix.client import Client
+from tests.clients.matrix.program import Programs
+from tests.clients.matrix.questions import Question
+from tests.clients.matrix.verdicts import (
+    Line,
+    Output,
+    Result,
+    Verdict,
+    judge,
+    report_in,
+    result,
+)
+from tests.support.apache_kafka import ApacheKafkaError
+from tests.support.foreign_clients import ForeignClientError
+from tests.support.txnsim_server import TxnsimServerError
+
+PATIENCE_FIRST_S: Final = 60.0
+PATIENCE_CHECK_S: Final = 30.0
+"""A program may take the first and, per check, the second."""
+TAIL_LINES: Final = 60
+
+
+class Matrix:
+    """One run: who is asked where, and what has been heard."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._programs = Programs()
+        self._lock = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
+        self._run = f"{time.time_ns() // 1_000_000:x}"
+        self.details: list[str] = []
+        """For each program that failed, the end of what it said."""
+
+    def ask(self, asked: Sequence[Question], *, lanes: int) -> list[Result]:
+        """Put all questions, side by side, and wait for all answers."""
+        executor = ThreadPoolExecutor(lanes)
+        waiting: list[Future[list[Result]]] = []
+        try:
+            waiting += [executor.submit(self._ask, each) for each in asked]
+            return [found for each in waiting for found in each.result()]
+        finally:
+            for each in waiting:
+                each.cancel()
+            self._programs.stop()
+            executor.shutdown()
+
+    def _ask(self, question: Question) -> list[Result]:
+        try:
+            command = self._command(question.client)
+        except (ApacheKafkaError, ForeignClientError, OSError) as missing:
+            return self._all(question, Verdict.MISSING, missing)
+        try:
+            environment = self._bench.environment(question.level, question.checks)
+        except (ApacheKafkaError, TxnsimServerError, OSError) as failure:
+            return self._all(question, Verdict.FAILED, failure)
+        word = "".join(c if c.isalnum() else "-" for c in question.client.name.lower())
+        environment["TXNSIM_RUN"] = f"{word}-{question.level}-{self._run}"
+        output = self._programs.run(
+            [*command, *question.checks],
+            environment=environment,
+            patience_s=PATIENCE_FIRST_S + PATIENCE_CHECK_S * len(question.checks),
+            heard=lambda line: self._heard(question, line),
+        )
+        return self._judge(question, output)
+
+    def _judge(self, question: Question, output: Output) -> list[Result]:
+        results = judge(question, output)
+        failed = [each for each in results if each.is_failure]
+        heard = {line.text.rstrip() for line in output.lines}
+        for each in failed:
+            if f"FAIL {each.check}: {each.reason}" not in heard:
+                say(f"FAIL {question.name} {each.check}: {each.reason}")
+        if failed:
+            tail = "\n".join(line.text for line in output.lines[-TAIL_LINES:])
+            said = textwrap.indent(tail, "  ")
+            with self._lock:
+                self.details.append(f"{question.name}, exit status {output.code}:\n{said}")
+        return results
+
+    def _command(self, client: Client) -> list[str]:
+        with self._lock:
+            lock = self._locks.setdefault(client.name, threading.Lock())
+        with lock:  # built once, though asked for at several levels
+            return client.command()
+
+    def _heard(self, question: Question, line: Line) -> None:
+        report = report_in(line.text)
+        if report is not None:
+            word = "PASS" if report.passed else "FAIL"
+            reason = f": {report.reason}" if report.reason else ""
+            say(f"{word} {question.name} {report.check}{reason} ({line.second:.1f} s)")
+
+    def _all(self, question: Question, verdict: Verdict, why: Exception) -> list[Result]:
+        reason = " ".join(str(why).split())
+        say(f"FAIL {question.name} {verdict}: {reason}")
+        return [result(question, check, verdict, reason) for check in question.checks]
+
+
+_saying = threading.Lock()
+
+
+def say(line: str) -> None:
+    """Print a line at once."""
+    with _saying:
+        sys.stdout.write(f"{line}\n")
+        sys.stdout.flush()

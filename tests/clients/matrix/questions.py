@@ -1,0 +1,85 @@
+"""Which checks are put to which client at which level of ``transaction.version``. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
+
+from tests.clients.matrix.client import CORE, Client
+
+LEVELS: Final = (0, 1, 2)
+"""Of ``transaction.version``."""
+NEWEST: Final = LEVELS[-1]
+SECURED: Final = frozenset({"sasl", "tls"})
+"""Checks that need the secured listeners."""
+
+
+class Question(NamedTuple):
+    """What one program is asked in one go."""
+
+    client: Client
+    level: int
+    checks: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.client.name}@{self.level}"
+
+
+class Limit(NamedTuple):
+    """What is not asked, because the library can't."""
+
+    client: Client
+    level: int
+    check: str
+    reason: str
+
+
+def checks_at(client: Client, level: int) -> tuple[str, ...]:
+    """What belongs into this client's cells of the level, limits included, in the table's order."""
+    everywhere = {*CORE, *client.everywhere}
+    limited = [key.partition("@")[0] for key in client.limits]
+    mine = dict.fromkeys((*client.checks, *limited))
+    return tuple(check for check in mine if level == NEWEST or check in everywhere)
+
+
+def limit_of(client: Client, check: str, level: int) -> str | None:
+    """Why the library can't do this at this level; None if it can."""
+    return client.limits.get(f"{check}@{level}", client.limits.get(check))
+
+
+def questions(
+    clients: Iterable[Client],
+    *,
+    levels: Collection[int] = LEVELS,
+    only: Collection[str] = (),
+    without: Collection[str] = (),
+) -> tuple[Sequence[Question], Sequence[Limit]]:
+    """Split into what is asked and what is known to be beyond the library.
+
+    Args:
+        clients: Of the roster.
+        levels: These alone.
+        only: These checks alone; all if empty.
+        without: Checks that can't be asked here.
+    """
+    asked: list[Question] = []
+    limits: list[Limit] = []
+    for client in clients:
+        for level in sorted(levels):
+            wanted = [
+                check
+                for check in checks_at(client, level)
+                if (not only or check in only) and check not in without
+            ]
+            reasons = {check: limit_of(client, check, level) for check in wanted}
+            limits += [
+                Limit(client, level, check, reason)
+                for check, reason in reasons.items()
+                if reason is not None
+            ]
+            able = tuple(check for check in wanted if reasons[check] is None)
+            if able:
+                asked.append(Question(client, level, able))
+    return asked, limits

@@ -1,0 +1,96 @@
+"""The client matrix: every client library × every check × every level of ``transaction.version``.
+
+``python -m tests.clients.matrix.run`` runs each client's program once per level, two side by side,
+against servers of its own, and tells one line per check as it comes. Last line: ``N passed, M
+failed``; exit status 1 if anything failed or a toolchain is missing. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.clients.matrix.bench import ApacheBench, Bench, GivenBench, TxnsimBench
+from tests.clients.matrix.matrix import Matrix, say
+from tests.clients.matrix.questions import LEVELS, questions
+from tests.clients.matrix.rosters import clients
+from tests.clients.matrix.verdicts import Verdict
+
+LANES: Final = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Ask them all and tell the verdict."""
+    # SIGTERM becomes an exception like SIGINT, so that servers and programs are stopped either way.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    parser = _parser()
+    options = parser.parse_args(argv)
+    roster = {client.name: client for client in clients()}
+    unknown = sorted(set(options.client) - set(roster))
+    if unknown:
+        parser.error(f"no client {', '.join(unknown)}; there are: {', '.join(roster)}")
+    chosen = [roster[name] for name in options.client or roster]
+    bench = _bench(options)
+    with bench:
+        asked, limits = questions(
+            chosen,
+            levels=options.level or LEVELS,
+            only=options.check,
+            without=bench.unasked,
+        )
+        matrix = Matrix(bench)
+        results = matrix.ask(asked, lanes=options.lanes)
+        bugs = bench.complaints()
+    for limit in limits:
+        say(f"LIMIT {limit.client.name}@{limit.level} {limit.check}: {limit.reason}")
+    for name, printed in bugs.items():
+        say(f"FAIL {name}: printed what it must never print\n{printed}")
+    for detail in matrix.details:
+        say(detail)
+    if options.json:
+        options.json.write_text(json.dumps([each._asdict() for each in results], indent=1) + "\n")
+    failed = sum(each.is_failure for each in results) + len(bugs)
+    missing = sum(each.verdict is Verdict.MISSING for each in results)
+    if missing:
+        say(f"{missing} of the failed ones could not be asked: no toolchain")
+    passed = sum(each.verdict is Verdict.PASSED for each in results)
+    say(f"{passed} passed, {failed} failed")
+    return 0 if passed and not failed else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.clients.matrix.run")
+    parser.add_argument(
+        "--client", nargs="+", action="extend", default=[], metavar="NAME", help="these alone"
+    )
+    parser.add_argument(
+        "--check", nargs="+", action="extend", default=[], metavar="C", help="these alone"
+    )
+    parser.add_argument(
+        "--level", nargs="+", action="extend", default=[], type=int, choices=LEVELS,
+        metavar="N", help="of transaction.version",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", choices=("txnsim", "apache"), default="txnsim", help="who is asked"
+    )
+    parser.add_argument(
+        "--bootstrap", metavar="ADDRESSES", help="a cluster that runs already; with one --level"
+    )
+    parser.add_argument("--lanes", type=int, default=LANES, help="programs side by side")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write every result there")
+    return parser
+
+
+def _bench(options: argparse.Namespace) -> Bench:
+    if options.bootstrap:
+        return GivenBench(options.bootstrap)
+    return ApacheBench() if options.target == "apache" else TxnsimBench()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,145 @@
+"""What a program's output says about each check that it was asked.
+
+A judge who acquits nobody by mistake: a check that was not reported has failed, and so has a
+program whose own count or exit status disagrees with what it printed. Pure.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+from tests.clients.matrix.questions import Question
+
+PROGRAM: Final = "program"
+"""Stands in the place of a check where the program as a whole is at fault."""
+
+_CHECK_RE: Final = re.compile(r"(PASS|FAIL) ([a-z0-9][a-z0-9-]*)(?:: (.*))?")
+_COUNT_RE: Final = re.compile(r"(\d+) passed, (\d+) failed")
+
+
+class Verdict(StrEnum):
+    """How a check ended for one client at one level."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    LIMIT = "own limit"
+    """The library can't, on no cluster; the roster says why."""
+    MISSING = "missing"
+    """Its toolchain is not on this machine. Nobody may take it for a pass."""
+
+
+class Line(NamedTuple):
+    """A line that a program printed, and when."""
+
+    second: float
+    """Since the program was started."""
+    text: str
+
+
+class Output(NamedTuple):
+    """All that a program has said."""
+
+    lines: Sequence[Line]
+    code: int
+    stopped: bool = False
+    """Its time was over."""
+
+
+class Result(NamedTuple):
+    """One cell of the table."""
+
+    client: str
+    version: str
+    language: str
+    level: int
+    check: str
+    verdict: Verdict
+    reason: str = ""
+    seconds: float = 0.0
+
+    @property
+    def is_failure(self) -> bool:
+        """Counts against the whole run."""
+        return self.verdict in (Verdict.FAILED, Verdict.MISSING)
+
+
+class Report(NamedTuple):
+    """A line ``PASS check`` or ``FAIL check: reason``."""
+
+    check: str
+    passed: bool
+    reason: str
+
+
+def report_in(text: str) -> Report | None:
+    """The report that a line of output is, if it is one."""
+    match = _CHECK_RE.fullmatch(text.rstrip())
+    if match is None:
+        return None
+    return Report(match[2], match[1] == "PASS", match[3] or "")
+
+
+def judge(question: Question, output: Output) -> list[Result]:
+    """A result for every check that was asked, and one more if the program itself is at fault."""
+    found: dict[str, Result] = {}
+    strangers: list[str] = []
+    before_s = 0.0
+    for line in output.lines:
+        report = report_in(line.text)
+        if report is None:
+            continue
+        if report.check not in question.checks or report.check in found:
+            strangers.append(report.check)
+            continue
+        verdict = Verdict.PASSED if report.passed else Verdict.FAILED
+        found[report.check] = result(
+            question, report.check, verdict, report.reason, line.second - before_s
+        )
+        before_s = line.second
+    unheard = "stopped: its time was over" if output.stopped else "not reported"
+    results = [
+        found.get(check) or result(question, check, Verdict.FAILED, unheard)
+        for check in question.checks
+    ]
+    fault = _fault(results, strangers, output)
+    if fault:
+        results.append(result(question, PROGRAM, Verdict.FAILED, fault))
+    return results
+
+
+def result(
+    question: Question, check: str, verdict: Verdict, reason: str = "", seconds: float = 0.0
+) -> Result:
+    """The cell of this question's client and level."""
+    client = question.client
+    return Result(
+        client=client.name,
+        version=client.version,
+        language=client.language,
+        level=question.level,
+        check=check,
+        verdict=verdict,
+        reason=reason,
+        seconds=round(seconds, 1),
+    )
+
+
+def _fault(results: Sequence[Result], strangers: Sequence[str], output: Output) -> str:
+    """Why the program can't be trusted; empty if it can."""
+    if output.stopped:
+        return ""  # the checks that it owes say so
+    if strangers:
+        return f"reported twice or unasked: {', '.join(strangers)}"
+    counts = [_COUNT_RE.fullmatch(line.text.rstrip()) for line in output.lines]
+    counted = [(int(each[1]), int(each[2])) for each in counts if each is not None]
+    failed = sum(each.is_failure for each in results)
+    if not counted:
+        return f"exit status {output.code} and no count"
+    if counted[-1] != (len(results) - failed, failed):
+        return f"counts {counted[-1][0]} passed, {counted[-1][1]} failed, but printed otherwise"
+    if output.code != (1 if failed else 0):
+        return f"exit status {output.code} with {failed} failed"
+    return ""
