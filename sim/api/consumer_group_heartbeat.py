@@ -10,6 +10,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any, Final
 
+from sim.api.access import may_describe
 from sim.api.request import NO_THROTTLE, Reply, Request
 from sim.cluster.image import GROUP_VERSION
 from sim.errors import ErrorCode, Rejection
@@ -44,6 +45,7 @@ async def handle(request: Request) -> Reply:
             else frozenset((each.topic_id, index) for each in owned for index in each.partitions),
             client_id=request.client_id or "",
             client_host=request.client_host,
+            may_describe=may_describe(request),
             member_id_required=request.api_version >= MEMBER_ID_REQUIRED_FROM,
         )
     )

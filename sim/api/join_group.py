@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from sim.api.access import may_describe
 from sim.api.request import Answer, Reply, Request
 from sim.errors import ErrorCode
 from sim.group.commands import JoinGroup, JoinReply
@@ -41,6 +42,7 @@ async def handle(request: Request) -> Reply:
             else session_timeout_ms,
             protocol_type=message.protocol_type,
             protocols=tuple((each.name, each.metadata) for each in message.protocols),
+            may_describe=may_describe(request),
             member_id_required=version >= MEMBER_ID_REQUIRED_FROM,
             assignment_skippable=version >= SKIP_ASSIGNMENT_FROM,
         )

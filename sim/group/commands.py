@@ -6,6 +6,7 @@ the shell gave it; the answer comes as an effect with that number.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
@@ -36,6 +37,8 @@ class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
     """(name, metadata), the most wanted first."""
     member_id_required: bool = True
     """A new dynamic member has to join again with the id it is given (v4, KIP-394)."""
+    may_describe: Callable[[str], bool] | None = None
+    """Whether the member may describe a topic; None where everybody may."""
     assignment_skippable: bool = True
     """A static leader that comes back can be told to skip the assignment (v9, KIP-814)."""
 

@@ -21,6 +21,7 @@ from sim.group.consumer_commands import (
     ConsumerHeartbeat,
     ConsumerOutcome,
     HeartbeatReply,
+    MayDescribe,
     MemberGone,
     ResolveRegexes,
     RevocationAwaited,
@@ -112,7 +113,14 @@ class ConsumerProtocol:
         if records:  # a static member has begun a new life: go on with the group as it is then
             group = group.after(records)
         updated = subscribing(member, command)
-        change = self._change(group, member, updated, now_ms=now_ms, image=image)
+        change = self._change(
+            group,
+            member,
+            updated,
+            now_ms=now_ms,
+            image=image,
+            may_describe=command.may_describe,
+        )
         if isinstance(change, Rejection):
             return change
         records += change.records
@@ -165,6 +173,7 @@ class ConsumerProtocol:
         *,
         now_ms: int,
         image: ClusterImage,
+        may_describe: MayDescribe,
     ) -> _Change | Rejection:
         records: list[ConsumerRecord] = []
         names_changed = updated.topic_names != member.topic_names
@@ -186,7 +195,9 @@ class ConsumerProtocol:
         assignor_after = group.preferred_assignor(updated=updated) or default
         return _Change(
             records=(*records, *regex.records),
-            effects=(ResolveRegexes(regexes=regex.lookups),) if regex.lookups else (),
+            effects=(ResolveRegexes(regexes=regex.lookups, may_describe=may_describe),)
+            if regex.lookups
+            else (),
             subscription_changed=names_changed or regex.subscription_changed,
             bumps_epoch=names_changed or regex.bumps_epoch or assignor_before != assignor_after,
         )

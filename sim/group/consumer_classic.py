@@ -87,6 +87,7 @@ class ClassicMembers:
                 owned=by_id(subscription.owned, image),
                 client_id=command.client_id,
                 client_host=command.client_host,
+                may_describe=command.may_describe,
                 classic=ClassicMetadata(
                     session_timeout_ms=command.session_timeout_ms, protocols=command.protocols
                 ),

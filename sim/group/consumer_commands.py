@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from sim.group.consumer_records import ClassicMetadata, ConsumerRecord, TopicIdPartition
+
+MayDescribe = Callable[[str], bool] | None
+"""Whether somebody may describe a topic; None where everybody may."""
 
 
 class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +30,8 @@ class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
     client_host: str
     member_id_required: bool = True
     """Clients choose their id themselves (v1)."""
+    may_describe: MayDescribe = None
+    """Topics that the member may not describe don't belong to a regular expression."""
     classic: ClassicMetadata | None = None
     """Of a member that joins with JoinGroup and speaks the classic protocol within the group."""
 
@@ -70,6 +77,8 @@ class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
     """Look up what regular expressions stand for, after this heartbeat."""
 
     regexes: tuple[str, ...]
+    may_describe: MayDescribe = None
+    """The rights of the member whose heartbeat led to it."""
 
 
 class JoinAwaited(msgspec.Struct, frozen=True, kw_only=True):

@@ -319,7 +319,7 @@ class ConsumerMembership:
                 case SyncOver():
                     self._disarm(shard, (_Timer.SYNC, group_id, effect.member_id))
                 case ResolveRegexes():
-                    self._tasks.soon(partial(self._resolve, shard, group_id, effect.regexes))
+                    self._tasks.soon(partial(self._resolve, shard, group_id, effect))
                 case _:
                     assert_never(effect)
 
@@ -361,10 +361,16 @@ class ConsumerMembership:
         if armed is not None:
             armed.cancel()
 
-    def _resolve(self, shard: GroupShard, group_id: str, regexes: tuple[str, ...]) -> None:
+    def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
         def decide(group: ConsumerGroup) -> ConsumerOutcome:
-            image, now_ms = self._image(), self._clock.now_ms()
-            return ConsumerOutcome(records=resolve(group, regexes, image=image, now_ms=now_ms))
+            found = resolve(
+                group,
+                effect.regexes,
+                image=self._image(),
+                now_ms=self._clock.now_ms(),
+                may_describe=effect.may_describe,
+            )
+            return ConsumerOutcome(records=found)
 
         self._apart(shard, group_id, decide)
 

@@ -16,6 +16,7 @@ import re2
 
 from sim.cluster.image import ClusterImage
 from sim.errors import ErrorCode, Rejection
+from sim.group.consumer_commands import MayDescribe
 from sim.group.consumer_group import ConsumerGroup, ConsumerMember
 from sim.group.consumer_records import EpochStored, RegexDeleted, RegexStored
 from sim.group.topics_hash import topics_hash
@@ -115,9 +116,18 @@ def _is_due(
 
 
 def resolve(
-    group: ConsumerGroup, regexes: Sequence[str], *, image: ClusterImage, now_ms: int
+    group: ConsumerGroup,
+    regexes: Sequence[str],
+    *,
+    image: ClusterImage,
+    now_ms: int,
+    may_describe: MayDescribe = None,
 ) -> tuple[RegexStored | EpochStored, ...]:
-    """Look up what expressions stand for now; a difference raises the group's epoch."""
+    """Look up what expressions stand for now; a difference raises the group's epoch.
+
+    Topics that the member who asks may not describe are left out for the whole group, as in
+    TopicRegexResolver.filterTopicDescribeAuthorizedTopics.
+    """
     records: list[RegexStored | EpochStored] = []
     changed = False
     names = {name for member in group.members.values() for name in member.topic_names}
@@ -125,7 +135,13 @@ def resolve(
         if group.regex_users(regex) == 0:
             continue
         pattern = re2.compile(regex)
-        topics = tuple(sorted(name for name in image.topics if pattern.fullmatch(name)))
+        topics = tuple(
+            sorted(
+                name
+                for name in image.topics
+                if pattern.fullmatch(name) and (may_describe is None or may_describe(name))
+            )
+        )
         names.update(topics)
         known = group.resolved.get(regex)
         changed = changed or known is None or known.topics != frozenset(topics)

@@ -119,7 +119,13 @@ class ConsumerDriver:
         for effect in self.effects:
             if isinstance(effect, ResolveRegexes):
                 self.write(
-                    resolve(self.group, effect.regexes, image=self.image, now_ms=self.now_ms)
+                    resolve(
+                        self.group,
+                        effect.regexes,
+                        image=self.image,
+                        now_ms=self.now_ms,
+                        may_describe=effect.may_describe,
+                    )
                 )
         self.effects = [each for each in self.effects if not isinstance(each, ResolveRegexes)]
 

@@ -19,11 +19,6 @@ from sim.errors import ErrorCode
 from sim.security.acls import Operation
 from sim.wire.codec import build
 
-DEVIATIONS: Final = (
-    "A subscription by regular expression takes every topic whose name fits, also those that the "
-    "member may not describe; Apache Kafka leaves these out.",
-)
-
 _TOPICS_HIDDEN: Final = (
     "The group has described topic(s) that the client is not authorized to describe."
 )

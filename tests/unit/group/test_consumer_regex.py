@@ -130,3 +130,17 @@ def test_what_is_no_expression_is_refused_in_kafka_s_words(regex: str, told: str
     assert refused.reason == (
         f"SubscribedTopicRegex `{regex}` is not a valid regular expression: {told}."
     )
+
+
+def test_topics_that_the_member_may_not_describe_are_left_out() -> None:
+    driver = ConsumerDriver(image(orders=1, ordinary=1))
+    seen: list[str] = []
+
+    def may_describe(name: str) -> bool:
+        seen.append(name)
+        return name == "ordinary"
+
+    driver.join("a", topic_regex="ord.*", may_describe=may_describe)
+    driver.look_up()
+    assert sorted(seen) == ["orders", "ordinary"]
+    assert driver.group.resolved["ord.*"].topics == {"ordinary"}

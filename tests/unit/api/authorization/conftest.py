@@ -13,5 +13,6 @@ from tests.support.security import GuardedApi
 @pytest.fixture
 async def api() -> AsyncIterator[GuardedApi]:
     """Handlers of a single broker with the topics ``orders`` and ``hidden``."""
-    async with handlers(topics=(("orders", 1), ("hidden", 1))) as found:
+    topics = (("orders", 1), ("hidden", 1))
+    async with handlers(topics=topics, group_consumer_assignment_interval_ms=0) as found:
         yield GuardedApi(found)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, Final
 
 import pytest
 
@@ -16,6 +17,7 @@ DESCRIBE_GROUP = acl(ResourceType.GROUP, GROUP, Operation.DESCRIBE)
 READ_GROUP = acl(ResourceType.GROUP, GROUP, Operation.READ)
 ALL_TOPICS = acl(TOPIC, "*", Operation.READ)
 FORBIDDEN = ErrorCode.topic_authorization_failed
+TURNS: Final = 1_000
 
 
 @pytest.fixture
@@ -134,3 +136,21 @@ async def test_a_group_does_not_tell_its_topics(api: GuardedApi) -> None:
     (group,) = (await api.ask("ConsumerGroupDescribe", 1, **values)).groups
     assert (group.error_code, len(group.members)) == (ErrorCode.none, 1)
     assert group.authorized_operations == 1 << Operation.DESCRIBE
+
+
+async def test_an_expression_stands_for_topics_that_the_member_may_see(api: GuardedApi) -> None:
+    # TopicRegexResolver.filterTopicDescribeAuthorizedTopics
+    api.grant(READ_GROUP, acl(TOPIC, "orders", Operation.READ))
+    await api.api.until(
+        lambda answer: answer.error_code is ErrorCode.none, "FindCoordinator", 1, key=GROUP
+    )
+    values = {"group_id": GROUP, "member_id": "m", "rebalance_timeout": 1_000}
+    subscribed = {**values, "topic_partitions": [], "subscribed_topic_regex": ".*"}
+    for _ in range(TURNS):
+        answer = await api.ask("ConsumerGroupHeartbeat", 1, **subscribed, member_epoch=0)
+        if answer.assignment is not None and answer.assignment.topic_partitions:
+            break
+        await asyncio.sleep(0)
+    image = api.api.broker.image
+    assigned = [image.topic_names[each.topic_id] for each in answer.assignment.topic_partitions]
+    assert assigned == ["orders"]
