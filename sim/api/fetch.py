@@ -179,13 +179,15 @@ def _command(request: Request, plan: Plan) -> FetchCommand:
     message = request.message
     max_wait_ms = message.max_wait.days * 86_400_000 + message.max_wait.seconds * 1000
     max_wait_ms += message.max_wait.microseconds // 1000
+    replica_id = _replica_id(request)
     return FetchCommand(
         max_wait_ms=max_wait_ms,
         min_bytes=min(message.min_bytes, message.max_bytes),
         max_bytes=message.max_bytes,
         isolation=IsolationLevel(message.isolation_level),
         partitions=plan.partitions,
-        leader_only=request.api_version < ANY_REPLICA_FROM,
+        leader_only=request.api_version < ANY_REPLICA_FROM or replica_id >= 0,
+        replica_id=replica_id,
     )
 
 

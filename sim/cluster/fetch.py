@@ -21,6 +21,13 @@ from sim.settings import Settings
 from sim.types import IsolationLevel, TopicPartition
 
 CONSUMER_REPLICA_ID: Final = -1
+FUTURE_REPLICA_ID: Final = -3
+"""A replica that moves to another directory of its broker (FetchRequest)."""
+
+DEVIATIONS: Final = (
+    "A client whose Fetch names a follower as its replica reads what that one would, but does not"
+    " count as it: the high watermark and the replicas in sync stay as they are.",
+)
 
 
 class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,7 +39,18 @@ class FetchCommand(msgspec.Struct, frozen=True, kw_only=True):
     isolation: IsolationLevel
     partitions: tuple[FetchPartition, ...]
     leader_only: bool
-    """Consumers before Fetch v11 may read from the leader only (KIP-392)."""
+    """Consumers before Fetch v11 may read from the leader only (KIP-392), and followers."""
+    replica_id: int = CONSUMER_REPLICA_ID
+
+    @property
+    def is_follower(self) -> bool:
+        """Whoever asks takes itself for a broker (FetchParams.isFromFollower)."""
+        return self.replica_id >= 0
+
+    @property
+    def is_to_log_end(self) -> bool:
+        """All there is may be read, replicated or not (FetchIsolation.LOG_END)."""
+        return self.replica_id >= 0 or self.replica_id == FUTURE_REPLICA_ID
 
 
 Outcomes = list[FetchOutcome]
@@ -100,7 +118,9 @@ class Fetching:
                 return True
             if not log.log_start_offset <= wanted.offset <= log.log_end_offset:
                 return True
-            readable = log.readable_bytes(wanted.offset, command.isolation)
+            readable = log.readable_bytes(
+                wanted.offset, command.isolation, up_to_log_end=command.is_to_log_end
+            )
             available += min(readable, wanted.max_bytes)
         return available >= command.min_bytes
 
@@ -139,6 +159,7 @@ class Fetching:
             max_bytes=min(max_bytes, wanted.max_bytes),
             isolation=command.isolation,
             min_one_batch=must_progress,
+            up_to_log_end=command.is_to_log_end,
         )
         match read:
             case LogRead():
@@ -154,14 +175,31 @@ class Fetching:
                 return FetchOutcome(error=read.error)
 
     def _log(self, command: FetchCommand, wanted: FetchPartition) -> PartitionLog | Rejection:
-        if command.leader_only:
-            return self._replicas.leader(
-                wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
-            )
         if wanted.naming is not Naming.NAMED:
             return self._misnamed(wanted)
-        return self._replicas.replica(
-            wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
+        where, epoch = wanted.topic_partition, wanted.current_leader_epoch
+        if not command.leader_only:
+            return self._replicas.replica(where, current_leader_epoch=epoch)
+        log = self._replicas.leader(where, current_leader_epoch=epoch)
+        if command.is_follower and not isinstance(log, Rejection):
+            return self._unknown_follower(command, wanted) or log
+        return log
+
+    def _unknown_follower(self, command: FetchCommand, wanted: FetchPartition) -> Rejection | None:
+        """A follower that the partition does not have; the leader is none
+        (Partition.followerReplicaOrThrow).
+        """
+        replicated = self._replicas.replicated.get(wanted.topic_partition)
+        if replicated is not None and command.replica_id in replicated.followers:
+            return None
+        error = (
+            ErrorCode.unknown_leader_epoch
+            if wanted.current_leader_epoch >= 0
+            else ErrorCode.not_leader_or_follower
+        )
+        return Rejection(
+            error=error,
+            reason=f"broker {command.replica_id} is no follower of {wanted.topic_partition}",
         )
 
     def _misnamed(self, wanted: FetchPartition) -> Rejection:

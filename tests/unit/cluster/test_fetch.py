@@ -7,11 +7,16 @@ from typing import Any
 
 import pytest
 
-from sim.cluster.fetch import FetchCommand, Outcomes
+from sim.cluster.fetch import (
+    CONSUMER_REPLICA_ID,
+    FUTURE_REPLICA_ID,
+    FetchCommand,
+    Outcomes,
+)
 from sim.cluster.fetch_values import FetchPartition, Naming
 from sim.errors import ErrorCode
 from sim.types import IsolationLevel, TopicPartition
-from tests.support.images import partition
+from tests.support.images import cluster, partition, topic
 from tests.support.leader import NOT_LED, P0, P1, UNKNOWN, Leader, part, produce, settle
 from tests.support.logs import NOW
 
@@ -40,6 +45,7 @@ def fetch(
     max_bytes: int = 1 << 20,
     isolation: IsolationLevel = UNCOMMITTED,
     leader_only: bool = False,
+    replica_id: int = CONSUMER_REPLICA_ID,
 ) -> FetchCommand:
     return FetchCommand(
         max_wait_ms=max_wait_ms,
@@ -47,7 +53,8 @@ def fetch(
         max_bytes=max_bytes,
         isolation=isolation,
         partitions=partitions or (wanted(),),
-        leader_only=leader_only,
+        leader_only=leader_only or replica_id >= 0,
+        replica_id=replica_id,
     )
 
 
@@ -155,6 +162,40 @@ async def test_a_topic_id_without_its_name_is_refused(
 async def test_old_consumers_read_from_the_leader_only(leader: Leader) -> None:
     outcomes = await leader.fetching.fetch(fetch(wanted(NOT_LED), leader_only=True))
     assert outcomes[0].error is E.not_leader_or_follower
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "epoch", "error"),
+    [
+        (3, -1, E.not_leader_or_follower),
+        (3, 0, E.unknown_leader_epoch),
+        (1, -1, E.not_leader_or_follower),
+        (2, -1, E.none),
+        (2, 0, E.none),
+    ],
+)
+async def test_who_fetches_as_a_follower_must_be_one(
+    replica_id: int, epoch: int, error: ErrorCode
+) -> None:
+    followed = topic("orders", partition(1, replicas=(1, 2)))
+    leader = Leader(cluster().with_topic(followed))
+    row = wanted(P0, current_leader_epoch=epoch)
+    (outcome,) = await leader.fetching.fetch(fetch(row, replica_id=replica_id))
+    assert outcome.error is error
+
+
+async def test_followers_read_what_is_not_replicated_yet() -> None:
+    leader = Leader(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
+    await leader.producing.produce(produce(part(), acks=1))
+    for replica_id, read in ((CONSUMER_REPLICA_ID, 0), (2, 1), (FUTURE_REPLICA_ID, 1)):
+        command = fetch(replica_id=replica_id, isolation=COMMITTED)
+        (outcome,) = await leader.fetching.fetch(command)
+        assert (len(outcome.records), outcome.high_watermark) == (read, 0)
+    task = start(leader, fetch(wanted(P0, 1), replica_id=2, max_wait_ms=500))
+    await settle()
+    await leader.producing.produce(produce(part(), acks=1))
+    leader.purgatory.touch(P0)
+    assert len((await task)[0].records) == 1
 
 
 async def test_the_first_partition_with_data_gets_a_batch_whatever_its_size(
