@@ -20,7 +20,7 @@ from sim.api.request import (
 from sim.cluster.controller import name_complaint
 from sim.cluster.image import NO_LEADER, PartitionImage, TopicImage
 from sim.errors import ErrorCode
-from sim.types import INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
+from sim.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from sim.wire.codec import build
 
 KEY: Final = 3
@@ -31,8 +31,8 @@ TOPIC_IDS_FROM: Final = 10
 BY_TOPIC_ID_FROM: Final = 12
 ZERO_ID: Final = uuid.UUID(int=0)
 
-_NOT_YET: Final = INTERNAL_TOPICS - {TRANSACTION_STATE_TOPIC}
-"""Internal topics of coordinators that are not here, so nobody makes them."""
+_NOT_MADE: Final = INTERNAL_TOPICS - {TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC}
+"""Internal topics of coordinators that are not here (share groups), so nobody makes them."""
 
 
 async def handle(request: Request) -> Reply:
@@ -95,7 +95,7 @@ def _by_name(request: Request, name: str, *, may_create: bool) -> Any:
     if name_complaint(name) is not None:
         return failed(request, ErrorCode.invalid_topic_exception, name=name)
     wants_creation = may_create and broker.settings.auto_create_topics_enable
-    if wants_creation and name not in _NOT_YET and broker.reaches_controller:
+    if wants_creation and name not in _NOT_MADE and broker.reaches_controller:
         # Creation is started, this answer still says that there is no such topic; clients ask
         # again.
         broker.metadata.auto_create(name)

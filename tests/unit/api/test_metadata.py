@@ -83,8 +83,10 @@ async def test_an_internal_topic_is_called_internal_before_it_exists(api: Api) -
     assert answer.topics[0].is_internal
 
 
-async def test_the_transaction_log_is_created_with_its_own_settings(api: Api) -> None:
-    name = "__transaction_state"
+@pytest.mark.parametrize("name", ["__transaction_state", "__consumer_offsets"])
+async def test_logs_of_coordinators_are_created_with_their_own_settings(
+    api: Api, name: str
+) -> None:
     await api.ask("Metadata", 9, topics=[{"name": name}], allow_auto_topic_creation=True)
     assert api.broker.image.topics[name].is_internal
     assert api.broker.image.topics[name].configs["cleanup.policy"] == "compact"
