@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Coroutine, Iterable
+from collections.abc import Coroutine, Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka import (
+    AIOKafkaConsumer,
+    AIOKafkaProducer,
+    ConsumerRebalanceListener,
+    TopicPartition,
+)
+from aiokafka.abc import AbstractTokenProvider
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin import NewTopic as AioNewTopic
-from aiokafka.errors import ProducerFenced, TopicAlreadyExistsError, for_code
+from aiokafka.errors import (
+    KafkaConnectionError,
+    ProducerFenced,
+    TopicAlreadyExistsError,
+    for_code,
+)
 
-from tests.clients.drivers.base import PATIENCE_S, Record, Seen
+from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 
 T = TypeVar("T")
 
@@ -25,16 +37,21 @@ class Driver:
 
     can_null_headers = True
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    fences_generations = False
+    mechanisms = tuple(USERS)
 
-    def __init__(self, bootstrap: str) -> None:
-        self.settings = {"bootstrap_servers": bootstrap, **QUICK}
+    def __init__(self, bootstrap: str, login: Login | None = None) -> None:
+        self.settings: dict[str, Any] = {"bootstrap_servers": bootstrap, **QUICK}
+        self._replicas = min(3, bootstrap.count(",") + 1)
+        if login is not None:
+            self.settings |= _secured(login)
 
     def create_topic(self, name: str, partitions: int) -> None:
         """See ``base.Driver``."""
         run(self._create_topic(name, partitions))
 
     async def _create_topic(self, name: str, partitions: int) -> None:
-        topic = AioNewTopic(name, num_partitions=partitions, replication_factor=3)
+        topic = AioNewTopic(name, num_partitions=partitions, replication_factor=self._replicas)
         admin = AIOKafkaAdminClient(**self.settings)
         await admin.start()
         try:
@@ -66,18 +83,49 @@ class Driver:
         *,
         timeout_ms: int = 60_000,
         compression: str = "none",
+        idempotent: bool = True,
     ) -> DriverProducer:
         """See ``base.Driver``."""
         return DriverProducer(
             {
                 **self.settings,
-                "enable_idempotence": True,
+                "acks": "all",
+                "enable_idempotence": idempotent,
                 "transactional_id": transactional_id,
                 "transaction_timeout_ms": timeout_ms,
                 "compression_type": None if compression == "none" else compression,
                 "max_request_size": 2_000_000,
             }
         )
+
+    def member(self, group: str, topic: str) -> DriverMember:
+        """See ``base.Driver``."""
+        return DriverMember(
+            topic,
+            {
+                **self.settings,
+                "group_id": group,
+                "enable_auto_commit": False,
+                "auto_offset_reset": "earliest",
+                "isolation_level": "read_committed",
+                "session_timeout_ms": 6_000,
+                "heartbeat_interval_ms": 300,
+            },
+        )
+
+    def positions(self, group: str, topic: str, partitions: int) -> list[int]:
+        """See ``base.Driver``."""
+        return run(self._positions(group, topic, partitions))
+
+    async def _positions(self, group: str, topic: str, partitions: int) -> list[int]:
+        admin = AIOKafkaAdminClient(**self.settings)
+        await admin.start()
+        try:
+            found = await admin.list_consumer_group_offsets(group)
+        finally:
+            await admin.close()
+        by_index = {each.partition: at.offset for each, at in found.items() if each.topic == topic}
+        return [by_index.get(index, 0) for index in range(partitions)]
 
     def read(self, topic: str, *, committed: bool) -> list[Seen]:
         """See ``base.Driver``."""
@@ -104,6 +152,30 @@ class Driver:
     def is_old_epoch(self, error: Exception) -> bool:
         """See ``base.Driver``."""
         return self.is_fenced(error)
+
+    def is_left_behind(self, error: Exception) -> bool:
+        """See ``base.Driver``. It can't be: no generation is sent."""
+        return False
+
+    def login_error(self) -> Exception | None:
+        """See ``base.Driver``."""
+        return run(self._login_error())
+
+    async def _login_error(self) -> Exception | None:
+        producer = AIOKafkaProducer(**self.settings)
+        with logged("aiokafka") as lines:
+            try:
+                await producer.start()
+            except KafkaConnectionError as error:  # of any address; the log says why
+                error.add_note("\n".join(lines))
+                return error  # type: ignore[no-any-return]
+            finally:
+                await producer.stop()
+        return None
+
+    def is_login_refused(self, error: Exception | None) -> bool:
+        """See ``base.Driver``."""
+        return "SaslAuthenticationFailed" in "".join(getattr(error, "__notes__", ()))
 
     def is_topic_exists(self, error: Exception) -> bool:
         """See ``base.Driver``."""
@@ -162,6 +234,11 @@ class DriverProducer:
         ]
         return [answer.offset for answer in await asyncio.gather(*sent)]
 
+    def send_offsets(self, positions: Mapping[int, int], member: DriverMember, held: Any) -> None:
+        """See ``base.DriverProducer``. This library sends the group's name alone."""
+        offsets = {TopicPartition(member.topic, index): at for index, at in positions.items()}
+        run(self._producer.send_offsets_to_transaction(offsets, held))
+
     def commit(self) -> None:
         """See ``base.DriverProducer``."""
         run(self._producer.commit_transaction())
@@ -182,17 +259,140 @@ async def _until_ends(consumer: Any, partitions: list[Any]) -> list[Seen]:
         if all(at >= ends[each] for at, each in zip(positions, partitions, strict=True)):
             return seen
         for records in (await consumer.getmany(timeout_ms=20)).values():
-            seen += [
-                Seen(
-                    record.partition,
-                    record.offset,
-                    record.key,
-                    record.value,
-                    tuple(record.headers),
-                    record.timestamp,
-                )
-                for record in records
-            ]
+            seen += map(_seen, records)
+
+
+def _seen(record: Any) -> Seen:
+    return Seen(
+        record.partition,
+        record.offset,
+        record.key,
+        record.value,
+        tuple(record.headers),
+        record.timestamp,
+    )
+
+
+class DriverMember:
+    """See ``base.DriverMember``. Whoever has polled keeps its partitions until its turn has ended,
+    because positions that come too late would not be refused.
+    """
+
+    def __init__(self, topic: str, settings: dict[str, Any]) -> None:
+        self.topic = topic
+        self._settings = settings
+        self._listener = _Listener()
+        self._consumer: Any = None
+        self._starting: Any = None
+
+    def __enter__(self) -> DriverMember:
+        run(self._start())
+        return self
+
+    async def _start(self) -> None:
+        self._consumer = AIOKafkaConsumer(**self._settings)
+        self._consumer.subscribe([self.topic], listener=self._listener)
+        # It comes back only when the group is complete, which may wait for another member's turn.
+        self._starting = asyncio.create_task(self._consumer.start())
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self.end_turn()
+        run(self._stop())
+
+    async def _stop(self) -> None:
+        self._starting.cancel()
+        await asyncio.wait([self._starting])
+        await self._consumer.stop()
+
+    def poll(self, count: int) -> list[Seen]:
+        """See ``base.DriverMember``."""
+        return run(self._poll(count))
+
+    async def _poll(self, count: int) -> list[Seen]:
+        await asyncio.wait([self._starting], timeout=POLL_MS / 1000)
+        if not self._starting.done():
+            return []
+        self._starting.result()
+        await self._listener.turn.acquire()
+        batches = await self._consumer.getmany(timeout_ms=POLL_MS, max_records=count)
+        seen = [_seen(record) for records in batches.values() for record in records]
+        if not seen:
+            self._listener.turn.release()
+        return seen
+
+    def metadata(self) -> Any:
+        """See ``base.DriverMember``."""
+        return self._settings["group_id"]
+
+    def assigned(self) -> set[int]:
+        """See ``base.DriverMember``."""
+        return {each.partition for each in self._consumer.assignment()}
+
+    def is_asked_to_yield(self) -> bool:
+        """See ``base.DriverMember``."""
+        return self._listener.is_waiting
+
+    def end_turn(self) -> None:
+        """See ``base.DriverMember``."""
+        run(self._listener.end_turn())
+
+    def rewind(self) -> None:
+        """See ``base.DriverMember``."""
+        run(self._rewind())
+
+    async def _rewind(self) -> None:
+        for each in self._consumer.assignment():
+            self._consumer.seek(each, await self._consumer.committed(each) or 0)
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    """Lets partitions go only between turns."""
+
+    def __init__(self) -> None:
+        self.turn = asyncio.Lock()
+        self.is_waiting = False
+
+    async def end_turn(self) -> None:
+        """Partitions may go."""
+        if self.turn.locked():
+            self.turn.release()
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        """Wait for the end of the turn."""
+        self.is_waiting = True
+        async with self.turn:
+            self.is_waiting = False
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        """Nothing to prepare."""
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, login: Login) -> None:
+        self._login = login
+
+    async def token(self) -> str:
+        """What the library asks for."""
+        return self._login.token()
+
+
+def _secured(login: Login) -> dict[str, Any]:
+    settings = {"security_protocol": login.protocol, "ssl_context": login.context()}
+    if login.mechanism is None:
+        return settings
+    settings["sasl_mechanism"] = login.mechanism
+    if login.mechanism == OAUTHBEARER:
+        return {**settings, "sasl_oauth_token_provider": _Tokens(login)}
+    return {
+        **settings,
+        "sasl_plain_username": login.user,
+        "sasl_plain_password": login.password,
+    }
 
 
 # The loop

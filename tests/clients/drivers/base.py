@@ -6,14 +6,19 @@ hides no error; what a library raises comes out as it is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
+
+from tests.clients.drivers.logins import Login
 
 Headers = tuple[tuple[str, bytes | None], ...]
 
 PATIENCE_S: Final = 20.0
 """How long any single answer may take; on a quiet machine it takes milliseconds."""
+
+POLL_MS: Final = 200
+"""How long one look for records takes where there are none."""
 
 
 class Record(NamedTuple):
@@ -58,6 +63,15 @@ class DriverProducer(Protocol):
     def send(self, topic: str, records: Iterable[Record]) -> list[int]:
         """Send without waiting in between, then wait for all; the offsets in order."""
 
+    def send_offsets(self, positions: Mapping[int, int], member: DriverMember, held: Any) -> None:
+        """Put the member's positions into the transaction.
+
+        Args:
+            positions: The next offset by partition.
+            member: Whose they are.
+            held: ``member.metadata()`` of when the records were polled.
+        """
+
     def commit(self) -> None:
         """Commit the transaction."""
 
@@ -65,10 +79,43 @@ class DriverProducer(Protocol):
         """Abort the transaction."""
 
 
+class DriverMember(Protocol):
+    """A consumer of one topic, as a member of a group; its positions are committed by others."""
+
+    def __enter__(self) -> DriverMember: ...
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None: ...
+
+    def poll(self, count: int) -> list[Seen]:
+        """So many records at most; none if there are none for ``POLL_MS``."""
+
+    def metadata(self) -> Any:
+        """What the library calls the group's metadata: which generation this is."""
+
+    def assigned(self) -> set[int]:
+        """The partitions that are its own now."""
+
+    def is_asked_to_yield(self) -> bool:
+        """The group waits for it to give partitions up. Always false where the library tells it
+        only inside ``poll``.
+        """
+
+    def end_turn(self) -> None:
+        """What was polled last is done with: partitions may be taken away."""
+
+    def rewind(self) -> None:
+        """Go on where the group's positions are."""
+
+
 class Driver(Protocol):
     """One client library, pointed at one cluster."""
 
-    def __init__(self, bootstrap: str) -> None: ...
+    def __init__(self, bootstrap: str, login: Login | None = None) -> None: ...
 
     @property
     def codecs(self) -> Sequence[str]:
@@ -78,8 +125,18 @@ class Driver(Protocol):
     def can_null_headers(self) -> bool:
         """Sends headers without a value."""
 
+    @property
+    def fences_generations(self) -> bool:
+        """Sends the group's generation along with positions (KIP-447), so that a member which the
+        group has left behind is refused.
+        """
+
+    @property
+    def mechanisms(self) -> Sequence[str]:
+        """Those of SASL that the library knows, of ``logins.USERS``."""
+
     def create_topic(self, name: str, partitions: int) -> None:
-        """Create a topic with a replica on each of three brokers."""
+        """Create a topic with a replica on each broker, three at most."""
 
     def leaders(self, topic: str) -> list[int]:
         """Broker ids of the leaders, in order of the partitions."""
@@ -90,8 +147,15 @@ class Driver(Protocol):
         *,
         timeout_ms: int = 60_000,
         compression: str = "none",
+        idempotent: bool = True,
     ) -> DriverProducer:
-        """An idempotent producer."""
+        """A producer that waits for all replicas."""
+
+    def member(self, group: str, topic: str) -> DriverMember:
+        """A member of the group, which reads what is committed, from the beginning."""
+
+    def positions(self, group: str, topic: str, partitions: int) -> list[int]:
+        """The group's position in each partition, 0 where there is none yet."""
 
     def read(self, topic: str, *, committed: bool) -> list[Seen]:
         """Everything from the beginning to the end that the isolation level shows, by an assigned
@@ -103,6 +167,15 @@ class Driver(Protocol):
 
     def is_old_epoch(self, error: Exception) -> bool:
         """This is how it says that a broker took no records from it for that reason."""
+
+    def is_left_behind(self, error: Exception) -> bool:
+        """This is how it says that the group has moved on, and positions were not taken."""
+
+    def login_error(self) -> Exception | None:
+        """What it tells an application that can't log in; None if it says nothing."""
+
+    def is_login_refused(self, error: Exception | None) -> bool:
+        """This is how it says that the password is wrong."""
 
     def is_topic_exists(self, error: Exception) -> bool:
         """This is how it says that there is such a topic already."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
     Consumer,
+    ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
     Message,
@@ -19,7 +20,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as ConfluentNewTopic
 
-from tests.clients.drivers.base import PATIENCE_S, Record, Seen
+from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.logins import FAR_FUTURE_S, OAUTHBEARER, USERS, Login
 
 QUICK: Final = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 50, "reconnect.backoff.ms": 5}
 GROUP: Final = "group-that-no-coordinator-knows"
@@ -31,14 +33,21 @@ class Driver:
 
     can_null_headers = True
     codecs = ("none", "gzip", "snappy", "lz4", "zstd")
+    fences_generations = True
+    mechanisms = tuple(USERS)
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, login: Login | None = None) -> None:
         self.settings: dict[str, Any] = {"bootstrap.servers": bootstrap, **QUICK}
+        self._replicas = min(3, bootstrap.count(",") + 1)
+        if login is not None:
+            self.settings |= _secured(login)
         self._admin = AdminClient(self.settings)
 
     def create_topic(self, name: str, partitions: int) -> None:
         """See ``base.Driver``."""
-        topic = ConfluentNewTopic(name, num_partitions=partitions, replication_factor=3)
+        topic = ConfluentNewTopic(
+            name, num_partitions=partitions, replication_factor=self._replicas
+        )
         self._admin.create_topics([topic])[name].result(PATIENCE_S)
 
     def leaders(self, topic: str) -> list[int]:
@@ -52,12 +61,14 @@ class Driver:
         *,
         timeout_ms: int = 60_000,
         compression: str = "none",
+        idempotent: bool = True,
     ) -> DriverProducer:
         """See ``base.Driver``."""
         settings = {
             **self.settings,
             "linger.ms": 0,
-            "enable.idempotence": True,
+            "acks": "all",
+            "enable.idempotence": idempotent,
             "compression.type": compression,
         }
         if transactional_id is not None:
@@ -66,6 +77,29 @@ class Driver:
                 "transaction.timeout.ms": timeout_ms,
             }
         return DriverProducer(settings)
+
+    def member(self, group: str, topic: str) -> DriverMember:
+        """See ``base.Driver``."""
+        return DriverMember(
+            topic,
+            {
+                **self.settings,
+                "group.id": group,
+                "enable.auto.commit": False,
+                "auto.offset.reset": "earliest",
+                "isolation.level": "read_committed",
+                "session.timeout.ms": 6_000,
+                "heartbeat.interval.ms": 300,
+            },
+        )
+
+    def positions(self, group: str, topic: str, partitions: int) -> list[int]:
+        """See ``base.Driver``."""
+        wanted = [TopicPartition(topic, index) for index in range(partitions)]
+        asked = ConsumerGroupTopicPartitions(group, wanted)
+        found = self._admin.list_consumer_group_offsets([asked])[group].result(PATIENCE_S)
+        at = {each.partition: each.offset for each in found.topic_partitions}
+        return [max(at[index], 0) for index in range(partitions)]
 
     def read(self, topic: str, *, committed: bool) -> list[Seen]:
         """See ``base.Driver``."""
@@ -99,6 +133,28 @@ class Driver:
     def is_old_epoch(self, error: Exception) -> bool:
         """See ``base.Driver``."""
         return self.is_fenced(error)
+
+    def is_left_behind(self, error: Exception) -> bool:
+        """See ``base.Driver``."""
+        behind = (
+            KafkaError.ILLEGAL_GENERATION,
+            KafkaError.UNKNOWN_MEMBER_ID,
+            KafkaError.STALE_MEMBER_EPOCH,
+        )
+        return _code(error) in behind and bool(error.args[0].txn_requires_abort())
+
+    def login_error(self) -> Exception | None:
+        """See ``base.Driver``. This library tells it aside, and tries again on its own."""
+        heard: list[KafkaError] = []
+        producer = Producer({**self.settings, "error_cb": heard.append, "log_level": 0})
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not heard and time.monotonic() < deadline_s:
+            producer.poll(0.1)
+        return KafkaException(heard[0]) if heard else None
+
+    def is_login_refused(self, error: Exception | None) -> bool:
+        """See ``base.Driver``."""
+        return error is not None and _code(error) == KafkaError._AUTHENTICATION
 
     def is_topic_exists(self, error: Exception) -> bool:
         """See ``base.Driver``."""
@@ -167,6 +223,11 @@ class DriverProducer:
             offsets.append(answer)
         return offsets
 
+    def send_offsets(self, positions: Mapping[int, int], member: DriverMember, held: Any) -> None:
+        """See ``base.DriverProducer``."""
+        offsets = [TopicPartition(member.topic, index, at) for index, at in positions.items()]
+        self._producer.send_offsets_to_transaction(offsets, held, PATIENCE_S)
+
     def commit(self) -> None:
         """See ``base.DriverProducer``."""
         self._producer.commit_transaction(PATIENCE_S)
@@ -174,6 +235,73 @@ class DriverProducer:
     def abort(self) -> None:
         """See ``base.DriverProducer``."""
         self._producer.abort_transaction(PATIENCE_S)
+
+
+class DriverMember:
+    """See ``base.DriverMember``."""
+
+    def __init__(self, topic: str, settings: dict[str, Any]) -> None:
+        self.topic = topic
+        self._consumer = Consumer(settings)
+        self._consumer.subscribe([topic])
+
+    def __enter__(self) -> DriverMember:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._consumer.close()
+
+    def poll(self, count: int) -> list[Seen]:
+        """See ``base.DriverMember``."""
+        seen = []
+        for message in self._consumer.consume(count, timeout=POLL_MS / 1000):
+            if (error := message.error()) is not None:
+                raise KafkaException(error)
+            seen.append(_seen(message))
+        return seen
+
+    def metadata(self) -> Any:
+        """See ``base.DriverMember``."""
+        return self._consumer.consumer_group_metadata()
+
+    def assigned(self) -> set[int]:
+        """See ``base.DriverMember``."""
+        return {each.partition for each in self._consumer.assignment()}
+
+    def is_asked_to_yield(self) -> bool:
+        """See ``base.DriverMember``."""
+        return False
+
+    def end_turn(self) -> None:
+        """See ``base.DriverMember``."""
+
+    def rewind(self) -> None:
+        """See ``base.DriverMember``."""
+        for each in self._consumer.committed(self._consumer.assignment(), PATIENCE_S):
+            each.offset = max(each.offset, 0)
+            self._consumer.seek(each)
+
+
+def _secured(login: Login) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "security.protocol": login.protocol,
+        "ssl.ca.location": login.authority,
+    }
+    if login.mechanism is None:
+        return {
+            **settings,
+            "ssl.certificate.location": login.certificate,
+            "ssl.key.location": login.key,
+        }
+    settings["sasl.mechanism"] = login.mechanism
+    if login.mechanism == OAUTHBEARER:
+        return {**settings, "oauth_cb": lambda _config: (login.token(), FAR_FUTURE_S)}
+    return {**settings, "sasl.username": login.user, "sasl.password": login.password}
 
 
 def _code(error: Exception) -> int | None:

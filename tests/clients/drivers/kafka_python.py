@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
 from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.admin import NewTopic as PythonNewTopic
 from kafka.codec import has_gzip, has_lz4, has_snappy, has_zstd
-from kafka.errors import InvalidProducerEpochError, ProducerFencedError, TopicAlreadyExistsError
+from kafka.errors import (
+    CommitFailedError,
+    IllegalGenerationError,
+    InvalidProducerEpochError,
+    KafkaTimeoutError,
+    ProducerFencedError,
+    TopicAlreadyExistsError,
+    UnknownMemberIdError,
+)
+from kafka.net.sasl.oauth import AbstractTokenProvider
+from kafka.structs import OffsetAndMetadata
 
-from tests.clients.drivers.base import PATIENCE_S, Record, Seen
+from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 
 QUICK: Final = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5}
 CODECS: Final = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
@@ -24,13 +35,18 @@ class Driver:
 
     can_null_headers = False
     codecs = ("none", *(name for name, is_there in CODECS.items() if is_there()))
+    fences_generations = True
+    mechanisms = tuple(USERS)
 
-    def __init__(self, bootstrap: str) -> None:
-        self.settings = {"bootstrap_servers": bootstrap.split(","), **QUICK}
+    def __init__(self, bootstrap: str, login: Login | None = None) -> None:
+        self.settings: dict[str, Any] = {"bootstrap_servers": bootstrap.split(","), **QUICK}
+        self._replicas = min(3, bootstrap.count(",") + 1)
+        if login is not None:
+            self.settings |= _secured(login)
 
     def create_topic(self, name: str, partitions: int) -> None:
         """See ``base.Driver``."""
-        topic = PythonNewTopic(name, num_partitions=partitions, replication_factor=3)
+        topic = PythonNewTopic(name, num_partitions=partitions, replication_factor=self._replicas)
         admin = KafkaAdminClient(**self.settings)
         try:
             admin.create_topics([topic])
@@ -53,18 +69,45 @@ class Driver:
         *,
         timeout_ms: int = 60_000,
         compression: str = "none",
+        idempotent: bool = True,
     ) -> DriverProducer:
         """See ``base.Driver``."""
         return DriverProducer(
             {
                 **self.settings,
-                "enable_idempotence": True,
+                "acks": "all",
+                "enable_idempotence": idempotent,
                 "transactional_id": transactional_id,
                 "transaction_timeout_ms": timeout_ms,
                 "compression_type": None if compression == "none" else compression,
                 "max_request_size": 2_000_000,
             }
         )
+
+    def member(self, group: str, topic: str) -> DriverMember:
+        """See ``base.Driver``."""
+        return DriverMember(
+            topic,
+            {
+                **self.settings,
+                "group_id": group,
+                "enable_auto_commit": False,
+                "auto_offset_reset": "earliest",
+                "isolation_level": "read_committed",
+                "session_timeout_ms": 6_000,
+                "heartbeat_interval_ms": 300,
+            },
+        )
+
+    def positions(self, group: str, topic: str, partitions: int) -> list[int]:
+        """See ``base.Driver``."""
+        admin = KafkaAdminClient(**self.settings)
+        try:
+            found = admin.list_group_offsets(group)[group]
+        finally:
+            admin.close()
+        at = {each.partition: value.offset for each, value in found.items() if each.topic == topic}
+        return [at.get(index, 0) for index in range(partitions)]
 
     def read(self, topic: str, *, committed: bool) -> list[Seen]:
         """See ``base.Driver``."""
@@ -87,6 +130,24 @@ class Driver:
     def is_old_epoch(self, error: Exception) -> bool:
         """See ``base.Driver``."""
         return isinstance(error, InvalidProducerEpochError)
+
+    def is_left_behind(self, error: Exception) -> bool:
+        """See ``base.Driver``."""
+        return isinstance(error, CommitFailedError | IllegalGenerationError | UnknownMemberIdError)
+
+    def login_error(self) -> Exception | None:
+        """See ``base.Driver``."""
+        with logged("kafka") as lines:
+            try:
+                KafkaAdminClient(**self.settings, bootstrap_timeout_ms=2_000).close()
+            except KafkaTimeoutError as error:  # of any address; the log says why
+                error.add_note("\n".join(lines))
+                return error  # type: ignore[no-any-return]
+        return None
+
+    def is_login_refused(self, error: Exception | None) -> bool:
+        """See ``base.Driver``."""
+        return "SaslAuthenticationFailed" in "".join(getattr(error, "__notes__", ()))
 
     def is_topic_exists(self, error: Exception) -> bool:
         """See ``base.Driver``."""
@@ -133,6 +194,14 @@ class DriverProducer:
         ]
         return [future.get(timeout=PATIENCE_S).offset for future in sent]
 
+    def send_offsets(self, positions: Mapping[int, int], member: DriverMember, held: Any) -> None:
+        """See ``base.DriverProducer``."""
+        offsets = {
+            TopicPartition(member.topic, index): OffsetAndMetadata(at, "", -1)
+            for index, at in positions.items()
+        }
+        self._producer.send_offsets_to_transaction(offsets, held)
+
     def commit(self) -> None:
         """See ``base.DriverProducer``."""
         self._producer.commit_transaction()
@@ -152,15 +221,86 @@ def _until_ends(consumer: Any, partitions: list[Any]) -> list[Seen]:
     while any(consumer.position(partition) < ends[partition] for partition in partitions):
         assert time.monotonic() < deadline_s, f"the ends {ends} were not reached"
         for records in consumer.poll(timeout_ms=100).values():
-            seen += [
-                Seen(
-                    record.partition,
-                    record.offset,
-                    record.key,
-                    record.value,
-                    tuple(record.headers),
-                    record.timestamp,
-                )
-                for record in records
-            ]
+            seen += map(_seen, records)
     return seen
+
+
+def _seen(record: Any) -> Seen:
+    return Seen(
+        record.partition,
+        record.offset,
+        record.key,
+        record.value,
+        tuple(record.headers),
+        record.timestamp,
+    )
+
+
+class DriverMember:
+    """See ``base.DriverMember``."""
+
+    def __init__(self, topic: str, settings: dict[str, Any]) -> None:
+        self.topic = topic
+        self._consumer = KafkaConsumer(topic, **settings)
+
+    def __enter__(self) -> DriverMember:
+        return self
+
+    def __exit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        self._consumer.close()
+
+    def poll(self, count: int) -> list[Seen]:
+        """See ``base.DriverMember``."""
+        batches = self._consumer.poll(timeout_ms=POLL_MS, max_records=count)
+        return [_seen(record) for records in batches.values() for record in records]
+
+    def metadata(self) -> Any:
+        """See ``base.DriverMember``."""
+        return self._consumer.group_metadata()
+
+    def assigned(self) -> set[int]:
+        """See ``base.DriverMember``."""
+        return {each.partition for each in self._consumer.assignment()}
+
+    def is_asked_to_yield(self) -> bool:
+        """See ``base.DriverMember``."""
+        return False
+
+    def end_turn(self) -> None:
+        """See ``base.DriverMember``."""
+
+    def rewind(self) -> None:
+        """See ``base.DriverMember``."""
+        for each in self._consumer.assignment():
+            self._consumer.seek(each, self._consumer.committed(each) or 0)
+
+
+class _Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    def __init__(self, login: Login) -> None:
+        self._login = login
+
+    def token(self) -> str:
+        """What the library asks for."""
+        return self._login.token()
+
+
+def _secured(login: Login) -> dict[str, Any]:
+    settings: dict[str, Any] = {
+        "security_protocol": login.protocol,
+        "ssl_cafile": login.authority,
+    }
+    if login.mechanism is None:
+        return {**settings, "ssl_certfile": login.certificate, "ssl_keyfile": login.key}
+    settings["sasl_mechanism"] = login.mechanism
+    if login.mechanism == OAUTHBEARER:
+        return {**settings, "sasl_oauth_token_provider": _Tokens(login)}
+    return {
+        **settings,
+        "sasl_plain_username": login.user,
+        "sasl_plain_password": login.password,
+    }

@@ -1,0 +1,98 @@
+"""Who a client says it is, at the listeners of ``serve --security demo`` (docs/security.md)."""
+
+from __future__ import annotations
+
+import base64
+import json
+import logging
+import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NamedTuple
+
+FAR_FUTURE_S: Final = 4_000_000_000
+OAUTHBEARER: Final = "OAUTHBEARER"
+USERS: Final = {
+    "SCRAM-SHA-256": "scram-user",
+    "SCRAM-SHA-512": "scram-user",
+    "PLAIN": "plain-user",
+    OAUTHBEARER: "oauth-user",
+}
+"""By mechanism of SASL."""
+TLS_USER: Final = "tls-user"
+
+
+class Login(NamedTuple):
+    """One way in."""
+
+    directory: Path
+    """Where the demo keeps its files."""
+    mechanism: str | None
+    """Of SASL; None by certificate."""
+    user: str
+    password: str
+
+    @property
+    def protocol(self) -> str:
+        """The listener and its security protocol."""
+        return "SSL" if self.mechanism is None else "SASL_SSL"
+
+    @property
+    def authority(self) -> str:
+        """Whom to trust."""
+        return str(self.directory / "ca.pem")
+
+    @property
+    def certificate(self) -> str:
+        """Of the client."""
+        return str(self.directory / f"{self.user}.pem")
+
+    @property
+    def key(self) -> str:
+        """The certificate's."""
+        return str(self.directory / f"{self.user}.key")
+
+    def context(self) -> ssl.SSLContext:
+        """For libraries that want Python's own."""
+        context = ssl.create_default_context(cafile=self.authority)
+        if self.mechanism is None:
+            context.load_cert_chain(self.certificate, self.key)
+        return context
+
+    def token(self) -> str:
+        """A token that nobody has signed (RFC 7515, appendix A.5)."""
+        claims = {"sub": self.user, "exp": FAR_FUTURE_S, "iat": 1}
+        return f"{_part({'alg': 'none'})}.{_part(claims)}."
+
+
+def by_password(directory: Path, mechanism: str, user: str | None = None) -> Login:
+    """As one of the demo's users."""
+    name = user or USERS[mechanism]
+    return Login(directory, mechanism, name, f"{name}-secret")
+
+
+def by_certificate(directory: Path) -> Login:
+    """As the demo's owner of a certificate."""
+    return Login(directory, None, TLS_USER, "")
+
+
+@contextmanager
+def logged(library: str) -> Iterator[list[str]]:
+    """What a library logs meanwhile: some tell there alone why they can't connect."""
+    lines: list[str] = []
+
+    class Keep(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            lines.append(record.getMessage())
+
+    logger, keep = logging.getLogger(library), Keep()
+    logger.addHandler(keep)
+    try:
+        yield lines
+    finally:
+        logger.removeHandler(keep)
+
+
+def _part(value: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()

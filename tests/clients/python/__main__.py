@@ -1,0 +1,92 @@
+"""The checks of the client matrix through a Python client: ``python -m tests.clients.python``.
+
+``python -m tests.clients.python LIBRARY [CHECK…]`` with LIBRARY ``aiokafka``, ``confluent_kafka``
+or ``kafka_python``; where the cluster is, is told by the environment (tests/clients/matrix).
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.clients.python import groups, secured, transactions
+from tests.clients.python.lab import Lab, Secured
+
+CHECKS: Final[dict[str, Callable[[Lab], None]]] = {
+    "produce": transactions.produce,
+    "idempotent": transactions.idempotent,
+    "commit": transactions.commit,
+    "abort": transactions.abort,
+    "read-committed": transactions.read_committed,
+    "fence": transactions.fence,
+    "timeout": transactions.timeout,
+    "transform": groups.transform,
+    "rebalance": groups.rebalance,
+    "sasl": secured.sasl,
+    "tls": secured.tls,
+}
+LIBRARIES: Final = ("aiokafka", "confluent_kafka", "kafka_python")
+USAGE: Final = 2
+
+
+def main(words: Sequence[str]) -> int:
+    """Run the checks that are asked for."""
+    checks = dict(CHECKS)
+    library, *asked = words or [""]
+    if library == "kafka_python":
+        from tests.clients.python.admin import admin
+
+        checks["admin"] = admin
+    unknown = sorted(set(asked) - set(checks))
+    if library not in LIBRARIES or unknown or "TXNSIM_BOOTSTRAP" not in os.environ:
+        sys.stderr.write(f"{__doc__}\nchecks: {', '.join(checks)}\n")
+        return USAGE
+    chosen = {name: checks[name] for name in asked or checks}
+    failed = sum(not _passes(library, name, check) for name, check in chosen.items())
+    _say(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def _passes(library: str, name: str, check: Callable[[Lab], None]) -> bool:
+    try:
+        check(_lab(library, name))
+    except Exception as error:  # noqa: BLE001 - what a check or a library raises is its verdict
+        traceback.print_exc()
+        said = " ".join(str(error).split()) or "no reason given"
+        reason = said if isinstance(error, AssertionError) else f"{type(error).__name__}: {said}"
+        _say(f"FAIL {name}: {reason}")
+        return False
+    _say(f"PASS {name}")
+    return True
+
+
+def _lab(library: str, check: str) -> Lab:
+    bootstrap = os.environ["TXNSIM_BOOTSTRAP"]
+    directory = os.environ.get("TXNSIM_SECURITY_DIR")
+    return Lab(
+        importlib.import_module(f"tests.clients.drivers.{library}").Driver(bootstrap),
+        bootstrap=bootstrap,
+        name=f"{os.environ['TXNSIM_RUN']}-{check}",
+        secured=None
+        if directory is None
+        else Secured(
+            os.environ["TXNSIM_SASL_BOOTSTRAP"], os.environ["TXNSIM_TLS_BOOTSTRAP"], Path(directory)
+        ),
+    )
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    # kafka-python reads its schemas in a way that Python is giving up.
+    warnings.filterwarnings("ignore", category=DeprecationWarning)
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,54 @@
+"""What kafka-python has of KIP-664: the only Python library that has any of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin._transactions import AbortTransactionSpec
+
+from tests.clients.drivers.base import Record
+from tests.clients.python.lab import Lab, expect, until, values
+
+
+def admin(lab: Lab) -> None:
+    """List and describe transactions, describe producers, abort a transaction by its offset."""
+    topic = lab.topic("admin")
+    partition = TopicPartition(topic, 0)
+    client: Any = KafkaAdminClient(bootstrap_servers=lab.bootstrap.split(","))
+    try:
+        with lab.driver.producer(lab.name) as producer, lab.driver.producer() as plain:
+            producer.init()
+            plain.send(topic, [Record(b"before")])
+            producer.begin()
+            producer.send(topic, [Record(b"open")])
+            listed = {
+                each.transactional_id: each
+                for listing in client.list_transactions().values()
+                for each in listing
+            }
+            expect("listed as", "Ongoing", listed[lab.name].state.value)
+            described = client.describe_transactions([lab.name])[lab.name]
+            expect("described as", "Ongoing", described.state.value)
+            expect("partitions", {partition}, set(described.topic_partitions))
+            states = client.describe_producers([partition])[partition].active_producers
+            (opened,) = [each for each in states if each.current_transaction_start_offset >= 0]
+            expect("start offset", 1, opened.current_transaction_start_offset)
+            expect("producer id", described.producer_id, opened.producer_id)
+            expect("listed producer id", described.producer_id, listed[lab.name].producer_id)
+            spec = AbortTransactionSpec(
+                partition, opened.producer_id, opened.producer_epoch, opened.coordinator_epoch
+            )
+            client.abort_transaction(spec)
+            plain.send(topic, [Record(b"behind")])
+            lab.until_read(topic, [b"before", b"behind"])
+            producer.abort()
+        until("it is over", lambda: _state(client, lab.name) == "CompleteAbort")
+        everything = values(lab.driver.read(topic, committed=False))
+        expect("uncommitted", [b"before", b"open", b"behind"], everything)
+    finally:
+        client.close()
+
+
+def _state(client: Any, transactional_id: str) -> str:
+    return str(client.describe_transactions([transactional_id])[transactional_id].state.value)

@@ -1,0 +1,147 @@
+"""The transactional core: what every client must be able to do at each ``transaction.version``."""
+
+from __future__ import annotations
+
+import time
+
+from tests.clients.drivers.base import Driver, Record
+from tests.clients.python.lab import Lab, expect, refused, values
+
+PARTITIONS = 6
+
+
+def produce(lab: Lab) -> None:
+    """Keys, headers, times and compressions survive, and offsets are in order."""
+    driver = lab.driver
+    now_ms = time.time_ns() // 1_000_000
+    for codec in driver.codecs:
+        topic = lab.topic(codec, 2)
+        for index in (0, 1):
+            records = [
+                Record(
+                    b"%06d " % number * 20,
+                    partition=index,
+                    key=b"key-%d" % number if number % 3 else None,
+                    headers=(("a", b"%d" % number), ("a", b"again"), ("ü", b"\x00")),
+                    timestamp_ms=now_ms - 86_400_123 + number,
+                )
+                for number in range(100)
+            ]
+            with driver.producer(compression=codec, idempotent=False) as producer:
+                offsets = producer.send(topic, records)
+            expect(f"{codec}: offsets", list(range(100)), offsets)
+            found = [
+                each for each in driver.read(topic, committed=False) if each.partition == index
+            ]
+            expect(f"{codec}: offsets read", offsets, [each.offset for each in found])
+            for record, seen in zip(records, found, strict=True):
+                back = Record(seen.value, index, seen.key, seen.headers, seen.timestamp_ms)
+                expect(f"{codec}: record {seen.offset}", record, back)
+
+
+def idempotent(lab: Lab) -> None:
+    """Each record is appended once and in order."""
+    topic = lab.topic("idempotent", 3)
+    wanted = [b"%d" % number for number in range(1_000)]
+    with lab.driver.producer() as producer:
+        for index in range(3):
+            offsets = producer.send(topic, [Record(value, index) for value in wanted])
+            expect("offsets", list(range(1_000)), offsets)
+    seen = lab.driver.read(topic, committed=True)
+    for index in range(3):
+        expect(f"partition {index}", wanted, values(seen, partition=index))
+
+
+def commit(lab: Lab) -> None:
+    """Records on all brokers show at once, and the producer goes on."""
+    driver, topic = lab.driver, lab.topic("commit", PARTITIONS)
+    expect("brokers with a leader", lab.brokers, len(set(driver.leaders(topic))))
+    with driver.producer(lab.name) as producer:
+        producer.init()
+        producer.begin()
+        producer.send(topic, [Record(b"one", index) for index in range(PARTITIONS)])
+        expect("uncommitted", [b"one"] * PARTITIONS, values(driver.read(topic, committed=False)))
+        expect("committed too early", [], values(driver.read(topic, committed=True)))
+        producer.commit()
+        lab.until_read(topic, [b"one"] * PARTITIONS)
+        producer.begin()
+        offsets = producer.send(topic, [Record(b"two", index) for index in range(PARTITIONS)])
+        # Each partition has the record and the marker behind it.
+        expect("offsets behind the markers", [2] * PARTITIONS, offsets)
+        producer.commit()
+    lab.until_read(topic, [b"one"] * PARTITIONS + [b"two"] * PARTITIONS)
+
+
+def abort(lab: Lab) -> None:
+    """Aborted records stay hidden, the next transaction does not."""
+    topic = lab.topic("abort", PARTITIONS)
+    with lab.driver.producer(lab.name) as producer:
+        producer.init()
+        producer.begin()
+        producer.send(topic, [Record(b"never", index) for index in range(PARTITIONS)])
+        producer.abort()
+        producer.begin()
+        producer.send(topic, [Record(b"then", index) for index in range(PARTITIONS)])
+        producer.commit()
+    lab.until_read(topic, [b"then"] * PARTITIONS)
+    everything = sorted(values(lab.driver.read(topic, committed=False)))
+    expect("uncommitted", [b"never"] * PARTITIONS + [b"then"] * PARTITIONS, everything)
+
+
+def read_committed(lab: Lab) -> None:
+    """An open transaction holds back what others wrote behind it."""
+    driver, topic = lab.driver, lab.topic("open")
+    with driver.producer(lab.name) as producer, driver.producer() as plain:
+        producer.init()
+        plain.send(topic, [Record(b"before")])
+        producer.begin()
+        producer.send(topic, [Record(b"open")])
+        plain.send(topic, [Record(b"behind")])
+        expect("committed", [b"before"], values(driver.read(topic, committed=True)))
+        everything = values(driver.read(topic, committed=False))
+        expect("uncommitted", [b"before", b"open", b"behind"], everything)
+        producer.abort()
+        lab.until_read(topic, [b"before", b"behind"])
+
+
+def fence(lab: Lab) -> None:
+    """A second producer with the id fences the first, and goes on."""
+    driver, topic = lab.driver, lab.topic("fence", PARTITIONS)
+    with driver.producer(lab.name) as old, driver.producer(lab.name) as new:
+        old.init()
+        old.begin()
+        old.send(topic, [Record(b"old", index) for index in range(PARTITIONS)])
+        new.init()  # aborts what the old one has open
+        new.begin()
+        new.send(topic, [Record(b"new", index) for index in range(PARTITIONS)])
+        error = refused(old.commit)
+        assert driver.is_fenced(error), f"not how it says that it is fenced: {error!r}"
+        new.commit()
+        lab.until_read(topic, [b"new"] * PARTITIONS)
+
+
+def timeout(lab: Lab) -> None:
+    """The cluster aborts what lasts too long, and tells its producer so."""
+    driver, topic = lab.driver, lab.topic("timeout", 2)
+    with driver.producer(lab.name, timeout_ms=lab.timeout_ms) as producer:
+        producer.init()
+        producer.begin()
+        producer.send(topic, [Record(b"late", 0), Record(b"late", 1)])
+        _write_behind(driver, topic)
+        lab.pass_time()
+        lab.until_read(topic, [b"behind"] * 2)
+        error = refused(producer.commit)
+        # The abort has raised the epoch (KIP-360): to its producer that is a newer producer.
+        assert driver.is_fenced(error), f"not how it says that it is fenced: {error!r}"
+    expect("committed", [b"behind"] * 2, values(driver.read(topic, committed=True)))
+    with driver.producer(lab.name) as again:
+        again.init()
+        again.begin()
+        again.send(topic, [Record(b"again", 0)])
+        again.commit()
+    lab.until_read(topic, [b"again", b"behind", b"behind"])
+
+
+def _write_behind(driver: Driver, topic: str) -> None:
+    with driver.producer() as plain:
+        plain.send(topic, [Record(b"behind", 0), Record(b"behind", 1)])
