@@ -35,7 +35,7 @@ async def handle(request: Request) -> Reply:
     """Add the group's partition."""
     message = request.message
     broker = request.broker
-    partition = partition_for(message.group_id, broker.settings.offsets_topic_num_partitions)
+    partition = partition_for(message.group_id, broker.groups.partitions)
     outcome = await broker.coordinator.add_partitions(
         AddPartitions(
             transactional_id=TransactionalId(message.transactional_id),

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
+import structlog
+
 from sim.cluster import configs
 from sim.cluster.broker_logs import BrokerLogs
 from sim.cluster.commits import Commits
@@ -67,6 +69,7 @@ from sim.types import (
 )
 
 _PartitionErrors = tuple[tuple[TopicPartition, int], ...]
+_log: Final = structlog.get_logger("txnsim.cluster")
 
 
 class Broker:
@@ -191,6 +194,7 @@ class Broker:
             commits=self.commits,
             verification=self.verification,
             loading=self.loading,
+            partitions=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
         )
         self.groups = self.group_host.coordinator
         self.coordinator = TransactionCoordinator(
@@ -204,6 +208,7 @@ class Broker:
             leader_of=self._leader_of,
             transaction_version=self.transaction_version,
             allocate_producer_ids=self._allocate_producer_ids,
+            partitions=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
             rules=self.release.rules,
         )
 
@@ -320,11 +325,11 @@ class Broker:
 
     def transaction_coordinator_of(self, transactional_id: TransactionalId) -> BrokerId | None:
         """The live broker that coordinates this id; None where there is none at the moment."""
-        topic = self.image.topics.get(TRANSACTION_STATE_TOPIC)
-        if topic is None:
+        index = partition_for(transactional_id, self.coordinator.partitions)
+        partition = self.image.partition(TopicPartition(TRANSACTION_STATE_TOPIC, index))
+        if partition is None or not self.image.is_alive(partition.leader):
             return None
-        partition = topic.partitions[partition_for(transactional_id, len(topic.partitions))]
-        return partition.leader if self.image.is_alive(partition.leader) else None
+        return partition.leader
 
     # What peers ask
 
@@ -427,6 +432,14 @@ class Broker:
         log = self.replicas.hosted[topic_partition]
         partition = topic_partition.partition
         self.coordinator.begin_load(partition, epoch)
+        count = _partitions_of(self.image, TRANSACTION_STATE_TOPIC)
+        if count != self.coordinator.partitions:
+            # TransactionStateManager.validateTransactionTopicPartitionCountIsStable throws, and
+            # the partition is being loaded for good: ids were placed by the number at the start.
+            _log.error(
+                "txn.load.partitions_changed", at_start=self.coordinator.partitions, now=count
+            )
+            return
 
         def finish(*, is_readable: bool) -> None:
             batches: Iterable[bytes] = log.batches() if is_readable else ()
@@ -488,6 +501,12 @@ class Broker:
                     self.node,
                     data={"tp": str(topic_partition), "role": "leader", "epoch": epoch},
                 )
+
+
+def _partitions_of(image: ClusterImage, topic: str) -> int | None:
+    """How many partitions the topic has; None where there is none."""
+    found = image.topics.get(topic)
+    return None if found is None else len(found.partitions)
 
 
 def _transaction_version(image: ClusterImage) -> TransactionVersion:

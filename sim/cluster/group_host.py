@@ -64,6 +64,7 @@ class GroupHost:
         commits: Commits,
         verification: Verification,
         loading: CoordinatorLoading,
+        partitions: int | None = None,
     ) -> None:
         self._clock = environment.clock
         self._settings = settings
@@ -85,6 +86,7 @@ class GroupHost:
             new_id=lambda: str(new_id()),
             # In Kafka's own form (Uuid), as members of the consumer protocol get it.
             new_short_id=lambda: urlsafe_b64encode(new_id().bytes).rstrip(b"=").decode(),
+            partitions=partitions,
         )
 
     # Leadership
@@ -110,11 +112,11 @@ class GroupHost:
 
     def coordinator_of(self, group_id: str, image: ClusterImage) -> BrokerId | None:
         """The live broker that coordinates this group; None where there is none at the moment."""
-        topic = image.topics.get(CONSUMER_OFFSETS_TOPIC)
-        if topic is None:
+        index = partition_for(group_id, self.coordinator.partitions)
+        partition = image.partition(TopicPartition(CONSUMER_OFFSETS_TOPIC, index))
+        if partition is None or not image.is_alive(partition.leader):
             return None
-        partition = topic.partitions[partition_for(group_id, len(topic.partitions))]
-        return partition.leader if image.is_alive(partition.leader) else None
+        return partition.leader
 
     def _load(self, topic_partition: TopicPartition, epoch: LeaderEpoch) -> None:
         log = self._replicas.hosted[topic_partition]

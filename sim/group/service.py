@@ -97,6 +97,7 @@ class GroupCoordinator:
         image: Callable[[], ClusterImage],
         new_id: Callable[[], str],
         new_short_id: Callable[[], str],
+        partitions: int | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
 
@@ -109,10 +110,13 @@ class GroupCoordinator:
             image: The metadata as the broker knows it.
             new_id: A random UUID as text, for members of classic groups.
             new_short_id: The same in Kafka's short form, for members of the consumer protocol.
+            partitions: Of ``__consumer_offsets``, where the topic exists already.
         """
         self._broker_id = broker_id
         self._clock = clock
         self._settings = settings
+        self.partitions: Final = partitions or settings.offsets_topic_num_partitions
+        """Of ``__consumer_offsets``, by which groups are placed as long as this broker runs."""
         self._tasks = tasks
         self._shards: dict[int, GroupShard] = {}
         self._loading: dict[int, CoordinatorEpoch] = {}
@@ -431,7 +435,7 @@ class GroupCoordinator:
     def _shard_of(self, group_id: str) -> GroupShard | Rejection:
         if not self._running:
             return _NOT_RUNNING
-        partition = partition_for(group_id, self._settings.offsets_topic_num_partitions)
+        partition = partition_for(group_id, self.partitions)
         return self._shards.get(partition) or self._refuse(partition)
 
     def _refuse(self, partition: int) -> Rejection:

@@ -73,8 +73,6 @@ _NOT_RUNNING = Rejection(
 DEVIATIONS: Final = (
     "Fencing a producer with an open transaction and preparing the abort are one step; in Apache "
     "Kafka another request can slip in between.",
-    "The number of partitions of __transaction_state is that of the settings and is not looked at"
-    " again when the topic is loaded; the topic is never compacted.",
 )
 
 
@@ -114,6 +112,7 @@ class TransactionCoordinator:
         leader_of: LeaderOf,
         transaction_version: Callable[[], TransactionVersion],
         allocate_producer_ids: AllocateProducerIds,
+        partitions: int | None = None,
         rules: Rules = LATEST,
     ) -> None:
         self._rules = rules
@@ -121,6 +120,10 @@ class TransactionCoordinator:
         self._settings = settings
         self._tasks = tasks
         self._tracer = tracer
+        self.partitions: Final = partitions or settings.transaction_state_log_num_partitions
+        """Of ``__transaction_state``: those that the topic had when this coordinator was made, or
+        will have.
+        """
         self._level = transaction_version
         self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
         self._running = False
@@ -130,7 +133,7 @@ class TransactionCoordinator:
         """Logs that could be read in part only."""
         self._ownership = Ownership(
             broker_id=broker_id,
-            partitions=settings.transaction_state_log_num_partitions,
+            partitions=self.partitions,
             rules=rules,
         )
         self._writer = TransactionLogWriter(

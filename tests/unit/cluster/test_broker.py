@@ -17,10 +17,13 @@ from sim.client.producer import Producer
 from sim.client.session import TxnProtocol
 from sim.client.txn_views import ProducerState, TransactionDescription
 from sim.cluster.broker import Broker
-from sim.errors import ErrorCode, InvariantViolation
+from sim.cluster.growth import grown_topic
+from sim.errors import ErrorCode, InvariantViolation, Rejection
 from sim.faults.plan import Drop, Hold
 from sim.faults.points import FaultPoint
+from sim.txn.list_filter import ListTransactions
 from sim.types import (
+    CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
     AddPartitionsToTxnCommand,
     BrokerId,
@@ -388,6 +391,54 @@ def test_a_coordinator_can_not_write_to_a_log_that_it_lost() -> None:
         broker = cluster.sim.brokers[cluster.leader(home)]
         cluster.move(home)
         assert await append_state(broker, home.partition) is E.not_leader_or_follower
+
+    run_cluster(main)
+
+
+def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions() -> None:
+    """As TransactionStateManager, which placed ids by the number of partitions at its start."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            await (await begun(client)).close()
+            home = cluster.home("tx")
+            metadata = cluster.sim.metadata
+            grown = grown_topic(metadata.image, TRANSACTION_STATE_TOPIC, count=8)
+            assert not isinstance(grown, Rejection)
+            metadata.publish(metadata.image.with_topic(grown))
+            loading = [
+                broker.coordinator.snapshot().partitions_loading
+                for broker in cluster.sim.brokers.values()
+            ]
+            assert sum(loading) == 2
+            assert (await describe(client)).state == "Ongoing"
+            new = cluster.sim.brokers[cluster.move(home)].coordinator
+            told = new.describe(TransactionalId("tx"))
+            assert isinstance(told, Rejection)
+            assert told.error is E.coordinator_load_in_progress
+            listed = new.list_transactions(ListTransactions())
+            assert isinstance(listed, Rejection)
+            assert listed.error is E.coordinator_load_in_progress
+
+    run_cluster(main)
+
+
+def test_groups_stay_where_they_were_when_their_log_has_more_partitions() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        metadata = cluster.sim.metadata
+        metadata.auto_create(CONSUMER_OFFSETS_TOPIC)
+        broker = cluster.sim.brokers[BrokerId(1)]
+        groups = [f"g{number}" for number in range(20)]
+
+        def homes() -> list[BrokerId | None]:
+            return [broker.group_host.coordinator_of(group, broker.image) for group in groups]
+
+        before = homes()
+        grown = grown_topic(metadata.image, CONSUMER_OFFSETS_TOPIC, count=73)
+        assert not isinstance(grown, Rejection)
+        metadata.publish(metadata.image.with_topic(grown))
+        assert len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions) == 73
+        assert homes() == before
 
     run_cluster(main)
 
