@@ -30,7 +30,6 @@ _BEARER: Final = re.compile(
     r"auth=[Bb]earer +(?P<token>[-A-Za-z0-9._~+/]+=*)\x01(?:[A-Za-z]+=[^\x01]*\x01)*\x01"
 )
 """OAuthBearerClientInitialResponse: RFC 7628's first message."""
-_INVALID_TOKEN: Final = b'{"status":"invalid_token"}'
 
 
 class Challenge(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +55,20 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     a stranger which users there are.
     """
 
+
+class BearerRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of an unsecured token: the options ``unsecuredValidator…`` of
+    OAuthBearerUnsecuredValidatorCallbackHandler.
+    """
+
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    required_scope: tuple[str, ...] = ()
+    clock_skew_ms: int = 0
+
+
+UNSECURED: Final = BearerRules()
+"""What is asked of tokens unless options say otherwise."""
 
 Step = Challenge | Authenticated | Refused
 
@@ -144,17 +157,19 @@ class BearerExchange:
     is the default of the broker's validator.
     """
 
-    def __init__(self, *, now_ms: int) -> None:
+    def __init__(self, *, now_ms: int, rules: BearerRules = UNSECURED) -> None:
         """Begin.
 
         Args:
             now_ms: Wall time.
+            rules: What is asked of a token.
 
         Raises:
             MissingExtraError: The library is not installed.
         """
         self._jwt = _imported("jwt")
         self._now_ms = now_ms
+        self._rules = rules
         self._failure: str | None = None
 
     def feed(self, token: bytes) -> Step:
@@ -165,19 +180,26 @@ class BearerExchange:
         if match is None:
             return Refused()
         claims = self._claims(match["token"])
-        problem = _complaint(claims, now_ms=self._now_ms)
-        if problem is not None:
-            # RFC 7628, 3.2.2: the reason travels as a challenge, and the client says that it has
-            # seen it.
-            self._failure = _INVALID_TOKEN.decode()
-            return Challenge(token=_INVALID_TOKEN)
-        user = claims["sub"]
+        if _complaint(claims, self._rules, now_ms=self._now_ms) is not None:
+            return self._failed('{"status":"invalid_token"}')
+        required = self._rules.required_scope
+        if not _scope(claims.get(self._rules.scope_claim)) >= {*required}:
+            return self._failed(
+                f'{{"status":"insufficient_scope", "scope":"[{", ".join(required)}]"}}'
+            )
+        user = claims[self._rules.principal_claim]
         if match["authzid"] not in (None, "", user):
             return Refused(
                 message="Authentication failed: Client requested an authorization id "
                 f"({match['authzid']}) that is different from the token's principal name ({user})"
             )
         return Authenticated(user=user, expires_ms=int(claims["exp"] * 1_000))
+
+    def _failed(self, why: str) -> Challenge:
+        # RFC 7628, 3.2.2: the reason travels as a challenge, and the client says that it has seen
+        # it.
+        self._failure = why
+        return Challenge(token=why.encode())
 
     def _claims(self, token: str) -> dict[str, Any]:
         """The claims of an unsecured token; none where it is anything else."""
@@ -201,6 +223,7 @@ def exchange(
     credentials: Credentials,
     nonce: Callable[[], str],
     now_ms: int,
+    bearer: BearerRules = UNSECURED,
 ) -> Exchange:
     """A new run of a mechanism of ``MECHANISMS``.
 
@@ -210,6 +233,7 @@ def exchange(
         credentials: Of SCRAM.
         nonce: Draws the server's nonce.
         now_ms: Wall time.
+        bearer: What is asked of the tokens of OAUTHBEARER.
 
     Raises:
         MissingExtraError: It needs a library that is not installed.
@@ -217,28 +241,34 @@ def exchange(
     if mechanism == PLAIN:
         return PlainExchange(plain_users)
     if mechanism == OAUTHBEARER:
-        return BearerExchange(now_ms=now_ms)
+        return BearerExchange(now_ms=now_ms, rules=bearer)
     return ScramExchange(mechanism, credentials, nonce=nonce())
 
 
-def _complaint(claims: Mapping[str, Any], *, now_ms: int) -> str | None:
+def _complaint(claims: Mapping[str, Any], rules: BearerRules, *, now_ms: int) -> str | None:
     """What is wrong with a token's claims (OAuthBearerUnsecuredValidatorCallbackHandler)."""
-    subject: object = claims.get("sub")
+    subject: object = claims.get(rules.principal_claim)
     expires: object = claims.get("exp")
     issued: object = claims.get("iat")
     if not isinstance(subject, str) or not subject.strip():
-        return "no principal name in the claim sub"
+        return f"no principal name in the claim {rules.principal_claim}"
     if not _is_number(expires):
         return "no expiration time"
-    if now_ms >= expires * 1_000:
+    if now_ms - rules.clock_skew_ms >= expires * 1_000:
         return "expired"
     if issued is None:
         return None
     if not _is_number(issued):
         return "issued at no time"
-    if issued * 1_000 > now_ms or expires <= issued:
+    if issued * 1_000 > now_ms + rules.clock_skew_ms or expires <= issued:
         return "issued in the future, or after its end"
     return None
+
+
+def _scope(claim: object) -> frozenset[str]:
+    """What a token is good for (OAuthBearerUnsecuredJws.calculateScope)."""
+    values = claim if isinstance(claim, list) else [claim]
+    return frozenset(value.strip() for value in values if isinstance(value, str) and value.strip())
 
 
 def _is_number(value: object) -> TypeGuard[float]:

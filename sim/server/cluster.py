@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import count
 from typing import Final
 
 import msgspec
@@ -71,6 +72,21 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Listeners with TLS and SASL, users, ACLs (docs/security.md)."""
 
 
+def port_step(options: ClusterOptions) -> int:
+    """From a port of one broker to the same listener's of the next: 1, or as much more as it takes
+    that no two listeners want the same.
+    """
+    ports = {options.port} if options.security.has_plain_listener else set()
+    ports.update(listener.port for listener in options.security.listeners)
+    ports.discard(0)
+    return next(
+        step
+        for step in count(1)
+        if len({port + index * step for port in ports for index in range(options.brokers)})
+        == len(ports) * options.brokers
+    )
+
+
 class SimCluster:
     """A running cluster in this process."""
 
@@ -88,7 +104,11 @@ class SimCluster:
         self._authorizer = authorizer_of(options.security)
         self._entrances = [
             Entrance(listener, options.security, environment)
-            for listener in options.security.listeners
+            for listener in sorted(
+                options.security.listeners,
+                # Its address is the one that a broker is known by (BrokerImage.address).
+                key=lambda listener: listener.name != CLIENT_LISTENER,
+            )
         ]
         self.injector = Injector(clock=environment.clock, tracer=environment.tracer)
         """Where faults are armed: every crossing of this cluster's network passes it."""
@@ -124,8 +144,12 @@ class SimCluster:
 
     @property
     def bootstrap(self) -> str:
-        """``host:port`` of every broker, as clients take it."""
-        return self._addresses(CLIENT_LISTENER)
+        """``host:port`` of every broker, as clients take it, at the listener in clear; at the first
+        one where there is none.
+        """
+        if self.options.security.has_plain_listener:
+            return self._addresses(CLIENT_LISTENER)
+        return self._addresses(self._entrances[0].listener.name)
 
     @property
     def kip_text_bootstrap(self) -> str | None:
@@ -291,38 +315,47 @@ class SimCluster:
                 tuple(
                     [
                         Door(
-                            host=self.options.host,
-                            port=await listener.bind(
-                                self.options.host, port, apis=apis, entrance=entrance
-                            ),
+                            host=host,
+                            port=await listener.bind(host, port, apis=apis, entrance=entrance),
                             apis=apis,
                             entrance=entrance,
                         )
-                        for port, apis, entrance in self._wanted_doors(index)
+                        for host, port, apis, entrance in self._wanted_doors(index)
                     ]
                 )
             )
         return doors
 
-    def _wanted_doors(self, index: int) -> list[tuple[int, ApiTable, Entrance | None]]:
-        """Port, API table and entrance of each listener of a broker; port 0 is any free one."""
+    def _wanted_doors(self, index: int) -> list[tuple[str, int, ApiTable, Entrance | None]]:
+        """Host, port, API table and entrance of each listener of a broker; port 0 is any free
+        one.
+        """
         options = self.options
+        away = index * port_step(options)
         apis = shipped(
             self.fleet.of(BrokerId(index + 1)),
             unstable=options.settings.unstable_api_versions_enable,
         )
-        doors: list[tuple[int, ApiTable, Entrance | None]] = [
-            (options.port and options.port + index, self._apis(apis, CLIENT_LISTENER), None)
-        ]
+        doors: list[tuple[str, int, ApiTable, Entrance | None]] = []
+        if options.security.has_plain_listener:
+            plain = self._apis(apis, CLIENT_LISTENER)
+            doors.append((options.host, options.port and options.port + away, plain, None))
         for entrance in self._entrances:
-            name, first = entrance.listener.name, entrance.listener.port
-            doors.append((first and first + index, self._apis(apis, name), entrance))
+            listener = entrance.listener
+            doors.append(
+                (
+                    listener.host or options.host,
+                    listener.port and listener.port + away,
+                    self._apis(apis, listener.name),
+                    entrance,
+                )
+            )
         if options.settings.kip_text:
             kip_text_port = options.kip_text_port
             if kip_text_port is None:
                 kip_text_port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
             port = kip_text_port and kip_text_port + index
-            doors.append((port, self._apis(kip_text.KIP_TEXT), None))
+            doors.append((options.host, port, self._apis(kip_text.KIP_TEXT), None))
         return doors
 
     def _apis(self, apis: ApiTable, listener: str | None = None) -> ApiTable:
@@ -339,16 +372,19 @@ class SimCluster:
 
     def _make_brokers(self, doors: list[tuple[Door, ...]]) -> None:
         options = self.options
-        host = options.advertised_host or _reachable(options.host)
         image = controller.initial_image(
             cluster_id=options.settings.cluster_id,
             brokers=tuple(
                 BrokerImage(
                     broker_id=BrokerId(number),
                     epoch=number,
-                    host=host,
+                    host=self._told(own[0]),
                     port=own[0].port,
-                    addresses={door.apis.listener: (host, door.port) for door in own[1:]},
+                    addresses={
+                        door.apis.listener: (self._told(door), door.port)
+                        for door in own
+                        if door.apis.listener != CLIENT_LISTENER
+                    },
                 )
                 for number, own in enumerate(doors, 1)
             ),
@@ -383,6 +419,11 @@ class SimCluster:
             )
             self.members[broker_id] = member
             member.join(listener)
+
+    def _told(self, door: Door) -> str:
+        """The host by which clients are told to come to a door."""
+        named = None if door.entrance is None else door.entrance.listener.advertised_host
+        return named or self.options.advertised_host or _reachable(door.host)
 
     def _make_broker(self, logs: BrokerLogs, broker_id: BrokerId) -> Broker:
         return Broker(

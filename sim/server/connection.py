@@ -89,7 +89,13 @@ class Connection(asyncio.Protocol):
         self._peer = str(peer)
         self._client_host = f"/{peer[0]}" if isinstance(peer, tuple) else ""
         if self._entrance is not None:
-            self.principal = self._entrance.principal(transport)
+            principal = self._entrance.principal(transport)
+            if principal is None:
+                # Kafka fails when it asks for the name of the first request's sender.
+                _log.info("no ssl.principal.mapping.rules apply", peer=self._peer)
+                self._transport.abort()
+                return
+            self.principal = principal
             self._sasl = self._entrance.session(lambda: self._listener.broker.image.scram)
         self._listener.connections[self] = None
         tracer = self._listener.tracer

@@ -11,10 +11,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from sim.errors import ConfigError
+from sim.runtime.tls import server_context
 from sim.security import sasl
 from sim.security.authorizer import Authorizer
-from sim.security.options import ClientAuth, SecureListener, SecurityOptions, TlsFiles
+from sim.security.options import ClientAuth, SecureListener, SecurityOptions
+from sim.security.principal_mapping import PrincipalMapping
 from sim.security.principals import ANONYMOUS, distinguished_name, user
 from sim.security.scram import BY_SASL_NAME, Credentials, credential_of
 from sim.server.sasl import SaslRules, SaslSession
@@ -22,11 +23,6 @@ from sim.server.sasl import SaslRules, SaslSession
 if TYPE_CHECKING:
     from sim.runtime.env import Environment
 
-_VERIFY: Final = {
-    ClientAuth.NONE: ssl.CERT_NONE,
-    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
-    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
-}
 SALT_BYTES: Final = 20
 NONCE_BYTES: Final = 18
 
@@ -34,7 +30,7 @@ NONCE_BYTES: Final = 18
 class Entrance:
     """The way into one kind of listener."""
 
-    __slots__ = ("_begin", "_environment", "_security", "failure_delay_ms", "listener", "tls")
+    __slots__ = ("_environment", "_mapping", "_security", "failure_delay_ms", "listener", "tls")
 
     def __init__(
         self, listener: SecureListener, security: SecurityOptions, environment: Environment
@@ -49,8 +45,12 @@ class Entrance:
         self.failure_delay_ms = security.failure_delay_ms
         self.tls: ssl.SSLContext | None = None
         if listener.protocol.has_tls:
-            assert security.tls is not None
-            self.tls = tls_context(security.tls, listener.client_auth)
+            stores = listener.tls or security.tls
+            assert stores is not None
+            self.tls = server_context(stores, listener.client_auth)
+        self._mapping = PrincipalMapping(
+            listener.principal_mapping_rules or security.principal_mapping_rules
+        )
         self._security = security
         self._environment = environment
         if listener.protocol.has_sasl:
@@ -66,50 +66,42 @@ class Entrance:
         if not self.listener.protocol.has_sasl:
             return None
         clock = self._environment.clock
+        max_reauth_ms = self.listener.max_reauth_ms
+        if max_reauth_ms is None:
+            max_reauth_ms = self._security.max_reauth_ms
         return SaslSession(
             SaslRules(
                 mechanisms=self.listener.mechanisms,
-                max_reauth_ms=self._security.max_reauth_ms,
+                max_reauth_ms=max_reauth_ms,
                 begin=partial(self._exchange, credentials),
                 now_ms=clock.now_ms,
                 monotonic_ms=clock.monotonic_ms,
             )
         )
 
-    def principal(self, transport: asyncio.BaseTransport) -> str:
-        """Who a new connection is from, as far as its certificate tells."""
+    def principal(self, transport: asyncio.BaseTransport) -> str | None:
+        """Who a new connection is from, as far as its certificate tells; None: no mapping rule is
+        about it, and nobody without a name is served.
+        """
         if self.listener.protocol.has_sasl or self.listener.client_auth is ClientAuth.NONE:
             return ANONYMOUS
         certificate = transport.get_extra_info("peercert")
-        return user(distinguished_name(certificate["subject"])) if certificate else ANONYMOUS
+        if not certificate:
+            return ANONYMOUS
+        name = self._mapping.name(distinguished_name(certificate["subject"]))
+        return None if name is None else user(name)
 
     def _exchange(self, credentials: Callable[[], Credentials], mechanism: str) -> sasl.Exchange:
         chance = self._environment.rng.stream("sasl.nonces")
+        plain_users = self.listener.plain_users
         return sasl.exchange(
             mechanism,
-            plain_users=self._security.plain_users,
+            plain_users=self._security.plain_users if plain_users is None else plain_users,
             credentials=credentials(),
             nonce=lambda: chance.randbytes(NONCE_BYTES).hex(),
             now_ms=self._environment.clock.now_ms(),
+            bearer=self.listener.bearer,
         )
-
-
-def tls_context(files: TlsFiles, client_auth: ClientAuth) -> ssl.SSLContext:
-    """The TLS side of a listener.
-
-    Raises:
-        ConfigError: A file can't be read, or is none of its kind.
-    """
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    try:
-        context.load_cert_chain(files.certificate, files.key)
-        if files.authority is not None:
-            context.load_verify_locations(files.authority)
-    except (OSError, ssl.SSLError) as error:
-        raise ConfigError(f"TLS files {files.certificate}, {files.key}: {error}") from error
-    context.verify_mode = _VERIFY[client_auth]
-    return context
 
 
 def first_credentials(security: SecurityOptions, draw: Callable[[int], bytes]) -> Credentials:

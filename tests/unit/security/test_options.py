@@ -14,6 +14,7 @@ from sim.security.options import (
     SecurityOptions,
     SecurityProtocol,
     TlsFiles,
+    TlsPem,
     check_security,
 )
 from tests.support.security import acl
@@ -43,6 +44,8 @@ def test_what_makes_sense_is_taken() -> None:
     check_security(NO_SECURITY)
     whole = msgspec.structs.replace(FILES, authority="a")
     check_security(SecurityOptions(listeners=(SASL, MUTUAL), tls=whole))
+    own = msgspec.structs.replace(MUTUAL, tls=TlsPem(certificate="c", key="k", authority="a"))
+    check_security(SecurityOptions(listeners=(own,), has_plain_listener=False))
     check_security(
         SecurityOptions(
             acls=(acl(ResourceType.TOPIC, "orders", Operation.READ),), listeners=(SASL,)
@@ -60,6 +63,14 @@ def test_what_makes_sense_is_taken() -> None:
             "no such SASL mechanism: GSSAPI",
         ),
         (SecurityOptions(listeners=(MUTUAL,), tls=FILES), "need an authority"),
+        (SecurityOptions(has_plain_listener=False), "there is no listener"),
+        (SecurityOptions(principal_mapping_rules="x"), "mapping.rules: 'x' is no rule"),
+        (
+            SecurityOptions(
+                listeners=(msgspec.structs.replace(SASL, principal_mapping_rules="x"),)
+            ),
+            "mapping.rules: 'x' is no rule",
+        ),
         (
             SecurityOptions(acls=(acl(ResourceType.TOPIC, "", Operation.READ),)),
             "Invalid empty resource name",

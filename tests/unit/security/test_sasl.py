@@ -12,9 +12,12 @@ from sim.errors import MissingExtraError
 from sim.security.sasl import (
     MECHANISMS,
     Authenticated,
+    BearerExchange,
+    BearerRules,
     Challenge,
     Exchange,
     Refused,
+    Step,
     exchange,
 )
 from tests.support.security import bearer, credentials, unsecured_token
@@ -124,6 +127,30 @@ def test_a_bearer_can_be_nobody_else() -> None:
 
 def test_what_is_no_bearers_message_is_refused() -> None:
     assert begin("OAUTHBEARER").feed(b"\0alice\0secret") == Refused()
+
+
+def test_a_listener_may_ask_more_of_a_token() -> None:
+    rules = BearerRules(
+        principal_claim="name",
+        scope_claim="may",
+        required_scope=("read", "write"),
+        clock_skew_ms=2_000,
+    )
+    claims = {"name": "bob", "iat": 1_001, "exp": 998.5 + 1_000, "may": ["read", " write ", "", 7]}
+
+    def fed(**changed: Any) -> Step:
+        token = bearer(unsecured_token({**claims, **changed}))
+        return BearerExchange(now_ms=NOW_MS, rules=rules).feed(token)
+
+    assert fed() == Authenticated(user="bob", expires_ms=1_998_500)
+    missing = b'{"status":"insufficient_scope", "scope":"[read, write]"}'
+    for scope in ("read", ["write"], None, 7):
+        assert fed(may=scope) == Challenge(token=missing)
+    invalid = Challenge(token=b'{"status":"invalid_token"}')
+    assert fed(name=None) == invalid
+    assert fed(iat=1_003) == invalid
+    assert fed(iat=900, exp=998) == invalid
+    assert isinstance(fed(iat=900, exp=998.5), Authenticated)
 
 
 def test_a_missing_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from sim.errors import ConfigError, ErrorCode
 from sim.runtime.real import real_environment
+from sim.runtime.tls import server_context
 from sim.security.acls import Operation, ResourceType
 from sim.security.options import (
     ClientAuth,
@@ -24,7 +25,7 @@ from sim.security.options import (
 from sim.security.scram import ScramMechanism
 from sim.server.certificates import Authority
 from sim.server.cluster import SimCluster
-from sim.server.entrance import authorizer_of, first_credentials, tls_context
+from sim.server.entrance import authorizer_of, first_credentials
 from sim.types import BrokerId
 from sim.wire import codec
 from tests.support.clusters import VirtualCluster, options, run_cluster
@@ -151,8 +152,14 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
     authority = Authority(tmp_path, now_ms=environment.clock.now_ms())
     broker = authority.issue("broker", hosts=("127.0.0.1",))
     alice = authority.issue("alice")
+    second = msgspec.structs.replace(
+        MUTUAL, name="SECOND", principal_mapping_rules="RULE:^CN=(bob|alice),.*$/$1/U"
+    )
+    third = msgspec.structs.replace(
+        MUTUAL, name="THIRD", principal_mapping_rules="RULE:^CN=bob,.*$/bob/"
+    )
     security = SecurityOptions(
-        listeners=(MUTUAL,),
+        listeners=(MUTUAL, second, third),
         tls=TlsFiles(
             certificate=str(broker.certificate),
             key=str(broker.key),
@@ -174,6 +181,17 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
             assert connection.principal == expected
             await wire.close()
             context.load_cert_chain(alice.certificate, alice.key)
+        host, port = cluster.bootstrap_of("SECOND").split(":")
+        wire = Wire(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
+        wire.send(wire.metadata())
+        await wire.answer()
+        assert list(cluster.listeners[0].connections)[-1].principal == "User:ALICE"
+        await wire.close()
+        # No rule makes a name of the subject: SslPrincipalMapper.NoMatchingRule.
+        host, port = cluster.bootstrap_of("THIRD").split(":")
+        wire = Wire(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
+        assert await wire.reader.read() == b""
+        await wire.close()
     finally:
         await cluster.stop()
 
@@ -182,9 +200,9 @@ def test_files_that_are_no_certificates_are_refused(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
     path = str(tmp_path / "a")
     with pytest.raises(ConfigError, match="TLS files"):
-        tls_context(TlsFiles(certificate=path, key=path), ClientAuth.NONE)
+        server_context(TlsFiles(certificate=path, key=path), ClientAuth.NONE)
     with pytest.raises(ConfigError, match="TLS files"):
-        tls_context(TlsFiles(certificate=path + "b", key=path), ClientAuth.NONE)
+        server_context(TlsFiles(certificate=path + "b", key=path), ClientAuth.NONE)
 
 
 def test_a_cluster_is_formatted_with_credentials_of_both_mechanisms() -> None:
@@ -205,3 +223,45 @@ def test_there_is_an_authorizer_only_where_one_is_asked_for() -> None:
     authorizer = authorizer_of(options)
     assert authorizer is not None
     assert authorizer.super_users == {"User:admin"}
+
+
+def test_a_cluster_may_have_secured_listeners_alone() -> None:
+    inside = SecureListener(
+        name="PLAINTEXT",
+        protocol=SecurityProtocol.SASL_PLAINTEXT,
+        port=9092,
+        host="0.0.0.0",
+        advertised_host="kafka.test",
+        plain_users={"alice": "secret"},
+    )
+    outside = SecureListener(
+        name="SASL", protocol=SecurityProtocol.SASL_PLAINTEXT, port=9093, max_reauth_ms=5_000
+    )
+
+    async def main(cluster: VirtualCluster) -> None:
+        # The second broker's ports begin where the first one's end.
+        assert cluster.sim.bootstrap == "kafka.test:9092,kafka.test:9094,kafka.test:9096"
+        told = cluster.sim.bootstrap_of("SASL")
+        assert [one.rpartition(":")[2] for one in told.split(",")] == ["9093", "9095", "9097"]
+        wire = await sasl_wire(cluster)
+        answer = await log_in(wire)
+        assert answer.error_code is ErrorCode.sasl_authentication_failed
+        await wire.close()
+        wire = await Wire.open("127.0.0.1", 9092)
+        assert (await log_in(wire)).error_code is ErrorCode.none
+        await wire.close()
+
+    security = SecurityOptions(listeners=(outside, inside), has_plain_listener=False)
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=security))
+
+
+def test_a_listener_may_have_sessions_of_its_own_length() -> None:
+    short = msgspec.structs.replace(SASL, max_reauth_ms=5_000)
+
+    async def main(cluster: VirtualCluster) -> None:
+        wire = await sasl_wire(cluster)
+        assert (await log_in(wire)).session_lifetime == timedelta(seconds=5)
+        await wire.close()
+
+    security = msgspec.structs.replace(USERS, listeners=(short,))
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=security))

@@ -1,0 +1,103 @@
+"""The syntax of ``sasl.jaas.config``: a login module, a flag, options.
+
+``org…PlainLoginModule required username="alice" password="alice-secret";``. It knows no module.
+Kafka's counterpart: JaasConfig, which reads with java.io.StreamTokenizer; JaasContext.load, which
+wants exactly one module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+_TOKEN: Final = re.compile(
+    r"(?P<blank>[\x00-\x20]+|//[^\r\n]*|/\*.*?(?:\*/|\Z)|/[^\r\n]*)"
+    r"|(?P<quote>[\"'])(?P<quoted>(?:\\.|(?!(?P=quote))[^\\\r\n])*)(?:(?P=quote)|(?=[\r\n])|\Z)"
+    r"|(?P<word>[A-Za-z_$\u00a0-\U0010ffff][-\w$.]*)"
+    r"|(?P<number>[-.]*\d[-\d.]*)"
+    r"|(?P<sign>.)",
+    re.DOTALL,
+)
+_ESCAPE: Final = re.compile(r"\\(?P<octal>[0-3]?[0-7]{1,2})|\\(?P<char>.)", re.DOTALL)
+_CONTROLS: Final = {
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "n": "\n",
+    "r": "\r",
+    "t": "\t",
+    "v": "\v",
+}
+_FLAGS: Final = frozenset({"REQUIRED", "REQUISITE", "SUFFICIENT", "OPTIONAL"})
+
+
+class LoginModule(msgspec.Struct, frozen=True, kw_only=True):
+    """What a login is made with."""
+
+    name: str
+    """The class in full."""
+    options: Mapping[str, str]
+
+
+class _Token(msgspec.Struct, frozen=True):
+    text: str
+    is_word: bool
+    """Whether it can be a name or a value; a number and a sign can't."""
+
+
+def parse_login(text: str) -> LoginModule:
+    """The one login module of a property.
+
+    Raises:
+        ValueError: It is none, or there are several.
+    """
+    tokens = _tokens(text)
+    modules = []
+    for first in tokens:
+        modules.append(_module(first, tokens))
+    if not modules:
+        raise ValueError("there is no login module in it")
+    if len(modules) > 1:
+        raise ValueError(f"it has {len(modules)} login modules, where one is expected")
+    return modules[0]
+
+
+def _module(first: _Token, tokens: Iterator[_Token]) -> LoginModule:
+    flag = next(tokens, None)
+    if not first.is_word or flag is None or flag.text.upper() not in _FLAGS:
+        raise ValueError(
+            f"after the login module {first.text} a flag is expected, as in: MODULE required "
+            'username="…" password="…";'
+        )
+    options: dict[str, str] = {}
+    for token in tokens:
+        if token == _END:
+            return LoginModule(name=first.text, options=options)
+        sign, value = next(tokens, _END), next(tokens, _END)
+        if sign != _EQUALS or not value.is_word:
+            raise ValueError(f'the option {token.text} has no value; put it in quotes: "…"')
+        options[token.text] = value.text
+    raise ValueError("the semicolon at its end is missing")
+
+
+_END: Final = _Token(";", is_word=False)
+_EQUALS: Final = _Token("=", is_word=False)
+
+
+def _tokens(text: str) -> Iterator[_Token]:
+    for match in _TOKEN.finditer(text):
+        if match["blank"] is not None:
+            continue
+        if match["quote"] is not None:
+            yield _Token(_ESCAPE.sub(_unescaped, match["quoted"]), is_word=True)
+        else:
+            yield _Token(match[0], is_word=match["word"] is not None)
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    if match["octal"] is not None:
+        return chr(int(match["octal"], 8))
+    return _CONTROLS.get(match["char"], match["char"])

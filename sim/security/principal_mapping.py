@@ -1,0 +1,122 @@
+"""``ssl.principal.mapping.rules``: a user's name from the subject of its certificate (KIP-371).
+
+Rules are tried in order, the first whose expression is the whole subject makes the name:
+``RULE:^CN=(.*?),.*$/$1/L,DEFAULT``. ``L`` and ``U`` change its case, ``DEFAULT`` takes the subject
+as it is. Kafka's counterpart: SslPrincipalMapper, with the expressions of java.util.regex.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+DEFAULT: Final = "DEFAULT"
+"""The rules of a broker that names none."""
+
+_RULE: Final = r"(DEFAULT)|RULE:((?:\\.|[^\\/])*)/((?:\\.|[^\\/])*)/([LU]?).*?|(.*?)"
+_SPLITTER: Final = re.compile(rf"\s*({_RULE})\s*(?:,\s*|\Z)", re.ASCII)
+_PARSER: Final = re.compile(_RULE)
+_NAMED_GROUP: Final = re.compile(r"\(\?<(?=[A-Za-z])")
+"""Java's spelling of a group with a name."""
+_REFERENCE: Final = re.compile(r"\\(?P<literal>.)|\$\{(?P<name>\w+)\}|\$(?P<digits>\d*)", re.DOTALL)
+
+
+class _Rule(msgspec.Struct, frozen=True, kw_only=True):
+    pattern: re.Pattern[str] | None
+    """None: the subject as it is."""
+    replacement: str = ""
+    case: str = ""
+
+    def apply(self, subject: str) -> str | None:
+        """The name; None where the rule is about other subjects.
+
+        Raises:
+            ValueError: The replacement names a group that the expression has not.
+        """
+        if self.pattern is None:
+            return subject
+        if self.pattern.fullmatch(subject) is None:
+            return None
+        name = self.pattern.sub(self._expanded, subject)
+        match self.case:
+            case "L":
+                return name.lower()
+            case "U":
+                return name.upper()
+            case _:
+                return name
+
+    def _expanded(self, match: re.Match[str]) -> str:
+        return _REFERENCE.sub(lambda reference: _referenced(match, reference), self.replacement)
+
+
+class PrincipalMapping:
+    """The rules of one broker."""
+
+    def __init__(self, rules: str = DEFAULT) -> None:
+        """Read the rules.
+
+        Raises:
+            ValueError: One is none.
+        """
+        self._rules = [
+            rule for text in _split(rules.strip()) if (rule := _parsed(text)) is not None
+        ]
+
+    def name(self, subject: str) -> str | None:
+        """The name of the user with that subject; None: no rule tells one, and it is cut off."""
+        try:
+            return next(
+                (name for rule in self._rules if (name := rule.apply(subject)) is not None), None
+            )
+        except ValueError:
+            return None
+
+
+def _split(rules: str) -> list[str]:
+    return [match[1] for match in _SPLITTER.finditer(rules)]
+
+
+def _parsed(text: str) -> _Rule | None:
+    """A rule; None where nothing stands between two commas."""
+    match = _PARSER.match(text)
+    assert match is not None, "the last alternative takes nothing at all"
+    if match.end() != len(text):
+        raise ValueError(
+            f"{text!r} is no rule: expected DEFAULT, or RULE:EXPRESSION/REPLACEMENT/ with L or U "
+            "behind it"
+        )
+    if match[1] is not None:
+        return _Rule(pattern=None)
+    if match[2] is None:
+        return None
+    try:
+        pattern = re.compile(_NAMED_GROUP.sub("(?P<", match[2]))
+    except re.error as error:
+        raise ValueError(f"{match[2]!r} is no regular expression: {error}") from None
+    return _Rule(pattern=pattern, replacement=match[3], case=match[4])
+
+
+def _referenced(match: re.Match[str], reference: re.Match[str]) -> str:
+    """What a reference in a replacement stands for (Matcher.appendReplacement). One to a group
+    beyond the last is no reference, unless there are no groups at all
+    (SslPrincipalMapper.escapeLiteralBackReferences).
+    """
+    if reference["literal"] is not None:
+        return str(reference["literal"])
+    if reference["name"] is not None:
+        try:
+            return match[reference["name"]] or ""
+        except IndexError:
+            raise ValueError(f"no group {reference['name']}") from None
+    digits, groups = reference["digits"], match.re.groups
+    if not digits or (int(digits[0]) > groups and not groups):
+        raise ValueError(f"no group {digits}")
+    if int(digits[0]) > groups:
+        return reference[0]
+    length = 1
+    while length < len(digits) and int(digits[: length + 1]) <= groups:
+        length += 1
+    return (match[int(digits[:length])] or "") + digits[length:]
