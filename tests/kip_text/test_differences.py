@@ -13,6 +13,17 @@ from sim.api.kip_text.differences import DIFFERENCES
 from sim.errors import ErrorCode
 from sim.faults.plan import FaultRule, Hold
 from sim.faults.points import FaultPoint
+from sim.security.acls import (
+    CLUSTER_NAME,
+    WILDCARD,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from sim.security.options import SecurityOptions
+from sim.security.principals import ANONYMOUS
 from sim.txn.log_format import decode_record
 from sim.txn.state import TransactionState, TxnTransition
 from sim.types import BrokerId
@@ -192,6 +203,33 @@ async def test_shipped_markers_take_a_higher_epoch_and_ask_for_no_transaction() 
         for _ in range(2):
             values = _markers((producer_id, epoch + 1), coordinator_epoch=0)
             assert await _marker_error(door, 1, **values) is E.none
+
+
+@shows("664-authorization")
+@pytest.mark.parametrize("listener", BOTH)
+@pytest.mark.parametrize("right", [Operation.ALTER, Operation.CLUSTER_ACTION, Operation.DESCRIBE])
+async def test_only_who_acts_as_a_broker_may_write_markers_by_the_text(
+    listener: str, right: Operation
+) -> None:
+    granted = AclBinding(
+        resource_type=ResourceType.CLUSTER,
+        name=CLUSTER_NAME,
+        pattern=PatternType.LITERAL,
+        principal=ANONYMOUS,
+        host=WILDCARD,
+        operation=right,
+        permission=Permission.ALLOW,
+    )
+    security = SecurityOptions(has_authorizer=True, acls=(granted,))
+    async with doors(security=security) as cluster:
+        error = await _marker_error(
+            Door(cluster, listener), 1, **_markers((7, 0), coordinator_epoch=0)
+        )
+    enough = {
+        SHIPPED: (Operation.ALTER, Operation.CLUSTER_ACTION),
+        TEXT: (Operation.CLUSTER_ACTION,),
+    }
+    assert error is (E.none if right in enough[listener] else E.cluster_authorization_failed)
 
 
 async def test_the_layout_that_was_shipped_ends_the_connection_at_the_other_door() -> None:

@@ -23,6 +23,7 @@ from sim.runtime.peer_links import PeerCodec
 from sim.runtime.real import real_environment
 from sim.runtime.trace import TraceLevel
 from sim.runtime.virtual import VirtualEnvironment, run_virtual
+from sim.security.options import NO_SECURITY, SecurityOptions
 from sim.server.cluster import ClusterOptions, SimCluster
 from sim.settings import Settings
 from sim.types import (
@@ -46,6 +47,7 @@ def options(
     level: int = 2,
     as_version: tuple[str, ...] = (),
     rules: Mapping[str, bool] = MappingProxyType({}),
+    security: SecurityOptions = NO_SECURITY,
     **settings: Any,
 ) -> ClusterOptions:
     """A small cluster on free ports."""
@@ -55,6 +57,7 @@ def options(
         topics=topics,
         as_version=as_version,
         rules=rules,
+        security=security,
         settings=Settings(
             transaction_version=level,
             transaction_state_log_num_partitions=6,

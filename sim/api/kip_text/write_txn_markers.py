@@ -7,6 +7,9 @@ coordinator epoch that the partition knows stays (``log.append_info.check_marker
 looked at first. A start offset beside a coordinator's epoch is checked in addition to Kafka's
 rules, and without one these are all there is.
 
+Who may act as a broker may write markers; the right to alter the cluster, which Kafka takes as
+well, is not enough.
+
 The layout of v1 differs from the one that Kafka ships, so a stock client that uses it fails. v2
 (KIP-1228) is Kafka's.
 """
@@ -16,10 +19,12 @@ from __future__ import annotations
 from typing import Any
 
 from sim.api import write_txn_markers
+from sim.api.access import FORBIDDEN
 from sim.api.peer_codec import write_markers_command, write_markers_response
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode
 from sim.runtime.peer_subject import subject_of
+from sim.security.acls import Operation, ResourceType
 from sim.types import (
     CoordinatorEpoch,
     ProducerEpoch,
@@ -44,6 +49,9 @@ def decode(header: codec.RequestHeader, frame: bytes) -> Any:
 
 async def handle(request: Request) -> Reply:
     """Write the markers; answered when all of them are."""
+    access = request.access
+    if access is not None and not access.may_cluster(Operation.CLUSTER_ACTION):
+        return refuse(request, FORBIDDEN[ResourceType.CLUSTER])
     reply = await request.broker.write_txn_markers(_command(request))
     return write_markers_response(request.api_version, reply)
 
