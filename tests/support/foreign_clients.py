@@ -25,7 +25,8 @@ from tests.support.apache_kafka import (
 
 JAVA_SOURCES: Final = REPOSITORY / "tests" / "clients" / "java"
 GO_SOURCES: Final = REPOSITORY / "tests" / "clients" / "go"
-GO_PROGRAM: Final = "clientcheck"
+GO_PROGRAMS: Final = ("franzgo", "sarama", "confluent")
+"""Packages of the one Go module, each a program for one library."""
 
 
 class ForeignClientError(Exception):
@@ -43,7 +44,7 @@ def run_java(main_class: str, *args: str, timeout_s: float = 300.0) -> ToolResul
 
 
 def run_go(*args: str, timeout_s: float = 300.0) -> ToolResult:
-    """Run the Go program.
+    """Run the Go program of franz-go.
 
     Raises:
         ForeignClientError: It can't be built, or did not end in time.
@@ -60,14 +61,18 @@ def java_program(main_class: str) -> list[str]:
     return [java, *options, "-cp", f"{classes}{os.pathsep}{libs}/*", main_class]
 
 
-def go_program() -> Path:
-    """Path of the built Go program."""
-    sources = sorted([*GO_SOURCES.glob("*.go"), GO_SOURCES / "go.mod", GO_SOURCES / "go.sum"])
-    target = CACHE / "go" / _digest(sources) / GO_PROGRAM
+def go_program(name: str = "franzgo") -> Path:
+    """Path of one of the Go programs, built on first use.
+
+    Raises:
+        ForeignClientError: It can't be built.
+    """
+    sources = sorted([*GO_SOURCES.rglob("*.go"), GO_SOURCES / "go.mod", GO_SOURCES / "go.sum"])
+    target = CACHE / "go" / _digest(sources) / name
     with locked(CACHE / "go.lock"):
         if not target.exists():
             go = _toolchain("go", "Go 1.26")
-            command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(target), "."]
+            command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(target), f"./{name}"]
             _build(command, directory=GO_SOURCES)
     return target
 

@@ -9,6 +9,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"txnsim.test/clientcheck/bench"
 )
 
 // givenUpAfter is how long after its Produce request went out the application waits for its record.
@@ -52,7 +54,7 @@ func lateProduce(args []string) int {
 	if err != nil {
 		usage()
 	}
-	l := newLab(args[0], -1, 0)
+	l := newLab(bench.Addresses(args[0]), "", -1, 0)
 	defer l.close()
 	written := make(produceWritten, 1)
 	producer := l.transactional(args[1], kgo.WithHooks(written), kgo.ProduceRequestTimeout(100*time.Millisecond))

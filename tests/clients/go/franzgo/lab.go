@@ -3,22 +3,22 @@ package main
 import (
 	"context"
 	"fmt"
-	"reflect"
-	"strings"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kgo"
+
+	"txnsim.test/clientcheck/bench"
 )
 
 // patience is how long anything may take that is not bound to a timeout of the broker.
-const patience = 30 * time.Second
+const patience = bench.Patience
 
 // failure is what a check panics with.
-type failure string
+type failure = bench.Failure
 
 // lab is the bench on which checks work: an address, what is expected of it, and short ways to produce, read and look.
-// Names carry the moment of the run, so that a second run against the same cluster starts clean.
+// Names carry that of the run, so that a second run against the same cluster starts clean.
 type lab struct {
 	seeds              []string
 	transactionVersion int
@@ -34,12 +34,12 @@ type partition struct {
 	index int32
 }
 
-func newLab(bootstrap string, transactionVersion int, abortInterval time.Duration) *lab {
+func newLab(seeds []string, run string, transactionVersion int, abortInterval time.Duration) *lab {
 	l := &lab{
-		seeds:              strings.Split(bootstrap, ","),
+		seeds:              seeds,
 		transactionVersion: transactionVersion,
 		abortInterval:      abortInterval,
-		run:                fmt.Sprintf("%x", time.Now().UnixMilli()),
+		run:                run,
 	}
 	l.client = l.newClient()
 	l.admin = kadm.NewClient(l.client)
@@ -48,7 +48,7 @@ func newLab(bootstrap string, transactionVersion int, abortInterval time.Duratio
 
 func (l *lab) close() { l.client.Close() }
 
-func (l *lab) named(stem string) string { return "go-" + stem + "-" + l.run }
+func (l *lab) named(stem string) string { return l.run + "-" + stem }
 
 func (l *lab) newClient(options ...kgo.Opt) *kgo.Client {
 	client, err := kgo.NewClient(append([]kgo.Opt{kgo.SeedBrokers(l.seeds...)}, options...)...)
@@ -208,14 +208,6 @@ func await(what string, limit time.Duration, condition func() bool) {
 	}
 }
 
-func ok(what string, err error) {
-	if err != nil {
-		panic(failure(what + ": " + err.Error()))
-	}
-}
+func ok(what string, err error) { bench.OK(what, err) }
 
-func expect(what string, expected, found any) {
-	if !reflect.DeepEqual(expected, found) {
-		panic(failure(fmt.Sprintf("%s: expected %v, found %v", what, expected, found)))
-	}
-}
+func expect(what string, expected, found any) { bench.Expect(what, expected, found) }
