@@ -1,31 +1,68 @@
-"""ListPartitionReassignments (key 46): replicas on the move (KIP-455). Nothing moves replicas here,
-so there are none.
+"""ListPartitionReassignments (key 46): replicas on the move (KIP-455).
 
-Versions: 0 is all there is. Kafka's counterpart:
-ReplicationControlManager.listPartitionReassignments.
+Versions: 0 is all there is. Partitions that rest, or don't exist, are left out. Kafka's
+counterpart: ReplicationControlManager.listPartitionReassignments.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sim.api.request import Reply, Request
+from sim.cluster.image import PartitionImage
+from sim.cluster.reassignments import reassigning
 from sim.errors import ErrorCode
+from sim.types import TopicPartition
 
 KEY: Final = 46
 VERSIONS: Final = (0, 0)
 
-DEVIATIONS: Final = (
-    "Replicas can't be moved to other brokers: AlterPartitionReassignments (key 45) is not "
-    "advertised.",
-)
-
 
 async def handle(request: Request) -> Reply:
-    """No reassignment is going on."""
-    return request.answer(error_code=ErrorCode.none, error_message=None, topics=())
+    """Tell of the partitions that are asked for, or of all."""
+    moving = reassigning(request.broker.metadata.image)
+    wanted = request.message.topics
+    if wanted is not None:
+        asked = [
+            TopicPartition(topic.name, index)
+            for topic in wanted
+            for index in topic.partition_indexes
+        ]
+        moving = {where: moving[where] for where in asked if where in moving}
+    by_topic: dict[str, list[Any]] = {}
+    for where, partition in moving.items():
+        by_topic.setdefault(where.topic, []).append(_ongoing(request, where.partition, partition))
+    return _answer(request, ErrorCode.none, None, by_topic)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
-    """The error at the top."""
-    return request.answer(error_code=error, error_message=error.name, topics=())
+    """The error at the top; what was asked for is named, without replicas."""
+    nothing = request.schema.OngoingPartitionReassignment
+    by_topic = {
+        topic.name: [
+            nothing(partition_index=index, replicas=(), adding_replicas=(), removing_replicas=())
+            for index in topic.partition_indexes
+        ]
+        for topic in request.message.topics or ()
+    }
+    return _answer(request, error, error.name, by_topic)
+
+
+def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:
+    return request.schema.OngoingPartitionReassignment(
+        partition_index=index,
+        replicas=partition.replicas,
+        adding_replicas=partition.adding,
+        removing_replicas=partition.removing,
+    )
+
+
+def _answer(
+    request: Request, error: ErrorCode, reason: str | None, by_topic: dict[str, list[Any]]
+) -> Reply:
+    make = request.schema.OngoingTopicReassignment
+    return request.answer(
+        error_code=error,
+        error_message=reason,
+        topics=tuple(make(name=name, partitions=tuple(found)) for name, found in by_topic.items()),
+    )

@@ -246,7 +246,8 @@ class Broker:
 
     def start(self) -> None:
         """Become reachable for peers and start the timers."""
-        self.logs.reopen(self.metadata.image, now_ms=self.environment.clock.now_ms())
+        now_ms = self.environment.clock.now_ms()
+        self.logs.reopen(self.metadata.image, self.broker_id, now_ms=now_ms)
         self.environment.network.register(self.broker_id, self.handle_peer)
         self._unsubscribe = self.metadata.subscribe(self.apply, broker_id=self.broker_id)
         self.apply(self.metadata.image)

@@ -60,8 +60,12 @@ class BrokerLogs:
     def forget(self, topic: TopicImage) -> None:
         """The topic was deleted."""
         for partition in range(len(topic.partitions)):
-            self._logs.pop((topic.topic_id, partition), None)
-            self._high_watermarks.pop((topic.topic_id, partition), None)
+            self.forget_replica(topic, partition)
+
+    def forget_replica(self, topic: TopicImage, partition: int) -> None:
+        """The replica is at another broker now."""
+        self._logs.pop((topic.topic_id, partition), None)
+        self._high_watermarks.pop((topic.topic_id, partition), None)
 
     # Stops and starts
 
@@ -80,11 +84,20 @@ class BrokerLogs:
         for log in self._logs.values():
             log.truncate_to(log.recovery_point, now_ms=now_ms)
 
-    def reopen(self, image: ClusterImage, *, now_ms: int) -> None:
-        """A broker starts on this disk: logs of topics that are gone are deleted, of the high
+    def reopen(self, image: ClusterImage, broker_id: BrokerId, *, now_ms: int) -> None:
+        """A broker starts on this disk: logs of replicas that are gone are deleted, of the high
         watermarks is known what was noted.
         """
-        for key in [key for key in self._logs if key[0] not in image.topic_names]:
+        for key in [key for key in self._logs if not _is_hosted(key, image, broker_id)]:
             del self._logs[key]
         for key, log in self._logs.items():
             log.reopen(self._high_watermarks.get(key, 0), now_ms=now_ms)
+
+
+def _is_hosted(key: LogKey, image: ClusterImage, broker_id: BrokerId) -> bool:
+    """Whether a broker has a replica of the partition (LogManager.isStrayReplica)."""
+    topic_id, index = key
+    topic = image.topic_by_id(topic_id)
+    if topic is None or index >= len(topic.partitions):
+        return False
+    return broker_id in topic.partitions[index].replicas

@@ -88,7 +88,7 @@ def _checked(
 ) -> Assignments | Rejection:
     """ReplicationControlManager.validateManualPartitionAssignment, for each new partition."""
     for index, brokers in enumerate(assignments, start):
-        why = _assignment_complaint(image, brokers, factor)
+        why = assignment_complaint(image, brokers, factor)
         if why is not None:
             return _bad_assignment(f"The manual partition assignment includes {why}")
         if not any(image.is_active(broker) for broker in brokers):
@@ -99,9 +99,12 @@ def _checked(
     return assignments
 
 
-def _assignment_complaint(
-    image: ClusterImage, brokers: tuple[BrokerId, ...], factor: int
+def assignment_complaint(
+    image: ClusterImage, brokers: tuple[BrokerId, ...], factor: int | None = None
 ) -> str | None:
+    """What "the manual partition assignment includes" that it may not; ``factor`` replicas are
+    wanted, or any number of them.
+    """
     if not brokers:
         return "an empty replica list."
     before: BrokerId | None = None
@@ -111,7 +114,7 @@ def _assignment_complaint(
         if broker == before:
             return f"the broker {broker} more than once."
         before = broker
-    if len(brokers) != factor:
+    if factor is not None and len(brokers) != factor:
         return (
             f"a partition with {len(brokers)} replica(s), but this is not consistent with "
             f"previous partitions, which have {factor} replica(s)."

@@ -62,6 +62,15 @@ class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
     """The last leader, where there is none: elected again if nobody else is left (KIP-966)."""
     is_recovering: bool = False
     """Its leader came from an unclean election and has not said yet that it is up (KIP-704)."""
+    removing: tuple[BrokerId, ...] = ()
+    """Replicas that a reassignment takes away once it is complete (KIP-455)."""
+    adding: tuple[BrokerId, ...] = ()
+    """Replicas that a reassignment has brought: it is complete when they are in sync."""
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether replicas are on the move (PartitionReassignmentReplicas)."""
+        return bool(self.removing or self.adding)
 
 
 class TopicImage(msgspec.Struct, frozen=True, kw_only=True):

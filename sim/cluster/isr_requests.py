@@ -61,7 +61,13 @@ def decide_alter_partition(
         )
         if changed is not None:
             changes[where] = partition = changed
-        results.append(_granted(wanted, partition))
+        # A leader may not depose itself, but an ISR that ends a reassignment can: it is told so,
+        # although the change was made.
+        results.append(
+            _granted(wanted, partition)
+            if partition.leader == command.broker_id
+            else _refused(wanted, ErrorCode.new_leader_elected)
+        )
     return IsrOutcome(
         image=image.with_partitions(changes), reply=AlterPartitionReply(partitions=tuple(results))
     )

@@ -14,7 +14,13 @@ import msgspec
 
 from sim.cluster import configs
 from sim.cluster.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
-from sim.cluster.partition_changes import Brokers, Election, PartitionChange, changed_partition
+from sim.cluster.partition_changes import (
+    Brokers,
+    Election,
+    PartitionChange,
+    Placement,
+    changed_partition,
+)
 from sim.settings import Settings
 from sim.types import BrokerId, TopicPartition
 
@@ -53,8 +59,10 @@ def updated_partition(
     election: Election | None = None,
     target_isr: Brokers | None = None,
     has_recovered: bool = False,
+    placement: Placement | None = None,
 ) -> PartitionImage | None:
-    """One partition after a new ISR or an election; None where nothing would be different.
+    """One partition after a new ISR, other replicas or an election; None where nothing would be
+    different.
 
     Args:
         image: The metadata.
@@ -63,6 +71,7 @@ def updated_partition(
         election: Its kind; what the topic allows unless given.
         target_isr: The ISR that is wanted; the present one unless given.
         has_recovered: Its leader is up after an unclean election.
+        placement: The replicas that are wanted; the present ones unless given.
     """
     topic = image.topics[topic_partition.topic]
     partition = topic.partitions[topic_partition.partition]
@@ -78,6 +87,7 @@ def updated_partition(
             has_elr=has_elr(image),
             election=election,
             has_recovered=has_recovered,
+            placement=placement,
         ),
     )
 

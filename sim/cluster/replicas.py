@@ -38,6 +38,7 @@ class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
     lost: tuple[tuple[TopicPartition, LeaderEpoch], ...] = ()
     """Partitions led until now, with the epoch of the new leader."""
     deleted: tuple[TopicPartition, ...] = ()
+    """Partitions hosted until now: the topic is gone, or the replica is at another broker."""
     regrouped: tuple[Partition, ...] = ()
     """Led partitions with followers whose ISR, epoch or minimum may be another: the high watermark
     may move.
@@ -174,9 +175,12 @@ class Replicas:
             )
         )
         for index, partition in enumerate(topic.partitions):
-            if self._broker_id not in partition.replicas:
-                continue
             topic_partition = TopicPartition(topic.name, index)
+            if self._broker_id not in partition.replicas:
+                if topic_partition in self.hosted:
+                    self._give_up(topic_partition, changes)
+                    self._logs.forget_replica(topic, index)
+                continue
             log = self.hosted.get(topic_partition)
             if log is None:
                 log = self.hosted[topic_partition] = self._logs.log(
@@ -184,7 +188,8 @@ class Replicas:
                 )
             if partition.leader == self._broker_id:
                 self._lead(log, partition, changes)
-                if len(partition.replicas) > 1:
+                if len(partition.replicas) > 1 or topic_partition in self.replicated:
+                    # Who had followers once may still be waited for under their rules.
                     self._regroup(log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms)
                 else:
                     log.replicate_all()
@@ -251,14 +256,17 @@ class Replicas:
 
     def _forget(self, topic: TopicImage, changes: _Changes) -> None:
         for index in range(len(topic.partitions)):
-            topic_partition = TopicPartition(topic.name, index)
-            self.led.pop(topic_partition, None)
-            self.replicated.pop(topic_partition, None)
-            if self._followed.pop(topic_partition, None) is not None:
-                changes.unfollowed.append(topic_partition)
-            if self.hosted.pop(topic_partition, None) is not None:
-                changes.deleted.append(topic_partition)
+            self._give_up(TopicPartition(topic.name, index), changes)
         self._logs.forget(topic)
+
+    def _give_up(self, topic_partition: TopicPartition, changes: _Changes) -> None:
+        """Host the partition no more."""
+        self.led.pop(topic_partition, None)
+        self.replicated.pop(topic_partition, None)
+        if self._followed.pop(topic_partition, None) is not None:
+            changes.unfollowed.append(topic_partition)
+        if self.hosted.pop(topic_partition, None) is not None:
+            changes.deleted.append(topic_partition)
 
     def _may_join(self, broker_id: BrokerId, broker_epoch: int) -> bool:
         """Partition.isReplicaIsrEligible."""

@@ -36,6 +36,7 @@ FORWARDED: Final = frozenset(
         37,  # CreatePartitions
         43,  # ElectLeaders
         44,  # IncrementalAlterConfigs
+        45,  # AlterPartitionReassignments
         46,  # ListPartitionReassignments
         51,  # AlterUserScramCredentials
         57,  # UpdateFeatures

@@ -7,27 +7,25 @@ real Apache Kafka by ``tests.conformance.record`` and ``tests/real``, to the sim
 
 from __future__ import annotations
 
-import contextlib
 import re
-import tempfile
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from typing import Final
 
+from tests.conformance.grounds import Ground, kafka_on, simulator_on
 from tests.real.stories import (
     admin,
     cluster,
     configs,
     data,
     operations,
+    reassignments,
     sessions,
     tools,
     transactions,
 )
 from tests.real.stories.player import Player, Story
-from tests.support.apache_kafka import ApacheKafka
 from tests.support.transcript import Transcript
-from tests.support.txnsim_server import TxnsimServer
 
 LEVELS: Final = (0, 1, 2)
 """Of ``transaction.version``."""
@@ -44,10 +42,25 @@ PROPERTIES: Final = {
 }
 """What both brokers are started with."""
 
+ORDINARY: Final = Ground(name="ordinary", properties=PROPERTIES)
+TWO_OF_THREE: Final = Ground(
+    name="two of three",
+    brokers=3,
+    down=(3,),
+    properties={
+        **PROPERTIES,
+        "broker.session.timeout.ms": "3000",
+        "broker.heartbeat.interval.ms": "500",
+    },
+)
+"""Whoever waits for broker 3 waits for ever."""
+GROUNDS: Final = {"reassign_partitions": TWO_OF_THREE}
+"""Stories that ask for more than one ordinary broker."""
+
 STORIES: Final[tuple[tuple[Story, int], ...]] = (
     *(
         (story, 2)
-        for part in (admin, cluster, configs, data, sessions, tools)
+        for part in (admin, cluster, configs, data, reassignments, sessions, tools)
         for story in part.STORIES
     ),
     *sorted(transactions.STORIES + operations.STORIES, key=lambda one: one[1]),
@@ -56,7 +69,9 @@ STORIES: Final[tuple[tuple[Story, int], ...]] = (
 
 ACCEPTED: Final = {
     "describe_configs": (r"v4 documented.*documentation",),  # sim.api.describe_configs
-    "describe_log_dirs": (r"v[45].*(total|usable)_bytes: '?some .*!= -1",),  # sim.api.describe_log_dirs
+    "describe_log_dirs": (
+        r"v[45].*(total|usable)_bytes: '?some .*!= -1",
+    ),  # sim.api.describe_log_dirs
 }
 """Story -> patterns of differences that a ``DEVIATIONS`` tuple tells of."""
 
@@ -76,9 +91,19 @@ def id_of(story: Story, level: int) -> str:
     return f"{name_of(story)}-tv{level}"
 
 
-def stories_at(level: int) -> tuple[Story, ...]:
-    """The stories of one level, in order."""
-    return tuple(story for story, at in STORIES if at == level)
+def stories_at(level: int, ground: Ground = ORDINARY) -> tuple[Story, ...]:
+    """The stories of one level and ground, in order."""
+    return tuple(story for story, at in STORIES if at == level and ground_of(story) is ground)
+
+
+def ground_of(story: Story) -> Ground:
+    """What a story is played on."""
+    return GROUNDS.get(name_of(story), ORDINARY)
+
+
+def grounds() -> tuple[tuple[int, Ground], ...]:
+    """Every level and ground at which something is played."""
+    return tuple(dict.fromkeys((level, ground_of(story)) for story, level in STORIES))
 
 
 def played(story: Story, address: str, level: int) -> Transcript:
@@ -103,18 +128,11 @@ def judged(name: str, unlike: Iterable[str]) -> list[str]:
     return left + [f"accepted, but no longer different: {one}" for one in stale]
 
 
-def kafka(level: int) -> ApacheKafka:
-    """A real broker for the stories of a level."""
-    return ApacheKafka(transaction_version=level, properties=PROPERTIES)
+def kafka(level: int, ground: Ground = ORDINARY) -> AbstractContextManager[str]:
+    """A real broker for the stories of a level; its address."""
+    return kafka_on(ground, level)
 
 
-@contextlib.contextmanager
-def simulator(level: int) -> Iterator[TxnsimServer]:
-    """A simulated broker for the stories of a level."""
-    with tempfile.TemporaryDirectory(prefix="txnsim-programme-") as directory:
-        properties = Path(directory, "server.properties")
-        properties.write_text("".join(f"{name}={value}\n" for name, value in PROPERTIES.items()))
-        with TxnsimServer(
-            transaction_version=level, brokers=1, arguments=("--config", str(properties))
-        ) as server:
-            yield server
+def simulator(level: int, ground: Ground = ORDINARY) -> AbstractContextManager[str]:
+    """A simulated broker for the stories of a level; its address."""
+    return simulator_on(ground, level)

@@ -25,10 +25,12 @@ from pathlib import Path
 from typing import Final
 
 from tests.conformance import coverage
+from tests.conformance.grounds import Ground
 from tests.conformance.programme import (
     LEVELS,
     RACES,
     STORIES,
+    grounds,
     kafka,
     name_of,
     played,
@@ -85,24 +87,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def recorded(names: Sequence[str], levels: Sequence[int], times: int = 1) -> Plays:
     """Play these stories at these levels; answers that varied are all kept."""
     wanted = [
-        level for level in levels if any(name_of(story) in names for story in stories_at(level))
+        (level, ground)
+        for level, ground in grounds()
+        if level in levels and any(name_of(story) in names for story in stories_at(level, ground))
     ]
-    plays: dict[tuple[str, int], list[Recording]] = {}
+    found: dict[tuple[str, int], list[Recording]] = {}
     with ThreadPoolExecutor(max(1, len(wanted))) as lanes:
         for _ in range(times):
-            for part in lanes.map(lambda level: _at_level(names, level), wanted):
-                for place, recording in part.items():
-                    plays.setdefault(place, []).append(recording)
-    return {place: together(several) for place, several in plays.items()}
+            for part in lanes.map(lambda place: _on_ground(names, *place), wanted):
+                for play, recording in part.items():
+                    found.setdefault(play, []).append(recording)
+    return {play: together(several) for play, several in found.items()}
 
 
-def _at_level(names: Sequence[str], level: int) -> Plays:
+def _on_ground(names: Sequence[str], level: int, ground: Ground) -> Plays:
     found: Plays = {}
-    with kafka(level) as broker:
-        for story in stories_at(level):
+    with kafka(level, ground) as address:
+        for story in stories_at(level, ground):
             if (name := name_of(story)) in names:
                 begun_s = time.monotonic()
-                found[name, level] = recording_of(played(story, broker.bootstrap, level))
+                found[name, level] = recording_of(played(story, address, level))
                 seconds = time.monotonic() - begun_s
                 _say(f"{seconds:6.1f} s  {name} at {level}: {len(found[name, level])} answers")
     return found

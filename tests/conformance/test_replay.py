@@ -17,11 +17,12 @@ from typing import Final
 import pytest
 
 from tests.conformance import coverage
+from tests.conformance.grounds import Ground
 from tests.conformance.programme import (
     ACCEPTED,
-    LEVELS,
     RACES,
     STORIES,
+    grounds,
     id_of,
     judged,
     name_of,
@@ -55,17 +56,21 @@ def plays(request: pytest.FixtureRequest) -> Iterator[Plays]:
         if any(name.endswith(f"[{id_of(story, level)}]") for name in chosen)
     }
     lanes = [
-        (level, [story for story in stories_at(level) if (name_of(story) in APART) is apart])
-        for level in LEVELS
+        (
+            level,
+            ground,
+            [story for story in stories_at(level, ground) if (name_of(story) in APART) is apart],
+        )
+        for level, ground in grounds()
         for apart in (True, False)
     ]
     with ThreadPoolExecutor(len(lanes)) as threads:
-        for level, several in lanes:
-            threads.submit(play_all, wanted, level, several)
+        for level, ground, several in lanes:
+            threads.submit(play_all, wanted, level, ground, several)
         yield wanted
 
 
-def play_all(wanted: Plays, level: int, several: Iterable[Story]) -> None:
+def play_all(wanted: Plays, level: int, ground: Ground, several: Iterable[Story]) -> None:
     """Play what is wanted; a failure belongs to the test that asks for the answer."""
     promises = [
         (story, wanted[name_of(story), level])
@@ -75,10 +80,10 @@ def play_all(wanted: Plays, level: int, several: Iterable[Story]) -> None:
     if not promises:
         return
     try:
-        with simulator(level) as server:
+        with simulator(level, ground) as address:
             for story, promise in promises:
                 try:
-                    promise.set_result(played(story, server.bootstrap, level))
+                    promise.set_result(played(story, address, level))
                 except Exception as failure:  # noqa: BLE001 - handed to the test
                     promise.set_exception(failure)
     except Exception as failure:  # noqa: BLE001 - handed to the tests that still wait

@@ -14,7 +14,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.conformance.programme import STORIES, id_of, judged, kafka, name_of, played, simulator
+from tests.conformance.grounds import Ground
+from tests.conformance.programme import (
+    STORIES,
+    ground_of,
+    grounds,
+    id_of,
+    judged,
+    kafka,
+    name_of,
+    played,
+    simulator,
+)
 from tests.real.stories.player import Story
 from tests.support.transcript import differences
 
@@ -25,14 +36,16 @@ Pair = tuple[str, str]
 
 
 @pytest.fixture(scope="module")
-def pairs() -> Iterator[Callable[[int], Pair]]:
-    """Both brokers of a level, started when first asked for: tests come in any order."""
+def pairs() -> Iterator[Callable[[str, int], Pair]]:
+    """Both brokers of a level and ground, started when first asked for: tests come in any order."""
+    by_name: dict[str, Ground] = {ground.name: ground for _, ground in grounds()}
     with contextlib.ExitStack() as running:
 
         @functools.cache
-        def pair(level: int) -> Pair:
-            real = running.enter_context(kafka(level))
-            return real.bootstrap, running.enter_context(simulator(level)).bootstrap
+        def pair(name: str, level: int) -> Pair:
+            ground = by_name[name]
+            real = running.enter_context(kafka(level, ground))
+            return real, running.enter_context(simulator(level, ground))
 
         yield pair
 
@@ -40,7 +53,10 @@ def pairs() -> Iterator[Callable[[int], Pair]]:
 @pytest.mark.parametrize(
     ("story", "level"), [pytest.param(*one, id=id_of(*one)) for one in STORIES]
 )
-def test_both_brokers_answer_alike(story: Story, level: int, pairs: Callable[[int], Pair]) -> None:
-    expected, found = (played(story, address, level) for address in pairs(level))
+def test_both_brokers_answer_alike(
+    story: Story, level: int, pairs: Callable[[str, int], Pair]
+) -> None:
+    addresses = pairs(ground_of(story).name, level)
+    expected, found = (played(story, address, level) for address in addresses)
     wrong = judged(name_of(story), differences(expected, found))
     assert not wrong, f"{len(wrong)} differences (real != ours):\n" + "\n".join(wrong)

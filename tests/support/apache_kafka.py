@@ -252,6 +252,12 @@ class ApacheKafka:
 
     # Commands
 
+    def kill(self, node_id: int) -> None:
+        """End a broker at once; the controller fences it when its session is over."""
+        (node,) = (one for one in self._nodes if one.node_id == node_id)
+        node.process.kill()
+        node.process.wait()
+
     def run_tool(self, main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
         """Run a tool of Kafka with ``--bootstrap-server`` of this cluster in front of ``args``."""
         return run_kafka_tool(
@@ -367,7 +373,7 @@ class ApacheKafka:
             )
 
     def _await_ready(self, node: _Node, deadline_s: float) -> None:
-        while _brokers_listed(node.port) < self._brokers:
+        while brokers_listed(node.port) < self._brokers:
             try:
                 code = node.process.wait(timeout=_POLL_S)
             except subprocess.TimeoutExpired:
@@ -399,7 +405,7 @@ def free_ports(count: int) -> list[int]:
         return [int(each.getsockname()[1]) for each in sockets]
 
 
-def _brokers_listed(port: int) -> int:
+def brokers_listed(port: int) -> int:
     """How many live brokers the broker at ``port`` lists; 0 while it does not answer.
 
     Metadata v1 for no topics, written by hand: a client library would retry and wait.

@@ -43,6 +43,8 @@ def partition(
     elr: tuple[int, ...] = (),
     last_known: tuple[int, ...] = (),
     is_recovering: bool = False,
+    removing: tuple[int, ...] = (),
+    adding: tuple[int, ...] = (),
 ) -> PartitionImage:
     return PartitionImage(
         leader=BrokerId(leader),
@@ -53,6 +55,8 @@ def partition(
         elr=tuple(map(BrokerId, elr)),
         last_known_elr=tuple(map(BrokerId, last_known)),
         is_recovering=is_recovering,
+        removing=tuple(map(BrokerId, removing)),
+        adding=tuple(map(BrokerId, adding)),
     )
 
 

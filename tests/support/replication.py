@@ -108,6 +108,7 @@ class Node:
             image=lambda: self.replicas.image,
             peers=peers,
             purgatory=self.purgatory,
+            log_trace=LogTrace(bench.tracer, f"broker/{broker_id}"),
         )
         self.isr_changes.start()
 
@@ -204,7 +205,7 @@ class ReplicaBench:
         """Another process on the same disk, after the last one was killed."""
         old = self.nodes[broker_id]
         old.stop()
-        old.logs.reopen(self.image, now_ms=self.clock.now_ms())
+        old.logs.reopen(self.image, broker_id, now_ms=self.clock.now_ms())
         node = self.nodes[broker_id] = Node(self, broker_id, old.logs)
         node.apply(self.image, self.clock.monotonic_ms())
         return node

@@ -75,6 +75,12 @@ WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]
     ),
     ("DescribeLogDirs", 4, {}, [(CLUSTER, Operation.DESCRIBE)]),
     ("ElectLeaders", 2, {}, [(CLUSTER, Operation.ALTER)]),
+    (
+        "AlterPartitionReassignments",
+        1,
+        {"topics": [{"name": "orders", "partitions": [{"partition_index": 0}]}]},
+        [(CLUSTER, Operation.ALTER)],
+    ),
     ("ListPartitionReassignments", 0, {}, [(CLUSTER, Operation.DESCRIBE)]),
     ("OffsetDelete", 0, OF_GROUP, [(GROUP, Operation.DELETE)]),
     ("DescribeClientQuotas", 1, {}, [(CLUSTER, Operation.DESCRIBE_CONFIGS)]),

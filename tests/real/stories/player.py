@@ -180,8 +180,12 @@ class Player:
         """Wait until the broker has heard of all that the controller has decided so far: it learns
         of decisions in order, so of those before a new topic when it knows the topic.
         """
+        self.plain_topic(self.next_wait())
+
+    def next_wait(self) -> str:
+        """A name for a topic that is only waited for."""
         self._topics_to_wait_for += 1
-        self.plain_topic(f"wait-{self._topics_to_wait_for}")
+        return f"wait-{self._topics_to_wait_for}"
 
     def coordinator(self, transactional_id: str) -> None:
         """Wait until the transactional id has a loaded coordinator."""

@@ -1,11 +1,49 @@
-"""ListPartitionReassignments v0: nothing is on the move."""
+"""ListPartitionReassignments v0: what is on the move, of what was asked for."""
 
 from __future__ import annotations
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from sim.errors import ErrorCode
+from sim.types import BrokerId, TopicPartition
 from tests.support.handlers import Api
+
+
+def told(answer: Any) -> list[tuple[Any, ...]]:
+    assert answer.error_code is ErrorCode.none
+    return [
+        (
+            topic.name,
+            one.partition_index,
+            one.replicas,
+            one.adding_replicas,
+            one.removing_replicas,
+        )
+        for topic in answer.topics
+        for one in topic.partitions
+    ]
+
+
+def move(api: Api, index: int) -> None:
+    """A reassignment that goes on for ever: its new broker does not exist."""
+    metadata = api.cluster.metadata
+    where = TopicPartition("orders", index)
+    found = metadata.image.partition(where)
+    assert found is not None
+    metadata.publish(
+        metadata.image.with_partition(
+            where,
+            msgspec.structs.replace(
+                found,
+                partition_epoch=found.partition_epoch + 1,
+                replicas=(*found.replicas, BrokerId(9)),
+                adding=(BrokerId(9),),
+            ),
+        )
+    )
 
 
 @pytest.mark.parametrize("topics", [None, [], [{"name": "orders", "partition_indexes": [0]}]])
@@ -14,6 +52,20 @@ async def test_nothing_is_on_the_move(api: Api, topics: object) -> None:
     assert (answer.error_code, answer.error_message, answer.topics) == (ErrorCode.none, None, ())
 
 
+async def test_what_moves_is_told_in_the_order_in_which_it_was_asked_for(api: Api) -> None:
+    move(api, 0)
+    move(api, 2)
+    first, third = (("orders", index, (1, 9), (9,), ()) for index in (0, 2))
+    answer = await api.ask("ListPartitionReassignments", 0, topics=None)
+    assert told(answer) == [first, third]
+    asked = [{"name": "orders", "partition_indexes": [2, 1, 0, 7]}, {"name": "absent"}]
+    answer = await api.ask("ListPartitionReassignments", 0, topics=asked)
+    assert told(answer) == [third, first]
+
+
 async def test_refuse(api: Api) -> None:
     answer = api.refuse("ListPartitionReassignments", 0, ErrorCode.not_controller, topics=None)
     assert (answer.error_code, answer.topics) == (ErrorCode.not_controller, ())
+    asked = [{"name": "orders", "partition_indexes": [2]}]
+    answer = api.refuse("ListPartitionReassignments", 0, ErrorCode.not_controller, topics=asked)
+    assert answer.topics[0].partitions[0].replicas == ()

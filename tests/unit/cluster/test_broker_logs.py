@@ -69,7 +69,7 @@ def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> N
     log = written(disk)
     disk.checkpoint()
     written(disk)
-    disk.reopen(image_of(), now_ms=NOW)
+    disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (4, 2)
 
 
@@ -79,12 +79,27 @@ def test_a_broken_machine_loses_what_was_not_flushed() -> None:
     disk.close()
     written(disk)
     disk.lose_unflushed(now_ms=NOW)
-    disk.reopen(image_of(), now_ms=NOW)
+    disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (2, 2)
 
 
 def test_topics_that_were_deleted_meanwhile_are_gone_after_the_start() -> None:
     disk = BrokerLogs(DEFAULTS)
     written(disk)
-    disk.reopen(cluster(), now_ms=NOW)
+    disk.reopen(cluster(), B1, now_ms=NOW)
     assert list(disk) == []
+
+
+def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    log = written(disk)
+    elsewhere = cluster().with_topic(
+        topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
+    )
+    other = disk.log(elsewhere, elsewhere.topics["orders"], 1, B1)
+    disk.reopen(elsewhere, B1, now_ms=NOW)
+    assert list(disk) == [other]
+    smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
+    disk.reopen(smaller, B1, now_ms=NOW)
+    assert list(disk) == []
+    assert log_of(disk, image_of()) is not log

@@ -114,3 +114,17 @@ def test_each_change_is_judged_by_itself() -> None:
     assert [one.error for one in outcome.reply.partitions] == [E.fenced_leader_epoch, E.none]
     assert outcome.image.topics["orders"].partitions[1].isr == (1,)
     assert outcome.image.offset == image.offset + 1
+
+
+def test_a_leader_that_ends_its_reassignment_may_lead_no_more_and_is_told_so() -> None:
+    image = cluster().with_topic(
+        topic(
+            "orders",
+            partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=5, removing=(1,), adding=(3,)),
+        )
+    )
+    outcome = decide_alter_partition(image, command(wanted(((1, 1), (2, 2), (3, 3)))), DEFAULTS)
+    (answer,) = outcome.reply.partitions
+    assert answer.error == E.new_leader_elected
+    changed = outcome.image.topics["orders"].partitions[0]
+    assert (changed.leader, changed.leader_epoch, changed.replicas) == (2, 6, (2, 3))

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from sim.cluster.image import PartitionImage
-from sim.cluster.partition_changes import Election, PartitionChange, changed_partition
+from sim.cluster.partition_changes import Election, PartitionChange, Placement, changed_partition
 from sim.types import BrokerId
 from tests.support.images import partition
 
@@ -160,3 +160,91 @@ def test_a_leader_that_is_up_has_recovered() -> None:
     again = after(found, (2, 3))
     assert again is not None
     assert again.is_recovering
+
+
+# Reassignments
+
+
+def moved(
+    found: PartitionImage,
+    isr: tuple[int, ...],
+    replicas: tuple[int, ...],
+    *,
+    removing: tuple[int, ...] = (),
+    adding: tuple[int, ...] = (),
+    down: tuple[int, ...] = (),
+) -> PartitionImage | None:
+    return changed_partition(
+        found,
+        PartitionChange(
+            target_isr=tuple(map(BrokerId, isr)),
+            is_acceptable=lambda replica: replica not in down,
+            min_isr=1,
+            has_elr=True,
+            placement=Placement(
+                replicas=tuple(map(BrokerId, replicas)),
+                removing=tuple(map(BrokerId, removing)),
+                adding=tuple(map(BrokerId, adding)),
+            ),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("isr", "replicas", "removing", "adding", "over"),
+    [
+        # PartitionReassignmentReplicasTest: every new replica has to be in sync
+        ((1, 2), (1, 3, 2), (2,), (3,), None),
+        ((1, 2, 3), (1, 3, 2), (2,), (3,), ((1, 3), (1, 3))),
+        ((1, 2, 3), (1, 2, 3, 4), (), (3, 4), None),
+        ((1, 2, 3, 4), (1, 2, 3, 4), (), (3, 4), ((1, 2, 3, 4), (1, 2, 3, 4))),
+        # somebody in sync must be left
+        ((2,), (1, 2), (2,), (), None),
+        ((1,), (1, 2), (2,), (), ((1,), (1,))),
+        ((1, 2), (1, 2), (1, 2), (), None),
+        # fewer replicas than before: all that are left have to be in sync
+        ((1, 3), (2, 3, 1), (1,), (), None),
+        ((1, 2, 3), (2, 3, 1), (1,), (), ((2, 3), (2, 3))),
+        ((1, 4), (2, 4, 1, 3), (1, 3), (4,), None),
+        ((2, 4), (2, 4, 1, 3), (1, 3), (4,), ((2, 4), (2, 4))),
+        # as many as before: those that stay may be late
+        ((1, 4), (2, 4, 1), (1,), (4,), ((2, 4), (4,))),
+    ],
+)
+def test_a_reassignment_is_over_when_its_replicas_are_in_sync(
+    isr: tuple[int, ...],
+    replicas: tuple[int, ...],
+    removing: tuple[int, ...],
+    adding: tuple[int, ...],
+    over: tuple[tuple[int, ...], tuple[int, ...]] | None,
+) -> None:
+    found = partition(isr[0], replicas=replicas, isr=isr[:1], epoch=4)
+    changed = moved(found, isr, replicas, removing=removing, adding=adding)
+    assert changed is not None
+    if over is None:
+        assert (changed.removing, changed.adding) == (removing, adding)
+        assert (changed.replicas, changed.isr) == (replicas, isr)
+        assert changed.leader_epoch == 4
+    else:
+        assert not changed.is_reassigning
+        assert (changed.replicas, changed.isr) == over
+        # Who is gone has to hear of it by a new epoch, even if the leader stays.
+        assert changed.leader_epoch == (5 if removing else 4)
+    assert changed.partition_epoch == 5
+
+
+def test_a_leader_that_goes_is_followed_by_a_replica_that_stays() -> None:
+    found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
+    changed = moved(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,))
+    assert facts(changed) == (2, (2, 3), (), ())
+    found = partition(1, replicas=(2, 3, 1), isr=(1, 2), epoch=4)
+    changed = moved(found, (1, 2, 3), (2, 3, 1), removing=(1,), adding=(3,), down=(2,))
+    assert facts(changed)[0] == 3
+
+
+def test_an_isr_that_changes_by_itself_ends_what_it_can() -> None:
+    found = partition(1, replicas=(1, 3, 2), isr=(1, 2), epoch=4, removing=(2,), adding=(3,))
+    assert after(found, (1, 2)) is None
+    changed = after(found, (1, 2, 3))
+    assert changed is not None
+    assert (changed.replicas, changed.isr, changed.is_reassigning) == ((1, 3), (1, 3), False)

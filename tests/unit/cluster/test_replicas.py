@@ -275,3 +275,45 @@ def test_only_a_live_broker_of_the_same_process_may_join_an_isr(
     follower = partition_of_two.followers[B2]
     follower.fetched(offset=0, log_start_offset=0, leader_end=0, broker_epoch=epoch, now_ms=8)
     assert (partition_of_two.grown(follower) is not None) == may_join
+
+
+# Reassignments
+
+
+def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
+    brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
+    log = brokers.each[B1].hosted[TP]
+    moved = cluster().with_topic(topic("orders", partition(3, replicas=(3, 2), epoch=1)))
+    changes = brokers.apply(moved)
+    assert (changes[B1].deleted, changes[B1].lost) == ((TP,), ())
+    assert TP not in brokers.each[B1].hosted
+    assert TP not in brokers.each[B1].led
+    assert TP not in brokers.each[B1].replicated
+    assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.not_leader_or_follower
+    assert changes[B3].led == ((TP, 1),)
+    away = brokers.apply(
+        cluster().with_topic(topic("orders", partition(3, replicas=(3,), epoch=2)))
+    )
+    assert (away[B2].deleted, away[B2].unfollowed) == ((TP,), (TP,))
+    back = brokers.apply(
+        cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=3)))
+    )
+    assert back[B1].led == ((TP, 3),)
+    assert brokers.each[B1].hosted[TP] is not log
+
+
+def test_who_was_followed_is_so_until_the_leader_changes() -> None:
+    brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1,)))))
+    assert brokers.each[B1].replicated == {}
+    more = brokers.apply(
+        cluster().with_topic(
+            topic("orders", partition(1, replicas=(1, 2), isr=(1,), epoch=1, adding=(2,)))
+        )
+    )
+    (led,) = more[B1].regrouped
+    assert list(led.followers) == [B2]
+    alone = brokers.apply(
+        cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=2)))
+    )
+    assert alone[B1].regrouped == (led,)
+    assert (list(led.followers), led.isr) == ([], (1,))

@@ -1,0 +1,84 @@
+"""What a story is played on: one broker, unless it asks for more."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+import time  # noqa: TID251 - waits for processes on the real machine
+import urllib.request
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from tests.support.apache_kafka import ApacheKafka, brokers_listed
+from tests.support.txnsim_server import TxnsimServer
+
+_PATIENCE_S: Final = 30.0
+_PAUSE_S: Final = 0.05
+
+
+class Ground(msgspec.Struct, frozen=True, kw_only=True, eq=False):
+    """A cluster, as both sides can have it."""
+
+    name: str
+    properties: Mapping[str, str]
+    """What both are started with."""
+    brokers: int = 1
+    down: tuple[int, ...] = ()
+    """Brokers that are killed, and fenced, before the story begins."""
+    kafka_only: Mapping[str, str] = {}
+    ours_only: Mapping[str, str] = {}
+
+
+@contextlib.contextmanager
+def kafka_on(ground: Ground, level: int) -> Iterator[str]:
+    """A real Apache Kafka; the address of its first broker."""
+    properties = {**ground.properties, **ground.kafka_only}
+    with ApacheKafka(
+        transaction_version=level,
+        brokers=ground.brokers,
+        properties=properties,
+        jvm_options=("-Xmx512m",),
+    ) as cluster:
+        for broker_id in ground.down:
+            cluster.kill(broker_id)
+        yield _ready(cluster.bootstrap, ground)
+
+
+@contextlib.contextmanager
+def simulator_on(ground: Ground, level: int) -> Iterator[str]:
+    """The simulator; the address of its first broker."""
+    properties = {**ground.properties, **ground.ours_only}
+    with tempfile.TemporaryDirectory(prefix="txnsim-ground-") as directory:
+        file = Path(directory, "server.properties")
+        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        with TxnsimServer(
+            transaction_version=level,
+            brokers=ground.brokers,
+            arguments=("--config", str(file), *(("--http", "0") if ground.down else ())),
+        ) as server:
+            for broker_id in ground.down:
+                _post(f"{server.http}/api/v1/brokers/{broker_id}/kill")
+            yield _ready(server.bootstrap, ground)
+
+
+def _ready(bootstrap: str, ground: Ground) -> str:
+    """The first address, once the first broker knows who is down."""
+    address = bootstrap.partition(",")[0]
+    port = int(address.rpartition(":")[2])
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while brokers_listed(port) != ground.brokers - len(ground.down):
+        assert time.monotonic() < deadline_s, f"{ground.name}: brokers {ground.down} stay"
+        time.sleep(_PAUSE_S)
+    return address
+
+
+def _post(url: str) -> None:
+    request = urllib.request.Request(
+        url, data=json.dumps({}).encode(), headers={"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=_PATIENCE_S) as answer:
+        assert answer.status == 200, url

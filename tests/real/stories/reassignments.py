@@ -1,0 +1,213 @@
+"""Replicas that are moved to other brokers (KIP-455)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from tests.real.stories.player import Player, Story
+
+NO_BROKER: Final = 4711
+Replicas = list[int] | None
+
+
+def reassign_alone(player: Player) -> None:
+    """One broker: what is refused, and what changes nothing."""
+    topic, _ = player.topic(partitions=2)
+    for version in (0, 1):
+        for note, where, replicas in (
+            ("as it is", (topic, 0), [1]),
+            ("no such broker", (topic, 0), [1, NO_BROKER]),
+            ("a negative broker", (topic, 0), [-1]),
+            ("to nobody", (topic, 0), []),
+            ("twice the same", (topic, 0), [1, 1]),
+            ("no such partition", (topic, 7), [1]),
+            ("no such topic", (player.name("absent"), 0), [1]),
+            ("cancelled while nothing moves", (topic, 0), None),
+            ("cancelled in no such partition", (topic, 7), None),
+        ):
+            _alter(player, note, {where: replicas}, version=version)
+        _alter(player, "some of each", {(topic, 0): [1], (topic, 1): [2]}, version=version)
+        player.ask("AlterPartitionReassignments", version, "nothing", timeout=5_000, topics=[])
+        _alter(player, "at once", {(topic, 0): [1]}, version=version, timeout=0)
+    _alter(player, "another factor", {(topic, 0): [1, 1]}, may_change_factor=False)
+    _alter(player, "nobody, the same factor", {(topic, 0): []}, may_change_factor=False)
+    player.ask(
+        "AlterPartitionReassignments",
+        1,
+        "nothing, the same factor",
+        timeout=5_000,
+        allow_replication_factor_change=False,
+        topics=[],
+    )
+    for topics in (None, [], [(topic, [0, 7])], [(player.name("absent"), [0])]):
+        _list(player, topics)
+
+
+def reassign_partitions(player: Player) -> None:
+    """Three brokers, the third of them down: what is over at once and what waits for it."""
+    _over_at_once(player)
+    _waiting(player)
+    _changed_on_the_way(player)
+
+
+def _over_at_once(player: Player) -> None:
+    topic = _made(player, "single", [[1], [1]])
+    _alter(player, "to another broker", {(topic, 0): [2]})
+    _settled(player, topic)
+    _alter(player, "one more", {(topic, 1): [1, 2]})
+    _settled(player, topic)
+    _alter(player, "one more, forbidden", {(topic, 0): [1, 2]}, may_change_factor=False)
+    _alter(player, "back", {(topic, 0): [1]}, may_change_factor=False)
+    _settled(player, topic)
+    topic = _made(player, "double", [[1, 2], [1, 2], [2, 1]])
+    _alter(player, "another order", {(topic, 0): [2, 1]})
+    _settled(player, topic)
+    _alter(player, "the leader goes", {(topic, 1): [2]})
+    _settled(player, topic)
+    _alter(player, "the follower goes", {(topic, 2): [2]})
+    _settled(player, topic)
+    _alter(player, "and on", {(topic, 2): [1]}, may_change_factor=False)
+    _settled(player, topic)
+
+
+def _waiting(player: Player) -> None:
+    topic = _made(player, "waiting", [[1, 2], [1, 2], [2, 1]])
+    for note, partition, replicas in (
+        ("a replica that is down", 0, [1, 3]),
+        ("one more that is down", 1, [2, 1, 3]),
+        ("only one that is down", 2, [3]),
+    ):
+        _alter(player, note, {(topic, partition): replicas})
+        _shown(player, topic)
+    _alter(player, "the same again", {(topic, 0): [1, 3]})
+    _alter(player, "a factor of what is to be", {(topic, 2): [2]}, may_change_factor=False)
+    _shown(player, topic)
+    _alter(player, "too many", {(topic, 2): [1, 2]}, may_change_factor=False)
+    player.ask(
+        "ElectLeaders",
+        2,
+        "preferred on the way",
+        timeout=5_000,
+        election_type=0,
+        topic_partitions=[{"topic": topic, "partitions": [0, 1, 2]}],
+    )
+    _shown(player, topic)
+    for partition in (0, 1, 2):
+        _alter(player, f"cancelled {partition}", {(topic, partition): None})
+        _shown(player, topic)
+    _alter(player, "cancelled again", {(topic, 0): None})
+
+
+def _changed_on_the_way(player: Player) -> None:
+    topic = _made(player, "turned", [[1, 2]] * 6)
+    on_the_way = {(topic, index): [1, 3] for index in range(6)}
+    _alter(player, "all on the way", on_the_way)
+    _alter(player, "back by hand", {(topic, 0): [1, 2]})
+    _alter(player, "all three", {(topic, 1): [1, 2, 3]})
+    _alter(player, "away from the old leader", {(topic, 2): [2, 3]})
+    _alter(player, "one alone", {(topic, 3): [2]})
+    _alter(player, "the new one alone", {(topic, 4): [3]})
+    _alter(player, "another order", {(topic, 5): [3, 1]})
+    _shown(player, topic)
+    _list(player, [(topic, [5, 0, 3, 9]), (player.name("absent"), [0])])
+    _alter(player, "all cancelled", {(topic, index): None for index in range(6)})
+    _shown(player, topic)
+
+
+# Asking
+
+
+def _alter(
+    player: Player,
+    note: str,
+    wanted: Mapping[tuple[str, int], Replicas],
+    *,
+    version: int = 1,
+    may_change_factor: bool = True,
+    timeout: int = 5_000,
+) -> None:
+    topics: dict[str, list[dict[str, Any]]] = {}
+    for (topic, index), replicas in wanted.items():
+        topics.setdefault(topic, []).append({"partition_index": index, "replicas": replicas})
+    player.ask(
+        "AlterPartitionReassignments",
+        version,
+        note,
+        timeout=timeout,
+        allow_replication_factor_change=may_change_factor,
+        topics=[{"name": name, "partitions": partitions} for name, partitions in topics.items()],
+    )
+
+
+def _list(player: Player, topics: list[tuple[str, list[int]]] | None) -> None:
+    wanted = None
+    if topics is not None:
+        wanted = [{"name": name, "partition_indexes": indexes} for name, indexes in topics]
+    player.ask("ListPartitionReassignments", 0, f"{topics}", timeout=5_000, topics=wanted)
+
+
+def _made(player: Player, name: str, replicas: list[list[int]]) -> str:
+    """A topic whose replicas are chosen by hand."""
+    topic = player.name(name)
+    player.quiet(
+        "CreateTopics",
+        7,
+        timeout=5_000,
+        topics=[
+            {
+                "name": topic,
+                "num_partitions": -1,
+                "replication_factor": -1,
+                "assignments": [
+                    {"partition_index": index, "broker_ids": brokers}
+                    for index, brokers in enumerate(replicas)
+                ],
+            }
+        ],
+    )
+    _heard(player)
+    return topic
+
+
+def _heard(player: Player) -> None:
+    """The broker that is asked has heard of all that was decided so far."""
+    name = player.name(player.next_wait())
+    player.quiet(
+        "CreateTopics",
+        7,
+        timeout=5_000,
+        topics=[{"name": name, "num_partitions": 1, "replication_factor": 1}],
+    )
+    player.until(
+        lambda answer: not answer.topics[0].error_code,
+        "Metadata",
+        12,
+        topics=[{"name": name}],
+        allow_auto_topic_creation=False,
+    )
+
+
+def _settled(player: Player, topic: str) -> None:
+    """What the topic is like when nothing of it moves any more."""
+    player.until(
+        lambda answer: not answer.topics,
+        "ListPartitionReassignments",
+        0,
+        timeout=5_000,
+        topics=[{"name": topic, "partition_indexes": list(range(10))}],
+    )
+    _heard(player)
+    _shown(player, topic)
+
+
+def _shown(player: Player, topic: str) -> None:
+    """The topic's partitions as they are, and those that move."""
+    _heard(player)
+    _list(player, None)
+    player.ask("DescribeTopicPartitions", 0, "now", topics=[{"name": topic}])
+    told = player.quiet("Metadata", 12, topics=[{"name": topic}], allow_auto_topic_creation=False)
+    player.note("Metadata v12 now", told.topics)
+
+
+STORIES: Final[tuple[Story, ...]] = (reassign_alone, reassign_partitions)

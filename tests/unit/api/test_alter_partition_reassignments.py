@@ -1,0 +1,119 @@
+"""AlterPartitionReassignments v0 and v1: replicas move, and with them what they hold."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from sim.errors import ErrorCode
+from sim.types import BrokerId, Subject, TopicPartition
+from tests.support.handlers import Api, batch, produce
+
+P0 = TopicPartition("orders", 0)
+"""Led by the first of three brokers, which all have it."""
+
+
+def move(
+    replicas: list[int] | None, *, topic: str = "orders", partition: int = 0
+) -> dict[str, Any]:
+    wanted = [{"partition_index": partition, "replicas": replicas}]
+    return {"topics": [{"name": topic, "partitions": wanted}]}
+
+
+def told(answer: Any) -> tuple[ErrorCode, list[tuple[int, ErrorCode, str | None]]]:
+    return answer.error_code, [
+        (one.partition_index, one.error_code, one.error_message)
+        for topic in answer.responses
+        for one in topic.partitions
+    ]
+
+
+DONE = (ErrorCode.none, [(0, ErrorCode.none, None)])
+
+
+async def until_replicas(api: Api, *replicas: int) -> None:
+    for _ in range(2_000):
+        found = api.broker.image.partition(P0)
+        assert found is not None
+        if found.replicas == replicas and not found.is_reassigning:
+            return
+        await asyncio.sleep(0.001)
+    raise AssertionError(f"{P0} stays {found}")
+
+
+async def alone(api: Api) -> None:
+    """Only the first broker has it."""
+    await api.ask("AlterPartitionReassignments", 1, **move([1]))
+    await until_replicas(api, 1)
+
+
+@pytest.mark.parametrize("version", [0, 1])
+async def test_a_partition_moves_with_its_records(api_of_three: Api, version: int) -> None:
+    api = api_of_three
+    await alone(api)
+    assert P0 not in api.at(3).broker.replicas.hosted
+    await api.ask("Produce", 9, **produce("orders", batch()))
+    assert told(await api.ask("AlterPartitionReassignments", version, **move([3, 2]))) == DONE
+    await until_replicas(api, 3, 2)
+    assert P0 not in api.broker.replicas.hosted
+    moved = api.at(3).broker.replicas.leader(P0)
+    assert moved is api.cluster.brokers[BrokerId(3)].replicas.hosted[P0]
+    assert moved.high_watermark == 1
+
+
+async def test_a_refused_partition_leaves_the_others_alone(api_of_three: Api) -> None:
+    wanted = move([9])
+    wanted["topics"] += move([2], partition=0)["topics"]
+    answer = await api_of_three.ask("AlterPartitionReassignments", 1, **wanted)
+    (_, refused, _), (_, done, _) = told(answer)[1]
+    assert (refused, done) == (ErrorCode.invalid_replica_assignment, ErrorCode.none)
+
+
+async def test_the_factor_can_be_insisted_on(api_of_three: Api) -> None:
+    for allowed, error in ((False, ErrorCode.invalid_replication_factor), (True, ErrorCode.none)):
+        answer = await api_of_three.ask(
+            "AlterPartitionReassignments",
+            1,
+            **move([1, 2]),
+            allow_replication_factor_change=allowed,
+        )
+        assert answer.allow_replication_factor_change is allowed
+        assert told(answer)[1][0][1] is error
+
+
+async def test_a_reassignment_that_waits_can_be_cancelled(api_of_three: Api) -> None:
+    api = api_of_three
+    nothing = await api.ask("AlterPartitionReassignments", 1, **move(None))
+    assert told(nothing)[1] == [(0, ErrorCode.no_reassignment_in_progress, None)]
+    await alone(api)
+    await api.cluster.members[BrokerId(3)].kill(lose_unflushed=False)
+    assert told(await api.ask("AlterPartitionReassignments", 1, **move([3]))) == DONE
+    found = api.broker.image.partition(P0)
+    assert found is not None
+    assert (found.replicas, found.adding, found.removing) == ((3, 1), (3,), (1,))
+    assert told(await api.ask("AlterPartitionReassignments", 1, **move(None))) == DONE
+    await until_replicas(api, 1)
+
+
+async def test_nothing_asked_is_nothing_done(api: Api) -> None:
+    answer = await api.ask(
+        "AlterPartitionReassignments", 1, topics=[], allow_replication_factor_change=False
+    )
+    assert (answer.error_code, answer.error_message, answer.responses) == (ErrorCode.none, "", ())
+    assert answer.allow_replication_factor_change
+
+
+async def test_without_any_time_nothing_is_done(api: Api) -> None:
+    answer = await api.ask("AlterPartitionReassignments", 1, timeout=0, **move([1]))
+    late = ErrorCode.request_timed_out
+    assert told(answer) == (late, [(0, late, None)])
+
+
+async def test_refuse_and_subject(api: Api) -> None:
+    error = ErrorCode.not_controller
+    answer = api.refuse("AlterPartitionReassignments", 0, error, **move([1]))
+    assert told(answer) == (error, [(0, error, None)])
+    found = api.subject("AlterPartitionReassignments", 0, **move([1]))
+    assert found == Subject(partitions=(P0,))
