@@ -95,10 +95,13 @@ def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> i
     )
     if "delete" not in policy:
         return ErrorCode.policy_violation
+    before = log.log_start_offset
     log_start = log.delete_records_before(offset)
     if isinstance(log_start, Rejection):
         return log_start.error
     broker.watermarks.log_start_raised(log)
+    if broker.log_trace.on and log_start != before:
+        broker.log_trace.started(log, "DeleteRecords")
     return log_start
 
 

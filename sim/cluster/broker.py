@@ -161,12 +161,14 @@ class Broker:
             image=lambda: self.image,
             peers=self.peers,
             purgatory=self.purgatory,
+            log_trace=self.log_trace,
         )
         self.log_maintenance = LogMaintenance(
             clock=environment.clock,
             tasks=environment.tasks,
             settings=lambda: self.settings,
             hosted=self.replicas.hosted,
+            log_trace=self.log_trace,
         )
 
     def _make_coordinators(self, environment: Environment) -> None:
@@ -481,7 +483,9 @@ class Broker:
     def _expire_producers(self) -> None:
         now_ms = self.environment.clock.now_ms()
         for log in self.replicas.hosted.values():
-            log.expire_producers(now_ms)
+            expired = log.expire_producers(now_ms)
+            if expired and self.log_trace.on:
+                self.log_trace.expired(log, expired)
         self._arm_expiry()
 
     def _arm_checkpoint(self) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
+from sim.cluster.log_trace import LogTrace
 from sim.errors import CorruptBatchError, MissingExtraError
 from sim.log.cleaner import Dirt, clean, dirt_of
 from sim.log.partition_log import PartitionLog
@@ -30,7 +31,9 @@ class LogMaintenance:
         tasks: Tasks,
         settings: Callable[[], Settings],
         hosted: Mapping[TopicPartition, PartitionLog],
+        log_trace: LogTrace,
     ) -> None:
+        self._log_trace = log_trace
         self._clock = clock
         self._tasks = tasks
         self._settings = settings
@@ -71,7 +74,10 @@ class LogMaintenance:
     def _delete_segments(self, logs: Iterable[PartitionLog]) -> None:
         now_ms = self._clock.now_ms()
         for log in logs:
+            before = log.log_start_offset
             log.delete_old_segments(now_ms)
+            if self._log_trace.on and log.log_start_offset != before:
+                self._log_trace.started(log, "retention")
 
     # Cleaning
 

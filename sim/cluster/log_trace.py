@@ -6,6 +6,8 @@ only while the trace is on.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from sim.errors import Rejection
@@ -136,6 +138,26 @@ class LogTrace:
             self._emit(
                 "log.lso", log.topic_partition, {"tp": name, "to": log.last_stable_offset}, cause
             )
+
+    def truncated(self, log: PartitionLog) -> None:
+        """The end of a log was cut off, or all of it dropped."""
+        name = str(log.topic_partition)
+        self._emit(
+            "log.truncate",
+            log.topic_partition,
+            {"tp": name, "epoch": log.leader_epoch, "to": log.log_end_offset},
+        )
+
+    def started(self, log: PartitionLog, reason: str) -> None:
+        """The log begins at a later offset."""
+        data = {"tp": str(log.topic_partition), "to": log.log_start_offset, "reason": reason}
+        self._emit("log.start", log.topic_partition, data)
+
+    def expired(self, log: PartitionLog, producer_ids: Iterable[int]) -> None:
+        """Idle producers were forgotten."""
+        for producer_id in producer_ids:
+            data: dict[str, object] = {"tp": str(log.topic_partition), "pid": producer_id}
+            self._emit("pid.expire", log.topic_partition, data)
 
     # Parts
 

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from sim.cluster.image import ClusterImage
+from sim.cluster.log_trace import LogTrace
 from sim.cluster.peers import Peers
 from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import Following
@@ -81,6 +82,7 @@ class ReplicaFetchers:
         image: Callable[[], ClusterImage],
         peers: Peers,
         purgatory: Purgatory[TopicPartition],
+        log_trace: LogTrace,
     ) -> None:
         self._tasks = tasks
         self._by_leader: dict[BrokerId, _Fetcher] = {}
@@ -95,6 +97,7 @@ class ReplicaFetchers:
                 image=image,
                 peers=peers,
                 purgatory=purgatory,
+                log_trace=log_trace,
             )
 
         self._make = make
@@ -136,8 +139,8 @@ class _Fetcher:
 
     __slots__ = (
         *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_image", "_is_stopped"),
-        *("_is_waiting", "_leader", "_peers", "_purgatory", "_request", "_session_epoch"),
-        *("_session_id", "_settings", "_wait_ms"),
+        *("_is_waiting", "_leader", "_log_trace", "_peers", "_purgatory", "_request"),
+        *("_session_epoch", "_session_id", "_settings", "_wait_ms"),
     )
 
     def __init__(
@@ -150,7 +153,9 @@ class _Fetcher:
         image: Callable[[], ClusterImage],
         peers: Peers,
         purgatory: Purgatory[TopicPartition],
+        log_trace: LogTrace,
     ) -> None:
+        self._log_trace = log_trace
         self._broker_id = broker_id
         self._leader = leader
         self._clock = clock
@@ -311,7 +316,7 @@ class _Fetcher:
                 leader_answer=told.diverging,
                 own_answer=(own.leader_epoch, own.end_offset),
             )
-            log.truncate_to(offset, now_ms=self._clock.now_ms())
+            self._truncate(log, offset)
             self._changed[topic_partition] = None
             return
         now_ms = self._clock.now_ms() if told.batches else 0
@@ -323,7 +328,7 @@ class _Fetcher:
                     continue  # sent twice: the answer to a superseded request was on its way
                 # The leader's log starts within this batch
                 # (Partition.appendRecordsToFollowerOrFutureReplica).
-                log.restart_at(batch.base_offset, now_ms=now_ms)
+                self._restart(log, batch.base_offset)
             if batch.leader_epoch > followed.leader_epoch:
                 break  # written by a leader that we have not heard of (KAFKA-18723)
             log.append_replicated(batch, now_ms=now_ms)
@@ -334,6 +339,8 @@ class _Fetcher:
         ):
             self._changed[topic_partition] = None
             moved = True
+            if self._log_trace.on:
+                self._log_trace.started(log, "the leader's log does")
         if moved:
             self._purgatory.touch(topic_partition)
 
@@ -355,6 +362,20 @@ class _Fetcher:
                 self.send()
 
         self._clock.call_later(self._settings().replica_fetch_backoff_ms, again)
+
+    # Truncation
+
+    def _truncate(self, log: PartitionLog, offset: int) -> None:
+        before = log.log_end_offset
+        log.truncate_to(offset, now_ms=self._clock.now_ms())
+        if self._log_trace.on and log.log_end_offset < before:
+            self._log_trace.truncated(log)
+
+    def _restart(self, log: PartitionLog, offset: int) -> None:
+        log.restart_at(offset, now_ms=self._clock.now_ms())
+        if self._log_trace.on:
+            self._log_trace.truncated(log)
+            self._log_trace.started(log, "it had nothing in common with the leader's")
 
     # Out of range
 
@@ -390,9 +411,9 @@ class _Fetcher:
             if offset >= log.log_end_offset:
                 self._ask_offset(followed, EARLIEST)
                 return
-            log.truncate_to(offset, now_ms=self._clock.now_ms())
+            self._truncate(log, offset)
         elif offset > log.log_end_offset:
-            log.restart_at(offset, now_ms=self._clock.now_ms())
+            self._restart(log, offset)
         followed.is_delayed = False
         self._changed[topic_partition] = None
         self.send()

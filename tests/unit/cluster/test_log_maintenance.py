@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 from sim.cluster.log_maintenance import LogMaintenance
+from sim.cluster.log_trace import LogTrace
 from sim.log import cleaner
 from sim.log.config import LogConfig
 from sim.log.partition_log import PartitionLog
 from sim.runtime.tasks import LoopTasks
+from sim.runtime.trace import TraceLevel, Tracer
 from sim.settings import DEFAULTS, Settings
 from sim.types import TopicPartition
 from sim.wire.batch import Record, build_batch, read_records
@@ -35,12 +37,14 @@ class Bench:
         self.clock = ManualClock()
         self.tasks = LoopTasks(asyncio.get_running_loop())
         self.settings: Settings = DEFAULTS
+        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, strict=True)
         self.hosted: dict[TopicPartition, PartitionLog] = {}
         self.maintenance = LogMaintenance(
             clock=self.clock,
             tasks=self.tasks,
             settings=lambda: self.settings,
             hosted=self.hosted,
+            log_trace=LogTrace(self.tracer, "broker/1"),
         )
 
     def host(self, topic_partition: TopicPartition, config: LogConfig) -> PartitionLog:
@@ -87,6 +91,10 @@ async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Be
     assert log.log_start_offset == 2
     bench.clock.advance(1)
     assert log.log_start_offset == 3
+    told = [(event.k, event.d) for event in bench.tracer.events()]
+    assert told == [
+        ("log.start", {"tp": str(FIRST), "to": offset, "reason": "retention"}) for offset in (2, 3)
+    ]
 
 
 async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> None:

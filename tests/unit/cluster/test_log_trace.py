@@ -143,6 +143,22 @@ def test_a_refused_marker_says_who_sent_it() -> None:
     assert data(refused)["coordinator_epoch"] == 4
 
 
+def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
+    traced = Traced()
+    traced.append(0)
+    log = traced.driver.log
+    log.delete_records_before(1)
+    traced.trace.started(log, "DeleteRecords")
+    log.restart_at(7, now_ms=NOW)
+    traced.trace.truncated(log)
+    traced.trace.expired(log, (PID,))
+    assert [(event.k, data(event)) for event in traced.events()[-3:]] == [
+        ("log.start", {"tp": "orders-0", "to": 1, "reason": "DeleteRecords"}),
+        ("log.truncate", {"tp": "orders-0", "epoch": 0, "to": 7}),
+        ("pid.expire", {"tp": "orders-0", "pid": PID}),
+    ]
+
+
 def test_events_belong_to_the_log_of_the_broker() -> None:
     traced = Traced()
     traced.append(0)

@@ -4,10 +4,11 @@ after errors.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from sim.log.partition_log import PartitionLog
 from sim.log.replicated import described
+from sim.runtime.trace import TraceLevel
 from sim.types import ReplicaFetchCommand, ReplicaOffsetCommand
 from sim.wire.batch import assign
 from tests.support.images import B1, B2, B3
@@ -32,6 +33,16 @@ def bytes_of(log: PartitionLog) -> tuple[bytes, ...]:
 def fetches(made: ReplicaBench, since: int = 0) -> list[ReplicaFetchCommand]:
     return [
         command for _, _, command in made.sent[since:] if isinstance(command, ReplicaFetchCommand)
+    ]
+
+
+def told(made: ReplicaBench, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """(where, what) of the events of one kind."""
+    tracer = made.tracer
+    return [
+        (tracer.nodes[event.n], cast(dict[str, Any], event.d))
+        for event in tracer.events()
+        if event.k == kind
     ]
 
 
@@ -135,8 +146,12 @@ def test_a_tail_that_nobody_else_had_is_cut_off() -> None:
     made.append(plain(2))
     made.settle()
     assert ends(made) == [4, 3, 3]
+    made.tracer.level = TraceLevel.FULL
     made.heal(B1)
     made.settle(seconds=2)
+    assert told(made, "log.truncate") == [
+        ("broker/1/log/orders-0", {"tp": "orders-0", "epoch": 1, "to": 1})
+    ]
     assert ends(made) == [3, 3, 3]
     assert bytes_of(made.nodes[B1].log) == bytes_of(made.nodes[B2].log)
     assert made.nodes[B1].log.snapshot().epochs == made.nodes[B2].log.snapshot().epochs
@@ -177,8 +192,12 @@ def test_a_follower_behind_the_log_start_begins_there() -> None:
     made.settle()
     assert made.nodes[B2].log.log_start_offset == 6
     made.nodes[B3].log.truncate_to(2, now_ms=NOW)
+    made.tracer.level = TraceLevel.FULL
     made.heal(B3)
     made.settle(seconds=3)
+    # The leader's log starts in the middle of a batch, which comes whole.
+    assert [data["to"] for _, data in told(made, "log.truncate")] == [6, 4]
+    assert [data["to"] for _, data in told(made, "log.start")] == [6, 4, 6]
     assert made.nodes[B3].log.log_end_offset == 8
     assert made.nodes[B3].log.log_start_offset == 6
     asked = [one for _, _, one in made.sent if isinstance(one, ReplicaOffsetCommand)]
