@@ -46,6 +46,8 @@ class Event(NamedTuple):
     """Of a marker: committed or not."""
     sent: bytes
     stored: bytes
+    coordinator_epoch: int = -1
+    """Of a marker."""
 
 
 class Known(NamedTuple):
@@ -54,6 +56,7 @@ class Known(NamedTuple):
     epoch: int
     sequence_next: int
     open_since: int
+    coordinator_epoch: int
 
 
 class LogAgainstList(RuleBasedStateMachine):
@@ -70,19 +73,20 @@ class LogAgainstList(RuleBasedStateMachine):
     # The model
 
     def known(self, pid: int) -> Known:
-        epoch, sequence_next, open_since = -1, 0, -1
+        epoch, sequence_next, open_since, coordinator_epoch = -1, 0, -1, -1
         for event in self.events:
             if event.pid != pid:
                 continue
             if event.outcome is not None:
                 sequence_next = sequence_next if event.epoch == epoch else 0
                 open_since = -1
+                coordinator_epoch = event.coordinator_epoch
             else:
                 sequence_next = event.sequence + len(event.values)
                 if event.transactional and open_since < 0:
                     open_since = event.base
             epoch = event.epoch
-        return Known(epoch, sequence_next, open_since)
+        return Known(epoch, sequence_next, open_since, coordinator_epoch)
 
     def outcome_of(self, event: Event) -> tuple[bool, int] | None:
         """(committed, offset of the marker) of the transaction that a batch belongs to."""
@@ -145,7 +149,13 @@ class LogAgainstList(RuleBasedStateMachine):
         return self.log.append_client(data, guard=guard, now_ms=NOW)
 
     def accept(
-        self, answer: Any, data: bytes, values: tuple[bytes, ...], *, outcome: bool | None = None
+        self,
+        answer: Any,
+        data: bytes,
+        values: tuple[bytes, ...],
+        *,
+        outcome: bool | None = None,
+        coordinator_epoch: int = -1,
     ) -> None:
         assert isinstance(answer, Appended), answer
         assert answer.base_offset == self.log_end
@@ -164,6 +174,7 @@ class LogAgainstList(RuleBasedStateMachine):
                 outcome=outcome,
                 sent=data,
                 stored=stored,
+                coordinator_epoch=coordinator_epoch,
             )
         )
 
@@ -215,21 +226,31 @@ class LogAgainstList(RuleBasedStateMachine):
         )
         self.accept(self.send(data, guard=guard), data, values)
 
-    @rule(pid=PIDS, committed=st.booleans(), bump=st.booleans(), tv=st.sampled_from([0, 1, 2]))
-    def end(self, pid: int, committed: bool, bump: bool, tv: int) -> None:
+    @rule(
+        pid=PIDS,
+        committed=st.booleans(),
+        bump=st.booleans(),
+        tv=st.sampled_from([0, 1, 2]),
+        step=st.sampled_from([0, 0, 0, 1, -1]),
+    )
+    def end(self, pid: int, committed: bool, bump: bool, tv: int, step: int = 0) -> None:
+        """By the coordinator that was here last, by a newer one, or by one that is over."""
         known = self.known(pid)
+        coordinator_epoch = max(0, known.coordinator_epoch + step)
         answer = self.log.append_marker(
             producer_id=pid,
             producer_epoch=max(known.epoch, 0) + bump,
             committed=committed,
-            coordinator_epoch=0,
+            coordinator_epoch=coordinator_epoch,
             transaction_version=tv,
             now_ms=NOW,
         )
         if tv == 2 and not bump and known.open_since >= 0:
             self.refused(answer, 47)
+        elif coordinator_epoch < known.coordinator_epoch:
+            self.refused(answer, 52)
         else:
-            self.accept(answer, b"", (), outcome=committed)
+            self.accept(answer, b"", (), outcome=committed, coordinator_epoch=coordinator_epoch)
 
     # What must be refused
 
@@ -380,8 +401,21 @@ class LogAgainstList(RuleBasedStateMachine):
         for pid, producer in shown.items():
             known = self.known(pid)
             assert producer.producer_epoch == known.epoch
+            assert producer.coordinator_epoch == known.coordinator_epoch
             assert producer.current_txn_start_offset == known.open_since
             assert producer.last_sequence == known.sequence_next - 1
+
+    @invariant()
+    def nobody_steps_back(self) -> None:
+        """Epochs of producers and coordinators never fall, so no record follows a marker that has
+        shut its epoch out.
+        """
+        for pid in {event.pid for event in self.events if event.pid >= 0}:
+            mine = [event for event in self.events if event.pid == pid]
+            epochs = [event.epoch for event in mine]
+            coordinators = [event.coordinator_epoch for event in mine if event.outcome is not None]
+            assert epochs == sorted(epochs)
+            assert coordinators == sorted(coordinators)
 
     @invariant()
     def readers_see_exactly_what_is_decided(self) -> None:

@@ -42,6 +42,7 @@ from sim.txn.state import (
     TxnMetadata,
     TxnRecord,
     TxnTransition,
+    is_epoch_exhausted,
 )
 from sim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
 from sim.types import (
@@ -305,6 +306,23 @@ class OneTransactionalId(RuleBasedStateMachine):
         for before, after in pairwise(moves):
             if before.producer_id == after.producer_id:
                 assert after.producer_epoch >= before.producer_epoch
+
+    @invariant()
+    def the_producer_id_changes_only_where_no_epoch_is_left(self) -> None:
+        """Or where the transactional id was forgotten in between."""
+        for before, after in pairwise(self.written):
+            if isinstance(before, Tombstone) or isinstance(after, Tombstone):
+                continue
+            if before.producer_id == after.producer_id:
+                continue
+            assert after.producer_epoch == 0
+            assert after.prev_producer_id == before.producer_id
+            if after.state is TransactionState.EMPTY:
+                assert is_epoch_exhausted(before.producer_epoch)
+            else:
+                assert before.state in PREPARED_STATES
+                assert before.next_producer_id == after.producer_id
+                assert before.producer_epoch == PRODUCER_EPOCH_MAX
 
     @invariant()
     def markers_shut_the_data_before_them_out(self) -> None:
