@@ -1,0 +1,105 @@
+"""Client programs whose libraries npm or cargo brings: made once, below the ignored ``.cache/``.
+
+Versions are pinned beside the sources. What is installed or built is named after what it was made
+of, except for cargo, which finds out by itself. Standard library only.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import CACHE, REPOSITORY, locked
+from tests.support.foreign_clients import ForeignClientError
+
+NODE_SOURCES: Final = REPOSITORY / "tests" / "clients" / "node"
+RUST_SOURCES: Final = REPOSITORY / "tests" / "clients" / "rust"
+
+_NODE_VERSION: Final = "Node.js 20.19 or newer, with npm"
+_RUST_VERSION: Final = "Rust 1.95 with cargo"
+_OUTPUT_LINES: Final = 60
+
+
+def node_program(library: str) -> list[str]:
+    """Command line of the program in Node.js for a library, without its checks.
+
+    Raises:
+        ForeignClientError: Node.js is missing, or the libraries can't be installed.
+    """
+    node = _toolchain("node", _NODE_VERSION)
+    return [node, str(NODE_SOURCES / "main.mjs"), str(_node_modules(NODE_SOURCES)), library]
+
+
+def rust_program(library: str) -> list[str]:
+    """Command line of the program in Rust for a library, without its checks.
+
+    Raises:
+        ForeignClientError: Rust is missing, or it does not build.
+    """
+    cargo = _toolchain("cargo", _RUST_VERSION)
+    package = f"matrix-{library}"
+    target = CACHE / "rust" / "target"
+    command = [cargo, "build", "--quiet", "--locked", "--package", package]
+    if library == "rdkafka":
+        _toolchain("cmake", "cmake, for librdkafka")
+        if not _has_openssl():
+            command += ["--features", "vendored-tls"]
+    with locked(CACHE / "rust.lock"):
+        _run(command, directory=RUST_SOURCES, environment={"CARGO_TARGET_DIR": str(target)})
+    return [str(target / "debug" / package)]
+
+
+def _node_modules(sources: Path) -> Path:
+    """The libraries that a package.json names, installed without a script of theirs being run."""
+    package = sources / "package.json"
+    home = CACHE / "node" / hashlib.sha256(package.read_bytes()).hexdigest()[:12]
+    with locked(CACHE / "node.lock"):
+        if not home.is_dir():
+            npm = _toolchain("npm", _NODE_VERSION)
+            fresh = home.with_name("partial")
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(parents=True)
+            shutil.copy(package, fresh)
+            quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+            _run([npm, "install", *quiet], directory=fresh)
+            fresh.rename(home)
+    return home / "node_modules"
+
+
+def _has_openssl() -> bool:
+    """Its headers are on this machine, where librdkafka's build finds them."""
+    found = shutil.which("pkg-config")
+    if found is None:
+        return False
+    return subprocess.run([found, "--exists", "openssl"], check=False).returncode == 0
+
+
+def _toolchain(command: str, what: str) -> str:
+    found = shutil.which(command)
+    if found is None:
+        raise ForeignClientError(f"{command} not found: these checks need {what}")
+    return found
+
+
+def _run(
+    command: Sequence[str], *, directory: Path, environment: Mapping[str, str] | None = None
+) -> None:
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env={**os.environ, **(environment or {})},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        said = "\n".join(done.stdout.splitlines()[-_OUTPUT_LINES:])
+        raise ForeignClientError(f"{' '.join(command[:2])} failed in {directory}:\n{said}")
