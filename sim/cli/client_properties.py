@@ -1,8 +1,8 @@
 """``--command-config FILE``: the client properties that Kafka's tools read, as far as our client
 has a use for them.
 
-What would change how brokers are reached and can't be obeyed is refused: connecting in clear where
-TLS was asked for is no service. Kafka's counterpart is ``AdminClientConfig``.
+How brokers are reached, and as whom, is ``config.client_security``'s; what of it can't be obeyed is
+refused. Kafka's counterpart is ``AdminClientConfig``.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Final
 import msgspec
 
 from sim.client.connection import ClientSettings
+from sim.config.client_security import read_client_security
+from sim.config.lookup import WrongValueError
 from sim.config.properties import Property, parse_properties
 from sim.errors import ConfigError
 
@@ -23,7 +25,6 @@ _MILLISECONDS: Final = {
     "retry.backoff.max.ms": "retry_backoff_max_ms",
     "socket.connection.setup.timeout.ms": "connect_timeout_ms",
 }
-_PLAINTEXT: Final = "PLAINTEXT"
 
 
 def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tuple[str, ...]]:
@@ -34,17 +35,24 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
         effect here.
 
     Raises:
-        ConfigError: The file can't be read, a value is wrong, or it asks for TLS or SASL.
+        ConfigError: The file can't be read, a value is wrong, or asks for what is not spoken here.
     """
     try:
         data = path.read_bytes()
     except OSError as error:
         raise ConfigError(f"--command-config {path}: {error.strerror}") from error
+    entries = parse_properties(data, file=str(path))
+    last = {entry.name: entry for entry in entries}  # java.util.Properties: the last one wins
+    try:
+        security, used = read_client_security(last)
+    except WrongValueError as error:
+        entry = error.entry
+        raise ConfigError(f"{path}:{entry.line}: {entry.name}: {error.message}") from None
     values: dict[str, int] = {}
     client_id = ClientSettings().client_id
     bootstrap: str | None = None
     ignored: list[str] = []
-    for entry in parse_properties(data, file=str(path)):
+    for entry in last.values():
         match entry.name:
             case name if name in _MILLISECONDS:
                 values[_MILLISECONDS[name]] = _milliseconds(path, entry)
@@ -52,11 +60,13 @@ def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tupl
                 client_id = entry.value
             case "bootstrap.servers":
                 bootstrap = entry.value
-            case "security.protocol":
-                _refuse_security(path, entry)
-            case name:
+            case name if name not in used:
                 ignored.append(name)
-    settings = msgspec.convert({"client_id": client_id, **values}, ClientSettings)
+            case _:
+                pass
+    settings = msgspec.structs.replace(
+        ClientSettings(client_id=client_id, security=security), **values
+    )
     return settings, bootstrap, tuple(ignored)
 
 
@@ -66,12 +76,3 @@ def _milliseconds(path: Path, entry: Property) -> int:
             f"{path}:{entry.line}: {entry.name}={entry.value}: milliseconds are expected"
         )
     return int(entry.value)
-
-
-def _refuse_security(path: Path, entry: Property) -> None:
-    if entry.value.upper() != _PLAINTEXT:
-        raise ConfigError(
-            f"{path}:{entry.line}: security.protocol={entry.value}: this client speaks PLAINTEXT"
-            " only. Use Kafka's own kafka-transactions.sh with the same options, or a PLAINTEXT"
-            " listener"
-        )

@@ -30,7 +30,7 @@ from sim.client.errors import (
     NotSupportedError,
     RequestTimeoutError,
 )
-from sim.errors import ConfigError
+from sim.errors import ConfigError, MissingExtraError
 
 FAILED: Final = 1
 """Exit status of every failure, a misuse included: that of Kafka's tool."""
@@ -169,7 +169,7 @@ def run(args: argparse.Namespace) -> int:
         settings, bootstrap = _settings(args)
         command = txns_commands.command_from(args)
         asyncio.run(_run(bootstrap, settings, command, as_json=args.json))
-    except ConfigError as error:
+    except (ConfigError, MissingExtraError) as error:
         warn(f"txnsim txns: {error}")
         return FAILED
     except CommandFailure as failure:
@@ -220,8 +220,8 @@ def _advise(error: ClientError) -> None:
                 warn("Check host and port of --bootstrap-server.")
         case ConnectionLostError():
             warn(
-                "If the listener asks for TLS or SASL: this client speaks PLAINTEXT only; use"
-                " Kafka's kafka-transactions.sh with --command-config there."
+                "If the listener asks for TLS or SASL: --command-config FILE with security.protocol"
+                " and what goes with it, as for Kafka's tools."
             )
         case RequestTimeoutError():
             warn("Is the address that of a Kafka broker, and is the broker alive?")

@@ -15,12 +15,12 @@ import msgspec
 
 from sim.client import offsets, requests
 from sim.client.cluster import LOST
-from sim.client.connection import Request
 from sim.client.errors import ClientError, ErrorCode, RetriableError
 from sim.client.metadata import BrokerAddress, TopicView
 from sim.client.offsets import FoundOffset
 from sim.client.requests import ConfigChange, NewTopic
 from sim.client.txn_admin import TransactionAdmin
+from sim.client.versions import Request
 from sim.client.waiting import Deadline
 from sim.types import IsolationLevel, TopicPartition
 

@@ -17,7 +17,8 @@ from types import TracebackType
 from typing import Any
 
 from sim.client import requests
-from sim.client.connection import ClientSettings, Connection, Dial, Request, dial_asyncio
+from sim.client.authentication import Authentication
+from sim.client.connection import ClientSettings, Connection, Dial, dial_asyncio
 from sim.client.errors import (
     ClientError,
     ConnectionLostError,
@@ -36,11 +37,13 @@ from sim.client.metadata import (
     parse_coordinators,
     parse_metadata,
 )
-from sim.client.versions import FinalizedFeatures, VersionRange, newer_features
+from sim.client.versions import FinalizedFeatures, Request, VersionRange, newer_features
 from sim.client.waiting import Backoff, Deadline
 from sim.errors import ConfigError
 from sim.runtime.env import Clock, Tasks
+from sim.runtime.rng import random_hex
 from sim.runtime.tasks import LoopTasks
+from sim.runtime.tls import client_context
 from sim.types import TopicPartition
 
 BOOTSTRAP = -1
@@ -91,7 +94,8 @@ class Cluster:
             dial: Opens transports; the running loop does unless given.
 
         Raises:
-            ConfigError: ``bootstrap`` is not of that form.
+            ConfigError: ``bootstrap`` is not of that form, or a certificate or key is none.
+            MissingExtraError: The SASL mechanism needs a library.
         """
         self.addresses = parse_bootstrap(bootstrap)
         self.settings = settings if settings is not None else ClientSettings()
@@ -101,6 +105,11 @@ class Cluster:
         self.features = FinalizedFeatures()
         """Finalized features with the highest epoch seen on any connection."""
         self._dial = dial
+        security = self.settings.security
+        # What is missing or wrong is told now, not by each connection.
+        self._tls = client_context(security.tls) if security.protocol.has_tls else None
+        if security.protocol.has_sasl:
+            Authentication(security, now_ms=self.clock.now_ms(), nonce=random_hex())
         self._connections: dict[tuple[int, str], Connection] = {}
         self._opening: dict[tuple[int, str], asyncio.Future[Connection]] = {}
         self._dialling: set[asyncio.Task[None]] = set()
@@ -124,6 +133,7 @@ class Cluster:
         """Reach one bootstrap address and learn the brokers. Fails at once where nobody answers.
 
         Raises:
+            AuthenticationError: TLS or SASL has failed there.
             ConnectionLostError: None of the addresses answers.
             RequestTimeoutError: None of them in time.
             NotSupportedError: A broker answered, but we have no version in common.
@@ -228,7 +238,12 @@ class Cluster:
     ) -> None:
         try:
             connection = await Connection.open(
-                host, port, settings=self.settings, clock=self.clock, dial=self._dial
+                host,
+                port,
+                settings=self.settings,
+                clock=self.clock,
+                dial=self._dial,
+                tls=self._tls,
             )
         except ClientError as error:
             opening.set_exception(error)

@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable
+import ssl
+from collections.abc import Callable
+from functools import partial
 from struct import Struct
-from types import ModuleType
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 import msgspec
 
+from sim.client.authentication import RENEWAL_FACTOR, Authentication, ClientSecurity
 from sim.client.errors import (
+    AuthenticationError,
     ClientError,
     ConnectionLostError,
     ErrorCode,
@@ -28,15 +31,16 @@ from sim.client.errors import (
     code_name,
 )
 from sim.client.versions import (
-    ANY,
     OURS,
     Api,
     FinalizedFeatures,
+    Request,
     VersionRange,
     choose_version,
 )
 from sim.errors import MalformedFrameError
 from sim.runtime.env import Clock, TimerHandle
+from sim.runtime.rng import random_hex
 from sim.wire.codec import api_name, build, encode_request, read_response, request_schema
 from sim.wire.framing import FrameReader
 
@@ -47,8 +51,19 @@ peer can make us buffer."""
 _CORRELATION: Final = Struct(">i").unpack_from
 _ERROR: Final = Struct(">h").unpack_from
 
-Dial = Callable[[str, int, Callable[[], asyncio.Protocol]], Awaitable[Any]]
-"""Opens a transport: ``Network.connect`` of the runtime has this shape."""
+
+class Dial(Protocol):
+    """Opens a transport: ``Network.connect`` of the runtime has this shape."""
+
+    async def __call__(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> Any:
+        """Connect, over TLS if given."""
 
 
 class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,19 +80,8 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
     """socket.connection.setup.timeout.ms."""
     software_version: str = "unknown"
     """Told to brokers in ApiVersions (KIP-511)."""
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """A request whose version is not chosen yet."""
-
-    api: Api
-    build: Callable[[ModuleType], Any]
-    """Makes the message from the schema of the version chosen."""
-    within: VersionRange = ANY
-    timeout_ms: float | None = None
-    """Instead of ``request_timeout_ms``."""
-    answered: bool = True
-    """False for Produce with acks=0, which no broker answers."""
+    security: ClientSecurity = ClientSecurity()
+    """security.protocol and what belongs to it."""
 
 
 class _Waiting:
@@ -94,9 +98,16 @@ class _Waiting:
         self.timer = timer
 
 
-async def dial_asyncio(host: str, port: int, factory: Callable[[], asyncio.Protocol]) -> Any:
+async def dial_asyncio(
+    host: str,
+    port: int,
+    factory: Callable[[], asyncio.Protocol],
+    *,
+    tls: ssl.SSLContext | None = None,
+) -> Any:
     """Open a transport with the running loop, real or virtual."""
-    transport, _ = await asyncio.get_running_loop().create_connection(factory, host, port)
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_connection(factory, host, port, ssl=tls)
     return transport
 
 
@@ -116,6 +127,10 @@ class Connection(asyncio.Protocol):
         self._correlation_id = 0
         self._transport: asyncio.WriteTransport | None = None
         self._lost: ClientError | None = None
+        self._held: list[bytes] | None = None
+        """Frames that wait until the broker knows us again; None: none has to."""
+        self._renewal_ms: int | None = None
+        """From when on the next request has to wait until we have authenticated again."""
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     @classmethod
@@ -127,10 +142,12 @@ class Connection(asyncio.Protocol):
         settings: ClientSettings,
         clock: Clock,
         dial: Dial = dial_asyncio,
+        tls: ssl.SSLContext | None = None,
     ) -> Connection:
-        """Connect and negotiate versions.
+        """Connect, negotiate versions, and say who we are where the listener asks.
 
         Raises:
+            AuthenticationError: TLS or SASL has failed.
             ConnectionLostError: Nobody listens there, or the connection was cut.
             RequestTimeoutError: No connection or no ApiVersions answer in time.
             NotSupportedError: The broker and we have no version of ApiVersions in common.
@@ -139,12 +156,14 @@ class Connection(asyncio.Protocol):
         connection = cls(address, settings=settings, clock=clock)
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1_000):
-                await dial(host, port, lambda: connection)
+                await dial(host, port, lambda: connection, tls=tls)
         except TimeoutError as error:
             raise RequestTimeoutError(
                 f"no connection to {address} within {settings.connect_timeout_ms} ms",
                 error=ErrorCode.request_timed_out,
             ) from error
+        except ssl.SSLError as error:
+            raise AuthenticationError(f"TLS handshake with {address} failed: {error}") from error
         except OSError as error:
             # asyncio puts words of its own into strerror; a failed name lookup has a negative
             # number.
@@ -153,6 +172,8 @@ class Connection(asyncio.Protocol):
             raise ConnectionLostError(f"can't connect to {address}: {reason}") from error
         try:
             await connection.negotiate()
+            if settings.security.protocol.has_sasl:
+                await connection.authenticate()
         except BaseException:
             connection.close()
             raise
@@ -173,6 +194,8 @@ class Connection(asyncio.Protocol):
             ConnectionLostError: The connection is closed.
         """
         version = choose_version(request.api, self.versions, within=request.within)
+        if self._renewal_ms is not None and self._clock.monotonic_ms() >= self._renewal_ms:
+            self._renew()
         return self._send(request, version)
 
     async def request(self, request: Request) -> Any:
@@ -185,7 +208,9 @@ class Connection(asyncio.Protocol):
         """
         return await self.send(request)
 
-    def _send(self, request: Request, version: int) -> asyncio.Future[Any]:
+    def _send(
+        self, request: Request, version: int, *, overtakes: bool = False
+    ) -> asyncio.Future[Any]:
         if self._lost is not None or self._transport is None:
             raise ConnectionLostError(f"the connection to {self.address} is closed") from self._lost
         message = request.build(request_schema(request.api, version))
@@ -204,7 +229,10 @@ class Connection(asyncio.Protocol):
             self._waiting[correlation_id] = _Waiting(request.api, version, future, timer)
         else:
             future.set_result(None)
-        self._transport.write(frame)
+        if self._held is None or overtakes:
+            self._transport.write(frame)
+        else:
+            self._held.append(frame)
         return future
 
     def _expire(self, correlation_id: int) -> None:
@@ -242,7 +270,7 @@ class Connection(asyncio.Protocol):
         except ConnectionLostError as error:
             raise ConnectionLostError(
                 f"{self.address} closed the connection at the first request: is it a Kafka listener"
-                " without TLS (security.protocol=PLAINTEXT)?"
+                f" of security.protocol={self._settings.security.protocol.name}?"
             ) from error
         if answer.error_code == ErrorCode.unsupported_version:
             theirs = {row.api_key: row for row in answer.api_keys}.get(Api.API_VERSIONS)
@@ -272,6 +300,66 @@ class Connection(asyncio.Protocol):
                 client_software_version=version,
             ),
         )
+
+    # Authentication
+
+    def authenticate(self) -> asyncio.Future[None]:
+        """Say who we are; the future fails with AuthenticationError where the broker objects."""
+        security = self._settings.security
+        now_ms = self._clock.now_ms()
+        authentication = Authentication(security, now_ms=now_ms, nonce=random_hex())
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._go_on(authentication, authentication.handshake(), done)
+        return done
+
+    def _go_on(
+        self, authentication: Authentication, request: Request, done: asyncio.Future[None]
+    ) -> None:
+        try:
+            version = choose_version(request.api, self.versions)
+            answer = self._send(request, version, overtakes=True)
+        except ClientError as error:
+            done.set_exception(error)
+            return
+        answer.add_done_callback(partial(self._take_answer, authentication, done))
+
+    def _take_answer(
+        self,
+        authentication: Authentication,
+        done: asyncio.Future[None],
+        answer: asyncio.Future[Any],
+    ) -> None:
+        if done.done():  # whoever waited has given up
+            _ = answer.cancelled() or answer.exception()
+            return
+        try:
+            request = authentication.take(answer.result())
+        except ClientError as error:
+            done.set_exception(error)
+            return
+        if request is not None:
+            self._go_on(authentication, request, done)
+            return
+        lifetime_ms = authentication.lifetime_ms
+        if lifetime_ms:
+            begun_ms = self._clock.monotonic_ms()
+            self._renewal_ms = begun_ms + round(lifetime_ms * RENEWAL_FACTOR)
+        done.set_result(None)
+
+    def _renew(self) -> None:
+        """Authenticate again, on this connection (KIP-368); requests wait meanwhile."""
+        self._renewal_ms = None
+        self._held = []
+        self.authenticate().add_done_callback(self._renewed)
+
+    def _renewed(self, done: asyncio.Future[None]) -> None:
+        error = done.exception()
+        held, self._held = self._held or [], None
+        if error is not None:
+            assert isinstance(error, ClientError)
+            self._lose(error)
+        elif self._transport is not None and self._lost is None:
+            self._transport.writelines(held)
 
     # asyncio.Protocol
 
@@ -318,7 +406,9 @@ class Connection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The broker, the network or we closed it."""
         reason = f": {exc}" if exc is not None else ""
-        self._lose(ConnectionLostError(f"{self.address} closed the connection{reason}"))
+        # With TLS 1.3 a broker that does not take our certificate says so after the handshake.
+        kind = AuthenticationError if isinstance(exc, ssl.SSLError) else ConnectionLostError
+        self._lose(kind(f"{self.address} closed the connection{reason}"))
         if not self._closed.done():
             self._closed.set_result(None)
 

@@ -14,7 +14,6 @@ from typing import Any, Final
 
 from sim.client import requests
 from sim.client.cluster import LOST, Cluster
-from sim.client.connection import Request
 from sim.client.errors import (
     AbortableError,
     ClientError,
@@ -24,6 +23,7 @@ from sim.client.errors import (
 )
 from sim.client.reactions import Operation, Reaction, react
 from sim.client.session import NO_IDENTITY, EndPlan, TxnSession, unexpected
+from sim.client.versions import Request
 from sim.client.waiting import Deadline
 from sim.types import ProducerIdAndEpoch, TopicPartition
 

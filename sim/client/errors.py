@@ -10,6 +10,7 @@
     ├── RetriableError            retried until time was up; may work later
     ├── AbortableError            this transaction must be aborted, the producer goes on
     └── FatalError                this producer is finished; open another
+        └── AuthenticationError   the broker does not know us, or we don't trust it
 
 ``error`` carries the broker's ``ErrorCode`` where there is one. Kafka's counterpart is KIP-1050.
 """
@@ -20,6 +21,7 @@ from sim.errors import ClientError, ErrorCode
 
 __all__ = [
     "AbortableError",
+    "AuthenticationError",
     "ClientError",
     "ConnectionLostError",
     "ErrorCode",
@@ -58,6 +60,13 @@ class AbortableError(ClientError):
 
 class FatalError(ClientError):
     """The producer is finished: fenced, not allowed, or out of step with the cluster."""
+
+
+class AuthenticationError(FatalError):
+    """The broker does not take our credentials, or TLS tells that it is not the one we want.
+
+    Trying again would not help (AuthenticationException).
+    """
 
 
 def code_name(error: int) -> str:

@@ -14,8 +14,7 @@ from uuid import UUID
 
 import msgspec
 
-from sim.client.connection import Request
-from sim.client.versions import ANY, Api, VersionRange
+from sim.client.versions import ANY, Api, Request, VersionRange
 from sim.types import TopicPartition
 from sim.wire.codec import build
 from sim.wire.messages import write_txn_markers_kip_664 as kip_664

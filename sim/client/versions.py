@@ -7,9 +7,10 @@ brokers (KIP-890).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from typing import Final
+from types import ModuleType
+from typing import Any, Final
 
 import msgspec
 
@@ -25,6 +26,7 @@ class Api(IntEnum):
     LIST_OFFSETS = 2
     METADATA = 3
     FIND_COORDINATOR = 10
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
@@ -32,6 +34,7 @@ class Api(IntEnum):
     ADD_PARTITIONS_TO_TXN = 24
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
+    SASL_AUTHENTICATE = 36
     INCREMENTAL_ALTER_CONFIGS = 44
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
@@ -53,6 +56,8 @@ OURS: Final[Mapping[int, VersionRange]] = {
     Api.LIST_OFFSETS: VersionRange(1, 11),
     Api.METADATA: VersionRange(1, 13),
     Api.FIND_COORDINATOR: VersionRange(1, 6),
+    # After 0 the tokens come without headers; every broker since 1.0 knows 1 (KIP-152).
+    Api.SASL_HANDSHAKE: VersionRange(1, 1),
     Api.API_VERSIONS: VersionRange(0, 4),
     Api.CREATE_TOPICS: VersionRange(2, 7),
     Api.DELETE_TOPICS: VersionRange(1, 6),
@@ -60,6 +65,7 @@ OURS: Final[Mapping[int, VersionRange]] = {
     Api.ADD_PARTITIONS_TO_TXN: VersionRange(0, 3),
     Api.END_TXN: VersionRange(0, 5),
     Api.WRITE_TXN_MARKERS: VersionRange(1, 2),
+    Api.SASL_AUTHENTICATE: VersionRange(0, 2),
     Api.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
     Api.UPDATE_FEATURES: VersionRange(0, 2),
     Api.DESCRIBE_CLUSTER: VersionRange(0, 2),
@@ -70,6 +76,19 @@ OURS: Final[Mapping[int, VersionRange]] = {
 }
 
 ANY: Final = VersionRange(0, 32767)
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """A request whose version is not chosen yet."""
+
+    api: Api
+    build: Callable[[ModuleType], Any]
+    """Makes the message from the schema of the version chosen."""
+    within: VersionRange = ANY
+    timeout_ms: float | None = None
+    """Instead of ``request_timeout_ms``."""
+    answered: bool = True
+    """False for Produce with acks=0, which no broker answers."""
 
 
 def choose_version(

@@ -138,9 +138,14 @@ class Network(Protocol):
         """
 
     async def connect(
-        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> asyncio.Transport:
-        """Open a client connection."""
+        """Open a client connection, over TLS if given."""
 
     def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
         """Broker ``broker_id`` is reachable for its peers from now on."""

@@ -43,14 +43,19 @@ class LoopNetwork(PeerLinks):
         return _SocketListener(server, (address[0], address[1]))
 
     async def connect(
-        self, host: str, port: int, factory: Callable[[], asyncio.Protocol]
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
     ) -> asyncio.Transport:
-        """Open a client connection.
+        """Open a client connection, over TLS if given.
 
         Raises:
             OSError: Nobody listens there.
         """
-        transport, _ = await self._loop.create_connection(factory, host, port)
+        transport, _ = await self._loop.create_connection(factory, host, port, ssl=tls)
         return transport
 
 

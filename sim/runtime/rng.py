@@ -24,6 +24,11 @@ def random_seed() -> int:
     return secrets.randbits(48)
 
 
+def random_hex() -> str:
+    """A word that nobody guesses, for what no run has to repeat: nonces of a client."""
+    return secrets.token_hex(16)
+
+
 class SeededRng:
     """The streams of one run (``env.Rng``)."""
 

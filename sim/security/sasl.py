@@ -122,7 +122,7 @@ class ScramExchange:
         Raises:
             MissingExtraError: The library is not installed.
         """
-        scramp = _imported("scramp")
+        scramp = imported("scramp")
         self._error: type[Exception] = scramp.ScramException
         self._mechanism = BY_SASL_NAME[mechanism]
         self._credentials = credentials
@@ -167,7 +167,7 @@ class BearerExchange:
         Raises:
             MissingExtraError: The library is not installed.
         """
-        self._jwt = _imported("jwt")
+        self._jwt = imported("jwt")
         self._now_ms = now_ms
         self._rules = rules
         self._failure: str | None = None
@@ -275,7 +275,12 @@ def _is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _imported(name: str) -> Any:
+def imported(name: str) -> Any:
+    """A library of the extra ``security``.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
     import importlib
 
     try:

@@ -12,10 +12,9 @@ import pytest
 from sim.client import requests
 from sim.client.admin import Admin
 from sim.client.cluster import Cluster
-from sim.client.connection import Request
 from sim.client.errors import ClientError
 from sim.client.producer import Producer
-from sim.client.versions import VersionRange
+from sim.client.versions import Request, VersionRange
 from sim.errors import ConfigError, ErrorCode
 from sim.types import (
     TRANSACTION_STATE_TOPIC,

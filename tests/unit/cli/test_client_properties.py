@@ -6,6 +6,7 @@ import pytest
 
 from sim.cli.client_properties import read_client_properties
 from sim.errors import ConfigError
+from sim.security.login import Password
 
 
 def test_what_a_client_has_a_use_for_is_taken_and_the_rest_named(tmp_path: Path) -> None:
@@ -30,7 +31,7 @@ def test_what_a_client_has_a_use_for_is_taken_and_the_rest_named(tmp_path: Path)
         ("a=b\nrequest.timeout.ms=soon", ":2: request.timeout.ms=soon: milliseconds are expected"),
         (
             "security.protocol=SASL_SSL",
-            ":1: security.protocol=SASL_SSL: this client speaks PLAINTEXT",
+            ":1: security.protocol: the mechanism GSSAPI, the default, is not spoken here",
         ),
     ],
 )
@@ -47,3 +48,14 @@ def test_what_cannot_be_obeyed_is_refused_with_its_line(
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="No such file"):
         read_client_properties(tmp_path / "nothing")
+
+
+def test_who_logs_in_is_taken_from_them(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text(
+        "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nssl.protocol=TLSv1.3\n"
+        'sasl.jaas.config=a.PlainLoginModule required username="alice" password="secret";\n'
+    )
+    settings, _, ignored = read_client_properties(file)
+    assert settings.security.credential == Password(user="alice", password="secret")
+    assert ignored == ("ssl.protocol",)

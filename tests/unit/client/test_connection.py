@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sim.client import requests
-from sim.client.connection import ClientSettings, Connection, Request
+from sim.client.connection import ClientSettings, Connection
 from sim.client.errors import (
     ClientError,
     ConnectionLostError,
@@ -15,7 +15,7 @@ from sim.client.errors import (
     NotSupportedError,
     RequestTimeoutError,
 )
-from sim.client.versions import Api, VersionRange
+from sim.client.versions import Api, Request, VersionRange
 from sim.runtime.real import RealClock
 from tests.unit.client.fake_broker import CLOSE, SILENCE, Asked, FakeBroker, ended, in_turn
 
@@ -67,7 +67,7 @@ async def test_a_refused_greeting_is_named() -> None:
 
 async def test_a_listener_that_closes_at_once_is_told_from_a_dead_one() -> None:
     async with FakeBroker({Api.API_VERSIONS: lambda _: CLOSE}) as broker:
-        with pytest.raises(ConnectionLostError, match="without TLS"):
+        with pytest.raises(ConnectionLostError, match=r"security\.protocol=PLAINTEXT"):
             await connect(broker)
     with pytest.raises(ConnectionLostError, match="Connection refused"):
         await connect(broker)
@@ -154,7 +154,7 @@ async def test_an_unknown_version_is_refused_before_anything_is_sent() -> None:
 
 
 async def test_a_dial_that_takes_too_long_is_given_up() -> None:
-    async def never(host: str, port: int, factory: object) -> None:
+    async def never(host: str, port: int, factory: object, *, tls: object = None) -> None:
         await asyncio.get_running_loop().create_future()
 
     clock = RealClock(asyncio.get_running_loop())

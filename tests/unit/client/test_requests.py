@@ -9,10 +9,9 @@ from uuid import UUID
 import pytest
 
 from sim.client import requests
-from sim.client.connection import Request
 from sim.client.errors import NotSupportedError
 from sim.client.requests import ConfigChange, Marker, NewTopic
-from sim.client.versions import OURS, VersionRange, choose_version
+from sim.client.versions import OURS, Request, VersionRange, choose_version
 from sim.types import TopicPartition
 from sim.wire import codec
 
