@@ -26,6 +26,7 @@ import msgspec
 from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.settings import DEFAULTS, Setting, documentation
+from tests.clients.matrix import page as matrix
 from tests.conformance.casebook import page
 from tests.releases import page as releases
 from tests.support.apache_kafka import KAFKA_VERSION
@@ -43,9 +44,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Write the pages, or say which differ from what would be written."""
     parser = argparse.ArgumentParser(prog="python -m tests.docs", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the pages")
+    parser.add_argument(
+        "--page", action="append", choices=PAGES, metavar="PAGE", help="this one; may be repeated"
+    )
     options = parser.parse_args(arguments)
     status = 0
-    for name in PAGES:
+    for name in options.page or PAGES:
         try:
             if expected(name) == current(name):
                 continue
@@ -418,6 +422,27 @@ def releases_page() -> str:
     )
 
 
+def clients_page() -> str:
+    """What client libraries do against us."""
+    return _page(
+        "tests/clients/matrix/",
+        "Clients",
+        matrix.INTRODUCTION,
+        _table(*matrix.matrix()),
+        "## What each check demands",
+        _table(*matrix.demands()),
+        "## Limits of the libraries",
+        _table(*matrix.limits()),
+        "## Further checks",
+        "What a program asks beyond the list, because its library alone has it.",
+        _table(*matrix.further()),
+        "## To run it",
+        matrix.RUNNING,
+        "## What a program is",
+        matrix.PROGRAM,
+    )
+
+
 def index_page() -> str:
     """Every page of the folder with its title and first sentence."""
     rows = []
@@ -443,6 +468,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "DEVIATIONS.md": deviations_page,
     "docs/apis.md": apis_page,
     "docs/cli.md": cli_page,
+    "docs/clients.md": clients_page,
     "docs/fault-points.md": fault_points_page,
     "docs/metrics.md": metrics_page,
     "docs/releases.md": releases_page,

@@ -1,7 +1,7 @@
 """The parts of CI: each one a question to the product as users meet it, each one a ``Verdict``.
 
-Every check of a client runs against the simulator and against a real Apache Kafka, so that a check
-that is wrong about Kafka fails as well.
+Every client library is asked at every level of the simulator; those of Java and Go against a real
+Apache Kafka as well, so that a check that is wrong about Kafka fails.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tests.ci.process import (
     judge_step,
     run,
 )
+from tests.clients.matrix.bench import PROPERTIES
 from tests.support.apache_kafka import ApacheKafka, kafka_libs
 from tests.support.foreign_clients import go_program, java_program
 from tests.support.txnsim_server import TxnsimServer
@@ -33,6 +34,9 @@ REAL_TESTS: Final = ("tests/real/test_client.py", "tests/real/test_txns_tool.py"
 """What is asked of our own client and tools on a real broker. The answers of a real broker to every
 story are kept, and the tests replay them without one; ``make conformance`` asks for them anew.
 """
+
+STOCK_CLIENTS: Final = ("kafka-clients", "franz-go")
+"""Those that a real broker is asked with, as the judge of the list; the others share its checks."""
 
 _PYTHON: Final = REPOSITORY / ".venv" / "bin" / "python"
 
@@ -50,11 +54,9 @@ def make_test(deadline: Deadline) -> Verdict:
 
 
 def toolchains(deadline: Deadline) -> Verdict:
-    """Kafka's jars, the Java programs and the Go program, once for all other parts."""
+    """Kafka's jars and the program of every client, once for all other parts."""
     kafka_libs()
-    java_program("ClientCheck")
-    go_program()
-    return Verdict(1, 0)
+    return _matrix("programs", "--build", deadline=deadline)
 
 
 def wheel(deadline: Deadline) -> Verdict:
@@ -98,13 +100,13 @@ def _run_installed(command: Path, empty: Path, deadline: Deadline) -> Verdict:
 
 
 def txnsim_at(level: int) -> Part:
-    """Foreign clients and Kafka's tool against the simulator."""
+    """Every client and Kafka's tool against the simulator."""
 
     def ask(deadline: Deadline) -> Verdict:
+        where = f"txnsim, transaction.version {level}"
+        # One lane: the parts of CI are side by side already.
+        verdict = _matrix(where, "--level", str(level), "--lanes", "1", deadline=deadline)
         with TxnsimServer(transaction_version=level) as server:
-            where = f"txnsim, transaction.version {level}"
-            verdict = _java(where, server.bootstrap, level, deadline)
-            verdict += _go(where, server.bootstrap, level, deadline)
             return verdict + _transactions_command(where, server.bootstrap, deadline)
 
     return Part(f"clients and tools, txnsim at transaction.version {level}", ask)
@@ -114,10 +116,10 @@ def kafka_at(level: int) -> Part:
     """The same against a real Apache Kafka, and what our own client and ``txns`` do there."""
 
     def ask(deadline: Deadline) -> Verdict:
-        with ApacheKafka(transaction_version=level) as kafka:
+        with ApacheKafka(transaction_version=level, properties=PROPERTIES) as kafka:
             where = f"Kafka, transaction.version {level}"
-            verdict = _java(where, kafka.bootstrap, level, deadline)
-            verdict += _go(where, kafka.bootstrap, level, deadline)
+            there = ("--bootstrap", kafka.bootstrap, "--level", str(level), "--lanes", "1")
+            verdict = _matrix(where, *there, "--client", *STOCK_CLIENTS, deadline=deadline)
             verdict += _tests_real(where, kafka.bootstrap, level, deadline)
             # Last, as it leaves verification switched off.
             return verdict + _transactions_command(where, kafka.bootstrap, deadline)
@@ -153,28 +155,23 @@ def scenario(deadline: Deadline) -> Verdict:
     return verdict
 
 
-PARTS_FIRST: Final = (Part("make test", make_test), Part("Java and Go toolchains", toolchains))
+PARTS_FIRST: Final = (Part("make test", make_test), Part("toolchains", toolchains))
 """One after the other: the rest stands on them, and the first one uses every core."""
 
 PARTS_TOGETHER: Final = (
+    *(txnsim_at(level) for level in reversed(LEVELS)),
     *(kafka_at(level) for level in LEVELS),
     Part("random play, Kafka and txnsim", random_play),
     Part("wheel in an empty directory", wheel),
-    *(txnsim_at(level) for level in LEVELS),
     Part("late Produce of stock clients, Kafka", late_produce),
     Part("late Produce of stock clients, txnsim", scenario),
 )
 """Side by side, the longest first."""
 
 
-def _java(where: str, bootstrap: str, level: int, deadline: Deadline) -> Verdict:
-    command = [*java_program("ClientCheck"), bootstrap, str(level)]
-    return _client(f"Java, {where}", command, deadline)
-
-
-def _go(where: str, bootstrap: str, level: int, deadline: Deadline) -> Verdict:
-    command = [str(go_program()), "check", bootstrap, str(level)]
-    return _client(f"Go, {where}", command, deadline)
+def _matrix(where: str, *options: str, deadline: Deadline) -> Verdict:
+    command = [sys.executable, "-m", "tests.clients.matrix.run", *options]
+    return _client(f"clients, {where}", command, deadline)
 
 
 def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> Verdict:

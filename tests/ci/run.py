@@ -1,4 +1,6 @@
-"""All of CI, for a clean machine with Python, Java 17, Maven and Go: ``python3 -m tests.ci.run``.
+"""All of CI: ``python3 -m tests.ci.run``.
+
+For a clean machine with Python, a JDK 17, Maven, Go, Node.js, npm, Rust, a C compiler and cmake.
 
 First the repository's own check, then everything else side by side. One line per part with its
 minutes, the reasons of every failure, and one closing line with the count. Exit status 1 if

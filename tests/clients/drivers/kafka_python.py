@@ -26,6 +26,8 @@ from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 
 QUICK: Final = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5}
+REFUSED_MS: Final = 5_000
+"""So long it tries again to log in before it gives up."""
 CODECS: Final = {"gzip": has_gzip, "snappy": has_snappy, "lz4": has_lz4, "zstd": has_zstd}
 """Each but gzip needs a package that kafka-python does not bring along."""
 
@@ -139,7 +141,7 @@ class Driver:
         """See ``base.Driver``."""
         with logged("kafka") as lines:
             try:
-                KafkaAdminClient(**self.settings, bootstrap_timeout_ms=2_000).close()
+                KafkaAdminClient(**self.settings, bootstrap_timeout_ms=REFUSED_MS).close()
             except KafkaTimeoutError as error:  # of any address; the log says why
                 error.add_note("\n".join(lines))
                 return error  # type: ignore[no-any-return]

@@ -10,18 +10,25 @@ from __future__ import annotations
 import argparse
 import json
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.clients.matrix import results as kept
 from tests.clients.matrix.bench import ApacheBench, Bench, GivenBench, TxnsimBench
+from tests.clients.matrix.client import Client
 from tests.clients.matrix.matrix import Matrix, say
 from tests.clients.matrix.questions import LEVELS, questions
 from tests.clients.matrix.rosters import clients
 from tests.clients.matrix.verdicts import Verdict
+from tests.support.apache_kafka import REPOSITORY, ApacheKafkaError
+from tests.support.foreign_clients import ForeignClientError
 
 LANES: Final = 2
+PYTHON: Final = REPOSITORY / ".venv" / "bin" / "python"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -34,7 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     unknown = sorted(set(options.client) - set(roster))
     if unknown:
         parser.error(f"no client {', '.join(unknown)}; there are: {', '.join(roster)}")
+    if options.write and (options.check or options.level or options.bootstrap):
+        parser.error("--write keeps whole clients: every check, every level, against txnsim")
+    if options.write and options.target != "txnsim":
+        parser.error("--write keeps what is found of txnsim")
     chosen = [roster[name] for name in options.client or roster]
+    if options.build:
+        return _build(chosen)
     bench = _bench(options)
     with bench:
         asked, limits = questions(
@@ -54,6 +67,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         say(detail)
     if options.json:
         options.json.write_text(json.dumps([each._asdict() for each in results], indent=1) + "\n")
+    if options.write:
+        kept.save(kept.merged(kept.load(), chosen, results))
+        _make_page()
     failed = sum(each.is_failure for each in results) + len(bugs)
     missing = sum(each.verdict is Verdict.MISSING for each in results)
     if missing:
@@ -81,9 +97,35 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--bootstrap", metavar="ADDRESSES", help="a cluster that runs already; with one --level"
     )
+    parser.add_argument(
+        "--write", action="store_true", help="keep the results and make docs/clients.md"
+    )
+    parser.add_argument("--build", action="store_true", help="make the programs, ask nothing")
     parser.add_argument("--lanes", type=int, default=LANES, help="programs side by side")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write every result there")
     return parser
+
+
+def _build(chosen: Sequence[Client]) -> int:
+    """Make every program, so that no check's time is spent on it."""
+    failed = 0
+    for client in chosen:
+        start_s = time.monotonic()
+        try:
+            client.command()
+        except (ApacheKafkaError, ForeignClientError, OSError) as missing:
+            failed += 1
+            say(f"FAIL {client.name}: {missing}")
+        else:
+            say(f"PASS {client.name} ({time.monotonic() - start_s:.1f} s)")
+    say(f"{len(chosen) - failed} passed, {failed} failed")
+    return 1 if failed else 0
+
+
+def _make_page() -> None:
+    """The page shows what has just been kept."""
+    pages = ("--page", "docs/clients.md", "--page", "docs/README.md")
+    subprocess.run([str(PYTHON), "-m", "tests.docs", "--write", *pages], cwd=REPOSITORY, check=True)
 
 
 def _bench(options: argparse.Namespace) -> Bench:

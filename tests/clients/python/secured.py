@@ -18,7 +18,9 @@ def sasl(lab: Lab) -> None:
     wrong = by_password(secured.directory, SCRAM)._replace(password="wrong")
     driver = type(lab.driver)(secured.sasl, wrong)
     error = driver.login_error()
-    assert driver.is_login_refused(error), f"not how it says that a password is wrong: {error!r}"
+    assert driver.is_login_refused(error), (
+        f"not how it says that a password is wrong: {error!r} {getattr(error, '__notes__', '')}"
+    )
 
 
 def tls(lab: Lab) -> None:

@@ -1,0 +1,158 @@
+"""The parts of docs/clients.md, from the stored results and the roster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from tests.clients.matrix.client import CHECKS, CORE, NEWEST_ONLY, Client
+from tests.clients.matrix.questions import LEVELS, NEWEST
+from tests.clients.matrix.results import Stored, load, rank
+from tests.clients.matrix.rosters import clients
+from tests.clients.matrix.verdicts import Verdict
+
+Table = tuple[tuple[str, ...], list[tuple[str, ...]]]
+"""Head and rows."""
+
+INTRODUCTION: Final = """\
+Client libraries, unmodified, against three simulated brokers over TCP. Each has a program under
+[tests/clients](../tests/clients) that goes through one list of checks; the same programs pass
+against a real Apache Kafka 4.3.1, so that a check which is wrong about Kafka fails as well.
+
+✓ passed at every level of `transaction.version` (0, 1 and 2), or at those that are named; *limit*:
+the library can't do it on any cluster, and [below](#limits-of-the-libraries) is why."""
+
+DEMANDS: Final[Mapping[str, str]] = {
+    "produce": "Records with keys, headers and timestamps, acks from all replicas, through every "
+    "compression that the library has; read back equal, offsets in order.",
+    "idempotent": "Several batches into several partitions; offsets follow one another, each "
+    "record is there once.",
+    "commit": "A transaction over partitions on all brokers; read_committed shows nothing of it "
+    "before, all of it after; the same producer's next one.",
+    "abort": "Aborted records never reach read_committed, do reach read_uncommitted; the next "
+    "transaction is seen.",
+    "read-committed": "An open transaction holds back what others wrote behind it, until it ends.",
+    "fence": "A second producer with the transactional id fences the first, which is told by the "
+    "library's own error; the second goes on.",
+    "timeout": "The cluster aborts a transaction that outlasts `transaction.timeout.ms`; its "
+    "producer is told at its commit; a new one with the id goes on.",
+    "transform": "Consume, transform, produce, with the positions in the transaction; one is "
+    "aborted and done again. Each input has one output; positions of the aborted one don't move.",
+    "rebalance": "A second member takes partitions in the middle of a transaction of the first, "
+    "whose commit belongs to its generation or is refused. Each input has one output.",
+    "admin": "KIP-664 as far as the library has it: list and describe transactions, describe "
+    "producers, abort a transaction, fence producers.",
+    "sasl": "Commit, abort and read over SASL_SSL with each mechanism that the library has; a "
+    "wrong password is refused.",
+    "tls": "The same over SSL with a certificate of the client's own.",
+}
+"""What each check asks of library and cluster."""
+
+RUNNING: Final = """\
+```
+python -m tests.clients.matrix.run                       # every client, every level
+python -m tests.clients.matrix.run --client aiokafka --level 2 --check fence timeout
+python -m tests.clients.matrix.run --target apache       # the same of a real Kafka
+python -m tests.clients.matrix.run --bootstrap localhost:9092 --level 2
+python -m tests.clients.matrix.run --write               # keep the results, make this page
+```
+
+A program is built when it is first asked, with Maven, Go, npm or cargo; what that leaves lies in
+the ignored `.cache/`. A toolchain that is missing is a failure, and so is a check that a program
+does not report."""
+
+PROGRAM: Final = """\
+A program takes names of checks (none: all that it has) and finds the cluster in its environment:
+
+| Variable | What it says |
+| --- | --- |
+| `TXNSIM_BOOTSTRAP` | brokers in clear, `host:port,host:port,host:port`; or one alone |
+| `TXNSIM_TRANSACTION_VERSION` | the finalized level: 0, 1 or 2 |
+| `TXNSIM_RUN` | what all topics, groups and transactional ids of this run begin with |
+| `TXNSIM_SASL_BOOTSTRAP`, `TXNSIM_TLS_BOOTSTRAP` | for `sasl` and `tls`: SASL_SSL, SSL |
+| `TXNSIM_SECURITY_DIR` | certificates and keys; users are those of [security.md](security.md) |
+
+It prints `PASS check` or `FAIL check: reason` per check and at last `N passed, M failed`; its exit
+status is 1 if a check failed, 2 if it was asked for what it does not have. It waits for conditions,
+never for time, and adds no retries that hide an error. The roster
+([tests/clients/matrix/roster](../tests/clients/matrix/roster)) says how it is built."""
+
+
+def matrix() -> Table:
+    """A row per client, a column per check."""
+    stored = load()
+    rows = []
+    for client in sorted(clients(), key=lambda each: (each.language, each.name)):
+        have = stored.get(client.name)
+        cells = tuple(_cell(have, check, _levels(check)) for check in CHECKS)
+        rows.append((client.language, f"{client.name} {client.version}", *cells))
+    return ("Language", "Client", *(f"`{check}`" for check in CHECKS)), rows
+
+
+def demands() -> Table:
+    """What each check asks."""
+    return ("Check", "Levels", "What it demands"), [
+        (f"`{check}`", _words(_levels(check)), DEMANDS[check]) for check in CHECKS
+    ]
+
+
+def limits() -> Table:
+    """What libraries can't do, and why."""
+    return ("Client", "Check", "Why not"), [
+        (client.name, _limited(key), reason)
+        for client in clients()
+        for key, reason in client.limits.items()
+    ]
+
+
+def further() -> Table:
+    """Checks beyond the list, which a program has for its library alone."""
+    return ("Client", "Levels", "Checks"), list(_further(clients(), load()))
+
+
+def _further(roster: Sequence[Client], stored: Mapping[str, Stored]) -> Iterator[tuple[str, ...]]:
+    for client in roster:
+        names = sorted((check for check in client.checks if check not in CHECKS), key=rank)
+        have = stored.get(client.name)
+        for everywhere, levels in ((True, LEVELS), (False, (NEWEST,))):
+            mine = [name for name in names if (name in client.everywhere) is everywhere]
+            if mine:
+                cells = ", ".join(f"`{name}` {_cell(have, name, levels)}" for name in mine)
+                yield client.name, _words(levels), cells
+
+
+def _cell(have: Stored | None, check: str, levels: Sequence[int]) -> str:
+    if have is None:
+        return "not run"
+    found = have.verdicts.get(check, {})
+    by_sign: dict[str, list[int]] = {}
+    for level in levels:
+        if level in found:
+            by_sign.setdefault(_SIGNS[found[level]], []).append(level)
+    if not by_sign:
+        return ""
+    if len(by_sign) == 1 and len(found) == len(levels):
+        return next(iter(by_sign))
+    return " ".join(f"{sign} {_words(some)}" for sign, some in by_sign.items())
+
+
+_SIGNS: Final = {
+    Verdict.PASSED: "✓",
+    Verdict.FAILED: "✗",
+    Verdict.LIMIT: "*limit*",
+    Verdict.MISSING: "?",
+}
+
+
+def _levels(check: str) -> Sequence[int]:
+    assert check in CORE or check in NEWEST_ONLY
+    return LEVELS if check in CORE else (NEWEST,)
+
+
+def _limited(key: str) -> str:
+    check, _, level = key.partition("@")
+    return f"`{check}`" + (f" at {level}" if level else "")
+
+
+def _words(levels: Sequence[int]) -> str:
+    return ", ".join(map(str, levels))

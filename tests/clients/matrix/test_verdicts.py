@@ -1,0 +1,126 @@
+"""The matrix must not acquit by mistake: what counts as passed, and what is asked at all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+
+from tests.clients.matrix.client import CORE, Client
+from tests.clients.matrix.questions import Question, checks_at, questions
+from tests.clients.matrix.verdicts import PROGRAM, Line, Output, Result, Verdict, judge
+
+ASKED = ("commit", "abort")
+
+
+def client(
+    *, checks: Sequence[str] = ASKED, limits: dict[str, str] | None = None, name: str = "some"
+) -> Client:
+    return Client(
+        name=name,
+        version="1.0",
+        language="None",
+        command=list,
+        checks=tuple(checks),
+        limits=limits or {},
+    )
+
+
+def judged(
+    *texts: str, code: int = 0, stopped: bool = False, checks: Sequence[str] = ASKED
+) -> list[Result]:
+    lines = [Line(second, text) for second, text in enumerate(texts, start=1)]
+    return judge(Question(client(), 2, tuple(checks)), Output(lines, code, stopped))
+
+
+def verdicts(results: Sequence[Result]) -> dict[str, str]:
+    return {each.check: each.verdict for each in results}
+
+
+def test_a_program_that_reports_every_check_is_believed() -> None:
+    results = judged("hello", "PASS commit", "PASS abort", "2 passed, 0 failed")
+    assert verdicts(results) == {"commit": "passed", "abort": "passed"}
+
+
+def test_a_check_takes_the_time_since_the_one_before_it() -> None:
+    results = judged("PASS commit", "noise", "PASS abort", "2 passed, 0 failed")
+    assert [each.seconds for each in results] == [1.0, 2.0]
+
+
+def test_a_failure_keeps_its_reason() -> None:
+    results = judged("PASS commit", "FAIL abort: it: broke", "1 passed, 1 failed", code=1)
+    assert verdicts(results) == {"commit": "passed", "abort": "failed"}
+    assert results[1].reason == "it: broke"
+    assert results[1].is_failure
+
+
+def test_a_check_that_was_not_reported_has_failed() -> None:
+    results = judged("PASS commit", "1 passed, 0 failed")
+    assert verdicts(results)["abort"] == "failed"
+
+
+def test_a_program_that_was_stopped_owes_the_rest() -> None:
+    results = judged("PASS commit", code=-9, stopped=True)
+    assert verdicts(results) == {"commit": "passed", "abort": "failed"}
+    assert "time was over" in results[1].reason
+
+
+@pytest.mark.parametrize(
+    ("texts", "code"),
+    [
+        (("PASS commit", "PASS abort"), 0),
+        (("PASS commit", "PASS abort", "1 passed, 0 failed"), 0),
+        (("PASS commit", "PASS abort", "2 passed, 0 failed"), 1),
+        (("PASS commit", "FAIL abort: so", "1 passed, 1 failed"), 0),
+        (("PASS commit", "PASS commit", "PASS abort", "2 passed, 0 failed"), 0),
+        (("PASS commit", "PASS abort", "PASS fence", "2 passed, 0 failed"), 0),
+    ],
+    ids=["no count", "wrong count", "wrong status", "status 0", "twice", "unasked"],
+)
+def test_a_program_that_contradicts_itself_has_failed(texts: Sequence[str], code: int) -> None:
+    assert verdicts(judged(*texts, code=code))[PROGRAM] == "failed"
+
+
+def test_a_line_that_only_begins_like_a_report_is_none() -> None:
+    results = judged("PASS commit now", "PASSED abort", "0 passed, 2 failed", code=1)
+    assert verdicts(results) == {"commit": "failed", "abort": "failed"}
+
+
+def test_a_missing_toolchain_is_a_failure_and_a_limit_is_none() -> None:
+    kinds = {verdict: Result("c", "1", "l", 2, "abort", verdict) for verdict in Verdict}
+    assert [verdict for verdict, each in kinds.items() if each.is_failure] == [
+        Verdict.FAILED,
+        Verdict.MISSING,
+    ]
+
+
+def test_the_core_is_asked_at_every_level_and_the_rest_at_the_newest() -> None:
+    one = client(checks=(*CORE, "admin", "some-own", "some-deep"))
+    one = one._replace(everywhere=("some-deep",))
+    assert checks_at(one, 0) == (*CORE, "some-deep")
+    assert checks_at(one, 2) == (*CORE, "admin", "some-own", "some-deep")
+
+
+def test_a_limit_is_told_instead_of_asked() -> None:
+    one = client(checks=("commit", "fence"), limits={"admin": "no API", "fence@1": "a bug"})
+    asked, limits = questions([one])
+    assert [(each.level, each.checks) for each in asked] == [
+        (0, ("commit", "fence")),
+        (1, ("commit",)),
+        (2, ("commit", "fence")),
+    ]
+    assert [(each.level, each.check, each.reason) for each in limits] == [
+        (1, "fence", "a bug"),
+        (2, "admin", "no API"),
+    ]
+
+
+def test_clients_levels_and_checks_can_be_chosen() -> None:
+    asked, limits = questions([client()], levels=[1], only=["abort", "fence"], without=["fence"])
+    assert [(each.level, each.checks) for each in asked] == [(1, ("abort",))]
+    assert limits == []
+
+
+def test_a_client_that_has_nothing_left_is_not_asked() -> None:
+    asked, _limits = questions([client(checks=("admin",))], levels=[0])
+    assert asked == []
