@@ -121,11 +121,17 @@ def _broker_values(request: Request, name: str) -> list[ConfigValue]:
     # The nameless resource stands for the dynamic defaults of all brokers: only what was set.
     known = configs.BROKER_CONFIGS if name else {}
     names = {**known, **broker.image.broker_configs.get(name, {})}
-    return [
+    values = [
         configs.broker_value(
             key, broker=name, image=broker.image, settings=broker.metadata.settings
         )
         for key in names
+    ]
+    return [
+        value
+        for value in values
+        if value.name not in configs.INTERNAL_BROKER_CONFIGS
+        or value.source is not configs.ConfigSource.DEFAULT
     ]
 
 

@@ -148,10 +148,17 @@ _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.
 _PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _INT, str: _STRING}
 _SHORTS: Final = frozenset({"transaction.state.log.replication.factor"})
 _LONGS: Final = frozenset({"leader.imbalance.check.interval.seconds"})
-_INTERNAL: Final = frozenset(
-    {"producer.id.expiration.check.interval.ms", "unclean.leader.election.interval.ms"}
+INTERNAL_BROKER_CONFIGS: Final = frozenset(
+    {
+        "group.consumer.regex.refresh.interval.ms",
+        "producer.id.expiration.check.interval.ms",
+        "unclean.leader.election.interval.ms",
+        "unstable.api.versions.enable",
+    }
 )
-"""Broker configs that Kafka defines as internal: they work, but nobody is shown them."""
+"""Broker configs that Kafka defines as internal: shown only where somebody has set them
+(AbstractConfig.nonInternalValues).
+"""
 _UNSET: Final = frozenset(
     {"log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"}
 )
@@ -172,8 +179,6 @@ def _broker_configs() -> dict[str, ConfigKey]:
     }
     for name, documentation in settings_module.documentation().items():
         if documentation.kafka is None or documentation.kafka in keys:
-            continue
-        if documentation.kafka in _INTERNAL:
             continue
         default = getattr(settings_module.DEFAULTS, name)
         kind = _PYTHON_TYPES[type(default)]

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from sim.api.request import INVALID_REQUEST_TEXT
-from sim.cluster.configs import BROKER_CONFIGS, TOPIC_CONFIGS
+from sim.cluster.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS, TOPIC_CONFIGS
 from sim.errors import ErrorCode
-from tests.support.handlers import Api
+from tests.support.handlers import Api, handlers
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 
@@ -74,12 +74,19 @@ async def test_keys_choose_and_no_keys_choose_all(
 async def test_a_broker_shows_what_we_have_and_the_nameless_one_what_was_set(api: Api) -> None:
     (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
     found = {one.name: one for one in own.configs}
-    assert set(found) == set(BROKER_CONFIGS)
+    assert set(found) == set(BROKER_CONFIGS) - INTERNAL_BROKER_CONFIGS
     assert found["num.partitions"].read_only
     assert not found["message.max.bytes"].read_only
     assert found["log.retention.ms"].value is None
     (defaults,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, ""))).results
     assert [(one.name, one.value) for one in defaults.configs] == [("min.insync.replicas", "1")]
+
+
+async def test_an_internal_config_is_shown_once_it_is_set() -> None:
+    async with handlers(unstable_api_versions_enable=True) as api:
+        (own,) = (await api.ask("DescribeConfigs", 4, **values(BROKER, "1"))).results
+    shown = {one.name: one.value for one in own.configs if one.name in INTERNAL_BROKER_CONFIGS}
+    assert shown == {"unstable.api.versions.enable": "true"}
 
 
 async def test_a_config_that_nobody_knows_is_shown_without_its_value(api: Api) -> None:
