@@ -36,6 +36,11 @@ from sim.types import (
     TopicPartition,
 )
 
+DEVIATIONS: Final = (
+    "Logs of coordinators have at most as many replicas, and ask for at most as many in sync, as"
+    " there are brokers; Apache Kafka does not make them before there are enough.",
+)
+
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 KRAFT_VERSION: Final = "kraft.version"
 METADATA_VERSION: Final = "metadata.version"

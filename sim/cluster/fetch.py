@@ -27,6 +27,7 @@ FUTURE_REPLICA_ID: Final = -3
 DEVIATIONS: Final = (
     "A client whose Fetch names a follower as its replica reads what that one would, but does not"
     " count as it: the high watermark and the replicas in sync stay as they are.",
+    "There is no replica.selector.class: no reader is led to a replica in its rack (KIP-392).",
 )
 
 
