@@ -16,6 +16,7 @@ from typing import Final
 
 from tests.support.apache_kafka import (
     CACHE,
+    KAFKA_VERSION,
     REPOSITORY,
     ToolResult,
     java_command,
@@ -52,11 +53,17 @@ def run_go(*args: str, timeout_s: float = 300.0) -> ToolResult:
     return _run([str(go_program()), *args], timeout_s=timeout_s)
 
 
-def java_program(main_class: str) -> list[str]:
-    """Command line of one of the Java programs, without its arguments."""
-    libs = kafka_libs()
-    classes = _java_classes(libs)
-    options = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+def java_program(main_class: str, *, version: str = KAFKA_VERSION) -> list[str]:
+    """Command line of one of the Java programs with kafka-clients of that version, no arguments."""
+    libs = kafka_libs(version)
+    classes = _java_classes(
+        libs, JAVA_SOURCES / ("kafka3" if version.startswith("3.") else "kafka4")
+    )
+    options = [
+        "-XX:TieredStopAtLevel=1",
+        "-Xmx256m",
+        "-Dorg.slf4j.simpleLogger.defaultLogLevel=off",
+    ]
     java, *_ = java_command(libs)
     return [java, *options, "-cp", f"{classes}{os.pathsep}{libs}/*", main_class]
 
@@ -77,8 +84,9 @@ def go_program(name: str = "franzgo") -> Path:
     return target
 
 
-def _java_classes(libs: Path) -> Path:
-    sources = sorted(JAVA_SOURCES.glob("*.java"))
+def _java_classes(libs: Path, generation: Path) -> Path:
+    """Classes of the common sources and of those for this generation of kafka-clients."""
+    sources = sorted([*JAVA_SOURCES.glob("*.java"), *generation.glob("*.java")])
     classes = CACHE / "java" / f"{libs.parent.name}-{_digest(sources)}"
     with locked(CACHE / "java.lock"):
         if not classes.is_dir():

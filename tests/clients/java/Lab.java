@@ -7,6 +7,7 @@ import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeoutException;
+import java.util.stream.Collectors;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.ProducerState;
@@ -23,25 +24,34 @@ import org.apache.kafka.common.serialization.StringDeserializer;
 import org.apache.kafka.common.serialization.StringSerializer;
 
 /**
- * The bench on which checks work: an address, what is expected of it, and short ways to produce, read and look.
+ * The bench on which checks work: how clients connect, what is expected of the cluster, and short ways to produce, read
+ * and look.
  *
- * <p>Names carry the moment of the run, so that a second run against the same cluster starts clean.
+ * <p>Names carry the run, so that a second one against the same cluster starts clean.
  */
 final class Lab implements AutoCloseable {
     static final Duration PATIENCE = Duration.ofSeconds(30);
 
-    final String bootstrap;
     final int transactionVersion;
-    /** How often the coordinator looks for timed-out transactions, at most. */
-    final Duration abortInterval;
     final Admin admin;
-    private final String run = Long.toString(System.currentTimeMillis(), 36);
+    private final Map<String, Object> connection;
+    private final String run;
 
-    Lab(String bootstrap, int transactionVersion, Duration abortInterval) {
-        this.bootstrap = bootstrap;
+    /**
+     * @param connection what every client is configured with: addresses, and how to log in
+     * @param run beginning of every name
+     */
+    Lab(Map<String, Object> connection, int transactionVersion, String run) {
+        this.connection = connection;
         this.transactionVersion = transactionVersion;
-        this.abortInterval = abortInterval;
-        this.admin = Admin.create(Map.of("bootstrap.servers", bootstrap));
+        this.run = run;
+        this.admin = Admin.create(connection);
+    }
+
+    /** For programs that are told an address and nothing else. */
+    static Lab at(String bootstrap) {
+        String moment = Long.toString(System.currentTimeMillis(), 36);
+        return new Lab(Map.of("bootstrap.servers", bootstrap), -1, moment);
     }
 
     @Override
@@ -50,7 +60,7 @@ final class Lab implements AutoCloseable {
     }
 
     String named(String stem) {
-        return "java-" + stem + "-" + run;
+        return run + "-java-" + stem;
     }
 
     // Topics
@@ -91,8 +101,7 @@ final class Lab implements AutoCloseable {
     // Producing
 
     KafkaProducer<String, String> producer(Map<String, Object> overrides) {
-        Map<String, Object> config = new HashMap<>();
-        config.put("bootstrap.servers", bootstrap);
+        Map<String, Object> config = new HashMap<>(connection);
         config.put("retry.backoff.ms", 10);
         config.putAll(overrides);
         return new KafkaProducer<>(config, new StringSerializer(), new StringSerializer());
@@ -118,30 +127,34 @@ final class Lab implements AutoCloseable {
 
     // Reading
 
-    /** Values from {@code offset} to the end that this isolation level may see, by an assigned consumer without group. */
-    List<String> read(TopicPartition at, String isolation, long offset) throws Exception {
-        Map<String, Object> config =
-                Map.of(
-                        "bootstrap.servers", bootstrap,
-                        "isolation.level", isolation,
-                        "auto.offset.reset", "none",
-                        "enable.auto.commit", false);
+    KafkaConsumer<String, String> consumer(Map<String, Object> overrides) {
+        Map<String, Object> config = new HashMap<>(connection);
+        config.put("enable.auto.commit", false);
+        config.putAll(overrides);
+        return new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer());
+    }
+
+    /** Records from {@code offset} to the end that this isolation level may see, by a consumer without group. */
+    List<ConsumerRecord<String, String>> records(TopicPartition at, String isolation, long offset) throws Exception {
         try (KafkaConsumer<String, String> consumer =
-                new KafkaConsumer<>(config, new StringDeserializer(), new StringDeserializer())) {
+                consumer(
+                        Map.of("isolation.level", isolation, "auto.offset.reset", "none", "fetch.max.wait.ms", 20))) {
             consumer.assign(List.of(at));
             consumer.seek(at, offset);
             long end = consumer.endOffsets(List.of(at)).get(at);
-            List<String> values = new ArrayList<>();
+            List<ConsumerRecord<String, String>> records = new ArrayList<>();
             await(
                     isolation + " consumer of " + at + " reaches " + end,
                     () -> {
-                        for (ConsumerRecord<String, String> record : consumer.poll(Duration.ofMillis(100))) {
-                            values.add(record.value());
-                        }
+                        consumer.poll(Duration.ofMillis(100)).forEach(records::add);
                         return consumer.position(at) >= end;
                     });
-            return values;
+            return records;
         }
+    }
+
+    List<String> read(TopicPartition at, String isolation, long offset) throws Exception {
+        return records(at, isolation, offset).stream().map(ConsumerRecord::value).collect(Collectors.toList());
     }
 
     List<String> committed(TopicPartition at) throws Exception {
@@ -174,6 +187,11 @@ final class Lab implements AutoCloseable {
 
     // Waiting and expecting
 
+    /** What may throw. */
+    interface Action {
+        void run() throws Exception;
+    }
+
     static void await(String what, Callable<Boolean> condition) throws Exception {
         await(what, PATIENCE, condition);
     }
@@ -194,9 +212,9 @@ final class Lab implements AutoCloseable {
         }
     }
 
-    static <E extends Throwable> E expectThrown(String what, Class<E> expected, Callable<?> action) {
+    static <E extends Throwable> E expectThrown(String what, Class<E> expected, Action action) {
         try {
-            action.call();
+            action.run();
         } catch (Throwable thrown) {
             for (Throwable cause = thrown; cause != null; cause = cause.getCause()) {
                 if (expected.isInstance(cause)) {

@@ -36,7 +36,7 @@ public final class LateProduce {
                 new ProducerRecord<>(
                         words.get(2), Integer.parseInt(words.get(3)), Long.parseLong(words.get(4)), null, "late");
         boolean asTold;
-        try (Lab lab = new Lab(words.get(0), -1, Duration.ZERO)) {
+        try (Lab lab = Lab.at(words.get(0))) {
             KafkaProducer<String, String> producer = lab.producer(config);
             producer.initTransactions();
             say("initialized", "");

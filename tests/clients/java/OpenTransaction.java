@@ -1,4 +1,3 @@
-import java.time.Duration;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.Node;
@@ -17,7 +16,7 @@ public final class OpenTransaction {
             System.err.println("usage: OpenTransaction BOOTSTRAP TRANSACTIONAL_ID TOPIC_STEM");
             System.exit(2);
         }
-        Lab lab = new Lab(args[0], -1, Duration.ZERO);
+        Lab lab = Lab.at(args[0]);
         TopicPartition at = lab.newTopic(args[2]);
         KafkaProducer<String, String> producer = lab.transactional(args[1]);
         producer.beginTransaction();

@@ -6,28 +6,21 @@ import java.util.Map;
 import java.util.Set;
 import org.apache.kafka.clients.admin.TransactionState;
 import org.apache.kafka.clients.producer.KafkaProducer;
-import org.apache.kafka.common.KafkaException;
 import org.apache.kafka.common.TopicPartition;
-import org.apache.kafka.common.errors.InvalidTxnStateException;
-import org.apache.kafka.common.errors.ProducerFencedException;
 
-/** What producers and assigned consumers must be able to rely on. */
+/** Beyond the common list: what a transaction looks like from its coordinator and from the leaders, and corner cases. */
 final class TransactionChecks {
     private TransactionChecks() {}
 
     static void addTo(Map<String, ClientCheck.Check> checks) {
-        checks.put("idempotent-produce", TransactionChecks::idempotentProduce);
-        checks.put("commit-shows-records-to-read-committed", TransactionChecks::commit);
-        checks.put("abort-hides-records-from-read-committed", TransactionChecks::abort);
-        checks.put("read-committed-stops-at-an-open-transaction", TransactionChecks::openTransaction);
-        checks.put("three-transactions-in-sequence", TransactionChecks::sequence);
-        checks.put("transaction-with-nothing-produced", TransactionChecks::nothingProduced);
-        checks.put("transaction-over-all-brokers", TransactionChecks::allBrokers);
-        checks.put("every-compression", TransactionChecks::everyCompression);
-        checks.put("second-producer-fences-the-first", TransactionChecks::fencing);
-        checks.put("next-producer-goes-on-after-the-last", TransactionChecks::takeOver);
-        checks.put("timed-out-transaction-is-aborted", TransactionChecks::timeout);
-        checks.put("transactions-v2-iff-transaction-version-is-2", TransactionChecks::protocol);
+        checks.put("java-idempotent-produce", TransactionChecks::idempotentProduce);
+        checks.put("java-three-transactions-in-sequence", TransactionChecks::sequence);
+        checks.put("java-transaction-with-nothing-produced", TransactionChecks::nothingProduced);
+        checks.put("java-transaction-over-all-brokers", TransactionChecks::allBrokers);
+        checks.put("java-every-compression", TransactionChecks::everyCompression);
+        checks.put("java-next-producer-goes-on-after-the-last", TransactionChecks::takeOver);
+        checks.put("java-timed-out-transaction-is-aborted", TransactionChecks::timeout);
+        checks.put("java-transactions-v2-iff-transaction-version-is-2", TransactionChecks::protocol);
     }
 
     private static void idempotentProduce(Lab lab) throws Exception {
@@ -41,50 +34,6 @@ final class TransactionChecks {
         Lab.expect("records from 7", List.of("value-7", "value-8", "value-9"), lab.read(at, "read_committed", 7));
         Lab.expect("producers", 1, lab.producersOf(at).size());
         Lab.expect("last sequence", 9, lab.producersOf(at).get(0).lastSequence());
-    }
-
-    private static void commit(Lab lab) throws Exception {
-        TopicPartition at = lab.newTopic("commit");
-        try (KafkaProducer<String, String> producer = lab.transactional(lab.named("commit"))) {
-            producer.beginTransaction();
-            Lab.send(producer, at, "a");
-            Lab.send(producer, at, "b");
-            producer.commitTransaction();
-        }
-        Lab.await("both isolation levels see the records", () -> lab.committed(at).equals(List.of("a", "b")));
-        Lab.expect("read_uncommitted", List.of("a", "b"), lab.uncommitted(at));
-    }
-
-    private static void abort(Lab lab) throws Exception {
-        TopicPartition at = lab.newTopic("abort");
-        try (KafkaProducer<String, String> producer = lab.transactional(lab.named("abort"))) {
-            producer.beginTransaction();
-            Lab.send(producer, at, "aborted");
-            producer.abortTransaction();
-            producer.beginTransaction();
-            Lab.send(producer, at, "committed");
-            producer.commitTransaction();
-        }
-        Lab.await("read_committed sees the later transaction", () -> !lab.committed(at).isEmpty());
-        Lab.expect("read_committed", List.of("committed"), lab.committed(at));
-        Lab.expect("read_uncommitted", List.of("aborted", "committed"), lab.uncommitted(at));
-    }
-
-    private static void openTransaction(Lab lab) throws Exception {
-        TopicPartition at = lab.newTopic("open");
-        try (KafkaProducer<String, String> plain = lab.producer(Map.of());
-                KafkaProducer<String, String> producer = lab.transactional(lab.named("open"))) {
-            Lab.send(plain, at, "before");
-            producer.beginTransaction();
-            Lab.send(producer, at, "open");
-            Lab.send(plain, at, "after");
-            Lab.expect("read_committed while open", List.of("before"), lab.committed(at));
-            Lab.expect("read_uncommitted while open", List.of("before", "open", "after"), lab.uncommitted(at));
-            producer.commitTransaction();
-            Lab.await(
-                    "read_committed goes on after the commit",
-                    () -> lab.committed(at).equals(List.of("before", "open", "after")));
-        }
     }
 
     private static void sequence(Lab lab) throws Exception {
@@ -158,29 +107,6 @@ final class TransactionChecks {
         Lab.await("all are visible", () -> lab.committed(at).equals(sent));
     }
 
-    private static void fencing(Lab lab) throws Exception {
-        TopicPartition at = lab.newTopic("fencing");
-        String id = lab.named("fencing");
-        try (KafkaProducer<String, String> first = lab.transactional(id)) {
-            first.beginTransaction();
-            Lab.send(first, at, "of the fenced");
-            try (KafkaProducer<String, String> second = lab.transactional(id)) {
-                Lab.expectThrown(
-                        "commit of the fenced",
-                        ProducerFencedException.class,
-                        () -> {
-                            first.commitTransaction();
-                            return null;
-                        });
-                second.beginTransaction();
-                Lab.send(second, at, "of the second");
-                second.commitTransaction();
-            }
-        }
-        Lab.await("the second commits", () -> lab.committed(at).equals(List.of("of the second")));
-        Lab.expect("read_uncommitted", List.of("of the fenced", "of the second"), lab.uncommitted(at));
-    }
-
     private static void takeOver(Lab lab) throws Exception {
         TopicPartition at = lab.newTopic("take-over");
         String id = lab.named("take-over");
@@ -205,19 +131,9 @@ final class TransactionChecks {
             Lab.expect("before the timeout", TransactionState.ONGOING, lab.describe(id).state());
             Lab.await(
                     "the coordinator aborts",
-                    timeout.plus(lab.abortInterval).plus(Lab.PATIENCE),
+                    timeout.plus(Lab.PATIENCE),
                     () -> lab.describe(id).state() == TransactionState.COMPLETE_ABORT);
-            // The coordinator aborts with a raised epoch. In the old flow that fences this producer. Under transactions v2
-            // a commit with the epoch before it is an answer to a transaction that is no longer there.
-            Class<? extends KafkaException> expected =
-                    lab.transactionVersion >= 2 ? InvalidTxnStateException.class : ProducerFencedException.class;
-            Lab.expectThrown(
-                    "commit after the timeout",
-                    expected,
-                    () -> {
-                        producer.commitTransaction();
-                        return null;
-                    });
+            Lab.expectThrown("commit after the timeout", CoreChecks.toldOfTimeout(lab), producer::commitTransaction);
         }
         Lab.expect("read_committed", List.of(), lab.committed(at));
         Lab.expect("read_uncommitted", List.of("too slow"), lab.uncommitted(at));
@@ -238,7 +154,7 @@ final class TransactionChecks {
             }
         }
         int first = epochs.get(0);
-        int step = lab.transactionVersion >= 2 ? 1 : 0;
+        int step = CoreChecks.transactionsV2(lab) ? 1 : 0;
         Lab.expect(
                 "epochs at initTransactions and in three transactions",
                 List.of(first, first, first + step, first + 2 * step),

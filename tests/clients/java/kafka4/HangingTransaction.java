@@ -46,7 +46,7 @@ public final class HangingTransaction {
         String id = args[1];
         TopicPartition at = new TopicPartition(args[2], Integer.parseInt(args[3]));
         long timestamp = Long.parseLong(args[4]);
-        try (Lab lab = new Lab(args[0], -1, java.time.Duration.ZERO)) {
+        try (Lab lab = Lab.at(args[0])) {
             createTopic(lab, at);
             switchVerificationOff(lab);
             lab.transactional(id).close();
