@@ -96,9 +96,11 @@ type WorkerOptions struct {
 // Protocol of consumer groups.
 type Protocol int
 
-// The classic one, and that of KIP-848.
+// The classic one with the assignor that the library prefers, the classic one with cooperative-sticky (KIP-429), and that of
+// KIP-848.
 const (
 	Classic Protocol = iota
+	Cooperative
 	NextGeneration
 )
 

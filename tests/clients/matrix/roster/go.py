@@ -16,16 +16,23 @@ def _program(name: str) -> Callable[[], list[str]]:
     return lambda: [str(go_program(name))]
 
 
-_FRANZ_GO_MORE: Final = (
-    "franz-go-kip848-transform",
-    "franz-go-kip848-rebalance",
-    "franz-go-transaction-with-nothing-produced",
-    "franz-go-transaction-over-all-brokers",
-    "franz-go-transactions-v2-iff-transaction-version-is-2",
-    "franz-go-admin-describe-transactions",
-    "franz-go-admin-list-transactions",
-    "franz-go-admin-describe-producers",
+_KIP_848: Final = ("kip848-transform", "kip848-rebalance")
+_COOPERATIVE: Final = ("cooperative-transform", "cooperative-rebalance")
+
+_FRANZ_GO_ALONE: Final = (
+    "transaction-with-nothing-produced",
+    "transaction-over-all-brokers",
+    "transactions-v2-iff-transaction-version-is-2",
+    "admin-describe-transactions",
+    "admin-list-transactions",
+    "admin-describe-producers",
 )
+"""Of what is written for franz-go alone, what the matrix does not ask in another form."""
+
+
+def _more(library: str, *names: str) -> tuple[str, ...]:
+    return (*CHECKS, *(f"{library}-{name}" for name in names))
+
 
 CLIENTS: Final[tuple[Client, ...]] = (
     Client(
@@ -33,6 +40,21 @@ CLIENTS: Final[tuple[Client, ...]] = (
         version="1.22.2",
         language="Go",
         command=_program("franzgo"),
-        checks=(*CHECKS, *_FRANZ_GO_MORE),
+        checks=_more("franz-go", *_KIP_848, *_FRANZ_GO_ALONE),
+    ),
+    Client(
+        name="Sarama",
+        version="1.61.1",
+        language="Go",
+        command=_program("sarama"),
+        checks=_more("sarama", *_COOPERATIVE),
+    ),
+    Client(
+        name="confluent-kafka-go",
+        version="2.15.0",
+        language="Go",
+        command=_program("confluent"),
+        checks=_more("confluent", *_COOPERATIVE, *_KIP_848),
+        limits={"admin": "librdkafka's admin client has no call that is about transactions"},
     ),
 )
