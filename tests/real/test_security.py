@@ -15,6 +15,7 @@ import pytest
 from sim.errors import ErrorCode
 from sim.security.acls import AclBinding, Operation, PatternType, Permission, ResourceType
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_listeners import plain_users
 from tests.support.handlers import KEYS
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.rights import NAMES, OFFSETS, PARTS, WHOLE
@@ -110,11 +111,13 @@ def sides() -> Iterator[tuple[Side, Side]]:
         "super.users": "User:ANONYMOUS;User:admin",
     }
     with (
-        ApacheKafka(properties=properties, sasl_users=users, jvm_options=("-Xmx512m",)) as kafka,
+        ApacheKafka(
+            properties=properties, listeners=plain_users(users), jvm_options=("-Xmx512m",)
+        ) as kafka,
         TxnsimServer(brokers=1, arguments=("--security", "demo")) as server,
     ):
         simulated = server.ready["security"]["bootstrap"]["SASL_PLAINTEXT"]
-        pair = Side(kafka.sasl_bootstrap), Side(simulated)
+        pair = Side(kafka.bootstrap_at("SASL")), Side(simulated)
         with pair[0].admin, pair[1].admin:
             yield pair
 

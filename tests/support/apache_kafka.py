@@ -146,6 +146,17 @@ def run_kafka_tool(
     return ToolResult(done.returncode, done.stdout, done.stderr)
 
 
+class Listeners(NamedTuple):
+    """Further listeners of the first node, beside the plain one."""
+
+    protocols: Mapping[str, str]
+    """Name → security protocol."""
+    properties: Mapping[str, str]
+    """What they need in ``server.properties``."""
+    format_arguments: Sequence[str] = ()
+    """What they need when storage is formatted: users of SCRAM."""
+
+
 class _Node(NamedTuple):
     node_id: int
     port: int
@@ -163,6 +174,7 @@ class ApacheKafka:
         directory: Where storage and logs go; unless given, a temporary one that ``stop`` removes.
         jvm_options: Of each broker.
         version: An older release; before 4.0 there is no ``transaction.version`` to choose.
+        listeners: Further ones; only where there is one broker.
     """
 
     def __init__(
@@ -174,11 +186,10 @@ class ApacheKafka:
         directory: Path | None = None,
         jvm_options: Sequence[str] = ("-Xmx1g",),
         version: str = KAFKA_VERSION,
-        sasl_users: Mapping[str, str] | None = None,
+        listeners: Listeners | None = None,
     ) -> None:
-        self._sasl_users = dict(sasl_users or {})
-        """Passwords of PLAIN at a further listener of the first node."""
-        self._sasl_port = 0
+        self._listeners = listeners
+        self._listener_ports: dict[str, int] = {}
         self.transaction_version = transaction_version
         self.version = version
         self.libs = kafka_libs(version)
@@ -236,10 +247,9 @@ class ApacheKafka:
         """Addresses of all brokers, as clients want them."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
 
-    @property
-    def sasl_bootstrap(self) -> str:
-        """The first node's listener for the users of PLAIN."""
-        return f"127.0.0.1:{self._sasl_port}"
+    def bootstrap_at(self, listener: str) -> str:
+        """Address of one of the further listeners."""
+        return f"127.0.0.1:{self._listener_ports[listener]}"
 
     @property
     def pids(self) -> tuple[int, ...]:
@@ -294,7 +304,10 @@ class ApacheKafka:
     # Processes
 
     def _start_once(self, directory: Path) -> None:
-        *ports, controller_port, self._sasl_port = free_ports(self._brokers + 2)
+        names = () if self._listeners is None else tuple(self._listeners.protocols)
+        controller_port, *ports = free_ports(1 + self._brokers + len(names))
+        self._listener_ports = dict(zip(names, ports[self._brokers :], strict=True))
+        ports = ports[: self._brokers]
         self._nodes = []
         for node_id, port in enumerate(ports, start=1):
             home = directory / f"node-{node_id}"
@@ -334,21 +347,23 @@ class ApacheKafka:
             "share.coordinator.state.topic.min.isr": in_sync,
             "group.initial.rebalance.delay.ms": "0",
             "controlled.shutdown.enable": "false",
-            **(self._sasl_properties(listeners, controller_port) if self._sasl_users else {}),
+            **self._secured(listeners, controller_port),
             **self._properties,
         }
 
-    def _sasl_properties(self, listeners: str, controller_port: int) -> dict[str, str]:
-        users = "".join(f' user_{name}="{word}"' for name, word in self._sasl_users.items())
-        module = "org.apache.kafka.common.security.plain.PlainLoginModule"
+    def _secured(self, listeners: str, controller_port: int) -> dict[str, str]:
+        if self._listeners is None:
+            return {}
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT"}
+        own = (f"{name}://127.0.0.1:{port}" for name, port in self._listener_ports.items())
         return {
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-            "SASL:SASL_PLAINTEXT",
-            "listeners": f"{listeners},SASL://127.0.0.1:{self._sasl_port},"
-            f"CONTROLLER://127.0.0.1:{controller_port}",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:{protocol}"
+                for name, protocol in {**protocols, **self._listeners.protocols}.items()
+            ),
+            "listeners": ",".join([listeners, *own, f"CONTROLLER://127.0.0.1:{controller_port}"]),
             "inter.broker.listener.name": "PLAINTEXT",
-            "sasl.enabled.mechanisms": "PLAIN",
-            "listener.name.sasl.plain.sasl.jaas.config": f"{module} required{users};",
+            **self._listeners.properties,
         }
 
     def _format(self, config: Path) -> None:
@@ -359,6 +374,7 @@ class ApacheKafka:
             "kafka.tools.StorageTool",
             *("format", "-t", cluster_id, "-c", str(config)),
             *(() if old else ("--feature", feature)),
+            *(() if self._listeners is None else self._listeners.format_arguments),
             version=self.version,
         )
         if done.code != 0:

@@ -16,12 +16,22 @@ from typing import Final
 
 from tests.clients.matrix.questions import SECURED
 from tests.support.apache_kafka import ApacheKafka
+from tests.support.apache_listeners import demo, grant
 from tests.support.txnsim_server import TxnsimServer
 
 PROPERTIES: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
+DEMO_USERS: Final = ("admin", "guest", "plain-user", "scram-user")
+"""Those of ``serve --security demo`` that have a password, which is their name and ``-secret``."""
+DEMO_PRINCIPALS: Final = (
+    "User:plain-user",
+    "User:scram-user",
+    "User:oauth-user",
+    "User:CN=tls-user,O=txnsim",
+)
+"""Those that may use every topic, group and transactional id."""
 BUGS: Final = ("Traceback", "failed by a bug")
 """A server that prints one of these has met a bug of its own."""
 
@@ -114,21 +124,46 @@ class TxnsimBench(Bench):
 
 
 class ApacheBench(Bench):
-    """A real Apache Kafka per level, which is one broker."""
-
-    unasked = SECURED
+    """A real Apache Kafka per level, which is one broker, with listeners, users and rights as those
+    of our demo, and its certificates.
+    """
 
     def __init__(self) -> None:
         super().__init__()
         self._kafkas: dict[int, ApacheKafka] = {}
+        self._with_rights: set[int] = set()
+
+    def __enter__(self) -> ApacheBench:
+        directory = tempfile.TemporaryDirectory(prefix="txnsim-matrix-")
+        self._directory = Path(self._stack.enter_context(directory))
+        demo_only = ("--security", "demo", "--security-dir", str(self._directory))
+        with TxnsimServer(brokers=1, arguments=demo_only):
+            return self  # what it leaves are the files
 
     def _plain(self, level: int) -> str:
+        return self._kafka(level).bootstrap
+
+    def _secured(self, level: int) -> dict[str, str]:
+        kafka = self._kafka(level)
+        if level not in self._with_rights:
+            grant(kafka, DEMO_PRINCIPALS)
+            self._with_rights.add(level)
+        return {
+            "TXNSIM_SASL_BOOTSTRAP": kafka.bootstrap_at("SASL_SSL"),
+            "TXNSIM_TLS_BOOTSTRAP": kafka.bootstrap_at("SSL"),
+            "TXNSIM_SECURITY_DIR": str(self._directory),
+        }
+
+    def _kafka(self, level: int) -> ApacheKafka:
         if level not in self._kafkas:
             kafka = ApacheKafka(
-                transaction_version=level, properties=PROPERTIES, jvm_options=("-Xmx512m",)
+                transaction_version=level,
+                properties=PROPERTIES,
+                jvm_options=("-Xmx512m",),
+                listeners=demo(self._directory, {name: f"{name}-secret" for name in DEMO_USERS}),
             )
             self._kafkas[level] = self._stack.enter_context(kafka)
-        return self._kafkas[level].bootstrap
+        return self._kafkas[level]
 
 
 class GivenBench(Bench):

@@ -1,0 +1,86 @@
+"""Listeners of a real Kafka that ask for credentials. Standard library only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import ApacheKafka, ApacheKafkaError, Listeners
+
+_MODULES: Final = "org.apache.kafka.common.security"
+_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
+
+
+def plain_users(passwords: Mapping[str, str]) -> Listeners:
+    """A listener ``SASL`` in clear for these users of PLAIN."""
+    return Listeners(
+        {"SASL": "SASL_PLAINTEXT"},
+        {
+            "sasl.enabled.mechanisms": "PLAIN",
+            "listener.name.sasl.plain.sasl.jaas.config": _plain(passwords),
+        },
+    )
+
+
+def demo(directory: Path, passwords: Mapping[str, str]) -> Listeners:
+    """Those of ``serve --security demo`` whose names are ``SASL_SSL`` and ``SSL``.
+
+    Args:
+        directory: Where the demo has left its certificates.
+        passwords: By user; each has them for PLAIN and SCRAM. What users may, ``grant`` says, but
+            ``admin`` and who comes through the plain listener may everything.
+    """
+    keystore = directory / "broker.keystore.pem"
+    keystore.write_bytes(
+        (directory / "broker.key").read_bytes() + (directory / "broker.pem").read_bytes()
+    )
+    jaas = "listener.name.sasl_ssl.{}.sasl.jaas.config"
+    bearer = f"{_MODULES}.oauthbearer.OAuthBearerLoginModule"
+    scram = f"{_MODULES}.scram.ScramLoginModule required;"
+    return Listeners(
+        {"SASL_SSL": "SASL_SSL", "SSL": "SSL"},
+        {
+            "sasl.enabled.mechanisms": ",".join(_MECHANISMS),
+            jaas.format("plain"): _plain(passwords),
+            jaas.format("scram-sha-256"): scram,
+            jaas.format("scram-sha-512"): scram,
+            jaas.format("oauthbearer"): f'{bearer} required unsecuredLoginStringClaim_sub="none";',
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(keystore),
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(directory / "ca.pem"),
+            "listener.name.ssl.ssl.client.auth": "required",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:admin;User:ANONYMOUS",
+        },
+        tuple(
+            word
+            for name, password in passwords.items()
+            for mechanism in _MECHANISMS
+            if mechanism.startswith("SCRAM")
+            for word in ("--add-scram", f"{mechanism}=[name={name},password={password}]")
+        ),
+    )
+
+
+def grant(kafka: ApacheKafka, principals: Iterable[str]) -> None:
+    """Let them do everything with topics, groups and transactional ids, and what producers need.
+
+    Raises:
+        ApacheKafkaError: Kafka refused.
+    """
+    who = [word for principal in principals for word in ("--allow-principal", principal)]
+    everything = ("--operation", "All", "--topic", "*", "--group", "*", "--transactional-id", "*")
+    needed = [
+        w for name in ("Create", "Describe", "IdempotentWrite") for w in ("--operation", name)
+    ]
+    for rights in (everything, (*needed, "--cluster")):
+        done = kafka.run_tool("org.apache.kafka.tools.AclCommand", "--add", *who, *rights)
+        if done.code != 0:
+            raise ApacheKafkaError(f"rights were not granted:\n{done.stdout}{done.stderr}")
+
+
+def _plain(passwords: Mapping[str, str]) -> str:
+    users = "".join(f' user_{name}="{word}"' for name, word in passwords.items())
+    return f"{_MODULES}.plain.PlainLoginModule required{users};"
