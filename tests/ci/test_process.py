@@ -43,6 +43,13 @@ def test_pytest_failures_and_errors_are_counted() -> None:
     assert (verdict.passed, verdict.failed) == (7, 3)
 
 
+def test_only_the_closing_lines_of_pytest_count_and_each_of_them_once() -> None:
+    noise = "%3|1795171599.523|FAIL| 2202442 errors so far"
+    closing = "1 failed, 10848 passed in 983.62s (0:16:23)"
+    verdict = judge_pytest("make test", Finished(1, f"{closing}\n{noise}\n=== {closing} ===\n"))
+    assert (verdict.passed, verdict.failed) == (10848, 1)
+
+
 def test_a_step_is_judged_by_its_exit_status() -> None:
     assert judge_step("build", Finished(0, "")) == Verdict(1, 0)
     assert judge_step("build", Finished(2, "reason")).report == "build: exit status 2\nreason"
