@@ -177,6 +177,7 @@ class Broker:
         self.verification = Verification(
             peers=self.peers,
             coordinator_of=self.transaction_coordinator_of,
+            clock=environment.clock,
             tasks=environment.tasks,
             tracer=environment.tracer,
             node=self.node,

@@ -16,7 +16,7 @@ import msgspec
 from sim.cluster.peers import Peers
 from sim.errors import ErrorCode, PeerAnsweredError, PeerError
 from sim.releases.rules import LATEST, Rules
-from sim.runtime.env import Tasks
+from sim.runtime.env import Clock, Tasks
 from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
 from sim.types import (
@@ -49,6 +49,7 @@ class _Asked(msgspec.Struct):
 
     transaction: TxnPartitions
     answer: Pending[Errors]
+    since_us: int
 
 
 class _Queue:
@@ -76,6 +77,7 @@ class Verification:
     """The queues of one broker, by coordinator node."""
 
     __slots__ = (
+        "_clock",
         "_coordinator_of",
         "_node",
         "_peers",
@@ -83,8 +85,10 @@ class Verification:
         "_rules",
         "_tasks",
         "_tracer",
+        "answered",
         "failed",
         "verified",
+        "waited_us",
     )
 
     def __init__(
@@ -92,12 +96,14 @@ class Verification:
         *,
         peers: Peers,
         coordinator_of: Callable[[TransactionalId], BrokerId | None],
+        clock: Clock,
         tasks: Tasks,
         tracer: Tracer,
         node: str,
         rules: Rules = LATEST,
     ) -> None:
         self._rules = rules
+        self._clock = clock
         self._tasks = tasks
         self._tracer = tracer
         self._node = node
@@ -107,6 +113,10 @@ class Verification:
         self.verified = 0
         self.failed = 0
         """Partitions refused or left without an answer (VerificationFailureRate counts them)."""
+        self.answered = 0
+        """Questions that are over, whatever came of them."""
+        self.waited_us = 0
+        """Microseconds that these took (VerificationTimeMs)."""
 
     def ask(
         self,
@@ -134,6 +144,7 @@ class Verification:
                 partitions=partitions,
             ),
             answer,
+            self._clock.monotonic_us(),
         )
         if self._tracer.on:
             self._trace("verify.ask", asked.transaction, add=not asked.transaction.verify_only)
@@ -192,7 +203,7 @@ class Verification:
         for asked in batch.values():
             if self._tracer.on:
                 self._trace("verify.answer", asked.transaction, error="UNSUPPORTED_VERSION")
-            asked.answer.resolve({})
+            self._resolve(asked, {})
 
     def _answered(
         self,
@@ -244,7 +255,7 @@ class Verification:
                 self._trace("verify.answer", asked.transaction, error=",".join(names))
             self.verified += len(results) - len(errors)
             self.failed += len(errors)
-            asked.answer.resolve(errors)
+            self._resolve(asked, errors)
 
     def _trace(self, kind: str, transaction: TxnPartitions, **more: object) -> None:
         self._tracer.emit(
@@ -262,7 +273,12 @@ class Verification:
 
     def _fail(self, asked: _Asked, error: ErrorCode) -> None:
         self.failed += len(asked.transaction.partitions)
-        asked.answer.resolve(dict.fromkeys(asked.transaction.partitions, error))
+        self._resolve(asked, dict.fromkeys(asked.transaction.partitions, error))
+
+    def _resolve(self, asked: _Asked, errors: Errors) -> None:
+        self.answered += 1
+        self.waited_us += self._clock.monotonic_us() - asked.since_us
+        asked.answer.resolve(errors)
 
 
 def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:

@@ -50,6 +50,8 @@ MARKERS_SENT: Final = "txnsim_markers_sent"
 TIMEOUTS: Final = "txnsim_transaction_timeouts"
 VERIFIED: Final = "txnsim_partitions_verified"
 UNVERIFIED: Final = "txnsim_partition_verification_failures"
+VERIFICATIONS: Final = "txnsim_verifications"
+VERIFICATION_MS: Final = "txnsim_verification_milliseconds"
 CONNECTIONS: Final = "txnsim_connections"
 FAULTS_STRUCK: Final = "txnsim_faults_struck"
 
@@ -145,6 +147,21 @@ METRICS: Final = (
         labels=("broker",),
         meaning="partitions that it did not, or that got no answer",
         kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
+    ),
+    Metric(
+        name=VERIFICATIONS,
+        kind=Kind.COUNTER,
+        unit="questions",
+        labels=("broker",),
+        meaning="transactions that this leader has asked coordinators about, answered or not",
+    ),
+    Metric(
+        name=VERIFICATION_MS,
+        kind=Kind.COUNTER,
+        unit="ms",
+        labels=("broker",),
+        meaning="time that these questions took, waiting for their turn included",
+        kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationTimeMs",
     ),
     Metric(
         name=CONNECTIONS,

@@ -45,6 +45,8 @@ def _coordinator(broker: Broker) -> Iterator[Reading]:
         (table.TIMEOUTS, snapshot.timeouts_total),
         (table.VERIFIED, broker.verification.verified),
         (table.UNVERIFIED, broker.verification.failed),
+        (table.VERIFICATIONS, broker.verification.answered),
+        (table.VERIFICATION_MS, broker.verification.waited_us / 1_000),
     ):
         yield Reading(metric=metric, labels=labels, value=value)
 

@@ -96,6 +96,7 @@ class Leader:
                 network=cast(Network, self.network), broker_id=BrokerId(1), request_timeout_ms=9
             ),
             coordinator_of=lambda _: BrokerId(2),
+            clock=self.clock,
             tasks=tasks,
             tracer=self.tracer,
             node="broker/1",

@@ -35,6 +35,7 @@ from sim.types import (
     TopicPartition,
     TransactionalId,
 )
+from tests.support.coordinator import ManualClock
 from tests.support.peer_network import RecordingNetwork, SentRequest
 
 OLD = TransactionOperation.DEFAULT_ERROR
@@ -50,6 +51,7 @@ class Leader:
 
     def __init__(self) -> None:
         self.network = RecordingNetwork()
+        self.clock = ManualClock()
         self.tracer = Tracer(lambda: 0, strict=True)
         self.coordinators: dict[str, BrokerId | None] = {}
         self.verification = Verification(
@@ -57,6 +59,7 @@ class Leader:
                 network=cast(Network, self.network), broker_id=BrokerId(1), request_timeout_ms=9
             ),
             coordinator_of=lambda name: self.coordinators.get(name, HOME),
+            clock=self.clock,
             tasks=LoopTasks(asyncio.get_running_loop()),
             tracer=self.tracer,
             node="broker/1",
@@ -141,6 +144,18 @@ async def test_one_request_is_on_its_way_and_the_rest_goes_together(leader: Lead
     await settle()
     leader.ask("d")
     assert leader.names(2) == ["d"]
+
+
+async def test_questions_are_timed_with_the_wait_for_their_turn(leader: Leader) -> None:
+    for name in ("a", "b"):
+        leader.ask(name)
+    leader.clock.pass_ms(3)
+    reply(leader.sent[0])
+    await settle()
+    leader.clock.pass_ms(4)
+    reply(leader.sent[1], b=E.transaction_abortable)
+    found = leader.verification
+    assert (found.answered, found.waited_us) == (2, 3_000 + 7_000)
 
 
 async def test_each_coordinator_has_its_own_queue(leader: Leader) -> None:

@@ -53,6 +53,8 @@ def test_gauges_follow_a_transaction() -> None:
             assert read(cluster, table.PRODUCER_IDS)[(leader,)] == 1
             assert read(cluster, table.VERIFIED) == {(leader,): 1}
             assert read(cluster, table.UNVERIFIED) == {}
+            assert read(cluster, table.VERIFICATIONS) == {(leader,): 1}
+            assert read(cluster, table.VERIFICATION_MS)[(leader,)] > 0
             assert sum(read(cluster, table.CONNECTIONS).values()) >= 2
             await producer.commit()
             await cluster.struck("lost")
