@@ -79,10 +79,12 @@ class BrokerLogs:
         for log in self._logs.values():
             log.flush()
 
-    def lose_unflushed(self, *, now_ms: int) -> None:
-        """The machine broke down: what was not on disk yet is lost."""
+    def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
+        """The machine broke down: what was not on disk yet is lost; the logs that lost some."""
+        losers = [log for log in self._logs.values() if log.recovery_point < log.log_end_offset]
         for log in self._logs.values():
             log.truncate_to(log.recovery_point, now_ms=now_ms)
+        return losers
 
     def reopen(self, image: ClusterImage, broker_id: BrokerId, *, now_ms: int) -> None:
         """A broker starts on this disk: logs of replicas that are gone are deleted, of the high

@@ -18,9 +18,11 @@ import msgspec
 from sim.api.request import ApiTable
 from sim.cluster.broker import Broker
 from sim.cluster.broker_lifecycle import BrokerLifecycle
+from sim.cluster.log_trace import LogTrace
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import Peers
 from sim.errors import ConfigError
+from sim.log.partition_log import PartitionLog
 from sim.runtime.env import Environment
 from sim.server.entrance import Entrance
 from sim.server.listener import BrokerListener
@@ -55,8 +57,8 @@ class Disk(Protocol):
     def close(self) -> None:
         """The broker stops in good order."""
 
-    def lose_unflushed(self, *, now_ms: int) -> None:
-        """The machine broke down."""
+    def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
+        """The machine broke down; the logs that have lost records."""
 
 
 class Member:
@@ -197,8 +199,14 @@ class Member:
         if not lose_unflushed:
             await self._end("killed")
             return
-        now_ms = self._environment.clock.now_ms()
-        await self._end("machine lost", then=lambda: self._disk.lose_unflushed(now_ms=now_ms))
+        await self._end("machine lost", then=self._lose_unflushed)
+
+    def _lose_unflushed(self) -> None:
+        losers = self._disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
+        log_trace = LogTrace(self._environment.tracer, f"broker/{self.broker_id}")
+        if log_trace.on:
+            for log in losers:
+                log_trace.truncated(log)
 
     async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
         """Its last moment is one step: nobody can start it again half dead."""

@@ -78,7 +78,8 @@ def test_a_broken_machine_loses_what_was_not_flushed() -> None:
     log = written(disk)
     disk.close()
     written(disk)
-    disk.lose_unflushed(now_ms=NOW)
+    assert disk.lose_unflushed(now_ms=NOW) == [log]
+    assert disk.lose_unflushed(now_ms=NOW) == []
     disk.reopen(image_of(), B1, now_ms=NOW)
     assert (log.log_end_offset, log.high_watermark) == (2, 2)
 

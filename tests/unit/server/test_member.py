@@ -241,6 +241,25 @@ def test_a_client_hears_of_errors_and_not_of_silence_while_no_broker_is_left() -
     run_cluster(main)
 
 
+def test_a_broken_machine_tells_the_trace_what_its_logs_have_lost() -> None:
+    async def main(cluster: VirtualCluster) -> list[tuple[str, object]]:
+        first = TopicPartition("orders", 0)
+        async with cluster.client() as client, Producer(client) as producer:
+            await producer.send("orders", 0, b"v")
+        leader = cluster.leader(first)
+        await cluster.sim.kill_broker(leader, lose_unflushed=True)
+        tracer = cluster.env.tracer
+        return [
+            (tracer.nodes[event.n].removeprefix(f"broker/{leader}/"), event.d)
+            for event in tracer.events()
+            if event.k == "log.truncate"
+        ]
+
+    assert run_cluster(main, trace_level=TraceLevel.FULL) == [
+        ("log/orders-0", {"tp": "orders-0", "epoch": 0, "to": 0})
+    ]
+
+
 def test_what_becomes_of_a_broker_is_in_the_trace() -> None:
     async def main(cluster: VirtualCluster) -> list[tuple[str, str]]:
         sim = cluster.sim
