@@ -10,9 +10,14 @@ from typing import Any, Final
 
 import pytest
 
+from tests.clients.python.lab import Lab
 from tests.support.txnsim_server import TxnsimServer
 
 pytest.register_assert_rewrite("tests.clients.checklist", "tests.clients.neighbours")
+
+TIMEOUT_MS: Final = 30_000
+PAST_TIMEOUT_MS: Final = TIMEOUT_MS + 10_001
+"""Timed-out transactions are looked for every ten seconds."""
 
 NEWEST: Final = 2
 
@@ -87,3 +92,15 @@ def client(request: pytest.FixtureRequest, server: Server) -> Any:
 def name(request: pytest.FixtureRequest) -> str:
     """A name for topics and transactional ids that no other test uses."""
     return f"{request.cls.driver.__module__.rpartition('.')[2]}-{next(_numbers)}"
+
+
+@pytest.fixture
+def lab(client: Any, server: Server, name: str) -> Lab:
+    """The bench of the client matrix; time is advanced instead of waited for."""
+    return Lab(
+        client,
+        bootstrap=server.bootstrap,
+        name=name,
+        timeout_ms=TIMEOUT_MS,
+        pass_time=lambda: server.advance(PAST_TIMEOUT_MS),
+    )

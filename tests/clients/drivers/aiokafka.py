@@ -25,6 +25,7 @@ from aiokafka.errors import (
 )
 
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 
 T = TypeVar("T")
@@ -234,7 +235,7 @@ class DriverProducer:
         ]
         return [answer.offset for answer in await asyncio.gather(*sent)]
 
-    def send_offsets(self, positions: Mapping[int, int], member: DriverMember, held: Any) -> None:
+    def send_offsets(self, positions: Mapping[int, int], member: Member, held: Any) -> None:
         """See ``base.DriverProducer``. This library sends the group's name alone."""
         offsets = {TopicPartition(member.topic, index): at for index, at in positions.items()}
         run(self._producer.send_offsets_to_transaction(offsets, held))

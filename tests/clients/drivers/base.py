@@ -82,6 +82,8 @@ class DriverProducer(Protocol):
 class DriverMember(Protocol):
     """A consumer of one topic, as a member of a group; its positions are committed by others."""
 
+    topic: str
+
     def __enter__(self) -> DriverMember: ...
 
     def __exit__(

@@ -21,9 +21,12 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic as ConfluentNewTopic
 
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import FAR_FUTURE_S, OAUTHBEARER, USERS, Login
 
 QUICK: Final = {"retry.backoff.ms": 5, "retry.backoff.max.ms": 50, "reconnect.backoff.ms": 5}
+CLASSIC: Final = {"session.timeout.ms": 6_000, "heartbeat.interval.ms": 300}
+"""Of the classic protocol: in the new one the group's coordinator decides."""
 GROUP: Final = "group-that-no-coordinator-knows"
 """librdkafka insists on a group id, even for assigned consumers."""
 
@@ -78,8 +81,8 @@ class Driver:
             }
         return DriverProducer(settings)
 
-    def member(self, group: str, topic: str) -> DriverMember:
-        """See ``base.Driver``."""
+    def member(self, group: str, topic: str, **more: Any) -> DriverMember:
+        """See ``base.Driver``; with more settings, or others."""
         return DriverMember(
             topic,
             {
@@ -88,8 +91,7 @@ class Driver:
                 "enable.auto.commit": False,
                 "auto.offset.reset": "earliest",
                 "isolation.level": "read_committed",
-                "session.timeout.ms": 6_000,
-                "heartbeat.interval.ms": 300,
+                **(more or CLASSIC),
             },
         )
 
@@ -223,7 +225,7 @@ class DriverProducer:
             offsets.append(answer)
         return offsets
 
-    def send_offsets(self, positions: Mapping[int, int], member: DriverMember, held: Any) -> None:
+    def send_offsets(self, positions: Mapping[int, int], member: Member, held: Any) -> None:
         """See ``base.DriverProducer``."""
         offsets = [TopicPartition(member.topic, index, at) for index, at in positions.items()]
         self._producer.send_offsets_to_transaction(offsets, held, PATIENCE_S)

@@ -23,6 +23,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from kafka.structs import OffsetAndMetadata
 
 from tests.clients.drivers.base import PATIENCE_S, POLL_MS, Record, Seen
+from tests.clients.drivers.base import DriverMember as Member
 from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 
 QUICK: Final = {"retry_backoff_ms": 5, "reconnect_backoff_ms": 5}
@@ -196,7 +197,7 @@ class DriverProducer:
         ]
         return [future.get(timeout=PATIENCE_S).offset for future in sent]
 
-    def send_offsets(self, positions: Mapping[int, int], member: DriverMember, held: Any) -> None:
+    def send_offsets(self, positions: Mapping[int, int], member: Member, held: Any) -> None:
         """See ``base.DriverProducer``."""
         offsets = {
             TopicPartition(member.topic, index): OffsetAndMetadata(at, "", -1)

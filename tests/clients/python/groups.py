@@ -29,9 +29,15 @@ class Pipeline:
         )
         for topic in (self.source, self.sink):
             create_topic(driver, topic, PARTITIONS)
-        with driver.producer() as producer:
-            inputs = [Record(b"%d" % each, each % PARTITIONS) for each in range(INPUTS)]
-            producer.send(self.source, inputs)
+        self.inputs = 0
+        self.feed()
+
+    def feed(self) -> None:
+        """More inputs, on all partitions."""
+        numbers = range(self.inputs, self.inputs + INPUTS)
+        with self.driver.producer() as producer:
+            producer.send(self.source, [Record(b"%d" % n, n % PARTITIONS) for n in numbers])
+        self.inputs += INPUTS
 
     def positions(self) -> list[int]:
         """Those of the group."""
@@ -39,11 +45,11 @@ class Pipeline:
 
     def is_done(self) -> bool:
         """The group is behind the last input."""
-        return sum(self.positions()) == INPUTS
+        return sum(self.positions()) == self.inputs
 
     def expect_each_input_once(self) -> None:
         """Every input has one output that read_committed shows."""
-        until_read(self.driver, self.sink, [b"%d" % each for each in range(INPUTS)])
+        until_read(self.driver, self.sink, [b"%d" % each for each in range(self.inputs)])
 
 
 class Worker:
@@ -84,11 +90,11 @@ class Worker:
         self.member.rewind()
         self.member.end_turn()
 
-    def step(self) -> None:
-        """One transaction, if there are inputs."""
+    def step(self) -> int:
+        """One transaction, if there are inputs; how many it took, 0 if it was aborted."""
         taken = self.member.poll(TAKE)
         if not taken:
-            return
+            return 0
         held = self.member.metadata()
         self.begin(taken)
         try:
@@ -97,15 +103,17 @@ class Worker:
             if not self._pipeline.driver.is_left_behind(error):
                 raise
             self.abort()
+            return 0
+        return len(taken)
 
 
 @contextmanager
-def worker(pipeline: Pipeline, name: str) -> Iterator[Worker]:
+def worker(pipeline: Pipeline, name: str, member: DriverMember | None = None) -> Iterator[Worker]:
     """A worker with a transactional id of its own."""
     driver = pipeline.driver
     with (
         driver.producer(f"{pipeline.group}-{name}") as producer,
-        driver.member(pipeline.group, pipeline.source) as member,
+        member or driver.member(pipeline.group, pipeline.source) as member,
     ):
         producer.init()
         yield Worker(pipeline, member, producer)
@@ -148,7 +156,7 @@ def rebalance(lab: Lab) -> None:
         first.begin(taken)
         with worker(pipeline, "second") as second:
             if lab.driver.fences_generations:
-                _until_shared(first, second)
+                until_shared(first, second)
                 error = refused(lambda: first.commit(taken, held))
                 assert lab.driver.is_left_behind(error), f"not for its generation: {error!r}"
                 expect("positions after a refusal", [0] * PARTITIONS, pipeline.positions())
@@ -182,7 +190,7 @@ def _until_moved(pipeline: Pipeline, before: Sequence[int], taken: Sequence[Seen
     until(f"positions {wanted}", lambda: pipeline.positions() == wanted)
 
 
-def _until_shared(first: Worker, second: Worker) -> None:
+def until_shared(first: Worker, second: Worker) -> None:
     """Each has some of the partitions. What is polled meanwhile is polled again later."""
 
     def is_shared() -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.clients.drivers.base import Driver, Record
 from tests.clients.drivers.logins import Login, by_certificate, by_password
-from tests.clients.python.lab import Lab, create_topic, expect, until_read, values
+from tests.clients.python.lab import Lab, Secured, create_topic, expect, until_read, values
 
 SCRAM = "SCRAM-SHA-256"
 ADMIN = "admin"
@@ -12,27 +12,25 @@ ADMIN = "admin"
 
 def sasl(lab: Lab) -> None:
     """Every mechanism that the library knows; and a wrong password."""
-    secured = lab.secured
+    library = type(lab.driver)
     for mechanism in lab.driver.mechanisms:
-        _transact(lab, secured.sasl, by_password(secured.directory, mechanism))
-    wrong = by_password(secured.directory, SCRAM)._replace(password="wrong")
-    driver = type(lab.driver)(secured.sasl, wrong)
-    error = driver.login_error()
-    assert driver.is_login_refused(error), (
-        f"not how it says that a password is wrong: {error!r} {getattr(error, '__notes__', '')}"
-    )
+        login = by_password(lab.secured.directory, mechanism)
+        transact(library, lab.secured, login, lab.name)
+    refuse_password(library, lab.secured)
 
 
 def tls(lab: Lab) -> None:
     """With a certificate of the client's own."""
-    _transact(lab, lab.secured.tls, by_certificate(lab.secured.directory))
+    login = by_certificate(lab.secured.directory)
+    transact(type(lab.driver), lab.secured, login, lab.name)
 
 
-def _transact(lab: Lab, bootstrap: str, login: Login) -> None:
-    topic = f"{lab.name}-{login.mechanism or login.user}".lower()
-    admin = by_password(lab.secured.directory, SCRAM, ADMIN)
-    create_topic(type(lab.driver)(lab.secured.sasl, admin), topic, 2)
-    driver: Driver = type(lab.driver)(bootstrap, login)
+def transact(library: type[Driver], secured: Secured, login: Login, name: str) -> None:
+    """Commit, abort and read as this user; an administrator makes the topic."""
+    topic = f"{name}-{login.mechanism or login.user}".lower()
+    admin = by_password(secured.directory, SCRAM, ADMIN)
+    create_topic(library(secured.sasl, admin), topic, 2)
+    driver = library(secured.tls if login.mechanism is None else secured.sasl, login)
     with driver.producer(topic) as producer:
         producer.init()
         producer.begin()
@@ -44,3 +42,14 @@ def _transact(lab: Lab, bootstrap: str, login: Login) -> None:
     until_read(driver, topic, [b"then"] * 2)
     everything = sorted(values(driver.read(topic, committed=False)))
     expect(f"{login.mechanism}: uncommitted", [b"never"] * 2 + [b"then"] * 2, everything)
+
+
+def refuse_password(library: type[Driver], secured: Secured) -> None:
+    """A wrong one, told by the library's own error."""
+    wrong = by_password(secured.directory, SCRAM)._replace(password="wrong")
+    driver = library(secured.sasl, wrong)
+    error = driver.login_error()
+    notes = getattr(error, "__notes__", "")
+    assert driver.is_login_refused(error), (
+        f"not how it says that a password is wrong: {error!r} {notes}"
+    )
