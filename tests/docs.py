@@ -108,7 +108,8 @@ def settings_page() -> str:
         """\
 `txnsim serve --config FILE` reads our YAML or a broker's `server.properties`. In YAML, settings
 stand under `settings:` by either name; beside them `brokers`, `host`, `port`, `advertised_host`,
-`http` and `topics`:
+`http`, `topics` and `security` ([security](security.md), which has the properties of listeners, TLS,
+SASL and rights too):
 
 ```yaml
 brokers: 3

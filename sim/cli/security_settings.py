@@ -15,7 +15,6 @@ from sim.server.security_demo import (
     BEARER,
     GUEST,
     GUESTS_PREFIX,
-    LISTENERS,
     PLAIN_USER,
     SCRAM_USER,
     TLS_USER,
@@ -37,7 +36,8 @@ _JAAS: Final = "org.apache.kafka.common.security."
 
 def addresses(cluster: SimCluster) -> dict[str, str]:
     """Bootstrap servers of each secured listener."""
-    return {name: cluster.bootstrap_of(name) for name in LISTENERS}
+    listeners = cluster.options.security.listeners
+    return {listener.name: cluster.bootstrap_of(listener.name) for listener in listeners}
 
 
 def write_properties(directory: Path, files: DemoFiles, servers: Mapping[str, str]) -> list[Path]:

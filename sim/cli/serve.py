@@ -28,6 +28,7 @@ from sim.errors import ConfigError, MissingExtraError
 from sim.releases import fleet_from
 from sim.runtime import real
 from sim.runtime.trace import TraceLevel
+from sim.security.options import NO_SECURITY
 from sim.server.cluster import EVERYWHERE, KIP_TEXT_PORT_DISTANCE, ClusterOptions, SimCluster
 from sim.server.security_demo import LISTENERS, DemoFiles, demo_security
 from sim.settings import Settings
@@ -231,6 +232,8 @@ def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
 
 
 def _check_security(options: ClusterOptions, args: argparse.Namespace) -> None:
+    if args.security is not None and options.security != NO_SECURITY:
+        raise ConfigError(f"--security {args.security}: {args.config} has security of its own")
     if args.security is None:
         if args.security_dir is not None:
             raise ConfigError(f"--security-dir {args.security_dir}: only with --security")
@@ -351,11 +354,13 @@ def _announce(
     facts: dict[str, Any] = {"bootstrap": cluster.bootstrap, "http": http, "pid": os.getpid()}
     if cluster.kip_text_bootstrap is not None:
         facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
+    servers = security_settings.addresses(cluster)
+    if servers:
+        facts["security"] = {"bootstrap": servers}
     if demo is not None:
         directory = demo.authority.parent
-        servers = security_settings.addresses(cluster)
         security_settings.write_properties(directory, demo, servers)
-        facts["security"] = {"bootstrap": servers, "directory": str(directory)}
+        facts["security"]["directory"] = str(directory)
     encoded = msgspec.json.encode(facts)
     if args.ready_file is not None:
         # One move, so that whoever waits for the file never reads half of it.
@@ -377,6 +382,9 @@ def _announce(
     if demo is not None:
         for line in security_settings.announcement(servers, demo):
             print_line(f"  {line}")
+    else:
+        for name, where in servers.items():
+            print_line(f"  {name:<17} {where}")
     if http is not None:
         print_line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
     for line in changed_defaults(cluster.options.settings):

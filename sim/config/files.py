@@ -8,20 +8,31 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sim.config.kafka_names import KNOWN, LISTENER_PROPERTIES, why_without_effect
+from sim.config.kafka_names import (
+    AUTHORIZER_PROPERTIES,
+    KNOWN,
+    LISTENER_PROPERTIES,
+    NO_LISTENER_FOR_IT,
+    ONE_PROCESS,
+    SECURITY_PROPERTIES,
+    why_without_effect,
+)
 from sim.config.properties import Property, parse_properties
 from sim.errors import ConfigError
+from sim.security.options import NO_SECURITY, SecurityOptions
 from sim.settings import DEFAULTS, Settings, documentation
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
 
+    from sim.config.listeners import Listeners
     from sim.server.cluster import ClusterOptions
 
+_LISTENER_PREFIX: Final = "listener.name."
 
 _Lines = dict[tuple[str, ...], int]
 """Path of keys -> line."""
@@ -39,6 +50,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
     as_version: str | None = None
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions), in the order of the file."""
+    security: SecurityOptions | None = None
     warnings: tuple[str, ...] = ()
     """What was accepted and changes nothing, for people."""
 
@@ -50,6 +62,7 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
             "port": self.port,
             "advertised_host": self.advertised_host,
             "as_version": None if self.as_version is None else (self.as_version,),
+            "security": self.security,
         }
         return msgspec.structs.replace(
             options,
@@ -108,7 +121,7 @@ def load(path: Path) -> Configuration:
         raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
     match path.suffix.lower():
         case ".yaml" | ".yml":
-            return _from_yaml(data, file=str(path))
+            return _from_yaml(data, path=path)
         case ".properties":
             return _from_properties(parse_properties(data, file=str(path)), file=str(path))
         case suffix:
@@ -117,12 +130,14 @@ def load(path: Path) -> Configuration:
             )
 
 
-def _from_yaml(data: bytes, *, file: str) -> Configuration:
+def _from_yaml(data: bytes, *, path: Path) -> Configuration:
     from pydantic import ValidationError
 
     from sim.config.model import ClusterFile, settings_model
+    from sim.config.security_section import read_section
     from sim.config.yaml_lines import read_mapping
 
+    file = str(path)
     content, lines = read_mapping(data, file=file)
     problems = _Problems(file)
     try:
@@ -132,12 +147,14 @@ def _from_yaml(data: bytes, *, file: str) -> Configuration:
         raise problems.error() from None
     settings: dict[str, object] = {}
     origins: dict[str, Property] = {}
-    warned: list[Property] = []
+    warned: list[tuple[str, Property]] = []
     for given, value in cluster.settings.items():
         line = lines["settings", given]
         name = _our_name(given)
-        if name is None and why_without_effect(given) is not None:
-            warned.append(Property(line=line, name=given, value=str(value)))
+        if name is None and (why := why_without_effect(given)) is not None:
+            warned.append((why, Property(line=line, name=given, value=str(value))))
+        elif name is None and given in SECURITY_PROPERTIES:
+            problems.add(line, f"settings.{given}", "the section security has it")
         elif name is None:
             problems.add(line, f"settings.{given}", _unknown(given, ours=True))
         elif name in settings:
@@ -149,9 +166,16 @@ def _from_yaml(data: bytes, *, file: str) -> Configuration:
         settings_model().model_validate(settings)
     except ValidationError as error:
         problems.add_settings(error, origins)
+    security: SecurityOptions | None = None
+    if cluster.security is not None:
+        try:
+            security = read_section(cluster.security, directory=path.parent)
+        except ConfigError as error:
+            problems.add(lines["security",], "security", str(error))
     problems.raise_if_any()
     return Configuration(
         settings=msgspec.convert(settings, Settings),
+        security=security,
         brokers=cluster.brokers,
         host=cluster.host,
         port=cluster.port,
@@ -166,6 +190,7 @@ def _from_yaml(data: bytes, *, file: str) -> Configuration:
 def _from_properties(entries: list[Property], *, file: str) -> Configuration:
     from pydantic import ValidationError
 
+    from sim.config.broker_security import plain_listener, read_security
     from sim.config.listeners import read_listeners
     from sim.config.model import settings_model
 
@@ -181,30 +206,71 @@ def _from_properties(entries: list[Property], *, file: str) -> Configuration:
             except ValueError as error:
                 problems.add(entry.line, entry.name, str(error))
             origins[name] = entry
-        elif entry.name not in KNOWN:
-            problems.add(entry.line, entry.name, _unknown(entry.name, ours=False))
     try:
         settings_model().model_validate(settings)
     except ValidationError as error:
         problems.add_settings(error, origins)
-    where, refused, odd = read_listeners(
-        {name: last[name] for name in sorted(LISTENER_PROPERTIES & last.keys())}
-    )
-    for entry, message in refused:
+    listeners = read_listeners(last)
+    security = read_security(last, listeners.clients)
+    idle: list[tuple[str, Property]] = []
+    for entry in last.values():
+        fate = _fate(entry.name, security.used, listeners)
+        if isinstance(fate, _Unknown):
+            problems.add(entry.line, entry.name, fate.message)
+        elif fate is not None:
+            idle.append((fate, entry))
+    for entry, message in (*listeners.refused, *security.refused):
         problems.add(entry.line, entry.name, message)
     problems.raise_if_any()
+    first = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
     repeated = [entry for entry in entries if last[entry.name] is not entry]
+    odd = (*listeners.odd, *security.odd)
     return Configuration(
         settings=msgspec.convert(settings, Settings),
-        host=where.host,
-        port=where.port,
-        advertised_host=where.advertised_host,
+        host=None if first is None else first.host,
+        port=None if first is None else first.port,
+        advertised_host=None if first is None else first.advertised_host,
+        security=None if security.options == NO_SECURITY else security.options,
         warnings=(
             *(f"{file}:{e.line}: {e.name}: repeated further down, which wins" for e in repeated),
             *(f"{file}:{e.line}: {e.name}: {message}" for e, message in odd),
-            *_warnings([e for e in last.values() if why_without_effect(e.name)], file=file),
+            *_warnings(idle, file=file),
         ),
     )
+
+
+class _Unknown(msgspec.Struct, frozen=True):
+    message: str
+
+
+def _fate(name: str, used: frozenset[str], listeners: Listeners) -> str | _Unknown | None:
+    """Why a property changes nothing; None where it does."""
+    if name in used or name in LISTENER_PROPERTIES:
+        return None
+    if name.startswith(_LISTENER_PREFIX):
+        return _fate_of_listeners(name, listeners)
+    if name in SECURITY_PROPERTIES:
+        return NO_LISTENER_FOR_IT
+    if name in KNOWN:
+        return why_without_effect(name)
+    if name.endswith(".sasl.jaas.config"):
+        return _Unknown(f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}")
+    return _Unknown(_unknown(name, ours=False))
+
+
+def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
+    """The same for a property of one listener that has no use for it."""
+    listener, _, rest = name.removeprefix(_LISTENER_PREFIX).partition(".")
+    clients = {one.name for one in listeners.clients}
+    if listener.upper() in listeners.controllers:
+        return ONE_PROCESS
+    if clients and (listener.upper() not in clients or listener != listener.lower()):
+        names = ", ".join(sorted(one.lower() for one in clients))
+        return _Unknown(f"there is no listener {listener}, only {names}")
+    for known in (rest, rest.partition(".")[2]):
+        if known in KNOWN:
+            return why_without_effect(known) or NO_LISTENER_FOR_IT
+    return _Unknown(_unknown(rest, ours=False))
 
 
 def _our_name(given: str) -> str | None:
@@ -232,18 +298,16 @@ def _typed(name: str, text: str) -> int | bool | str:
 
 
 def _unknown(given: str, *, ours: bool) -> str:
-    names = [*KNOWN, *documentation()] if ours else [*KNOWN]
+    names = [*KNOWN, *AUTHORIZER_PROPERTIES, *(documentation() if ours else ())]
     similar = get_close_matches(given, sorted(names), n=1, cutoff=0.85)
     hint = f"; did you mean {similar[0]}?" if similar else ""
     return f"no such setting here, nor property of a Kafka 4.3 broker{hint}"
 
 
-def _warnings(entries: list[Property], *, file: str) -> tuple[str, ...]:
+def _warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:
     """One line for each reason."""
     by_reason: dict[str, list[str]] = {}
-    for entry in entries:
-        reason = why_without_effect(entry.name)
-        assert reason is not None, "only entries without effect are warned about"
+    for reason, entry in entries:
         by_reason.setdefault(reason, []).append(entry.name)
     return tuple(
         f"{file}: without effect, because {reason}: {', '.join(names)}"

@@ -2,7 +2,8 @@
 
 ``KNOWN`` is what ``KafkaConfig.configDef()`` of Apache Kafka 4.3 lists. It tells a property that we
 do without from a typing error. Settings of ours and the properties that name listeners have an
-effect; every other one has a reason why not, by the family that its name begins with.
+effect, and so do those of security; every other one has a reason why not, by the family that its
+name begins with.
 """
 
 from __future__ import annotations
@@ -19,14 +20,46 @@ LISTENER_PROPERTIES: Final = frozenset(
         "listeners",
     }
 )
-"""Read by ``sim.config.files``: where clients find us."""
+"""Read by ``sim.config.listeners``: where clients find us."""
+
+AUTHORIZER_PROPERTIES: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
+"""StandardAuthorizer's own, which KafkaConfig does not list."""
+
+SECURITY_PROPERTIES: Final = AUTHORIZER_PROPERTIES | {
+    "authorizer.class.name",
+    "connection.failed.authentication.delay.ms",
+    "connections.max.reauth.ms",
+    "principal.builder.class",
+    "sasl.enabled.mechanisms",
+    "sasl.server.callback.handler.class",
+    "ssl.client.auth",
+    "ssl.enabled.protocols",
+    "ssl.key.password",
+    "ssl.keystore.certificate.chain",
+    "ssl.keystore.key",
+    "ssl.keystore.location",
+    "ssl.keystore.password",
+    "ssl.keystore.type",
+    "ssl.principal.mapping.rules",
+    "ssl.truststore.certificates",
+    "ssl.truststore.location",
+    "ssl.truststore.password",
+    "ssl.truststore.type",
+}
+"""Read by ``sim.config.broker_security``."""
 
 NO_DISK: Final = "partitions are kept in memory"
 NO_TIERS: Final = "there is no tiered storage"
 ONE_LOG: Final = "followers fetch by one fetcher per leader, and consumers from whom they ask"
 ONE_PROCESS: Final = "brokers and controller share one process; brokers are numbered from 1"
 ONE_LOOP: Final = "one event loop serves every connection"
-NO_SECURITY: Final = "security is not read from files: docs/security.md"
+NO_DYNAMIC: Final = "stores are read once, at the start"
+NO_LOGIN: Final = "brokers ask each other within the process and log in nowhere"
+NO_KERBEROS: Final = "Kerberos is not spoken"
+UNSIGNED: Final = "tokens of OAUTHBEARER are unsecured, nobody has signed them"
+NO_TOKENS: Final = "there are no delegation tokens"
+OPENSSL: Final = "OpenSSL decides on that"
+NO_LISTENER_FOR_IT: Final = "no listener has a use for it"
 NO_GROUPS: Final = "groups keep their defaults"
 NO_CLASSES: Final = "Java classes can't be loaded"
 OWN_METRICS: Final = "metrics are those of the HTTP port"
@@ -35,20 +68,17 @@ NOT_MODELLED: Final = "nothing here depends on it"
 _FAMILIES: Final = (
     ("alter.config.policy.", NO_CLASSES),
     ("alter.log.dirs.", NO_DISK),
-    ("authorizer.", NO_SECURITY),
     ("background.", ONE_LOOP),
     ("broker.", ONE_PROCESS),
     ("client.quota.", ONE_LOOP),
     ("compression.", NO_DISK),
     ("config.providers", NO_CLASSES),
-    ("connection.failed.authentication.", NO_SECURITY),
-    ("connections.max.reauth.", NO_SECURITY),
     ("connections.", ONE_LOOP),
     ("controlled.shutdown.", ONE_PROCESS),
     ("controller.", ONE_PROCESS),
     ("cordoned.log.dirs", NO_DISK),
     ("create.topic.policy.", NO_CLASSES),
-    ("delegation.token.", NO_SECURITY),
+    ("delegation.token.", NO_TOKENS),
     ("follower.", NO_TIERS),
     ("group.", NO_GROUPS),
     ("initial.broker.", ONE_PROCESS),
@@ -67,17 +97,27 @@ _FAMILIES: Final = (
     ("num.replica.alter.", NO_DISK),
     ("num.replica.", ONE_LOG),
     ("offset", NO_GROUPS),
-    ("principal.", NO_SECURITY),
     ("process.roles", ONE_PROCESS),
     ("queued.", ONE_LOOP),
     ("quota.", ONE_LOOP),
     ("remote.", NO_TIERS),
     ("replica", ONE_LOG),
-    ("sasl.", NO_SECURITY),
-    ("security.", NO_SECURITY),
+    (
+        "sasl.jaas.config",
+        "it needs listener and mechanism: listener.name.NAME.plain.sasl.jaas.config",
+    ),
+    ("sasl.kerberos.", NO_KERBEROS),
+    ("sasl.oauthbearer.", UNSIGNED),
+    ("sasl.server.max.", ONE_LOOP),
+    ("sasl.", NO_LOGIN),
+    ("security.inter.", NO_LOGIN),
+    ("security.", NO_CLASSES),
     ("share.", NO_GROUPS),
     ("socket.", ONE_LOOP),
-    ("ssl.", NO_SECURITY),
+    ("ssl.engine.", NO_CLASSES),
+    ("ssl.endpoint.", NO_LOGIN),
+    ("ssl.allow.", NO_DYNAMIC),
+    ("ssl.", OPENSSL),
     ("telemetry.", OWN_METRICS),
     ("transaction.state.log.load.", NO_DISK),
 )
@@ -85,7 +125,7 @@ _FAMILIES: Final = (
 
 def why_without_effect(name: str) -> str | None:
     """Why this property of a real broker changes nothing here; None where it does or is unknown."""
-    if name not in KNOWN or name in LISTENER_PROPERTIES:
+    if name not in KNOWN or name in LISTENER_PROPERTIES or name in SECURITY_PROPERTIES:
         return None
     if any(setting.kafka == name for setting in documentation().values()):
         return None

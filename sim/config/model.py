@@ -7,11 +7,15 @@ here with the same border.
 from __future__ import annotations
 
 from functools import cache
-from typing import Annotated, Any, Final, get_type_hints
+from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from sim.security.acls import WILDCARD
+from sim.security.options import FAILURE_DELAY_MS
+from sim.security.principal_mapping import DEFAULT
+from sim.security.sasl import UNSECURED
 from sim.settings import Settings
 
 INT16_MAX: Final = 2**15 - 1
@@ -26,6 +30,8 @@ _LOWEST: Final = {
     "coordinator_load_min_ms": 0,
     "fetch_max_bytes": 1024,
     "group_consumer_assignment_interval_ms": 0,
+    "group_consumer_max_assignment_interval_ms": 0,
+    "group_consumer_min_assignment_interval_ms": 0,
     "group_initial_rebalance_delay_ms": 0,
     "log_cleaner_backoff_ms": 0,
     "log_cleaner_delete_retention_ms": 0,
@@ -64,6 +70,8 @@ _HIGHEST: Final = {
 _PATTERNS: Final = {
     "cluster_id": r"^[A-Za-z0-9_-]{22}$",  # Uuid.toString: 16 bytes in base64url, not padded
     "compression_type": r"^(uncompressed|zstd|lz4|snappy|gzip|producer)$",
+    "group_consumer_assignors": r"^(uniform|range)(, ?(uniform|range))?$",
+    "group_consumer_migration_policy": r"^(?i:bidirectional|upgrade|downgrade|disabled)$",
     "log_cleanup_policy": r"^((compact|delete)(, ?(compact|delete))?)?$",
     "message_timestamp_type": r"^(CreateTime|LogAppendTime)$",
 }
@@ -71,7 +79,96 @@ _PATTERNS: Final = {
 _CONFIG: Final = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 Port = Annotated[int, Field(ge=0, le=65535)]
+Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX)]
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+OperationName = Literal[
+    "ALL",
+    "READ",
+    "WRITE",
+    "CREATE",
+    "DELETE",
+    "ALTER",
+    "DESCRIBE",
+    "CLUSTER_ACTION",
+    "DESCRIBE_CONFIGS",
+    "ALTER_CONFIGS",
+    "IDEMPOTENT_WRITE",
+    "TWO_PHASE_COMMIT",
+]
 TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]  # Topic.validate
+
+
+class ListenerSection(BaseModel):
+    """A listener of ``security.listeners``."""
+
+    model_config = _CONFIG
+
+    protocol: Protocol | None = None
+    """Unless given, the listener's name is its protocol."""
+    host: str | None = None
+    advertised_host: str | None = None
+    port: Port = 0
+    mechanisms: list[Mechanism] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    client_auth: Literal["none", "requested", "required"] = "none"
+
+
+class TlsSection(BaseModel):
+    """PEM files; where they are is told from the directory of the file that names them."""
+
+    model_config = _CONFIG
+
+    certificate: str
+    key: str
+    key_password: str | None = None
+    authority: str | None = None
+
+
+class TokenSection(BaseModel):
+    """What is asked of unsecured tokens."""
+
+    model_config = _CONFIG
+
+    principal_claim: str = UNSECURED.principal_claim
+    scope_claim: str = UNSECURED.scope_claim
+    required_scope: list[str] = []
+    clock_skew_ms: Milliseconds = 0
+
+
+class AclSection(BaseModel):
+    """One rule, about one resource."""
+
+    model_config = _CONFIG
+
+    principal: Annotated[str, Field(pattern=r"^[^:]+:.+$")]
+    operation: OperationName
+    permission: Literal["ALLOW", "DENY"] = "ALLOW"
+    host: str = WILDCARD
+    topic: str | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+    cluster: Literal[True] | None = None
+    prefixed: bool = False
+
+
+class SecuritySection(BaseModel):
+    """Listeners, users and rights (``sim.security.options``)."""
+
+    model_config = _CONFIG
+
+    listeners: dict[Annotated[str, Field(pattern=r"^\w+$")], ListenerSection] = {}
+    plain_listener: bool = True
+    tls: TlsSection | None = None
+    principal_mapping_rules: str = DEFAULT
+    plain_users: dict[str, str] = {}
+    scram_users: dict[str, str] = {}
+    unsecured_tokens: TokenSection = TokenSection()
+    max_reauth_ms: Milliseconds = 0
+    failure_delay_ms: Milliseconds = FAILURE_DELAY_MS
+    authorizer: bool = False
+    super_users: list[Annotated[str, Field(pattern=r"^[^:]+:.+$")]] = []
+    allow_everyone_if_no_acl_found: bool = False
+    acls: list[AclSection] = []
 
 
 class ClusterFile(BaseModel):
@@ -87,6 +184,7 @@ class ClusterFile(BaseModel):
     as_version: str | None = None
     """Kafka releases to behave as, as ``--as-version`` takes them."""
     topics: dict[TopicName, Annotated[int, Field(ge=1, le=INT32_MAX)]] = {}
+    security: SecuritySection | None = None
     settings: dict[str, object] = {}
     """Under our names or Kafka's; judged by ``settings_model``, after Kafka's are translated."""
 

@@ -350,3 +350,25 @@ def test_security_says_where_its_files_are_and_takes_them_away_again(tmp_path: P
         told = server.ready["security"]
         assert Path(told["directory"], "ca.pem").exists()
     assert not Path(told["directory"]).exists()
+
+
+def test_a_file_may_have_security_and_its_listeners_are_told(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "listeners=CLEAR://127.0.0.1:0,PASSWORDS://127.0.0.1:0\n"
+        "listener.security.protocol.map=CLEAR:PLAINTEXT,PASSWORDS:SASL_PLAINTEXT\n"
+        "sasl.enabled.mechanisms=PLAIN\n"
+        'listener.name.passwords.plain.sasl.jaas.config=P required user_alice="secret";\n'
+    )
+    with TxnsimServer(brokers=2, arguments=("--config", str(file))) as server:
+        told = server.ready["security"]
+        assert list(told) == ["bootstrap"]
+        assert list(told["bootstrap"]) == ["PASSWORDS"]
+        assert len(told["bootstrap"]["PASSWORDS"].split(",")) == 2
+
+
+def test_security_is_the_files_or_the_demos(tmp_path: Path) -> None:
+    file = tmp_path / "cluster.yaml"
+    file.write_text("security: {listeners: {SASL_PLAINTEXT: {}}}\n")
+    with pytest.raises(ConfigError, match="has security of its own"):
+        options_from(arguments("--security", "demo", "--config", str(file)))

@@ -142,6 +142,9 @@ transaction.max.timeout.ms=0
 delete.topic.enable=yes
 listeners=SASL_SSL://:9092
 transaction_version=1
+plain.sasl.jaas.config=a.B required;
+listener.name.sasl_ssl.ssl.nothing=1
+listener.name.other.ssl.keystore.type=PEM
 """
     assert problems(write(tmp_path, "s.properties", text)) == [
         "s.properties:1: num.partition: no such setting here, nor property of a Kafka 4.3 broker; "
@@ -150,10 +153,16 @@ transaction_version=1
         "s.properties:3: transaction.max.timeout.ms: "
         "Input should be greater than or equal to 1, not 0",
         "s.properties:4: delete.topic.enable: expected true or false, found 'yes'",
-        "s.properties:5: listeners: listener SASL_SSL is SASL_SSL, files open PLAINTEXT only "
-        "(docs/security.md has the others)",
+        "s.properties:5: listeners: listener SASL_SSL: SASL_SSL needs ssl.keystore.location, or "
+        "ssl.keystore.key and ssl.keystore.certificate.chain",
         "s.properties:6: transaction_version: no such setting here, nor property of a Kafka 4.3 "
         "broker",
+        "s.properties:7: plain.sasl.jaas.config: it needs its listener in front: "
+        "listener.name.LISTENER.plain.sasl.jaas.config",
+        "s.properties:8: listener.name.sasl_ssl.ssl.nothing: no such setting here, nor property of "
+        "a Kafka 4.3 broker",
+        "s.properties:9: listener.name.other.ssl.keystore.type: there is no listener other, only "
+        "sasl_ssl",
     ]
 
 
@@ -184,10 +193,70 @@ def test_of_a_repeated_property_the_last_one_wins_as_in_java(tmp_path: Path) -> 
 
 
 def test_a_listener_that_is_taken_oddly_is_warned_about(tmp_path: Path) -> None:
-    path = write(tmp_path, "l.properties", "listeners=PLAINTEXT://a:1,EXTERNAL://b:2\n")
+    text = "advertised.listeners=PLAINTEXT://a:1\n"
+    path = write(tmp_path, "l.properties", text)
     assert load(path).warnings == (
-        f"{path}:1: listeners: one listener is opened, PLAINTEXT; without effect: EXTERNAL",
+        f"{path}:1: advertised.listeners: clients are told the real port, 9092",
     )
+
+
+def test_security_that_nobody_has_a_use_for_is_named(tmp_path: Path) -> None:
+    text = """listeners=PLAINTEXT://a:1,CONTROLLER://b:2
+controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
+ssl.keystore.type=PEM
+listener.name.plaintext.plain.sasl.jaas.config=x
+listener.name.plaintext.ssl.keystore.type=PEM
+listener.name.plaintext.ssl.provider=x
+listener.name.controller.ssl.keystore.type=PEM
+sasl.kerberos.service.name=kafka
+inter.broker.listener.name=PLAINTEXT
+super.users=User:admin
+"""
+    path = write(tmp_path, "s.properties", text)
+    found = load(path)
+    assert found.security is None
+    front = f"{path}: without effect, because"
+    assert found.warnings == (
+        f"{front} no listener has a use for it: ssl.keystore.type, "
+        "listener.name.plaintext.ssl.keystore.type, super.users",
+        f"{front} it needs listener and mechanism: listener.name.NAME.plain.sasl.jaas.config: "
+        "listener.name.plaintext.plain.sasl.jaas.config",
+        f"{front} OpenSSL decides on that: listener.name.plaintext.ssl.provider",
+        f"{front} brokers and controller share one process; brokers are numbered from 1: "
+        "listener.name.controller.ssl.keystore.type, inter.broker.listener.name",
+        f"{front} Kerberos is not spoken: sasl.kerberos.service.name",
+    )
+
+
+def test_a_listener_may_have_security_of_its_own(tmp_path: Path) -> None:
+    text = """listeners=OUTSIDE://:9093
+listener.security.protocol.map=OUTSIDE:SASL_PLAINTEXT
+sasl.enabled.mechanisms=PLAIN
+listener.name.outside.plain.sasl.jaas.config=a.P required user_alice="secret";
+"""
+    found = load(write(tmp_path, "s.properties", text))
+    assert found.warnings == ()
+    assert (found.host, found.port) == ("0.0.0.0", 9093)
+    options = found.onto(ClusterOptions())
+    assert not options.security.has_plain_listener
+    assert options.security.listeners[0].plain_users == {"alice": "secret"}
+
+
+def test_yaml_has_a_section_for_it(tmp_path: Path) -> None:
+    text = """security:
+  listeners: {SASL_PLAINTEXT: {port: 9392}}
+  plain_users: {alice: secret}
+"""
+    found = load(write(tmp_path, "s.yaml", text))
+    assert found.security is not None
+    assert found.security.plain_users == {"alice": "secret"}
+    assert problems(write(tmp_path, "t.yaml", "security:\n  listeners: {SSL: {}}\n")) == [
+        "t.yaml:1: security: listener SSL: SSL needs TLS files"
+    ]
+    assert problems(write(tmp_path, "u.yaml", "settings: {super.users: 'User:a'}\n")) == [
+        "u.yaml:1: settings.super.users: the section security has it"
+    ]
 
 
 def test_a_wrong_type_of_value_is_not_converted_in_silence(tmp_path: Path) -> None:

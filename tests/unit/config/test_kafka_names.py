@@ -6,9 +6,11 @@ import pytest
 
 from sim.config.kafka_names import (
     _FAMILIES,
+    AUTHORIZER_PROPERTIES,
     KNOWN,
     LISTENER_PROPERTIES,
     NOT_MODELLED,
+    SECURITY_PROPERTIES,
     why_without_effect,
 )
 from sim.settings import documentation
@@ -18,8 +20,9 @@ def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:
     settings = {setting.kafka for setting in documentation().values() if setting.kafka}
     assert settings <= KNOWN, "a setting has a Kafka name that Kafka does not know"
     assert LISTENER_PROPERTIES <= KNOWN
+    assert SECURITY_PROPERTIES - KNOWN == AUTHORIZER_PROPERTIES
     for name in KNOWN:
-        has_effect = name in settings or name in LISTENER_PROPERTIES
+        has_effect = name in settings | LISTENER_PROPERTIES | SECURITY_PROPERTIES
         assert (why_without_effect(name) is None) is has_effect, name
 
 

@@ -1,24 +1,30 @@
-"""What a broker's listeners mean here."""
+"""The listeners of a broker's properties."""
 
 from __future__ import annotations
 
 import pytest
 
-from sim.config.listeners import Address, read_listeners
+from sim.config.listeners import Listeners, read_listeners
 from sim.config.properties import Property
+from sim.security.options import SecurityProtocol
 
 
-def read(**given: str) -> tuple[Address, list[str], list[str]]:
+def read(**given: str) -> Listeners:
     entries = {
         name: Property(line=1, name=name, value=value)
         for name, value in ((key.replace("_", "."), value) for key, value in given.items())
     }
-    address, refused, odd = read_listeners(entries)
-    return address, [message for _, message in refused], [message for _, message in odd]
+    return read_listeners(entries)
+
+
+def complaint(**given: str) -> tuple[str, str]:
+    """The property that is refused, and why."""
+    ((entry, message),) = read(**given).refused
+    return entry.name, message
 
 
 def test_without_listeners_nothing_is_said() -> None:
-    assert read() == (Address(), [], [])
+    assert read() == Listeners()
 
 
 @pytest.mark.parametrize(
@@ -30,35 +36,83 @@ def test_without_listeners_nothing_is_said() -> None:
         ("CONTROLLER://:9093, PLAINTEXT://a:1", "a", 1),
     ],
 )
-def test_the_first_listener_for_clients_is_the_address(value: str, host: str, port: int) -> None:
-    address, refused, odd = read(listeners=value, controller_listener_names="CONTROLLER")
-    assert (address.host, address.port) == (host, port)
-    assert (refused, odd) == ([], [])
+def test_listeners_for_clients_are_told_from_the_controllers(
+    value: str, host: str, port: int
+) -> None:
+    found = read(listeners=value, controller_listener_names="CONTROLLER")
+    ((listener),) = found.clients
+    assert (listener.name, listener.host, listener.port) == ("PLAINTEXT", host, port)
+    assert (found.refused, found.odd) == ((), ())
+    assert found.controllers == {"CONTROLLER"}
 
 
 def test_a_node_that_is_only_a_controller_opens_no_listener() -> None:
     found = read(listeners="CONTROLLER://:9093", controller_listener_names="CONTROLLER")
-    assert found == (Address(), [], [])
+    assert found.clients == ()
 
 
 def test_a_listener_name_is_looked_up_in_the_protocol_map() -> None:
-    protocols = "INSIDE:PLAINTEXT,OUTSIDE:SSL"
-    inside = read(listeners="INSIDE://:1", listener_security_protocol_map=protocols)
-    outside = read(listeners="OUTSIDE://:1", listener_security_protocol_map=protocols)
-    unmapped = read(listeners="PLAINTEXT://:1", listener_security_protocol_map=protocols)
-    assert inside[1] == unmapped[1] == []
-    assert outside[1] == [
-        "listener OUTSIDE is SSL, files open PLAINTEXT only (docs/security.md has the others)"
+    protocols = "INSIDE:PLAINTEXT, outside:sasl_ssl"
+    found = read(listeners="INSIDE://:1,OUTSIDE://:2", listener_security_protocol_map=protocols)
+    assert [one.protocol for one in found.clients] == [
+        SecurityProtocol.PLAINTEXT,
+        SecurityProtocol.SASL_SSL,
     ]
+    (plain,) = read(listeners="SSL://:1").clients
+    assert plain.protocol is SecurityProtocol.SSL
+
+
+def test_a_listener_without_a_protocol_is_refused() -> None:
+    assert complaint(listeners="INSIDE://:1") == (
+        "listeners",
+        "listener INSIDE: its name tells no security protocol",
+    )
+    # A map replaces the names of the protocols altogether.
+    assert complaint(
+        listeners="PLAINTEXT://:1", listener_security_protocol_map="INSIDE:PLAINTEXT"
+    ) == (
+        "listeners",
+        "listener PLAINTEXT: listener.security.protocol.map tells no security protocol",
+    )
+    name, message = complaint(listener_security_protocol_map="INSIDE:TLS", listeners="INSIDE://:1")
+    assert name == "listener.security.protocol.map"
+    assert message.endswith("found 'INSIDE:TLS'")
 
 
 @pytest.mark.parametrize(
     "value", ["9092", "PLAINTEXT:9092", "PLAINTEXT://:x", "PLAINTEXT://:65536"]
 )
 def test_what_is_no_listener_is_refused(value: str) -> None:
-    assert read(listeners=value)[1] == [f"expected NAME://HOST:PORT, found {value!r}"]
+    assert complaint(listeners=value)[1] == f"expected NAME://HOST:PORT, found {value!r}"
+
+
+def test_names_are_unique() -> None:
+    assert complaint(listeners="SSL://:1,ssl://:2")[1] == "there are two listeners SSL"
+
+
+def test_each_listener_is_told_to_clients_by_its_own_host() -> None:
+    found = read(
+        listeners="PLAINTEXT://:1,SSL://:2",
+        advertised_listeners="SSL://a:2,PLAINTEXT://:1",
+    )
+    assert [one.advertised_host for one in found.clients] == [None, "a"]
+    assert found.odd == ()
+    (alone,) = read(advertised_listeners="PLAINTEXT://a:9092").clients
+    assert (alone.port, alone.advertised_host) == (9092, "a")
 
 
 def test_clients_are_told_the_real_port() -> None:
-    _, refused, odd = read(listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://a:2")
-    assert (refused, odd) == ([], ["clients are told the real port, 1"])
+    found = read(listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://a:2")
+    assert [message for _, message in found.odd] == ["clients are told the real port, 1"]
+    free = read(listeners="PLAINTEXT://:0", advertised_listeners="PLAINTEXT://a:2")
+    assert free.odd == ()
+
+
+def test_what_nobody_can_connect_to_is_not_told() -> None:
+    name, message = complaint(
+        listeners="PLAINTEXT://:1", advertised_listeners="PLAINTEXT://0.0.0.0:1"
+    )
+    assert (name, message) == ("advertised.listeners", "nobody can connect to 0.0.0.0")
+    assert complaint(listeners="PLAINTEXT://:1", advertised_listeners="SSL://a:1")[1] == (
+        "there is no listener SSL among the listeners"
+    )

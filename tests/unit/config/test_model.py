@@ -39,6 +39,7 @@ def test_bounds_are_those_of_kafkas_own_definition(
 
 def test_a_file_that_says_nothing_leaves_everything_open() -> None:
     assert ClusterFile().model_dump(exclude={"topics", "settings"}) == {
+        "security": None,
         "brokers": None,
         "host": None,
         "port": None,

@@ -1,0 +1,268 @@
+"""Security in a broker's properties."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.config.broker_security import FileSecurity, read_security
+from sim.config.listeners import read_listeners
+from sim.config.properties import parse_properties
+from sim.security.options import (
+    ClientAuth,
+    SecureListener,
+    SecurityOptions,
+    SecurityProtocol,
+    TlsPem,
+)
+from sim.security.sasl import BearerRules
+from sim.server.certificates import Authority
+
+NOW_MS = 1_800_000_000_000
+SASL = "listeners=SASL_PLAINTEXT://:1\n"
+MINE = "listener.name.sasl_plaintext."
+BEARER = (
+    f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER\n{MINE}oauthbearer.sasl.jaas.config=a.B required"
+)
+
+
+class Stores:
+    """A broker's certificates, as properties."""
+
+    def __init__(self, directory: Path) -> None:
+        authority = Authority(directory, now_ms=NOW_MS)
+        pair = authority.issue("broker")
+        (directory / "store.pem").write_text(pair.key.read_text() + pair.certificate.read_text())
+        self.pem = TlsPem(
+            certificate=pair.certificate.read_text(),
+            key=pair.key.read_text(),
+            authority=authority.certificate.read_text(),
+        )
+        self.keystore = f"ssl.keystore.type=PEM\nssl.keystore.location={directory}/store.pem\n"
+        self.truststore = (
+            f"ssl.truststore.type=PEM\nssl.truststore.location={authority.certificate}\n"
+        )
+
+
+@pytest.fixture(scope="module")
+def stores(tmp_path_factory: pytest.TempPathFactory) -> Stores:
+    return Stores(tmp_path_factory.mktemp("stores"))
+
+
+def read(text: str) -> FileSecurity:
+    entries = {entry.name: entry for entry in parse_properties(text.encode(), file="f")}
+    listeners = read_listeners(entries)
+    assert listeners.refused == ()
+    return read_security(entries, listeners.clients)
+
+
+def test_in_clear_there_is_none() -> None:
+    assert read("listeners=PLAINTEXT://:1\n").options == SecurityOptions()
+    assert read("").options == SecurityOptions()
+
+
+def test_certificates_of_broker_and_clients(stores: Stores) -> None:
+    found = read(
+        "listeners=PLAINTEXT://:1,SSL://a:2\nadvertised.listeners=SSL://b:2,PLAINTEXT://b:1\n"
+        "ssl.client.auth=required\nssl.principal.mapping.rules=RULE:^CN=(.*)$/$1/\n"
+        "ssl.enabled.protocols=TLSv1.3\n" + stores.keystore + stores.truststore
+    )
+    assert found.refused == found.odd == ()
+    (listener,) = found.options.listeners
+    assert listener.tls is not None
+    assert listener.tls.versions == ("TLSv1.3",)
+    assert (listener.name, listener.host, listener.port) == ("SSL", "a", 2)
+    assert listener.advertised_host == "b"
+    assert listener.client_auth is ClientAuth.REQUIRED
+    assert listener.principal_mapping_rules == "RULE:^CN=(.*)$/$1/"
+    assert found.options.has_plain_listener
+    assert "ssl.keystore.location" in found.used
+
+
+def test_a_listener_has_stores_of_its_own(stores: Stores) -> None:
+    own = stores.keystore.replace("ssl.", "listener.name.two.ssl.")
+    found = read(
+        "listeners=ONE://:1,TWO://:2\n"
+        "listener.security.protocol.map=ONE:SASL_SSL,TWO:SSL\nssl.client.auth=requested\n"
+        "sasl.enabled.mechanisms=SCRAM-SHA-512\n"
+        "listener.name.one.scram-sha-512.sasl.jaas.config=a.Scram required;\n"
+        + own
+        + stores.truststore
+    )
+    ((entry, message),) = found.refused
+    assert (entry.name, message[:21]) == ("listeners", "listener ONE: SASL_SS")
+    (two,) = found.options.listeners
+    assert two.client_auth is ClientAuth.REQUESTED
+    assert not found.options.has_plain_listener
+
+
+def test_with_sasl_only_a_listeners_own_wish_for_certificates_counts(stores: Stores) -> None:
+    # KIP-684
+    text = (
+        "listeners=SASL_SSL://:1\nsasl.enabled.mechanisms=SCRAM-SHA-512\nssl.client.auth=required\n"
+        "listener.name.sasl_ssl.scram-sha-512.sasl.jaas.config=a.Scram required;\n"
+        + stores.keystore
+        + stores.truststore
+    )
+    assert read(text).options.listeners[0].client_auth is ClientAuth.NONE
+    assert "ssl.client.auth" not in read(text).used
+    own = read(text + "listener.name.sasl_ssl.ssl.client.auth=required\n")
+    assert own.options.listeners[0].client_auth is ClientAuth.REQUIRED
+
+
+def test_users_and_limits_of_each_mechanism() -> None:
+    found = read(
+        f"""{SASL}
+sasl.enabled.mechanisms=PLAIN, SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER
+{MINE}plain.sasl.jaas.config=a.P required username="b" password="x" user_alice="a" user_bob="b";
+{MINE}scram-sha-256.sasl.jaas.config=a.S required username="broker" password="y";
+{MINE}scram-sha-512.sasl.jaas.config=a.S required user_carol="c";
+{MINE}oauthbearer.sasl.jaas.config=a.O required unsecuredValidatorRequiredScope="r w" \\
+  unsecuredValidatorPrincipalClaimName="name" unsecuredValidatorScopeClaimName="may" \\
+  unsecuredValidatorAllowableClockSkewMs="500" unsecuredLoginStringClaim_sub="b";
+sasl.server.callback.handler.class=
+connections.max.reauth.ms=1000
+connection.failed.authentication.delay.ms=0
+"""
+    )
+    assert found.refused == ()
+    assert found.options == SecurityOptions(
+        listeners=(
+            SecureListener(
+                name="SASL_PLAINTEXT",
+                protocol=SecurityProtocol.SASL_PLAINTEXT,
+                host="0.0.0.0",
+                port=1,
+                mechanisms=("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+                plain_users={"alice": "a", "bob": "b"},
+                bearer=BearerRules(
+                    principal_claim="name",
+                    scope_claim="may",
+                    required_scope=("r", "w"),
+                    clock_skew_ms=500,
+                ),
+            ),
+        ),
+        has_plain_listener=False,
+        scram_users={"broker": "y", "carol": "c"},
+        max_reauth_ms=1_000,
+        failure_delay_ms=0,
+    )
+    ((entry, message),) = found.odd
+    assert entry.name == f"{MINE}scram-sha-512.sasl.jaas.config"
+    assert message.endswith("kafka-configs.sh: carol")
+
+
+def test_what_apache_kafka_wants_too_is_told() -> None:
+    found = read(SASL + "sasl.enabled.mechanisms=OAUTHBEARER\n")
+    ((_, message),) = found.odd
+    assert message.startswith(f"Apache Kafka wants {MINE}oauthbearer.sasl.jaas.config too")
+    assert found.options.listeners[0].mechanisms == ("OAUTHBEARER",)
+
+
+@pytest.mark.parametrize(
+    ("lines", "limit_ms"),
+    [
+        ("", None),
+        (f"{MINE}connections.max.reauth.ms=5", 5),
+        (f"{MINE}oauthbearer.connections.max.reauth.ms=6", 6),
+    ],
+)
+def test_a_listener_has_a_limit_of_its_own(lines: str, limit_ms: int | None) -> None:
+    found = read(f"{BEARER};\nconnections.max.reauth.ms=7\n{lines}\n")
+    assert found.options.listeners[0].max_reauth_ms == limit_ms
+    assert found.options.max_reauth_ms == 7
+
+
+def test_rights() -> None:
+    found = read(
+        "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+        "super.users=User:admin;User:CN=a,O=b\nallow.everyone.if.no.acl.found=TRUE\n"
+        "principal.builder.class="
+        "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder\n"
+    )
+    assert found.options == SecurityOptions(
+        has_authorizer=True,
+        super_users=frozenset({"User:admin", "User:CN=a,O=b"}),
+        allow_everyone_if_no_acl_found=True,
+    )
+    named = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+    assert read(named).options == SecurityOptions(has_authorizer=True)
+    assert read("authorizer.class.name=\nsuper.users=User:a\n").options == SecurityOptions()
+
+
+AUTHORIZED = "authorizer.class.name=org.apache.kafka.metadata.authorizer.StandardAuthorizer\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "why"),
+    [
+        ("listeners=SSL://:1", "listeners", "listener SSL: SSL needs ssl.keystore.location"),
+        (SASL, "listeners", "the mechanism GSSAPI is not spoken here"),
+        (
+            SASL + "sasl.enabled.mechanisms=PLAIN,GSSAPI",
+            "sasl.enabled.mechanisms",
+            "the mechanism GSSAPI is not spoken here",
+        ),
+        (SASL + "sasl.enabled.mechanisms=PLAIN", "listeners", "PLAIN needs listener.name.sasl_pl"),
+        (BEARER, f"{MINE}oauthbearer.sasl.jaas.config", "semicolon"),
+        (
+            f"{BEARER} unsecuredValidatorAllowableClockSkewMs=x;",
+            f"{MINE}oauthbearer.sasl.jaas.config",
+            "expected milliseconds",
+        ),
+        (
+            f"{BEARER};\n{MINE}oauthbearer.sasl.server.callback.handler.class=a.B",
+            f"{MINE}oauthbearer.sasl.server.callback.handler.class",
+            "Java classes can't be loaded",
+        ),
+        (
+            f"{BEARER};\n{MINE}connections.max.reauth.ms=x",
+            f"{MINE}connections.max.reauth.ms",
+            "num",
+        ),
+        (f"{BEARER};\nconnections.max.reauth.ms=x", "connections.max.reauth.ms", "whole number"),
+        ("principal.builder.class=a.B", "principal.builder.class", "Java classes"),
+        ("authorizer.class.name=kafka.security.AclAuthorizer", "authorizer.class.name", "only org"),
+        (AUTHORIZED + "super.users=admin", "super.users", "expected TYPE:NAME"),
+        (
+            AUTHORIZED + "allow.everyone.if.no.acl.found=yes",
+            "allow.everyone.if.no.acl.found",
+            "expected true, false",
+        ),
+    ],
+)
+def test_what_cannot_be_obeyed_is_refused(text: str, name: str, why: str) -> None:
+    ((entry, message),) = read(text + "\n").refused
+    assert entry.name == name
+    assert why in message
+
+
+def test_mechanisms_of_a_listener_share_one_limit() -> None:
+    both = (
+        f"{SASL}sasl.enabled.mechanisms=OAUTHBEARER,SCRAM-SHA-256\n"
+        f"{MINE}oauthbearer.connections.max.reauth.ms=5\n"
+    )
+    ((entry, message),) = read(both).refused
+    assert entry.name == f"{MINE}oauthbearer.connections.max.reauth.ms"
+    assert "share one limit" in message
+    same = both + f"{MINE}scram-sha-256.connections.max.reauth.ms=5\n"
+    assert read(same).options.listeners[0].max_reauth_ms == 5
+
+
+@pytest.mark.parametrize(
+    ("lines", "why"),
+    [
+        ("ssl.client.auth=required", "certificates of clients need ssl.truststore.location"),
+        ("ssl.principal.mapping.rules=x", "is no rule"),
+        ("ssl.client.auth=perhaps", "expected none, requested, required"),
+        ("ssl.enabled.protocols=SSLv3", "SSLv3 is not spoken"),
+    ],
+)
+def test_what_a_listener_with_tls_cannot_do_is_refused(
+    stores: Stores, lines: str, why: str
+) -> None:
+    ((entry, message),) = read(f"listeners=SSL://:1\n{stores.keystore}{lines}\n").refused
+    assert entry.name == lines.partition("=")[0]
+    assert why in message
