@@ -160,6 +160,47 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _of("group.consumer.heartbeat.interval.ms", "ms", "what members are told to keep to"),
     ] = 5_000
+    group_consumer_min_session_timeout_ms: Annotated[
+        int,
+        _of("group.consumer.min.session.timeout.ms", "ms", "the least a group may configure"),
+    ] = 45_000
+    group_consumer_max_session_timeout_ms: Annotated[
+        int,
+        _of("group.consumer.max.session.timeout.ms", "ms", "the most a group may configure"),
+    ] = 60_000
+    group_consumer_min_heartbeat_interval_ms: Annotated[
+        int,
+        _of("group.consumer.min.heartbeat.interval.ms", "ms", "the least a group may configure"),
+    ] = 5_000
+    group_consumer_max_heartbeat_interval_ms: Annotated[
+        int,
+        _of("group.consumer.max.heartbeat.interval.ms", "ms", "the most a group may configure"),
+    ] = 15_000
+    group_consumer_min_assignment_interval_ms: Annotated[
+        int,
+        _of("group.consumer.min.assignment.interval.ms", "ms", "the least a group may configure"),
+    ] = 0
+    group_consumer_max_assignment_interval_ms: Annotated[
+        int,
+        _of("group.consumer.max.assignment.interval.ms", "ms", "the most a group may configure"),
+    ] = 15_000
+    group_consumer_migration_policy: Annotated[
+        str,
+        _of(
+            "group.consumer.migration.policy",
+            "name",
+            "whether groups change their protocol while members go on: bidirectional, upgrade, "
+            "downgrade or disabled",
+        ),
+    ] = "bidirectional"
+    group_consumer_assignors: Annotated[
+        str,
+        _of(
+            "group.consumer.assignors",
+            "names",
+            "uniform, range or both; the first one is taken where no member chooses",
+        ),
+    ] = "uniform,range"
     group_consumer_max_size: Annotated[
         int,
         _of("group.consumer.max.size", "members", "how many members a consumer group may have"),
@@ -170,6 +211,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "group.consumer.assignment.interval.ms",
             "ms",
             "target assignments are made no more often; 0: at every change",
+            dynamic=True,
         ),
     ] = 1_000
     group_consumer_regex_refresh_interval_ms: Annotated[

@@ -1,4 +1,5 @@
-"""AlterConfigs (key 33): replace all configs of topics and brokers that were set before.
+"""AlterConfigs (key 33): replace all configs of topics, brokers, groups and subscriptions for
+client metrics that were set before.
 
 Versions: 1 throttling, 2 is flexible. What the request does not name goes back to its default,
 which is why IncrementalAlterConfigs exists (KIP-339). A request that names a resource twice is
@@ -24,8 +25,6 @@ from sim.errors import ErrorCode, Rejection
 
 KEY: Final = 33
 VERSIONS: Final = (0, 2)
-
-DEVIATIONS: Final = ("AlterConfigs knows topics and brokers only: no client metrics or groups.",)
 
 
 async def handle(request: Request) -> Reply:

@@ -13,6 +13,7 @@ from sim.api.request import Request
 from sim.cluster import configs, controller
 from sim.cluster.controller import ELIGIBLE_LEADER_REPLICAS, ConfigChange, name_complaint
 from sim.cluster.image import ClusterImage
+from sim.cluster.resource_configs import client_metrics_refusal, group_refusal
 from sim.errors import ErrorCode, Rejection
 
 _MIN_INSYNC: Final = "min.insync.replicas"
@@ -83,7 +84,9 @@ def alteration_refusal(request: Request, kind: ResourceType, resource: Any) -> R
             )
         case ResourceType.UNKNOWN:
             return invalid(f"Unknown resource type {resource.resource_type}")
-        case ResourceType.BROKER_LOGGER | ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            return None  # they come into being by being configured
+        case ResourceType.BROKER_LOGGER:
             return invalid(f"Unexpected resource type {kind.name} for resource {name}")
         case _:
             assert_never(kind)
@@ -101,12 +104,27 @@ def altered_image(
 
     Args:
         request: It reaches the metadata.
-        kind: Topic or broker.
+        kind: Topic, broker, group or client metrics.
         name: Of the resource.
         changes: In their order.
         is_whole: What the changes do not set is no longer set at all.
     """
-    image = request.broker.metadata.image
+    metadata = request.broker.metadata
+    image = metadata.image
+    if kind is ResourceType.GROUP:
+        before = {} if is_whole else image.group_configs.get(name, {})
+        altered = controller.changed_configs(before, changes, {})
+        if isinstance(altered, Rejection):
+            return altered
+        refused = group_refusal(name, altered, metadata.settings)
+        return refused or image.with_group_configs(name, altered)
+    if kind is ResourceType.CLIENT_METRICS:
+        before = {} if is_whole else image.client_metrics.get(name, {})
+        altered = controller.changed_configs(before, changes, {})
+        if isinstance(altered, Rejection):
+            return altered
+        refused = client_metrics_refusal(name, altered)
+        return refused or image.with_client_metrics(name, altered)
     if kind is ResourceType.TOPIC:
         current = {} if is_whole else image.topics[name].configs
         altered = controller.altered_configs(current, changes, configs.TOPIC_CONFIGS)

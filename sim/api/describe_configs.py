@@ -1,5 +1,5 @@
-"""DescribeConfigs (key 32): effective configs of topics and brokers, with where each value comes
-from.
+"""DescribeConfigs (key 32): effective configs of topics, brokers, groups and client metrics, with where
+each value comes from.
 
 Versions: 1 sources and synonyms, 3 types and documentation, 4 flexible. Kafka's counterpart:
 ConfigHelper.
@@ -18,26 +18,17 @@ from sim.api.config_resources import (
 )
 from sim.api.request import INVALID_REQUEST_TEXT, Reply, Request
 from sim.cluster import configs
-from sim.cluster.configs import ConfigSource, ConfigType, ConfigValue
+from sim.cluster.configs import ConfigValue
+from sim.cluster.resource_configs import client_metrics_values, group_values
 from sim.errors import ErrorCode, Rejection
 from sim.wire.codec import build
 
 KEY: Final = 32
 VERSIONS: Final = (1, 4)
 
-CLIENT_METRICS: Final = tuple(
-    ConfigValue(name=name, value=value, type=kind, source=ConfigSource.DEFAULT, synonyms=())
-    for name, value, kind in (
-        ("interval.ms", "300000", ConfigType.INT),
-        ("match", "", ConfigType.LIST),
-        ("metrics", "", ConfigType.LIST),
-    )
-)
-"""A subscription for client metrics that nobody has made (KIP-714)."""
-
 DEVIATIONS: Final = (
-    "DescribeConfigs shows those broker configs that txnsim has, no documentation texts, no "
-    "loggers and no configs of groups.",
+    "DescribeConfigs shows those broker configs that txnsim has, no documentation texts and no "
+    "loggers.",
 )
 
 Outcome = list[ConfigValue] | Rejection
@@ -88,13 +79,11 @@ def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
                 return _unknown_broker(request, name, "")
             return []
         case ResourceType.CLIENT_METRICS:
-            return (
-                list(CLIENT_METRICS)
-                if name
-                else invalid("Client metrics subscription name must not be empty")
-            )
+            if not name:
+                return invalid("Client metrics subscription name must not be empty")
+            return client_metrics_values(request.broker.image.client_metrics.get(name, {}))
         case ResourceType.GROUP:
-            return [] if name else invalid("Group name must not be empty")
+            return _group_values(request, name) if name else invalid("Group name must not be empty")
         case ResourceType.UNKNOWN:
             return invalid(INVALID_REQUEST_TEXT)
         case _:
@@ -114,6 +103,16 @@ def _topic_values(request: Request, name: str) -> list[ConfigValue]:
         )
         for key in configs.TOPIC_CONFIGS
     ]
+
+
+def _group_values(request: Request, name: str) -> list[ConfigValue]:
+    broker = request.broker
+    return group_values(
+        broker.image.group_configs.get(name, {}),
+        image=broker.image,
+        settings=broker.metadata.settings,
+        broker_id=broker.broker_id,
+    )
 
 
 def _broker_values(request: Request, name: str) -> list[ConfigValue]:

@@ -1,5 +1,5 @@
-"""IncrementalAlterConfigs (key 44): set, delete, append to, subtract from configs of topics and
-brokers.
+"""IncrementalAlterConfigs (key 44): set, delete, append to, subtract from configs of topics,
+brokers, groups and subscriptions for client metrics.
 
 Versions: 1 is flexible. Kafka's counterparts: ConfigAdminManager, ConfigurationControlManager.
 """
@@ -17,9 +17,7 @@ from sim.errors import ErrorCode, Rejection
 KEY: Final = 44
 VERSIONS: Final = (0, 1)
 
-DEVIATIONS: Final = (
-    "IncrementalAlterConfigs knows topics and brokers only: no loggers, client metrics or groups.",
-)
+DEVIATIONS: Final = ("IncrementalAlterConfigs knows no loggers.",)
 
 
 async def handle(request: Request) -> Reply:

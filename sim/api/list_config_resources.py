@@ -1,6 +1,6 @@
 """ListConfigResources (key 74): what DescribeConfigs can be asked about.
 
-Versions: 0 lists client metrics only, of which there are none; 1 lists the kinds asked for, or all
+Versions: 0 lists subscriptions for client metrics only; 1 lists the kinds asked for, or all
 (KIP-1142). Kafka's counterpart: KafkaApis.handleListConfigResources.
 """
 
@@ -11,25 +11,37 @@ from typing import Any, Final
 from sim.api.config_resources import ResourceType, resource_type
 from sim.api.request import Reply, Request
 from sim.errors import ErrorCode
+from sim.wire.codec import build
 
 KEY: Final = 74
 VERSIONS: Final = (0, 1)
 
 KINDS_FROM: Final = 1
-_KINDS: Final = tuple(kind for kind in ResourceType if kind is not ResourceType.UNKNOWN)
+_ORDER: Final = (
+    ResourceType.GROUP,
+    ResourceType.CLIENT_METRICS,
+    ResourceType.BROKER_LOGGER,
+    ResourceType.BROKER,
+    ResourceType.TOPIC,
+)
+"""In which they are told."""
 
 
 async def handle(request: Request) -> Reply:
     """Name the resources of each kind."""
-    if request.api_version < KINDS_FROM:
-        return _answer(request, ErrorCode.none, ())
-    kinds = dict.fromkeys(map(resource_type, request.message.resource_types or _KINDS))
+    wanted = (
+        (ResourceType.CLIENT_METRICS,)
+        if request.api_version < KINDS_FROM
+        else request.message.resource_types
+    )
+    kinds = set(map(resource_type, wanted or _ORDER))
     if ResourceType.UNKNOWN in kinds:
         return refuse(request, ErrorCode.unsupported_version)
     make = request.schema.ConfigResource
     found = [
-        make(resource_name=name, resource_type=kind)
-        for kind in kinds
+        build(make, resource_name=name, resource_type=kind)
+        for kind in _ORDER
+        if kind in kinds
         for name in _names(request, kind)
     ]
     return _answer(request, ErrorCode.none, tuple(found))
@@ -46,7 +58,7 @@ def _names(request: Request, kind: ResourceType) -> tuple[str, ...]:
         return tuple(image.topics)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
         return tuple(str(broker.broker_id) for broker in image.alive_brokers())
-    return ()
+    return tuple(image.group_configs if kind is ResourceType.GROUP else image.client_metrics)
 
 
 def _answer(request: Request, error: ErrorCode, resources: tuple[Any, ...]) -> Reply:

@@ -53,6 +53,8 @@ class ConfigSource(IntEnum):
     DYNAMIC_DEFAULT_BROKER = 3
     STATIC_BROKER = 4
     DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
 
 
 class ConfigKey(msgspec.Struct, frozen=True):
@@ -146,8 +148,19 @@ _CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4":
 """Codecs by name; ``producer`` is none of them."""
 _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
 _PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _INT, str: _STRING}
-_SHORTS: Final = frozenset({"transaction.state.log.replication.factor"})
-_LONGS: Final = frozenset({"leader.imbalance.check.interval.seconds"})
+_KINDS: Final[Mapping[str, ConfigType]] = {
+    "group.consumer.assignors": _LIST,
+    "leader.imbalance.check.interval.seconds": _LONG,
+    "log.cleaner.backoff.ms": _LONG,
+    "log.initial.task.delay.ms": _LONG,
+    "log.retention.check.interval.ms": _LONG,
+    "offsets.retention.check.interval.ms": _LONG,
+    "offsets.topic.replication.factor": ConfigType.SHORT,
+    "replica.high.watermark.checkpoint.interval.ms": _LONG,
+    "replica.lag.time.max.ms": _LONG,
+    "transaction.state.log.replication.factor": ConfigType.SHORT,
+}
+"""Types that a setting's Python type does not tell."""
 INTERNAL_BROKER_CONFIGS: Final = frozenset(
     {
         "group.consumer.regex.refresh.interval.ms",
@@ -181,11 +194,7 @@ def _broker_configs() -> dict[str, ConfigKey]:
         if documentation.kafka is None or documentation.kafka in keys:
             continue
         default = getattr(settings_module.DEFAULTS, name)
-        kind = _PYTHON_TYPES[type(default)]
-        if documentation.kafka in _SHORTS:
-            kind = ConfigType.SHORT
-        elif documentation.kafka in _LONGS:
-            kind = _LONG
+        kind = _KINDS.get(documentation.kafka, _PYTHON_TYPES[type(default)])
         keys[documentation.kafka] = ConfigKey(kind, text(default))
     return dict(sorted(keys.items()))
 
@@ -223,7 +232,7 @@ def topic_complaint(name: str, value: str) -> str | None:
     key = TOPIC_CONFIGS.get(name)
     if key is None:
         return f"Unknown topic config name: {name}"
-    return _complaint(key, name, value) or _topic_rule(name, value)
+    return key_complaint(key, name, value) or _topic_rule(name, value)
 
 
 def broker_complaint(name: str, value: str) -> str | None:
@@ -231,10 +240,11 @@ def broker_complaint(name: str, value: str) -> str | None:
     them.
     """
     key = BROKER_CONFIGS.get(name)
-    return None if key is None else _complaint(key, name, value)
+    return None if key is None else key_complaint(key, name, value)
 
 
-def _complaint(key: ConfigKey, name: str, value: str) -> str | None:
+def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
+    """What ConfigDef says against a value; None where it is of the type and within the bounds."""
     match key.type:
         case ConfigType.BOOLEAN:
             if value.strip().lower() not in ("true", "false"):
@@ -335,7 +345,7 @@ def topic_value(
         found.append((name, topic[name], ConfigSource.TOPIC))
     if key.broker_name is not None:
         scopes = ("",) if broker_id == NO_BROKER else (str(broker_id), "")
-        found += _broker_synonyms(
+        found += broker_synonyms(
             key.broker_name, key, scopes=scopes, image=image, settings=settings
         )
     value, source = found[0][1:] if found else (key.default, ConfigSource.DEFAULT)
@@ -366,7 +376,7 @@ def broker_value(name: str, *, broker: str, image: ClusterImage, settings: Setti
     if key is None:
         return _unknown_value(name, source_of(broker))
     scopes = (broker, "") if broker else ("",)
-    found = _broker_synonyms(name, key, scopes=scopes, image=image, settings=settings)
+    found = broker_synonyms(name, key, scopes=scopes, image=image, settings=settings)
     if not broker:
         # The defaults of all brokers are described by what was set for them alone.
         found = [entry for entry in found if entry[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
@@ -401,7 +411,7 @@ def _unknown_value(name: str, source: ConfigSource) -> ConfigValue:
     )
 
 
-def _broker_synonyms(
+def broker_synonyms(
     name: str,
     key: ConfigKey,
     *,
@@ -409,6 +419,7 @@ def _broker_synonyms(
     image: ClusterImage,
     settings: Settings,
 ) -> list[tuple[str, str, ConfigSource]]:
+    """Where a broker config has a value from, nearest first."""
     found: list[tuple[str, str, ConfigSource]] = []
     for scope in scopes:
         value = image.broker_configs.get(scope, {}).get(name)

@@ -413,9 +413,29 @@ def altered_configs(
     changes: tuple[ConfigChange, ...],
     keys: Mapping[str, configs.ConfigKey],
 ) -> dict[str, str] | Rejection:
-    """The configs after IncrementalAlterConfigs' operations, or why not
+    """The configs of a topic or broker after IncrementalAlterConfigs' operations, or why not
     (ConfigurationControlManager).
     """
+    result = changed_configs(current, changes, keys)
+    if isinstance(result, Rejection):
+        return result
+    is_topic = keys is configs.TOPIC_CONFIGS
+    complaint = configs.topic_complaint if is_topic else configs.broker_complaint
+    error = ErrorCode.invalid_config if is_topic else ErrorCode.invalid_request
+    for change in changes:
+        value = result.get(change.name)
+        why = None if value is None else complaint(change.name, value)
+        if why is not None:
+            return Rejection(error=error, reason=why)
+    return result
+
+
+def changed_configs(
+    current: Mapping[str, str],
+    changes: tuple[ConfigChange, ...],
+    keys: Mapping[str, configs.ConfigKey],
+) -> dict[str, str] | Rejection:
+    """The same for any resource, without a look at what the configs are then."""
     result = dict(current)
     if len({change.name for change in changes}) != len(changes):
         return Rejection(
@@ -438,20 +458,8 @@ def altered_configs(
             return value
         if value is None:
             result.pop(change.name, None)
-            continue
-        why = (
-            configs.topic_complaint(change.name, value)
-            if keys is configs.TOPIC_CONFIGS
-            else configs.broker_complaint(change.name, value)
-        )
-        if why is not None:
-            return Rejection(
-                error=ErrorCode.invalid_config
-                if keys is configs.TOPIC_CONFIGS
-                else ErrorCode.invalid_request,
-                reason=why,
-            )
-        result[change.name] = value
+        else:
+            result[change.name] = value
     return result
 
 

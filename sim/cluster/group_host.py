@@ -80,6 +80,7 @@ class GroupHost:
             broker_id=broker_id,
             clock=environment.clock,
             settings=settings(),
+            dynamic_settings=settings,
             tasks=environment.tasks,
             log=self,
             image=lambda: replicas.image,

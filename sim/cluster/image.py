@@ -99,6 +99,10 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     features_epoch: int = 0
     broker_configs: Mapping[str, Mapping[str, str]] = {}
     """Dynamic configs by broker name; ``""`` holds the cluster-wide defaults."""
+    group_configs: Mapping[str, Mapping[str, str]] = {}
+    """Configs by group; only groups that have some."""
+    client_metrics: Mapping[str, Mapping[str, str]] = {}
+    """Subscriptions for client metrics by name (KIP-714)."""
     client_quotas: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
     """Quotas by whom they are for (``cluster.quotas``)."""
     acls: Acls = NO_ACLS
@@ -221,6 +225,22 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
             broker_configs={**self.broker_configs, name: dict(configs)},
         )
 
+    def with_group_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+        """The image with the configs of one group replaced; without any it is gone."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            group_configs=_with(self.group_configs, name, configs),
+        )
+
+    def with_client_metrics(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+        """The image with one subscription replaced; without any configs it is gone."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            client_metrics=_with(self.client_metrics, name, configs),
+        )
+
     def with_client_quotas(
         self, entity: tuple[tuple[str, str | None], ...], values: Mapping[str, float]
     ) -> ClusterImage:
@@ -241,3 +261,12 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     def with_scram(self, scram: Credentials) -> ClusterImage:
         """The image with those SCRAM credentials."""
         return msgspec.structs.replace(self, offset=self.offset + 1, scram=scram)
+
+
+def _with(
+    all_configs: Mapping[str, Mapping[str, str]], name: str, configs: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
+    changed = {key: value for key, value in all_configs.items() if key != name}
+    if configs:
+        changed[name] = dict(configs)
+    return changed

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
 from sim.cluster.image import ClusterImage
+from sim.cluster.resource_configs import GroupIntervals
 from sim.errors import ErrorCode, Rejection
 from sim.group.assignors import ASSIGNORS, Subscriber
 from sim.group.consumer_commands import (
@@ -63,24 +65,35 @@ from sim.group.topics_hash import topics_hash
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What a coordinator's configuration says about groups of the consumer protocol."""
 
-    session_timeout_ms: int = 45_000
-    heartbeat_interval_ms: int = 5_000
     max_size: int = 2_147_483_647
     classic_max_size: int = 2_147_483_647
     """``group.max.size``: a larger group is not downgraded."""
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
-    assignment_interval_ms: int = 1_000
-    """``group.consumer.assignment.interval.ms``: target assignments are made no more often."""
+    """Those that a member may choose; the first one is taken where nobody does."""
+    may_downgrade: bool = True
+    """Whether a group becomes classic again while members go on."""
     regex_refresh_ms: int = 600_000
+
+
+DEFAULT_INTERVALS: Final = GroupIntervals(45_000, 5_000, 1_000)
+"""Of a broker that says nothing else."""
 
 
 class ConsumerProtocol:
     """The rules; the groups are the caller's."""
 
-    __slots__ = ("_new_id", "_settings")
+    __slots__ = ("_intervals_of", "_new_id", "_settings")
 
-    def __init__(self, *, settings: ConsumerSettings, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        *,
+        settings: ConsumerSettings,
+        new_id: Callable[[], str],
+        intervals_of: Callable[[str], GroupIntervals] = lambda _: DEFAULT_INTERVALS,
+    ) -> None:
         self._settings = settings
+        self._intervals_of = intervals_of
+        """By group: each may have its own."""
         self._new_id = new_id
         """A random UUID as text."""
 
@@ -139,7 +152,7 @@ class ConsumerProtocol:
         effects = [
             *change.effects,
             *_timers(member, updated),
-            self._session(updated),
+            self._session(group.group_id, updated),
         ]
         is_told = (
             command.member_epoch == 0
@@ -152,7 +165,7 @@ class ConsumerProtocol:
                 member_id=updated.member_id,
                 member_epoch=updated.epoch,
                 assignment=tuple(sorted(updated.assigned)) if is_told else None,
-                heartbeat_interval_ms=self._settings.heartbeat_interval_ms,
+                heartbeat_interval_ms=self._intervals_of(group.group_id).heartbeat_interval_ms,
             ),
             effects=tuple(effects),
         )
@@ -255,7 +268,7 @@ class ConsumerProtocol:
         return step
 
     def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
-        interval_ms = self._settings.assignment_interval_ms
+        interval_ms = self._intervals_of(group.group_id).assignment_interval_ms
         if group.assigned_at_ms == 0 or interval_ms == 0:
             return True
         return now_ms >= group.assigned_at_ms + interval_ms
@@ -311,11 +324,11 @@ class ConsumerProtocol:
         )
         return ConsumerOutcome(records=(current_record(group.group_id, waiting),), reply=reply)
 
-    def resumed(self, member: ConsumerMember) -> tuple[ConsumerEffect, ...]:
+    def resumed(self, group_id: str, member: ConsumerMember) -> tuple[ConsumerEffect, ...]:
         """Timers of a member that a new coordinator finds in the log; a static one that is away
         for a while has a session too, within which it must be back.
         """
-        session = self._session(member)
+        session = self._session(group_id, member)
         if member.uses_classic_protocol or member.state is not MemberState.UNREVOKED_PARTITIONS:
             return (session,)
         return (
@@ -354,7 +367,8 @@ class ConsumerProtocol:
         group_id = group.group_id
         ids = frozenset(member.member_id for member in leaving)
         effects = tuple(MemberGone(member_id=member.member_id) for member in leaving)
-        if may_downgrade(group, ids, max_size=self._settings.classic_max_size):
+        settings = self._settings
+        if settings.may_downgrade and may_downgrade(group, ids, max_size=settings.classic_max_size):
             return ConsumerOutcome(reply=reply, effects=effects, classic_without=ids)
         records: list[ConsumerRecord] = []
         for member_id in (member.member_id for member in leaving):
@@ -370,11 +384,10 @@ class ConsumerProtocol:
         records.append(EpochStored(group_id=group_id, epoch=group.epoch + 1, metadata_hash=hashed))
         return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
 
-    def _session(self, member: ConsumerMember) -> SessionSet:
+    def _session(self, group_id: str, member: ConsumerMember) -> SessionSet:
         """A member of the classic protocol has told its own timeout."""
-        own = member.classic
-        delay_ms = self._settings.session_timeout_ms if own is None else own.session_timeout_ms
-        return SessionSet(member_id=member.member_id, delay_ms=delay_ms)
+        own = member.classic or self._intervals_of(group_id)
+        return SessionSet(member_id=member.member_id, delay_ms=own.session_timeout_ms)
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):

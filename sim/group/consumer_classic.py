@@ -46,17 +46,23 @@ Effects = tuple[ConsumerEffect, ...]
 class ClassicMembers:
     """The rules; the groups are the caller's."""
 
-    __slots__ = ("_new_id", "_protocol")
+    __slots__ = ("_may_join", "_new_id", "_protocol")
 
-    def __init__(self, protocol: ConsumerProtocol, *, new_id: Callable[[], str]) -> None:
+    def __init__(
+        self, protocol: ConsumerProtocol, *, new_id: Callable[[], str], may_join: bool = True
+    ) -> None:
         self._protocol = protocol
+        self._may_join = may_join
+        """Whether a group may have members of both protocols
+        (``group.consumer.migration.policy``).
+        """
         self._new_id = new_id
 
     def join(
         self, group: ConsumerGroup, command: JoinGroup, *, image: ClusterImage, now_ms: int
     ) -> tuple[JoinReply, ConsumerOutcome]:
         """A client joins, or joins again, with its subscription."""
-        if not _supports(group, command):
+        if not self._may_join or not _supports(group, command):
             return _refused(ErrorCode.inconsistent_group_protocol)
         name, metadata = command.protocols[0]
         subscription = read_subscription(metadata)

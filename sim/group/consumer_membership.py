@@ -46,7 +46,7 @@ from sim.group.consumer_commands import (
 )
 from sim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
 from sim.group.consumer_regex import resolve
-from sim.group.migration import downgrade, upgrade
+from sim.group.migration import downgrade, not_upgraded, upgrade
 from sim.group.records import GroupRecord
 from sim.group.shard import GroupShard
 from sim.group.writer import GroupWriter
@@ -85,6 +85,7 @@ class ConsumerMembership:
         "_image",
         "_is_current",
         "_max_size",
+        "_may_upgrade",
         "_protocol",
         "_tasks",
         "_timers",
@@ -101,6 +102,7 @@ class ConsumerMembership:
         classic_members: ClassicMembers,
         classic_groups: ClassicGroups,
         max_size: int,
+        may_upgrade: bool,
         image: Callable[[], ClusterImage],
         is_current: Callable[[GroupShard], bool],
     ) -> None:
@@ -111,6 +113,7 @@ class ConsumerMembership:
         self._classic_members = classic_members
         self._classic_groups = classic_groups
         self._max_size = max_size
+        self._may_upgrade = may_upgrade
         self._image = image
         self._is_current = is_current
         self._timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
@@ -161,6 +164,8 @@ class ConsumerMembership:
         if group.is_empty:
             records += group.tombstones()
             return made
+        if not self._may_upgrade:
+            return not_upgraded(group, "online upgrade is disabled.")
         upgraded = upgrade(group, max_size=self._max_size, image=self._image())
         if isinstance(upgraded, Rejection):
             return upgraded
@@ -249,7 +254,7 @@ class ConsumerMembership:
         if isinstance(old, ClassicGroup) and records:
             self._classic_groups.converted(shard, old)
             for member in group.members.values():
-                self._carry_out(shard, group_id, self._protocol.resumed(member))
+                self._carry_out(shard, group_id, self._protocol.resumed(group_id, member))
         self._carry_out(shard, group_id, outcome.effects)
         if downgraded is not None:
             self.forget(shard, group_id)
@@ -264,7 +269,8 @@ class ConsumerMembership:
         for group in shard.groups.values():
             if isinstance(group, ConsumerGroup):
                 for member in group.members.values():
-                    self._carry_out(shard, group.group_id, self._protocol.resumed(member))
+                    resumed = self._protocol.resumed(group.group_id, member)
+                    self._carry_out(shard, group.group_id, resumed)
 
     def unloaded(self, shard: GroupShard) -> None:
         """Another broker coordinates these groups now."""

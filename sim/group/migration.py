@@ -31,8 +31,6 @@ from sim.group.subscription import read_assignment, read_subscription, write_ass
 from sim.group.topics_hash import topics_hash
 
 DEVIATIONS: Final = (
-    "group.consumer.migration.policy is always bidirectional: groups are upgraded to the consumer "
-    "protocol and downgraded again while members go on.",
     "A consumer group is not downgraded at once when a static classic member takes the place of "
     "its last member of the consumer protocol, but when the next member leaves.",
 )
@@ -43,9 +41,9 @@ def upgrade(
 ) -> tuple[ConsumerRecord, ...] | Rejection:
     """What makes the same group of a classic one, with its generation for an epoch."""
     if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
-        return _refused(group, "the group does not use the consumer embedded protocol.")
+        return not_upgraded(group, "the group does not use the consumer embedded protocol.")
     if len(group.members) > max_size:
-        return _refused(group, "the group size exceeds the consumer group maximum size.")
+        return not_upgraded(group, "the group size exceeds the consumer group maximum size.")
     made: list[tuple[ConsumerMember, frozenset[TopicIdPartition]]] = []
     for member in group.members.values():
         one = _upgraded(group, member, image)
@@ -74,9 +72,9 @@ def _upgraded(
     subscription = read_subscription(member.metadata(protocol))
     assignment = read_assignment(member.assignment)
     if subscription is None or assignment is None:
-        return _refused(group, "the embedded consumer protocol is malformed.")
+        return not_upgraded(group, "the embedded consumer protocol is malformed.")
     if assignment.has_user_data:
-        return _refused(
+        return not_upgraded(
             group,
             "an unsupported custom assignor is in use. Please refer to the documentation or "
             "switch to a default assignor before re-attempting the upgrade.",
@@ -162,7 +160,8 @@ def by_id(
     )
 
 
-def _refused(group: ClassicGroup, why: str) -> Rejection:
+def not_upgraded(group: ClassicGroup, why: str) -> Rejection:
+    """The group stays a classic one, so it is none of the consumer protocol."""
     return Rejection(
         error=ErrorCode.group_id_not_found,
         reason=f"Cannot upgrade classic group {group.group_id} to consumer group because {why}",

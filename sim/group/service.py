@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from sim.cluster.image import ClusterImage
+from sim.cluster.resource_configs import group_intervals
 from sim.errors import ErrorCode, Rejection
 from sim.group.classic import ClassicProtocol, ClassicSettings
 from sim.group.classic_group import ClassicGroup
@@ -64,6 +65,10 @@ from sim.types import BrokerId, CoordinatorEpoch, TxnMarker
 _log: Final = structlog.get_logger("txnsim.group")
 
 _NONE: Final = ErrorCode.none
+_DISABLED: Final = "disabled"
+_UPGRADING: Final = frozenset({"upgrade", "bidirectional"})
+_DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
+"""Values of ``group.consumer.migration.policy`` (ConsumerGroupMigrationPolicy)."""
 _NOT_RUNNING: Final = Rejection(
     error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
 )
@@ -92,6 +97,7 @@ class GroupCoordinator:
         broker_id: BrokerId,
         clock: Clock,
         settings: Settings,
+        dynamic_settings: Callable[[], Settings],
         tasks: Tasks,
         log: OffsetsLog,
         image: Callable[[], ClusterImage],
@@ -105,6 +111,7 @@ class GroupCoordinator:
             broker_id: Of its broker.
             clock: The cluster's.
             settings: The broker's static ones.
+            dynamic_settings: The same with what has been changed since.
             tasks: Owner of what waits.
             log: The partitions of ``__consumer_offsets``.
             image: The metadata as the broker knows it.
@@ -138,15 +145,25 @@ class GroupCoordinator:
             ),
             is_current=self._is_current,
         )
-        protocol = ConsumerProtocol(settings=_consumer_settings(settings), new_id=new_short_id)
+        policy = settings.group_consumer_migration_policy.lower()
+        protocol = ConsumerProtocol(
+            settings=_consumer_settings(settings),
+            new_id=new_short_id,
+            intervals_of=lambda group_id: group_intervals(
+                image().group_configs.get(group_id), dynamic_settings()
+            ),
+        )
         self.consumers = ConsumerMembership(
             clock=clock,
             tasks=tasks,
             writer=self._writer,
             protocol=protocol,
-            classic_members=ClassicMembers(protocol, new_id=new_short_id),
+            classic_members=ClassicMembers(
+                protocol, new_id=new_short_id, may_join=policy != _DISABLED
+            ),
             classic_groups=self.members,
             max_size=settings.group_consumer_max_size,
+            may_upgrade=policy in _UPGRADING,
             image=image,
             is_current=self._is_current,
         )
@@ -512,11 +529,10 @@ class GroupCoordinator:
 
 def _consumer_settings(settings: Settings) -> ConsumerSettings:
     return ConsumerSettings(
-        session_timeout_ms=settings.group_consumer_session_timeout_ms,
-        heartbeat_interval_ms=settings.group_consumer_heartbeat_interval_ms,
         max_size=settings.group_consumer_max_size,
         classic_max_size=settings.group_max_size,
-        assignment_interval_ms=settings.group_consumer_assignment_interval_ms,
+        assignors=tuple(name.strip() for name in settings.group_consumer_assignors.split(",")),
+        may_downgrade=settings.group_consumer_migration_policy.lower() in _DOWNGRADING,
         regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
     )
 

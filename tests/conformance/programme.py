@@ -20,6 +20,7 @@ from tests.real.stories import (
     data,
     operations,
     reassignments,
+    resources,
     sessions,
     tools,
     transactions,
@@ -35,6 +36,9 @@ PROPERTIES: Final = {
     "transaction.state.log.num.partitions": "4",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "offsets.topic.num.partitions": "4",
+    "offsets.topic.replication.factor": "1",
+    "group.initial.rebalance.delay.ms": "0",
     "max.incremental.fetch.session.cache.slots": str(sessions.SLOTS),
     # Retention, half a minute after the start, would delete the records of stories, which carry old
     # times.
@@ -60,7 +64,7 @@ GROUNDS: Final = {"reassign_partitions": TWO_OF_THREE}
 STORIES: Final[tuple[tuple[Story, int], ...]] = (
     *(
         (story, 2)
-        for part in (admin, cluster, configs, data, reassignments, sessions, tools)
+        for part in (admin, cluster, configs, data, reassignments, resources, sessions, tools)
         for story in part.STORIES
     ),
     *sorted(transactions.STORIES + operations.STORIES, key=lambda one: one[1]),

@@ -7,6 +7,7 @@ from itertools import count
 from typing import Final
 
 from sim.cluster.image import ClusterImage, PartitionImage, TopicImage
+from sim.cluster.resource_configs import GroupIntervals
 from sim.errors import Rejection
 from sim.group.consumer import ConsumerProtocol, ConsumerSettings
 from sim.group.consumer_commands import (
@@ -62,9 +63,11 @@ class ConsumerDriver:
         numbers = count(1)
         self.image = image(t=4) if topics is None else topics
         self.protocol = ConsumerProtocol(
-            settings=ConsumerSettings(**{"assignment_interval_ms": 0, **settings}),  # type: ignore[arg-type]
+            settings=ConsumerSettings(**settings),  # type: ignore[arg-type]
+            intervals_of=lambda _: self.intervals,
             new_id=lambda: f"id{next(numbers)}",
         )
+        self.intervals = GroupIntervals(45_000, 5_000, 0)
         self.group = ConsumerGroup(GROUP)
         self.now_ms = NOW
         self.effects: list[ConsumerEffect] = []

@@ -99,13 +99,15 @@ class GroupWorld:
         self.log = ListLog()
         self.image: ClusterImage = image(orders=3)
         numbers = iter(range(1, 1_000))
+        self.settings = Settings(
+            offsets_topic_num_partitions=PARTITIONS,
+            **{"group_initial_rebalance_delay_ms": 0, **settings},
+        )
         self.groups = GroupCoordinator(
             broker_id=BrokerId(1),
             clock=env.clock,
-            settings=Settings(
-                offsets_topic_num_partitions=PARTITIONS,
-                **{"group_initial_rebalance_delay_ms": 0, **settings},
-            ),
+            settings=self.settings,
+            dynamic_settings=lambda: self.settings,
             tasks=env.tasks,
             log=self.log,
             image=lambda: self.image,

@@ -69,7 +69,10 @@ async def test_configs_of_a_broker_take_effect(api: Api) -> None:
         (resource(BROKER, "1", min_insync_replicas="1"), ErrorCode.invalid_config),
         (resource(BROKER, ""), ErrorCode.invalid_config),
         (resource(8, "1"), ErrorCode.invalid_request),
-        (resource(16, "x"), ErrorCode.invalid_request),
+        (resource(16, "x", nonsense="1"), ErrorCode.invalid_request),
+        (resource(16, "", metrics="*"), ErrorCode.invalid_request),
+        (resource(32, "g", nonsense="1"), ErrorCode.invalid_config),
+        (resource(32, "g", consumer_session_timeout_ms=None), ErrorCode.invalid_request),
         (resource(99, "x"), ErrorCode.invalid_request),
     ],
 )

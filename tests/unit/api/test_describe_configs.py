@@ -8,6 +8,7 @@ import pytest
 
 from sim.api.request import INVALID_REQUEST_TEXT
 from sim.cluster.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS, TOPIC_CONFIGS
+from sim.cluster.resource_configs import GROUP_CONFIGS
 from sim.errors import ErrorCode
 from tests.support.handlers import Api, handlers
 
@@ -127,7 +128,7 @@ async def test_refusals(api: Api, kind: int, name: str, error: ErrorCode, words:
     ("kind", "name", "names"),
     [
         (LOGGER, "1", []),
-        (GROUP, "g", []),
+        (GROUP, "g", list(GROUP_CONFIGS)),
         (METRICS, "m", ["interval.ms", "match", "metrics"]),
     ],
 )

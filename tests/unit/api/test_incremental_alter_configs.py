@@ -132,3 +132,32 @@ async def test_refusing_names_every_resource(api: Api) -> None:
     error = ErrorCode.request_timed_out
     answer = api.refuse("IncrementalAlterConfigs", 0, error, resources=[resource()])
     assert [(one.resource_name, one.error_code) for one in answer.responses] == [("orders", error)]
+
+
+GROUP, METRICS = 32, 16
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "good", "bad"),
+    [
+        (GROUP, "consumer.session.timeout.ms", "50000", "1"),
+        (METRICS, "interval.ms", "100", "99"),
+    ],
+)
+async def test_groups_and_subscriptions_are_there_while_they_say_something(
+    api: Api, kind: int, key: str, good: str, bad: str
+) -> None:
+    def own() -> Any:
+        image = api.broker.image
+        return image.group_configs if kind == GROUP else image.client_metrics
+
+    (done,) = await alter(api, resource((key, SET, good), kind=kind, name="x"))
+    assert (done.error_code, own()) == (ErrorCode.none, {"x": {key: good}})
+    for change in ((key, SET, bad), (key, APPEND, good), (key, SET, None), ("nonsense", SET, "1")):
+        (refused,) = await alter(api, resource(change, kind=kind, name="x"))
+        assert refused.error_code in (ErrorCode.invalid_config, ErrorCode.invalid_request)
+        assert own() == {"x": {key: good}}
+    (refused,) = await alter(api, resource((key, SET, good), kind=kind, name=""))
+    assert refused.error_code is ErrorCode.invalid_request
+    (done,) = await alter(api, resource((key, DELETE, None), kind=kind, name="x"))
+    assert (done.error_code, own()) == (ErrorCode.none, {})

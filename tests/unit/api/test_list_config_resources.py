@@ -37,6 +37,19 @@ async def test_an_unknown_kind_is_refused(api: Api, kinds: list[int]) -> None:
     assert (answer.error_code, answer.config_resources) == (ErrorCode.unsupported_version, ())
 
 
+async def test_groups_and_subscriptions_are_told_once_they_are_configured(api: Api) -> None:
+    metadata = api.cluster.metadata
+    metadata.publish(metadata.image.with_group_configs("g", {"share.session.timeout.ms": "50000"}))
+    metadata.publish(metadata.image.with_client_metrics("m", {"metrics": "*"}))
+    answer = await api.ask("ListConfigResources", 1, resource_types=[16, 32])
+    told = [(one.resource_type, one.resource_name) for one in answer.config_resources]
+    assert told == [(32, "g"), (16, "m")]
+
+
 async def test_v0_knows_client_metrics_only(api: Api) -> None:
     answer = await api.ask("ListConfigResources", 0)
     assert (answer.error_code, answer.config_resources) == (ErrorCode.none, ())
+    metadata = api.cluster.metadata
+    metadata.publish(metadata.image.with_client_metrics("m", {"metrics": "*"}))
+    answer = await api.ask("ListConfigResources", 0)
+    assert [one.resource_name for one in answer.config_resources] == ["m"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sim.cluster.resource_configs import GroupIntervals
 from sim.errors import ErrorCode, Rejection
 from sim.group.consumer_commands import (
     HeartbeatReply,
@@ -146,7 +147,8 @@ def test_the_assignor_that_most_want_is_taken() -> None:
 
 
 def test_target_assignments_are_made_no_more_often_than_allowed() -> None:
-    driver = ConsumerDriver(assignment_interval_ms=1_000)
+    driver = ConsumerDriver()
+    driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
     driver.join("a", "t")
     second = driver.told(driver.join("b", "t"))
     assert (second.member_epoch, second.assignment) == (2, ())
@@ -304,7 +306,7 @@ def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
     driver.join("a", "t")
     driver.join("b", "t")
     driver.beat("a", 2)
-    a, b = (driver.protocol.resumed(driver.group.members[each]) for each in "ab")
+    a, b = (driver.protocol.resumed("g", driver.group.members[each]) for each in "ab")
     assert a == (
         SessionSet(member_id="a", delay_ms=45_000),
         RevocationAwaited(member_id="a", member_epoch=2, delay_ms=60_000),

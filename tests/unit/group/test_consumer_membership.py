@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from sim.errors import ErrorCode, Rejection
-from sim.group.consumer_group import ConsumerGroup
+from sim.group.classic_group import ClassicGroup
+from sim.group.consumer_group import LEFT, ConsumerGroup
+from sim.group.subscription import write_assignment
 from tests.support.consumer_groups import image, parts
+from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, GroupWorld, run_groups
 
 E = ErrorCode
@@ -167,3 +172,100 @@ def test_new_partitions_are_assigned_with_a_new_epoch() -> None:
         assert (told.member_epoch, len(told.assignment)) == (3, 4)
 
     run_groups(main)
+
+
+# Configs of the group
+
+
+def configured(world: GroupWorld, **configs: str) -> None:
+    own = {name.replace("_", "."): value for name, value in configs.items()}
+    world.image = world.image.with_group_configs(GROUP, own)
+
+
+def test_a_group_has_its_own_intervals() -> None:
+    async def main(world: GroupWorld) -> None:
+        configured(
+            world, consumer_session_timeout_ms="60000", consumer_heartbeat_interval_ms="9000"
+        )
+        joined = await world.consume("a")
+        assert joined.heartbeat_interval_ms == 9_000
+        await world.pass_ms(59_999)
+        assert not consumers(world).is_empty
+        await world.pass_ms(2)
+        assert consumers(world).is_empty
+        configured(world)
+        joined = await world.consume("b")
+        assert joined.heartbeat_interval_ms == 5_000
+        await world.pass_ms(45_001)
+        assert consumers(world).is_empty
+
+    run_groups(main)
+
+
+def test_a_group_may_be_assigned_at_every_change() -> None:
+    async def main(world: GroupWorld) -> None:
+        configured(world, consumer_assignment_interval_ms="0")
+        await world.consume("a")
+        await world.consume("b")
+        assert consumers(world).assignment_epoch == consumers(world).epoch
+        configured(world, consumer_assignment_interval_ms="15000")
+        await world.consume("c")
+        assert consumers(world).assignment_epoch < consumers(world).epoch
+
+    run_groups(main)
+
+
+# Policies of the broker
+
+
+def test_the_assignors_of_the_broker_are_those_that_there_are() -> None:
+    async def main(world: GroupWorld) -> None:
+        refused = await world.consume("a", server_assignor="uniform")
+        assert refused.error is E.unsupported_assignor
+        assert refused.reason.endswith("Supported assignors: range.")
+        assert not isinstance(await world.consume("a", server_assignor="range"), Rejection)
+
+    run_groups(main, group_consumer_assignors="range")
+
+
+@pytest.mark.parametrize(
+    ("policy", "is_upgraded"),
+    [("bidirectional", True), ("Upgrade", True), ("downgrade", False), ("disabled", False)],
+)
+def test_a_classic_group_is_upgraded_where_the_policy_allows_it(
+    policy: str, *, is_upgraded: bool
+) -> None:
+    async def main(world: GroupWorld) -> None:
+        joined = await world.join(protocols=(("range", SUBSCRIPTION),))
+        given = {joined.member_id: write_assignment(0, {"orders": [0, 1, 2]})}
+        await world.sync(joined.member_id, joined.generation, given=given)
+        answer = await world.consume("a")
+        assert isinstance(world.group(), ConsumerGroup) is is_upgraded
+        if not is_upgraded:
+            assert answer.error is E.group_id_not_found
+            assert answer.reason.endswith("because online upgrade is disabled.")
+
+    run_groups(main, group_consumer_migration_policy=policy)
+
+
+@pytest.mark.parametrize(
+    ("policy", "joins", "is_downgraded"),
+    [
+        ("bidirectional", True, True),
+        ("downgrade", True, True),
+        ("upgrade", True, False),
+        ("disabled", False, False),
+    ],
+)
+def test_a_consumer_group_is_mixed_and_downgraded_where_the_policy_allows_it(
+    policy: str, *, joins: bool, is_downgraded: bool
+) -> None:
+    async def main(world: GroupWorld) -> None:
+        await world.consume("a")
+        joined = await world.join(protocols=(("range", SUBSCRIPTION),))
+        expected = E.none if joins else E.inconsistent_group_protocol
+        assert joined.error is expected
+        await world.consume("a", LEFT)
+        assert isinstance(world.group(), ClassicGroup) is is_downgraded
+
+    run_groups(main, group_consumer_migration_policy=policy)

@@ -1,0 +1,200 @@
+"""Configs of groups and of subscriptions for client metrics (KIP-848, KIP-714)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.real.stories.configs import alter, shown
+from tests.real.stories.player import Player, Story
+
+CLIENT_METRICS: Final = 16
+GROUP: Final = 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+GROUP_NUMBERS: Final = (
+    "consumer.session.timeout.ms",
+    "consumer.heartbeat.interval.ms",
+    "consumer.assignment.interval.ms",
+    "share.session.timeout.ms",
+    "share.heartbeat.interval.ms",
+    "share.assignment.interval.ms",
+    "share.record.lock.duration.ms",
+    "share.delivery.count.limit",
+    "share.partition.max.record.locks",
+    "streams.session.timeout.ms",
+    "streams.heartbeat.interval.ms",
+    "streams.assignment.interval.ms",
+    "streams.num.standby.replicas",
+    "streams.initial.rebalance.delay.ms",
+)
+NUMBERS: Final = (
+    *("x", "", "1.5", "-1", "0", "1", "2", "3", "10", "99", "100", "101", "999", "1000", "2000"),
+    *("4999", "5000", "10000", "15000", "15001", "20000", "44999", "45000", "45001", "60000"),
+    *("60001", "100000", "1000000", "2147483647", "2147483648"),
+)
+GROUP_WORDS: Final = (
+    ("share.auto.offset.reset", "earliest"),
+    ("share.auto.offset.reset", "latest"),
+    ("share.auto.offset.reset", "none"),
+    ("share.auto.offset.reset", "by_duration:PT1H"),
+    ("share.auto.offset.reset", "by_duration:-PT1H"),
+    ("share.auto.offset.reset", "by_duration:soon"),
+    ("share.isolation.level", "read_committed"),
+    ("share.isolation.level", "read_uncommitted"),
+    ("share.isolation.level", "READ_COMMITTED"),
+    ("share.renew.acknowledge.enable", "false"),
+    ("share.renew.acknowledge.enable", "maybe"),
+    ("consumer.nonsense", "1"),
+    ("nonsense", "1"),
+    ("consumer.assignor.offload.enable", "true"),
+    ("errors.deadletterqueue.topic.name", "dlq"),
+    ("", "1"),
+)
+BAD_METRICS: Final = (
+    ("interval.ms", "99"),
+    ("interval.ms", "100"),
+    ("interval.ms", "3600000"),
+    ("interval.ms", "3600001"),
+    ("interval.ms", "x"),
+    ("interval.ms", ""),
+    ("metrics", "*"),
+    ("metrics", ""),
+    ("metrics", "a,b"),
+    ("metrics", "a, b"),
+    ("metrics", "a,a"),
+    ("metrics", "a,,b"),
+    ("metrics", ","),
+    ("match", ""),
+    ("match", "client_id=a"),
+    ("match", " client_id = a.* "),
+    ("match", "client_id=a,client_id=b"),
+    ("match", "client_id=a,client_id=a"),
+    ("match", "client_id"),
+    ("match", "client_id="),
+    ("match", "=a"),
+    ("match", "client_id=a=b"),
+    ("match", "nobody=a"),
+    ("match", "client_id=["),
+    ("match", "client_id=a(?i)b{2,}\\\\d"),
+    ("match", "client_instance_id=x,client_software_name=x,client_software_version=1"),
+    ("match", "client_source_address=127.0.0.1,client_source_port=9,"),
+    ("match", "CLIENT_ID=a"),
+    ("nonsense", "1"),
+    ("", "1"),
+)
+
+
+def group_configs(player: Player) -> None:
+    """What can be configured for one group, within the bounds of the broker."""
+    group = player.name("g")
+    player.ask(
+        "DescribeConfigs",
+        4,
+        "a group that nobody has configured",
+        include_synonyms=True,
+        resources=[{"resource_type": GROUP, "resource_name": group, "configuration_keys": None}],
+    )
+    for name in GROUP_NUMBERS:
+        for value in NUMBERS:
+            tried = f"{name}={value}"
+            alter(player, group, tried, (name, SET, value), kind=GROUP, validate_only=True)
+    for name, value in GROUP_WORDS:
+        alter(player, group, f"{name}={value}", (name, SET, value), kind=GROUP, validate_only=True)
+    session, heartbeat = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
+    alter(player, "", "of no group", (session, SET, "50000"), kind=GROUP)
+    alter(player, group, "null", (session, SET, None), kind=GROUP)
+    alter(player, group, "append", (session, APPEND, "50000"), kind=GROUP)
+    alter(player, group, "nothing", kind=GROUP)
+    alter(player, group, "twice", (session, SET, "1"), (session, SET, "2"), kind=GROUP)
+    alter(player, group, "deleted before", (session, DELETE, None), kind=GROUP)
+    alter(player, group, "unknown deleted", ("nonsense", DELETE, None), kind=GROUP)
+    both = (session, SET, "55000"), (heartbeat, SET, "7000")
+    alter(player, group, "both", *both, kind=GROUP)
+    shown(player, group, session, "55000", kind=GROUP)
+    shown(player, group, heartbeat, "7000", kind=GROUP)
+    _listed(player, "configured", GROUP, count=1)
+    alter(player, group, "one back", (session, DELETE, None), kind=GROUP)
+    shown(player, group, session, "45000", kind=GROUP)
+    _replaced(player, group, "replaced", GROUP, {session: "46000"})
+    shown(player, group, session, "46000", kind=GROUP)
+    shown(player, group, heartbeat, "5000", kind=GROUP)
+    _replaced(player, group, "replaced by bad ones", GROUP, {session: "1"})
+    _replaced(player, group, "replaced by nulls", GROUP, {session: None})
+    _replaced(player, group, "all gone", GROUP, {})
+    shown(player, group, session, "45000", kind=GROUP)
+    _listed(player, "nothing configured", GROUP)
+
+
+def client_metrics_configs(player: Player) -> None:
+    """Subscriptions: what they may say, and that they are there as long as they say something."""
+    name = player.name("s")
+    player.ask(
+        "DescribeConfigs",
+        4,
+        "a subscription that nobody has made",
+        include_synonyms=True,
+        resources=[
+            {"resource_type": CLIENT_METRICS, "resource_name": name, "configuration_keys": None}
+        ],
+    )
+    for key, value in BAD_METRICS:
+        change = (key, SET, value)
+        alter(player, name, f"{key}={value}", change, kind=CLIENT_METRICS, validate_only=True)
+    alter(player, "", "of no name", ("metrics", SET, "*"), kind=CLIENT_METRICS)
+    alter(player, name, "null", ("metrics", SET, None), kind=CLIENT_METRICS)
+    alter(player, name, "nothing", kind=CLIENT_METRICS)
+    alter(player, name, "deleted before", ("metrics", DELETE, None), kind=CLIENT_METRICS)
+    alter(player, name, "unknown deleted", ("nonsense", DELETE, None), kind=CLIENT_METRICS)
+    for version in (0, 1):
+        _listed(player, "none", CLIENT_METRICS, version=version)
+    made = ("metrics", SET, "a,b"), ("interval.ms", SET, "2000"), ("match", SET, "client_id=x")
+    alter(player, name, "made", *made, kind=CLIENT_METRICS)
+    for key, value in (("metrics", "a,b"), ("interval.ms", "2000"), ("match", "client_id=x")):
+        shown(player, name, key, value, kind=CLIENT_METRICS)
+    for version in (0, 1):
+        _listed(player, "one", CLIENT_METRICS, count=1, version=version)
+    alter(player, name, "appended", ("metrics", APPEND, "c"), kind=CLIENT_METRICS)
+    alter(player, name, "subtracted", ("metrics", SUBTRACT, "a"), kind=CLIENT_METRICS)
+    alter(player, name, "appended to a number", ("interval.ms", APPEND, "1"), kind=CLIENT_METRICS)
+    alter(player, name, "bad, others good", ("interval.ms", SET, "1"), kind=CLIENT_METRICS)
+    alter(player, name, "one back", ("interval.ms", DELETE, None), kind=CLIENT_METRICS)
+    shown(player, name, "interval.ms", "300000", kind=CLIENT_METRICS)
+    shown(player, name, "metrics", "a,b", kind=CLIENT_METRICS)
+    _replaced(player, name, "replaced", CLIENT_METRICS, {"interval.ms": "500"})
+    shown(player, name, "interval.ms", "500", kind=CLIENT_METRICS)
+    shown(player, name, "metrics", "", kind=CLIENT_METRICS)
+    _replaced(player, name, "replaced by bad ones", CLIENT_METRICS, {"interval.ms": "1"})
+    _replaced(player, name, "all gone", CLIENT_METRICS, {})
+    shown(player, name, "interval.ms", "300000", kind=CLIENT_METRICS)
+    _listed(player, "gone", CLIENT_METRICS)
+
+
+def _listed(player: Player, note: str, kind: int, *, count: int = 0, version: int = 1) -> None:
+    """What is listed, once there are so many; a broker hears of it a little later."""
+    player.until(
+        lambda answer: len(answer.config_resources) == count,
+        "ListConfigResources",
+        version,
+        resource_types=[kind],
+    )
+    player.ask("ListConfigResources", version, note, resource_types=[kind])
+
+
+def _replaced(
+    player: Player, name: str, note: str, kind: int, configs: dict[str, str | None]
+) -> None:
+    player.ask(
+        "AlterConfigs",
+        2,
+        note,
+        validate_only=False,
+        resources=[
+            {
+                "resource_type": kind,
+                "resource_name": name,
+                "configs": [{"name": key, "value": value} for key, value in configs.items()],
+            }
+        ],
+    )
+
+
+STORIES: Final[tuple[Story, ...]] = (group_configs, client_metrics_configs)
