@@ -31,6 +31,7 @@ from tests.clients.drivers.logins import OAUTHBEARER, USERS, Login, logged
 T = TypeVar("T")
 
 QUICK: Final = {"retry_backoff_ms": 5}
+REFUSAL: Final = "SaslAuthenticationFailed"
 
 
 class Driver:
@@ -168,7 +169,7 @@ class Driver:
             try:
                 await producer.start()
             except KafkaConnectionError as error:  # of any address; the log says why
-                error.add_note("\n".join(lines))
+                error.add_note(next((line for line in lines if REFUSAL in line), "no reason"))
                 return error  # type: ignore[no-any-return]
             finally:
                 await producer.stop()
@@ -176,7 +177,7 @@ class Driver:
 
     def is_login_refused(self, error: Exception | None) -> bool:
         """See ``base.Driver``."""
-        return "SaslAuthenticationFailed" in "".join(getattr(error, "__notes__", ()))
+        return REFUSAL in "".join(getattr(error, "__notes__", ()))
 
     def is_topic_exists(self, error: Exception) -> bool:
         """See ``base.Driver``."""
