@@ -1,0 +1,247 @@
+"""Our client at a real Kafka's secured listeners, and one ``server.properties`` for both brokers.
+
+The same files are given to both sides: a broker's properties, and those of clients.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sim.cli.client_properties import read_client_properties
+from sim.client.cluster import Cluster
+from sim.client.producer import Producer
+from sim.server.certificates import Authority
+from tests.support.apache_kafka import ApacheKafka, Listeners, run_kafka_tool
+from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+
+pytestmark = pytest.mark.real
+
+LISTENERS: Final = {"PASSWORDS": "SASL_SSL", "CERTIFICATES": "SSL"}
+JAAS: Final = "org.apache.kafka.common.security."
+BEARER: Final = f"{JAAS}oauthbearer.OAuthBearerLoginModule"
+WAYS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "certificate")
+REAUTH_MS: Final = 2_000
+TOPIC: Final = "orders"
+SCRAM_USERS: Final = tuple(
+    word
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512")
+    for word in ("--add-scram", f"{mechanism}=[name=scram,password=scram-secret]")
+)
+SUPER_USERS: Final = ("ANONYMOUS", "plain", "scram", "oauth", "client-of-certificate")
+
+
+class Files:
+    """Certificates, and properties of the broker and of its clients."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        # This file was made just now: its time is the present.
+        stamp = directory / "stamp"
+        stamp.touch()
+        self.authority = Authority(directory, now_ms=stamp.stat().st_mtime_ns // 1_000_000)
+        self.broker_store = self._store("broker", hosts=("127.0.0.1", "localhost"))
+        self.client_store = self._store("client")
+
+    def _store(self, name: str, hosts: tuple[str, ...] = ()) -> Path:
+        pair = self.authority.issue(name, hosts=hosts)
+        store = self.directory / f"{name}.store.pem"
+        store.write_text(pair.key.read_text() + pair.certificate.read_text())
+        return store
+
+    def of_broker(self) -> dict[str, str]:
+        """What both brokers are given."""
+        mine = "listener.name.passwords."
+        users = 'user_plain="plain-secret" user_admin="admin-secret"'
+        return {
+            "ssl.keystore.type": "PEM",
+            "ssl.keystore.location": str(self.broker_store),
+            "ssl.truststore.type": "PEM",
+            # Inline, with blanks for line ends, as Kafka allows.
+            "ssl.truststore.certificates": " ".join(
+                self.authority.certificate.read_text().splitlines()
+            ),
+            "listener.name.certificates.ssl.client.auth": "required",
+            "ssl.principal.mapping.rules": "RULE:^CN=(.*?),.*$/$1-of-certificate/L,DEFAULT",
+            "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
+            f"{mine}plain.sasl.jaas.config": f"{JAAS}plain.PlainLoginModule required {users};",
+            f"{mine}scram-sha-256.sasl.jaas.config": self._scram(),
+            f"{mine}scram-sha-512.sasl.jaas.config": self._scram(),
+            f"{mine}oauthbearer.sasl.jaas.config": f"{BEARER} required "
+            'unsecuredLoginStringClaim_sub="broker" unsecuredValidatorRequiredScope="kafka";',
+            f"{mine}connections.max.reauth.ms": str(REAUTH_MS),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": ";".join(f"User:{name}" for name in SUPER_USERS),
+        }
+
+    def _scram(self) -> str:
+        module = f"{JAAS}scram.ScramLoginModule"
+        return f'{module} required username="scram" password="scram-secret";'
+
+    def of_client(self, way: str, *, broken: bool = False) -> Path:
+        """What ``--command-config`` takes."""
+        values = {
+            "security.protocol": "SSL" if way == "certificate" else "SASL_SSL",
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": str(self.authority.certificate),
+        }
+        if way == "certificate":
+            values |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(self.client_store),
+            }
+        else:
+            values |= {"sasl.mechanism": way, "sasl.jaas.config": _login(way, broken=broken)}
+        path = self.directory / f"{way}{'-broken' if broken else ''}.properties"
+        path.write_text("".join(f"{name}={value}\n" for name, value in values.items()))
+        return path
+
+
+def _login(way: str, *, broken: bool) -> str:
+    if way == "OAUTHBEARER":
+        scope = "nothing" if broken else "kafka"
+        return (
+            f'{BEARER} required unsecuredLoginStringClaim_sub="oauth" '
+            f'unsecuredLoginListClaim_scope=",{scope}";'
+        )
+    kind, name = ("plain.Plain", "plain") if way == "PLAIN" else ("scram.Scram", "scram")
+    word = "wrong" if broken else f"{name}-secret"
+    return f'{JAAS}{kind}LoginModule required username="{name}" password="{word}";'
+
+
+class Side:
+    """One of the two brokers."""
+
+    def __init__(self, addresses: dict[str, str]) -> None:
+        self._addresses = addresses
+
+    def address(self, way: str) -> str:
+        return self._addresses["CERTIFICATES" if way == "certificate" else "PASSWORDS"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(tmp_path_factory.mktemp("secured"))
+
+
+@pytest.fixture(scope="module")
+def sides(files: Files) -> Iterator[dict[str, Side]]:
+    """A real broker and a simulated one, with the same properties."""
+    properties = files.of_broker()
+    listeners = {"PLAINTEXT": "PLAINTEXT", **LISTENERS}
+    own = {
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in listeners),
+        "listener.security.protocol.map": ",".join(map(":".join, listeners.items())),
+    }
+    file = files.directory / "server.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in {**own, **properties}.items()))
+    with ExitStack() as stack:
+        kafka = stack.enter_context(
+            ApacheKafka(
+                listeners=Listeners(LISTENERS, properties, SCRAM_USERS),
+                jvm_options=("-Xmx512m",),
+            )
+        )
+        server = stack.enter_context(
+            TxnsimServer(brokers=1, arguments=("--config", str(file), "--topic", "orders:1"))
+        )
+        created = kafka.run_tool(
+            "org.apache.kafka.tools.TopicCommand",
+            *("--create", "--topic", "orders", "--partitions", "1"),
+        )
+        assert created.code == 0, created
+        real = {name: kafka.bootstrap_at(name) for name in LISTENERS}
+        yield {"kafka": Side(real), "txnsim": Side(server.ready["security"]["bootstrap"])}
+
+
+def txns(side: Side, way: str, config: Path, *arguments: str) -> tuple[int, str, str]:
+    done = subprocess.run(
+        [
+            str(installed_txnsim()),
+            *("txns", "--bootstrap-server", side.address(way), "--command-config", str(config)),
+            *arguments,
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ["kafka", "txnsim"])
+async def test_our_client_transacts(
+    files: Files, sides: dict[str, Side], name: str, way: str
+) -> None:
+    settings, _, ignored = read_client_properties(files.of_client(way))
+    assert ignored == ()
+    async with Cluster(sides[name].address(way), settings=settings) as cluster:
+        producer = Producer(cluster, transactional_id=f"{name}-{way}")
+        await producer.init_transactions()
+        producer.begin()
+        sent = producer.send(TOPIC, 0, b"v")
+        await producer.commit()
+        assert (await sent).offset >= 0
+        await producer.close()
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_tool_says_the_same(files: Files, sides: dict[str, Side], way: str) -> None:
+    config = files.of_client(way)
+    found = [
+        txns(side, way, config, "describe", "--transactional-id", "nobody")
+        for side in sides.values()
+    ]
+    assert found[0] == found[1]
+    assert found[0][0] == 1
+    assert "nobody" in found[0][2]
+
+
+@pytest.mark.parametrize("way", WAYS[:-1])
+def test_the_same_logins_fail_with_the_same_words(
+    files: Files, sides: dict[str, Side], way: str
+) -> None:
+    config = files.of_client(way, broken=True)
+    found = [txns(side, way, config, "list") for side in sides.values()]
+    assert found[0] == found[1]
+    assert (found[0][0], found[0][1]) == (1, "")
+    assert "SASL_AUTHENTICATION_FAILED (58)" in found[0][2]
+
+
+@pytest.mark.parametrize("name", ["kafka", "txnsim"])
+async def test_a_client_stays_known_beyond_the_end_of_its_session(
+    files: Files, sides: dict[str, Side], name: str
+) -> None:
+    settings, *_ = read_client_properties(files.of_client("SCRAM-SHA-256"))
+    async with Cluster(sides[name].address("PLAIN"), settings=settings) as cluster:
+        connection = await cluster.any_connection()
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + 2 * REAUTH_MS / 1_000
+        asked = 0
+        while loop.time() < ends:
+            await cluster.refresh((TOPIC,))
+            asked += 1
+            await asyncio.sleep(0.1)
+        assert asked > 1
+        assert connection.usable
+        assert await cluster.any_connection() is connection
+
+
+def test_java_and_we_are_the_same_to_them(files: Files, sides: dict[str, Side]) -> None:
+    """Kafka's own tool reads the same client properties, at both."""
+    for way in ("certificate", "SCRAM-SHA-512", "OAUTHBEARER"):
+        for side in sides.values():
+            done = run_kafka_tool(
+                "org.apache.kafka.tools.TransactionsCommand",
+                *("--bootstrap-server", side.address(way)),
+                *("--command-config", str(files.of_client(way)), "list"),
+            )
+            assert done.code == 0, (way, done)
+            assert "CompleteCommit" in done.stdout or "TransactionalId" in done.stdout
