@@ -10,7 +10,7 @@ from tests.clients.matrix.client import CORE, Client
 LEVELS: Final = (0, 1, 2)
 """Of ``transaction.version``."""
 NEWEST: Final = LEVELS[-1]
-SECURED: Final = frozenset({"sasl", "tls", "platformatic-sasl", "platformatic-tls"})
+SECURED: Final = frozenset({"sasl", "tls", "kafka-acls", "platformatic-sasl", "platformatic-tls"})
 """Checks that need the secured listeners."""
 
 

@@ -1,0 +1,86 @@
+"""What a tool is expected to print, as a template: text with holes where clusters and runs differ.
+
+``<n>`` stands for a whole number, ``<decimal>`` for one with a fraction, ``<word>`` for anything
+without a space, ``<any>`` for anything at all within the line. Columns are as wide as their widest
+cell, so white space counts as one blank, and empty lines don't count.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from tests.support.apache_kafka import ToolResult
+
+PATIENCE_S: Final = 30.0
+_PACE_S: Final = 0.05
+_HOLES: Final = {
+    "<n>": r"-?\d+",
+    "<decimal>": r"-?\d+\.\d+",
+    "<word>": r"\S+",
+    "<any>": r".*",
+}
+
+Answer = TypeVar("Answer")
+
+
+class Unexpected(Exception):
+    """A tool answered something else."""
+
+
+def require(what: str, holds: object) -> None:
+    """Raise ``Unexpected`` unless it holds."""
+    if not holds:
+        raise Unexpected(f"{what}: does not hold")
+
+
+def expect(what: str, found: object, expected: object) -> None:
+    """Raise ``Unexpected`` unless both are the same."""
+    if found != expected:
+        raise Unexpected(f"{what}: expected {expected!r}, found {found!r}")
+
+
+def printed(result: ToolResult, template: str, *, code: int = 0) -> ToolResult:
+    """That the tool ended with this status and printed this to stdout, and nothing else."""
+    if result.code != code:
+        raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")
+    if not re.fullmatch(_pattern(template), lean(result.stdout)):
+        raise Unexpected(f"expected {lean(template)!r}, found {lean(result.stdout)!r}")
+    return result
+
+
+def refused(result: ToolResult, why: str) -> None:
+    """That the tool failed, and that its output has this line, a template, somewhere."""
+    expect("exit status", result.code, 1)
+    output = lean(result.stdout + result.stderr)
+    if not any(re.search(_pattern(why), line) for line in output.splitlines()):
+        raise Unexpected(f"expected {why!r}, found {output!r}")
+
+
+def eventually(look: Callable[[], Answer]) -> Answer:
+    """Look until it is as expected: what a broker has been told reaches the others a moment later.
+
+    Raises:
+        Unexpected: It never was.
+    """
+    deadline_s = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            return look()
+        except Unexpected:
+            if time.monotonic() > deadline_s:
+                raise
+            time.sleep(_PACE_S)
+
+
+def lean(text: str) -> str:
+    """Lines with single blanks, without those that are empty."""
+    lines = (re.sub(r"\s+", " ", line).strip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line)
+
+
+def _pattern(template: str) -> str:
+    parts = re.split("(" + "|".join(_HOLES) + ")", lean(template))
+    return "".join(_HOLES.get(part) or re.escape(part) for part in parts)

@@ -1,0 +1,148 @@
+"""kafka-consumer-groups, kafka-groups, kafka-streams-application-reset."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.clients.kafka_tools.expect import Unexpected, eventually, expect, printed
+from tests.clients.kafka_tools.shop import Shop
+from tests.support.apache_kafka import ToolResult
+
+_PROTOCOLS: Final = (("classic", "Classic"), ("consumer", "Consumer"))
+
+
+def consumer_groups(shop: Shop) -> None:
+    """List, describe, reset positions, delete positions and groups."""
+    topic, group = shop.new_topic("grouped"), shop.named("group")
+    _consume(shop, topic, group, "classic")
+    eventually(lambda: printed(_list(shop, group, "--state"), f"{group} Empty"))
+    printed(_list(shop, group, "--type"), f"{group} Classic")
+    header = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST CLIENT-ID\n"
+    described = _ask(shop, "--describe", "--group", group)
+    printed(described, header + f"{group} {topic} 0 3 4 1 - - -")
+    expect("stderr", described.stderr.strip(), f"Consumer group '{group}' has no active members.")
+    printed(
+        _ask(shop, "--describe", "--group", group, "--state"),
+        "GROUP COORDINATOR (ID) ASSIGNMENT-STRATEGY STATE #MEMBERS\n"
+        f"{group} 127.0.0.1:<n> (<n>) - Empty 0",
+    )
+    printed(
+        _ask(shop, "--describe", "--group", group, "--members"),
+        "GROUP CONSUMER-ID HOST CLIENT-ID #PARTITIONS",
+    )
+    printed(
+        _ask(shop, "--describe", "--group", f"{group}-nowhere"),
+        "Error: Executing consumer group command failed due to"
+        " org.apache.kafka.common.errors.GroupIdNotFoundException:"
+        f" Group {group}-nowhere not found.",
+    )
+    _reset(shop, topic, group)
+    printed(
+        _ask(shop, "--delete-offsets", "--group", group, "--topic", topic),
+        f"Request succeeded for deleting offsets from group {group}.\n"
+        f"TOPIC PARTITION STATUS\n{topic} 0 Successful",
+    )
+    printed(
+        _ask(shop, "--delete", "--group", group, "--group", f"{group}-nowhere"),
+        f"""
+        Error: Deletion of some consumer groups failed:
+        * Group '{group}-nowhere' could not be deleted due to: \
+org.apache.kafka.common.errors.GroupIdNotFoundException: The group id does not exist.
+        These consumer groups were deleted successfully: '{group}'
+        """,
+    )
+    eventually(lambda: printed(_list(shop, group, "--state"), ""))
+
+
+def _reset(shop: Shop, topic: str, group: str) -> None:
+    """Each way of saying where to; shifts beyond an end stop there."""
+    header = "GROUP TOPIC PARTITION NEW-OFFSET\n"
+    reset = ("--reset-offsets", "--group", group, "--topic", topic)
+    for options, position in (
+        (("--to-earliest", "--dry-run"), 0),
+        (("--shift-by", "-1", "--execute"), 2),
+        (("--to-latest", "--execute"), 4),
+        (("--shift-by", "7", "--execute"), 4),
+        (("--to-offset", "1", "--execute"), 1),
+        (("--by-duration", "PT1H", "--execute"), 0),
+        (("--to-datetime", "2020-01-01T00:00:00.000", "--execute"), 0),
+        (("--to-current", "--execute"), 0),
+    ):
+        moved = _ask(shop, *reset, *options)
+        lines = "\n".join(line for line in moved.stdout.splitlines() if "WARN" not in line)
+        row = f"{group} {topic} 0 {position}"
+        printed(ToolResult(moved.code, lines, ""), header + row)
+    exported = _ask(shop, *reset, "--to-latest", "--export", "--dry-run")
+    printed(exported, f"{topic},0,4")
+
+
+def groups(shop: Shop) -> None:
+    """kafka-groups tells the protocol of each group; both protocols."""
+    topic = shop.new_topic("of-groups")
+    for protocol, kind in _PROTOCOLS:
+        group = shop.named(f"listed-{protocol}")
+        _consume(shop, topic, group, protocol)
+        row = f"{group} {kind} consumer"
+        eventually(lambda group=group, row=row: printed(_groups(shop, group), row))  # type: ignore[misc]
+        printed(_groups(shop, group, "--group-type", protocol), row)
+        printed(_groups(shop, group, "--consumer"), row)
+        printed(_groups(shop, group, "--protocol", "consumer"), row)
+    classic = shop.named("listed-classic")
+    printed(_groups(shop, classic, "--group-type", "consumer"), "")
+    printed(
+        _ask(shop, "--validate-regex", f"{classic}.*"),
+        f"The regular expression `{classic}.*` is valid.",
+    )
+    printed(
+        _ask(shop, "--validate-regex", "[a"),
+        "The regular expression `[a` is invalid: missing closing ].",
+    )
+
+
+def streams_reset(shop: Shop) -> None:
+    """kafka-streams-application-reset moves positions of the application's input topics back."""
+    topic, group = shop.new_topic("streamed"), shop.named("application")
+    _consume(shop, topic, group, "classic")
+    told = f"""
+        Reset-offsets for input topics [{topic}]
+        Following input topics offsets will be reset to (for consumer group {group})
+        Topic: {topic} Partition: 0 Offset: 0
+        Done.
+        Deleting inferred internal topics []
+        Done.
+        """
+    application = ("--application-id", group, "--input-topics", topic)
+    printed(shop.tools.at("kafka-streams-application-reset", *application), told)
+    described = _ask(shop, "--describe", "--group", group)
+    expect("position", described.stdout.split()[12:14], ["0", "4"])
+
+
+def _consume(shop: Shop, topic: str, group: str, protocol: str) -> None:
+    """Three of four records, so that a lag is left."""
+    shop.tools.at("kafka-console-producer", "--topic", topic, stdin="one\ntwo\nthree\nfour\n")
+    read = shop.tools.at(
+        "kafka-console-consumer",
+        *("--topic", topic, "--from-beginning", "--group", group, "--max-messages", "3"),
+        *("--command-property", f"group.protocol={protocol}", "--timeout-ms", "30000"),
+    )
+    expect("records", read.stdout.splitlines(), ["one", "two", "three"])
+
+
+def _ask(shop: Shop, *options: str) -> ToolResult:
+    return shop.tools.at("kafka-consumer-groups", *options)
+
+
+def _list(shop: Shop, group: str, *options: str) -> ToolResult:
+    return _rows_of(group, _ask(shop, "--list", *options))
+
+
+def _groups(shop: Shop, group: str, *options: str) -> ToolResult:
+    return _rows_of(group, shop.tools.at("kafka-groups", "--list", *options))
+
+
+def _rows_of(group: str, result: ToolResult) -> ToolResult:
+    """Without other groups, which other programs may have."""
+    if result.code != 0:
+        raise Unexpected(f"exit status {result.code}: {result.stdout}{result.stderr}")
+    rows = [row for row in result.stdout.splitlines() if row.split(" ")[0] == group]
+    return ToolResult(result.code, "\n".join(rows), result.stderr)

@@ -1,0 +1,199 @@
+"""Producing and consuming: the console's tools, those that measure, those that verify."""
+
+from __future__ import annotations
+
+import json
+from typing import Final
+
+from tests.clients.kafka_tools.expect import eventually, expect, printed, require
+from tests.clients.kafka_tools.shop import Shop
+from tests.clients.kafka_tools.transactions_command import (
+    DESCRIBE_PRODUCERS_COLUMNS,
+    parse_table,
+)
+from tests.support.apache_kafka import run_kafka_tool
+
+_CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+_NOTHING_MORE_MS: Final = 1_500
+"""How long a reader is given to see what it must not see."""
+_PROTOCOLS: Final = ("classic", "consumer")
+
+
+def produce(shop: Shop) -> None:
+    """Records with keys and headers through every compression, and back with all they have."""
+    topic = shop.new_topic("produce")
+    expected = []
+    for at, codec in enumerate(_CODECS):
+        lines = f"codec:{codec},empty:\tkey-{codec}\t{codec * 50}\nlast:h\tnext-ä\tvalue\n"
+        sent = shop.tools.at(
+            "kafka-console-producer",
+            *("--topic", topic, "--compression-codec", codec, "--command-property", "acks=all"),
+            *("--reader-property", "parse.key=true", "--reader-property", "parse.headers=true"),
+            stdin=lines,
+        )
+        printed(sent, "")
+        offset = 2 * at
+        head = "CreateTime:<n> Partition:0 Offset:"
+        expected += [
+            f"{head}{offset} codec:{codec},empty: key-{codec} {codec * 50}",
+            f"{head}{offset + 1} last:h next-ä value",
+        ]
+    shown = ("key", "headers", "offset", "partition", "timestamp")
+    options = [f"--formatter-property=print.{name}=true" for name in shown]
+    read = shop.tools.at(
+        "kafka-console-consumer",
+        *("--topic", topic, "--from-beginning", "--max-messages", str(len(expected))),
+        *("--group", shop.named("produce"), "--timeout-ms", "30000", *options),
+    )
+    printed(read, "\n".join(expected))
+    require("counted", f"Processed a total of {len(expected)} messages" in read.stderr)
+
+
+def idempotent(shop: Shop) -> None:
+    """The console's producer is idempotent: one producer per run, one sequence per partition."""
+    topic = shop.new_topic("idempotent", partitions=3)
+    keys = [f"k{number}" for number in range(60)]
+    sent = shop.tools.at(
+        "kafka-console-producer",
+        *("--topic", topic, "--command-property", "enable.idempotence=true"),
+        *("--command-property", "batch.size=200", "--reader-property", "parse.key=true"),
+        stdin="".join(f"{key}\tvalue of {key}\n" for key in keys),
+    )
+    printed(sent, "")
+    ends = shop.tools.at("kafka-get-offsets", "--topic", topic).stdout.split()
+    counts = [int(end.rpartition(":")[2]) for end in ends]
+    expect("records", sum(counts), len(keys))
+    require(f"every partition has some: {counts}", all(counts))
+    for partition, count in enumerate(counts):
+        where = ("--topic", topic, "--partition", str(partition))
+        told = shop.tools.at("kafka-transactions", "describe-producers", *where)
+        (row,) = parse_table(told.stdout, DESCRIBE_PRODUCERS_COLUMNS)
+        expect(
+            "epoch, last sequence",
+            (row["ProducerEpoch"], row["LastSequence"]),
+            ("0", str(count - 1)),
+        )
+    values = shop.values(topic, "read_committed", count=len(keys))
+    expect("values", sorted(values), sorted(f"value of {key}" for key in keys))
+
+
+def abort(shop: Shop) -> None:
+    """A transaction that an operator ends is never seen; the next one of its id is."""
+    transactional_id, topic = shop.open_transaction("abort")
+    _terminate(shop, transactional_id)
+    expect("read_uncommitted", shop.values(topic, "read_uncommitted", count=1), ["open"])
+    payload = shop.file("payload", "of the next one\n")
+    printed(
+        shop.tools.run(
+            "kafka-producer-perf-test",
+            *("--topic", topic, "--num-records", "3", "--throughput", "-1"),
+            *("--payload-file", payload, "--transactional-id", transactional_id),
+            *("--bootstrap-server", shop.tools.bootstrap),
+        ),
+        "Reading payloads from: <any>\nNumber of records read: 1\n3 records sent<any>",
+    )
+    expect("read_committed", shop.values(topic, "read_committed", count=3), ["of the next one"] * 3)
+
+
+def read_committed(shop: Shop) -> None:
+    """An open transaction holds back what others wrote behind it, until it ends."""
+    transactional_id, topic = shop.open_transaction("read-committed")
+    printed(shop.tools.at("kafka-console-producer", "--topic", topic, stdin="behind it\n"), "")
+    both = ["open", "behind it"]
+    expect("read_uncommitted", shop.values(topic, "read_uncommitted", count=2), both)
+    held = shop.values(topic, "read_committed", count=1, patience_ms=_NOTHING_MORE_MS)
+    expect("read_committed while it is open", held, [])
+    _terminate(shop, transactional_id)
+    expect(
+        "read_committed afterwards", shop.values(topic, "read_committed", count=1), ["behind it"]
+    )
+
+
+def _terminate(shop: Shop, transactional_id: str) -> None:
+    command = ("forceTerminateTransaction", "--transactionalId", transactional_id)
+    printed(shop.tools.at("kafka-transactions", *command), "")
+
+
+def performance(shop: Shop) -> None:
+    """kafka-producer-perf-test with and without transactions, kafka-consumer-perf-test."""
+    topic = shop.new_topic("measured", partitions=2)
+    common = ("--topic", topic, "--record-size", "100", "--throughput", "-1")
+    report = (
+        " records sent, <decimal> records/sec (<decimal> MB/sec), <decimal> ms avg latency,"
+        " <decimal> ms max latency, <n> ms 50th, <n> ms 95th, <n> ms 99th, <n> ms 99.9th."
+    )
+    for count, more in (
+        (300, ("--transactional-id", shop.named("measured"), "--transaction-duration-ms", "20")),
+        (100, ("--command-property", "acks=all", "compression.type=lz4")),
+    ):
+        measured = shop.tools.run(
+            "kafka-producer-perf-test",
+            *("--bootstrap-server", shop.tools.bootstrap, *common),
+            *("--num-records", str(count), *more),
+        )
+        printed(measured, f"{count}{report}")
+    values = shop.values(topic, "read_committed", count=400)
+    expect("records", len(values), 400)
+    consumed = shop.tools.at(
+        "kafka-consumer-perf-test",
+        *("--topic", topic, "--num-records", "400", "--timeout", "30000"),
+        *("--group", shop.named("measured")),
+    )
+    head, row = consumed.stdout.splitlines()
+    expect("columns", len(head.split(", ")), len(row.split(", ")))
+    expect("records consumed", row.split(", ")[4], "400")
+
+
+def verifiable(shop: Shop) -> None:
+    """kafka-verifiable-producer and -consumer, as system tests use them; both protocols."""
+    topic = shop.new_topic("verified")
+    # In a JVM of its own: what it reports last is reported while its JVM ends.
+    produced = run_kafka_tool(
+        "org.apache.kafka.tools.VerifiableProducer",
+        *("--bootstrap-server", shop.tools.bootstrap, "--topic", topic),
+        *("--max-messages", "5", "--acks", "-1"),
+    )
+    expect("exit status", produced.code, 0)
+    events = [json.loads(line) for line in produced.stdout.splitlines()]
+    sent = [event["offset"] for event in events if event["name"] == "producer_send_success"]
+    expect("offsets", sent, [0, 1, 2, 3, 4])
+    (data,) = (event for event in events if event["name"] == "tool_data")
+    expect("acknowledged", (data["sent"], data["acked"]), (5, 5))
+    for protocol in _PROTOCOLS:
+        consumed = shop.tools.at(
+            "kafka-verifiable-consumer",
+            *("--topic", topic, "--group-id", shop.named(f"verified-{protocol}")),
+            *("--max-messages", "5", "--reset-policy", "earliest", "--group-protocol", protocol),
+        )
+        events = [json.loads(line) for line in consumed.stdout.splitlines()]
+        names = [event["name"] for event in events]
+        require(f"begins and ends as told: {names}", names[0] == "startup_complete")
+        expect("last", names[-1], "shutdown_complete")
+        seen = sum(event["count"] for event in events if event["name"] == "records_consumed")
+        expect("records", seen, 5)
+        committed = [event for event in events if event["name"] == "offsets_committed"]
+        at = [{"topic": topic, "partition": 0, "offset": 5}]
+        expect("committed", (committed[-1]["offsets"], committed[-1]["success"]), (at, True))
+
+
+def latency(shop: Shop) -> None:
+    """kafka-e2e-latency makes its topic itself."""
+    topic = shop.named("latency")
+    measured = shop.tools.at(
+        "kafka-e2e-latency",
+        *("--topic", topic, "--num-records", "20", "--producer-acks", "all"),
+        *("--record-size", "64"),
+    )
+    printed(
+        measured,
+        f"""
+        Topic "{topic}" does not exist. Will create topic with 1 partition(s) and replication \
+factor = 1
+        0 <decimal>
+        Avg latency: <decimal> ms
+        Percentiles: 50th = <n>, 99th = <n>, 99.9th = <n>
+        """,
+    )
+    eventually(
+        lambda: printed(shop.tools.at("kafka-get-offsets", "--topic", topic), f"{topic}:0:20")
+    )
