@@ -1,0 +1,126 @@
+"""The control port of ``txnsim serve --http``, as far as the kills need it."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+_ANSWER_WITHIN_S: Final = 90.0
+
+
+class ControlError(Exception):
+    """The control port refused; the message is what it said."""
+
+
+class Led(NamedTuple):
+    """A partition and who leads it."""
+
+    topic: str
+    partition: int
+    leader: int
+    preferred: int
+    isr: tuple[int, ...]
+
+
+class ControlPort:
+    """One server's control port.
+
+    Args:
+        address: As the server's ready file tells it.
+    """
+
+    def __init__(self, address: str) -> None:
+        self._base = f"{address}/api/v1"
+
+    # Faults
+
+    def arm(self, rule: dict[str, object]) -> None:
+        """Put a rule in force."""
+        self._ask("POST", "faults", rule)
+
+    def struck(self, rule_id: str, *, timeout_ms: int) -> bool:
+        """Whether a rule has struck, within ``timeout_ms``."""
+        try:
+            self._ask("GET", f"faults/{rule_id}/wait?timeout_ms={timeout_ms}")
+        except ControlError as refused:
+            if "408" in str(refused):
+                return False
+            raise
+        return True
+
+    def rule(self, rule_id: str) -> dict[str, Any]:
+        """What has come of a rule."""
+        found: dict[str, Any] = self._ask("GET", f"faults/{rule_id}")
+        return found
+
+    def struck_one(self, rule_ids: Iterable[str]) -> str | None:
+        """One of these rules that has struck; None where none has."""
+        wanted = set(rule_ids)
+        for found in self._ask("GET", "faults"):
+            if found["struck"] and found["rule"]["id"] in wanted:
+                return str(found["rule"]["id"])
+        return None
+
+    def release(self, rule_id: str) -> int:
+        """Let go what a rule holds; how many there were."""
+        return int(self._ask("POST", f"faults/{rule_id}/release")["released"])
+
+    def disarm(self, rule_id: str) -> None:
+        """Take a rule back."""
+        self._ask("DELETE", f"faults/{rule_id}")
+
+    def disarm_all(self) -> None:
+        """Take every rule back."""
+        for found in self._ask("GET", "faults"):
+            self.disarm(found["rule"]["id"])
+
+    # Brokers and leaders
+
+    def kill(self, broker: int) -> None:
+        """End a broker at once."""
+        self._ask("POST", f"brokers/{broker}/kill")
+
+    def start(self, broker: int) -> None:
+        """Start a broker and wait until it serves clients."""
+        state = self._ask("POST", f"brokers/{broker}/start?wait_ms=60000")["state"]
+        if state != "running":
+            raise ControlError(f"broker {broker} is {state} a minute after its start")
+
+    def is_fenced(self, broker: int) -> bool:
+        """Whether the controller takes a broker for dead."""
+        return bool(self._ask("GET", f"brokers/{broker}")["fenced"])
+
+    def partitions(self) -> list[Led]:
+        """Every partition of every topic."""
+        return [
+            Led(
+                topic["name"],
+                one["partition"],
+                one["leader"],
+                one["replicas"][0],
+                tuple(one["isr"]),
+            )
+            for topic in self._ask("GET", "topics")
+            for one in topic["partitions"]
+        ]
+
+    def leader(self, topic: str, partition: int) -> int:
+        """The leader of a partition."""
+        return next(led.leader for led in self.partitions() if led[:2] == (topic, partition))
+
+    def move_leader(self, topic: str, partition: int, leader: int) -> None:
+        """Hand a partition to another replica in sync."""
+        self._ask("POST", "leaders", {"topic": topic, "partition": partition, "leader": leader})
+
+    def _ask(self, method: str, path: str, body: object = None) -> Any:
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._base}/{path}", data=data, method=method)
+        try:
+            with urllib.request.urlopen(request, timeout=_ANSWER_WITHIN_S) as answer:
+                return json.load(answer)
+        except urllib.error.HTTPError as refused:
+            said = refused.read().decode(errors="replace")
+            raise ControlError(f"{method} {path}: {refused.code} {said}") from refused

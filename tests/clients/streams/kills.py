@@ -1,0 +1,143 @@
+"""Kafka Streams, ``exactly_once_v2``, killed again and again at named points; counts stay exact.
+
+Two instances count words on three simulated brokers. Each kill is an instance's (SIGKILL) or a
+broker's, at a point that a fault rule makes exact (``points``). What was killed is started again,
+and before the next kill every input must have come out, once. As a command::
+
+    python -m tests.clients.streams.kills --level 2 --seed 1 --kills 20
+
+The same seed gives the same plan. Exit status 1 where a point was not struck or a count is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from tests.clients.streams.application import ApplicationError
+from tests.clients.streams.control import ControlError
+from tests.clients.streams.lab import Lab, LabError
+from tests.clients.streams.plan import Kill, plan_of
+from tests.clients.streams.points import POINTS, points_at
+from tests.clients.streams.strike import Strike, Struck
+from tests.support.apache_kafka import ApacheKafkaError
+from tests.support.foreign_clients import ForeignClientError
+from tests.support.txnsim_server import TxnsimServerError
+
+KILLS: Final = 20
+LEVELS: Final = (0, 1, 2)
+
+_FAILURES: Final = (
+    ApacheKafkaError,
+    ApplicationError,
+    ControlError,
+    ForeignClientError,
+    LabError,
+    TxnsimServerError,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Carry out a plan and tell what came of it."""
+    options = _parser().parse_args(argv)
+    plan = plan_of(options.level, seed=options.seed, kills=options.kills)
+    if options.point is not None:
+        plan = tuple(kill for kill in plan if options.point in kill.point.name)
+    if options.plan:
+        for number, kill in enumerate(plan, start=1):
+            _say(f"{number:3} {kill.instance} {kill.point.name}")
+        return 0
+    start_s = time.monotonic()
+    done: list[tuple[Kill, Struck]] = []
+    wrong = _carry_out(plan, done, options)
+    if options.json:
+        _say(json.dumps(_report(options, done, wrong)))
+    else:
+        for problem in wrong:
+            _say(f"FAIL {problem}")
+        minutes = (time.monotonic() - start_s) / 60
+        _say(
+            f"transaction.version {options.level}, seed {options.seed}: {len(done)} kills in "
+            f"{minutes:.1f} min; {'not exact' if wrong else 'counts are exact'}"
+        )
+        _say(f"{len(done) + (not wrong)} passed, {len(wrong)} failed")
+    return 1 if wrong else 0
+
+
+def _carry_out(
+    plan: Sequence[Kill], done: list[tuple[Kill, Struck]], options: argparse.Namespace
+) -> list[str]:
+    """Every kill; what is wrong."""
+    try:
+        with Lab(level=options.level, seed=options.seed) as lab:
+            for number, kill in enumerate(plan, start=1):
+                name = f"kill {number} of {len(plan)}, {kill.instance}: {kill.point.name}"
+                try:
+                    struck = Strike(lab, kill).carry_out()
+                except (ControlError, LabError, ApplicationError) as failure:
+                    return [f"{name}: {failure}"]
+                done.append((kill, struck))
+                if not options.json:
+                    _say(_line(name, kill, struck))
+            return lab.judge()
+    except _FAILURES as failure:
+        return [f"{type(failure).__name__}: {failure}"]
+
+
+def _line(name: str, kill: Kill, struck: Struck) -> str:
+    state = f"{struck.state}, " if struck.state else ""
+    rest = "stays dead" if kill.stays_dead else f"all counted {struck.recovered_s:.1f} s later"
+    return f"PASS {name} ({state}{struck.victim}; {rest})"
+
+
+def _report(
+    options: argparse.Namespace, done: Sequence[tuple[Kill, Struck]], wrong: Sequence[str]
+) -> dict[str, object]:
+    return {
+        "level": options.level,
+        "seed": options.seed,
+        "kills": [
+            {
+                "point": kill.point.name,
+                "stage": kill.point.stage,
+                "instance": kill.instance,
+                "victim": struck.victim,
+                "state": struck.state,
+                "struck_s": round(struck.struck_s, 2),
+                "recovered_s": round(struck.recovered_s, 2),
+                "healed_s": round(struck.healed_s, 2),
+            }
+            for kill, struck in done
+        ],
+        "wrong": list(wrong),
+    }
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.clients.streams.kills",
+        description=f"Kill Kafka Streams at named points; there are {len(POINTS)}.",
+    )
+    parser.add_argument("--level", type=int, choices=LEVELS, default=2)
+    parser.add_argument("--seed", type=int, default=1)
+    most = {level: len(points_at(level)) for level in LEVELS}
+    parser.add_argument(
+        "--kills", type=int, default=KILLS, help=f"how many; one per point takes {most[2]}"
+    )
+    parser.add_argument("--point", metavar="WORDS", help="only points with these words")
+    parser.add_argument("--plan", action="store_true", help="print the plan and do nothing")
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,305 @@
+"""A cluster, two instances of the application, a feeder and a reader: what kills are done to."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+from confluent_kafka import Consumer, TopicPartition
+
+from sim.placement import partition_for
+from tests.clients.streams.application import Application
+from tests.clients.streams.control import ControlPort
+from tests.clients.streams.ledger import Feeder, Feeding, Ledger, Reader, create_topics
+from tests.clients.streams.plan import INSTANCES
+from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+
+APPLICATION_ID: Final = "counting"
+INPUT: Final = "words"
+OUTPUT: Final = "counted"
+PARTITIONS: Final = 6
+"""Two led by each broker: an instance with three of them writes to at least two brokers."""
+BROKERS: Final = (1, 2, 3)
+TRANSACTIONS: Final = "__transaction_state"
+POSITIONS: Final = "__consumer_offsets"
+PATIENCE_S: Final = 40.0
+
+_INTERNAL_PARTITIONS: Final = 6
+_BROKER_CONFIG: Final = f"""\
+settings:
+  broker_heartbeat_interval_ms: 200
+  broker_session_timeout_ms: 1500
+  default_replication_factor: 3
+  min_insync_replicas: 2
+  group_initial_rebalance_delay_ms: 0
+  group_min_session_timeout_ms: 1000
+  offsets_topic_num_partitions: {_INTERNAL_PARTITIONS}
+  transaction_state_log_num_partitions: {_INTERNAL_PARTITIONS}
+  transaction_abort_timed_out_cleanup_interval_ms: 500
+"""
+_STREAMS: Final = {
+    "processing.guarantee": "exactly_once_v2",
+    "num.stream.threads": "1",
+    "commit.interval.ms": "100",
+    "replication.factor": "-1",
+    "statestore.cache.max.bytes": "0",
+    # The dead are missed soon.
+    "consumer.session.timeout.ms": "2000",
+    "consumer.heartbeat.interval.ms": "300",
+    "consumer.auto.offset.reset": "earliest",
+    # Only read where an instance that died does not come back and fence its own transaction.
+    "producer.transaction.timeout.ms": "10000",
+    "reconnect.backoff.ms": "50",
+    "retry.backoff.ms": "50",
+}
+_POLL_S: Final = 0.05
+_TOOL_TIMEOUT_S: Final = 30.0
+_OPEN_STATES: Final = frozenset({"Ongoing", "PrepareCommit", "PrepareAbort", "PrepareEpochFence"})
+_ROUNDS: Final = 5
+_PROBLEMS_TOLD: Final = 5
+
+
+class LabError(Exception):
+    """What should have come did not come in time, or is not exact."""
+
+
+class Lab:
+    """All of it, as a context manager.
+
+    Args:
+        level: Of ``transaction.version``.
+        seed: Of the words.
+    """
+
+    def __init__(self, *, level: int, seed: int) -> None:
+        self._directory = tempfile.TemporaryDirectory(prefix="txnsim-streams-")
+        root = Path(self._directory.name)
+        config = root / "cluster.yaml"
+        config.write_text(_BROKER_CONFIG)
+        self.server = TxnsimServer(
+            transaction_version=level,
+            brokers=len(BROKERS),
+            arguments=("--http", "0", "--config", str(config)),
+        )
+        self._root = root
+        self._chance = random.Random(f"{seed}/words")
+        self.ledger = Ledger()
+        self.applications: dict[str, Application] = {}
+        self._reader: Reader | None = None
+
+    def __enter__(self) -> Lab:
+        self.server.start()
+        try:
+            self._fill()
+        except BaseException:
+            self._close(expect_clean=False)
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close(expect_clean=error is None)
+
+    def _fill(self) -> None:
+        bootstrap = self.server.bootstrap
+        self.control = ControlPort(str(self.server.http))
+        create_topics(bootstrap, (INPUT, OUTPUT), PARTITIONS)
+        self._feeder = Feeder(
+            bootstrap,
+            topic=INPUT,
+            partitions=PARTITIONS,
+            ledger=self.ledger,
+            chance=self._chance,
+        )
+        self._reader = Reader(bootstrap, topic=OUTPUT, partitions=PARTITIONS, ledger=self.ledger)
+        for name in INSTANCES:
+            self.applications[name] = Application(
+                name,
+                application_id=APPLICATION_ID,
+                topics=(INPUT, OUTPUT),
+                settings={**_STREAMS, "bootstrap.servers": bootstrap},
+                directory=self._root,
+            )
+        for application in self.applications.values():
+            application.start()
+        self.feed(_ROUNDS)
+        self.settle()
+
+    def _close(self, *, expect_clean: bool) -> None:
+        try:
+            for application in self.applications.values():
+                application.stop()
+        finally:
+            if self._reader is not None:
+                self._reader.close()
+            self.server.stop(expect_clean=expect_clean)
+            self._directory.cleanup()
+
+    # Doing
+
+    def feed(self, rounds: int) -> None:
+        """More words, on every partition."""
+        self._feeder.feed(rounds)
+
+    def feeding(self) -> Feeding:
+        """More and more words while a block runs."""
+        return self._feeder.feeding()
+
+    def settle(self) -> None:
+        """Wait until all instances run and every input so far has its output.
+
+        Raises:
+            LabError: Not in time, or not exactly.
+        """
+        for application in self.applications.values():
+            application.await_running(PATIENCE_S)
+        assert self._reader is not None
+        is_complete = self._reader.await_all(PATIENCE_S)
+        for application in self.applications.values():
+            application.expect_alive()
+        problems = self.ledger.problems
+        if problems:
+            told = "; ".join(problems[:_PROBLEMS_TOLD])
+            raise LabError(f"not exact, {len(problems)} problems: {told}")
+        if not is_complete:
+            missing = self.ledger.missing()
+            raise LabError(
+                f"{missing.total()} inputs have no output after {PATIENCE_S:.0f} s: {missing}"
+                f"; transactions: {self.transactions()}"
+            )
+
+    def heal(self, broker: int) -> None:
+        """Start a killed broker and go back to the leaders of the beginning."""
+        self.control.start(broker)
+        self._await(
+            "all replicas are in sync",
+            lambda: all(len(led.isr) == len(BROKERS) for led in self.control.partitions()),
+        )
+        self.lead_as_preferred()
+
+    def lead_as_preferred(self) -> None:
+        """Hand every partition back to its preferred leader."""
+        for led in self.control.partitions():
+            if led.leader != led.preferred:
+                self.control.move_leader(led.topic, led.partition, led.preferred)
+
+    def await_fenced(self, broker: int) -> None:
+        """Wait until the controller has missed a broker."""
+        self._await(f"broker {broker} is fenced", lambda: self.control.is_fenced(broker))
+
+    def _await(self, what: str, condition: Callable[[], bool]) -> None:
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not condition():
+            if time.monotonic() > deadline_s:
+                raise LabError(f"not so after {PATIENCE_S:.0f} s: {what}")
+            time.sleep(_POLL_S)
+
+    # Looking
+
+    def coordinator_partition(self, application: Application) -> int:
+        """The partition of ``__transaction_state`` that an instance's transactional id is in."""
+        return partition_for(application.transactional_id, _INTERNAL_PARTITIONS)
+
+    def coordinator(self, application: Application) -> int:
+        """The broker that coordinates an instance's transactions."""
+        return self.control.leader(TRANSACTIONS, self.coordinator_partition(application))
+
+    def group_coordinator(self) -> int:
+        """The broker that coordinates the group."""
+        partition = partition_for(APPLICATION_ID, _INTERNAL_PARTITIONS)
+        return self.control.leader(POSITIONS, partition)
+
+    def describe(self, transactional_id: str) -> dict[str, Any]:
+        """What the coordinator says of a transaction."""
+        found: dict[str, Any] = self._txns("describe", "--transactional-id", transactional_id)
+        return found
+
+    def transactions(self) -> dict[str, str]:
+        """The state of every transactional id."""
+        found = self._txns("list")
+        return {one["transactional_id"]: one["state"] for one in found}
+
+    def _txns(self, *arguments: str) -> Any:
+        command = [
+            *(str(installed_txnsim()), "txns", "--bootstrap-server", self.server.bootstrap),
+            *(arguments[0], "--json", *arguments[1:]),
+        ]
+        done = subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_TOOL_TIMEOUT_S,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise LabError(f"txnsim txns {' '.join(arguments)}: {done.stdout}{done.stderr}")
+        return json.loads(done.stdout)
+
+    # The end
+
+    def judge(self) -> list[str]:
+        """Stop the application and look at everything again.
+
+        Returns:
+            What is wrong.
+        """
+        self.feed(_ROUNDS)
+        self.settle()
+        for application in self.applications.values():
+            application.stop()
+        wrong = [*self.ledger.problems, *self._read_again()][:_PROBLEMS_TOLD]
+        wrong += self._unconsumed()
+        wrong += [
+            f"{name} is {state}"
+            for name, state in self.transactions().items()
+            if state in _OPEN_STATES
+        ]
+        for broker in BROKERS:
+            hanging = self._txns(
+                "find-hanging", "--broker-id", str(broker), "--max-transaction-timeout", "0"
+            )
+            wrong += [f"hanging on broker {broker}: {one}" for one in hanging]
+        printed = self.server.log_tail()
+        if "Traceback" in printed or "failed by a bug" in printed:
+            wrong.append(f"the server printed:\n{printed}")
+        return wrong
+
+    def _read_again(self) -> tuple[str, ...]:
+        """The same by a reader that starts from the beginning."""
+        again = self.ledger.without_outputs()
+        reader = Reader(self.server.bootstrap, topic=OUTPUT, partitions=PARTITIONS, ledger=again)
+        try:
+            if not reader.await_all(PATIENCE_S):
+                return (f"read again, {again.missing()} have no output",)
+        finally:
+            reader.close()
+        return again.problems
+
+    def _unconsumed(self) -> list[str]:
+        """Committed positions that are not the end of the input."""
+        consumer = Consumer(
+            {"bootstrap.servers": self.server.bootstrap, "group.id": APPLICATION_ID, "log_level": 0}
+        )
+        try:
+            partitions = [TopicPartition(INPUT, index) for index in range(PARTITIONS)]
+            found = consumer.committed(partitions, timeout=PATIENCE_S)
+            ends = [consumer.get_watermark_offsets(one, timeout=PATIENCE_S)[1] for one in found]
+        finally:
+            consumer.close()
+        return [
+            f"{one.topic}-{one.partition} is consumed to {one.offset}, its end is {end}"
+            for one, end in zip(found, ends, strict=True)
+            if one.offset != end
+        ]

@@ -1,0 +1,84 @@
+"""A plan: which kills, in which order, of which instance. Drawn from a seed; pure."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from tests.clients.streams.points import Point, Stage, Then, Victim, points_at
+
+INSTANCES: Final = ("a", "b")
+
+NEVER_LEFT_OUT: Final = (Stage.BEFORE_END, Stage.PREPARED, Stage.BETWEEN)
+"""Stages of which even a short plan has every way to die: an application, a broker."""
+
+
+class Kill(NamedTuple):
+    """One of a plan."""
+
+    point: Point
+    instance: str
+    """Whose transaction is struck."""
+    stays_dead: bool = False
+    """The next kill strikes the same instance while it starts again."""
+
+
+def plan_of(level: int, *, seed: int, kills: int) -> tuple[Kill, ...]:
+    """The plan of a seed.
+
+    Each point comes once before any comes again. A point that strikes a start follows a kill in
+    the middle of a transaction.
+
+    Args:
+        level: Of ``transaction.version``.
+        seed: Of order and instances.
+        kills: How many, at least.
+    """
+    chance = random.Random(f"{seed}/{level}")
+    plan: list[Kill] = []
+    while len(plan) < kills:
+        plan += _round(level, count=kills - len(plan), chance=chance)
+    return tuple(plan)
+
+
+def _round(level: int, *, count: int, chance: random.Random) -> list[Kill]:
+    """Each point of the level, or ``count`` of them."""
+    kills: list[Kill] = []
+    drawn = _drawn(points_at(level), count=count, chance=chance)
+    starts = [point for point in drawn if point.at_start]
+    for point in drawn:
+        if point.at_start:
+            continue
+        instance = chance.choice(INSTANCES)
+        is_followed = bool(starts) and _leaves_open(point)
+        kills.append(Kill(point, instance, stays_dead=is_followed))
+        if is_followed:
+            kills.append(Kill(starts.pop(), instance))
+    deaths = [point for point in points_at(level) if _leaves_open(point)]
+    for start in starts:  # nothing that was drawn leads to these
+        instance = chance.choice(INSTANCES)
+        kills += [Kill(chance.choice(deaths), instance, stays_dead=True), Kill(start, instance)]
+    return kills
+
+
+def _drawn(points: Sequence[Point], *, count: int, chance: random.Random) -> list[Point]:
+    """So many of the points, shuffled, the indispensable ones among them."""
+    shuffled = chance.sample(points, len(points))
+    first: dict[tuple[Stage, bool], Point] = {}
+    for point in shuffled:
+        if point.stage in NEVER_LEFT_OUT:
+            first.setdefault((point.stage, point.victim is Victim.APPLICATION), point)
+    kept = list(first.values())
+    kept += [point for point in shuffled if point not in kept]
+    wanted = kept[:count]
+    return [point for point in shuffled if point in wanted]
+
+
+def _leaves_open(point: Point) -> bool:
+    """Whether it leaves a dead application with an open transaction."""
+    return (
+        point.victim is Victim.APPLICATION
+        and point.then is Then.LOST
+        and point.states == ("Ongoing",)
+    )

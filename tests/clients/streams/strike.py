@@ -1,0 +1,328 @@
+"""One kill: arm the rule, feed until it strikes, look, kill, let go, start again, wait for all."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, Final, NamedTuple
+
+from tests.clients.streams.application import Application
+from tests.clients.streams.lab import BROKERS, OUTPUT, POSITIONS, TRANSACTIONS, Lab, LabError
+from tests.clients.streams.plan import Kill
+from tests.clients.streams.points import Stage, Then, Victim, Where, Who
+
+_RULE: Final = "kill"
+_WITNESS: Final = "witness"
+_JOINED: Final = "joined"
+_CAUGHT: Final = "caught"
+_STRIKES_WITHIN_S: Final = 40.0
+_LOOKS_WITHIN_S: Final = 5.0
+_ASKS_WITHIN_MS: Final = 3_000
+_LOOKS_AGAIN_MS: Final = 500
+_POLL_S: Final = 0.05
+_NOW: Final = {"do": "delay", "delay_ms": 0}
+"""Only counts: a witness disturbs nobody."""
+
+
+class Struck(NamedTuple):
+    """What came of a kill."""
+
+    victim: str
+    """Who was killed, by name."""
+    state: str
+    """What the coordinator said of the transaction when it was struck."""
+    struck_s: float
+    """From the first look to the kill."""
+    recovered_s: float
+    """From the kill to the last output of what had been fed."""
+    healed_s: float
+    """From there until all brokers lead again what they did."""
+
+
+class Strike:
+    """One kill in a lab."""
+
+    def __init__(self, lab: Lab, kill: Kill) -> None:
+        self._lab = lab
+        self._kill = kill
+        self._point = kill.point
+        self._application = lab.applications[kill.instance]
+        self._id = self._application.transactional_id
+        self._coordinator = lab.coordinator(self._application)
+        self._group = lab.group_coordinator()
+        self._producer_id = int(lab.describe(self._id)["producer_id"])
+        self._leader = -1
+        """Of the counted word that was caught."""
+
+    def carry_out(self) -> Struck:
+        """Do it, and wait until everything is as if nothing had been.
+
+        Raises:
+            LabError: The point was not struck as its name says, or what followed was not exact.
+            ApplicationError: An instance ended by itself.
+        """
+        start_s = time.monotonic()
+        with self._lab.feeding():
+            state = self._strike()
+            killed_s = time.monotonic()
+            victim = self._kill_victim()
+        if not self._kill.stays_dead:
+            self._lab.settle()
+        recovered_s = time.monotonic()
+        self._heal()
+        return Struck(
+            victim,
+            state,
+            struck_s=killed_s - start_s,
+            recovered_s=recovered_s - killed_s,
+            healed_s=time.monotonic() - recovered_s,
+        )
+
+    # Rules
+
+    def _rule(self) -> dict[str, object]:
+        point = self._point
+        lost = point.victim is Victim.APPLICATION and point.then is Then.LOST
+        rule: dict[str, object] = {
+            "id": _RULE,
+            "point": point.crossing,
+            "action": {"do": "drop" if lost else "hold"},
+        }
+        if point.api is not None:
+            rule["api"] = point.api
+        if point.committed is not None:
+            rule["committed"] = point.committed
+        if point.counts:
+            rule["topic"] = OUTPUT
+        if not point.every:
+            rule["limit"] = 1
+        match point.who:
+            case Who.CLIENT:
+                rule["client_id"] = self._application.producer_client_id
+            case Who.TRANSACTION:
+                rule["transactional_id"] = self._id
+            case Who.PRODUCER:
+                rule["producer_id"] = self._producer_id
+            case Who.LOG:
+                partition = self._lab.coordinator_partition(self._application)
+                rule |= {"topic": TRANSACTIONS, "partition": partition}
+        return rule | self._brokers()
+
+    def _brokers(self) -> dict[str, object]:
+        """Which brokers' crossings: a request that reaches a former coordinator is none."""
+        match self._point.where:
+            case Where.LEADER:
+                return {"broker": self._leader}
+            case Where.GROUP_COORDINATOR:
+                return {"broker": self._group}
+        match self._point.api:
+            case "TxnOffsetCommit":
+                return {"broker": self._group}
+            case "EndTxn" | "InitProducerId" | "AddPartitionsToTxn" | "AddOffsetsToTxn":
+                return {"broker": self._coordinator}
+            case "WriteTxnMarkers":
+                return {"source": f"broker/{self._coordinator}"}
+        return {}
+
+    def _marker_witness(self) -> dict[str, object]:
+        """Counts the markers that have been written."""
+        return {
+            "id": _WITNESS,
+            "point": "peer.response",
+            "action": _NOW,
+            "api": "WriteTxnMarkers",
+            "producer_id": self._producer_id,
+        }
+
+    # Striking
+
+    def _strike(self) -> str:
+        """Arm, wait for it, look."""
+        control = self._lab.control
+        is_between = self._point.stage is Stage.BETWEEN
+        if self._point.at_start:
+            control.arm(self._rule())
+            self._application.start()
+        else:
+            caught = self._catch()
+            control.arm(self._rule())
+            if is_between:
+                control.arm(self._marker_witness())
+            if self._point.who is Who.LOG:
+                self._coordinator = self._move_coordinator()
+            control.disarm(caught)
+        self._await_strike()
+        state = self._look()
+        if is_between:
+            control.disarm(_WITNESS)
+        return state
+
+    def _catch(self) -> str:
+        """Hold the instance when it writes a counted word, between two transactions' ends.
+
+        What is armed now strikes the transaction of that word and no other. So each kill is one in
+        which an output might be lost or come twice.
+
+        Returns:
+            The rule that holds it.
+        """
+        control = self._lab.control
+        leaders = [
+            broker for broker in BROKERS if self._point.where is Where.ANY or broker != self._group
+        ]
+        rules = {f"{_CAUGHT}-{broker}": broker for broker in leaders}
+        for rule_id, broker in rules.items():
+            control.arm(
+                {
+                    "id": rule_id,
+                    "point": "client.request",
+                    "action": {"do": "hold"},
+                    "api": "Produce",
+                    "topic": OUTPUT,
+                    "client_id": self._application.producer_client_id,
+                    "broker": broker,
+                }
+            )
+        deadline_s = time.monotonic() + _STRIKES_WITHIN_S
+        while (caught := control.struck_one(rules)) is None:
+            self._go_on_waiting(deadline_s, "never wrote a counted word")
+            time.sleep(_POLL_S)
+        self._leader = rules[caught]
+        for other in rules.keys() - {caught}:
+            control.disarm(other)
+        # The end of the transaction before may still be on its way (KIP-890, transactions v2).
+        while self._lab.describe(self._id)["state"].startswith("Prepare"):
+            self._go_on_waiting(deadline_s, "the transaction before does not end")
+            time.sleep(_POLL_S)
+        return caught
+
+    def _await_strike(self) -> None:
+        deadline_s = time.monotonic() + _STRIKES_WITHIN_S
+        while True:
+            if self._lab.control.struck(_RULE, timeout_ms=_LOOKS_AGAIN_MS):
+                return
+            self._go_on_waiting(deadline_s, f"never struck: {self._lab.control.rule(_RULE)}")
+
+    def _go_on_waiting(self, deadline_s: float, problem: str) -> None:
+        for application in self._lab.applications.values():
+            application.expect_alive()
+        if time.monotonic() > deadline_s:
+            raise LabError(
+                f"after {_STRIKES_WITHIN_S:.0f} s: {problem}; "
+                f"transactions: {self._lab.transactions()}"
+            )
+
+    def _look(self) -> str:
+        """The transaction's state, once it is what the point promises."""
+        if not self._point.states:
+            return ""
+        deadline_s = time.monotonic() + _LOOKS_WITHIN_S
+        while True:
+            found = self._lab.describe(self._id)
+            problem = self._problem(found)
+            if problem is None:
+                return str(found["state"])
+            if time.monotonic() > deadline_s:
+                raise LabError(f"struck, but {problem}: {found}")
+            time.sleep(_POLL_S)
+
+    def _problem(self, found: dict[str, Any]) -> str | None:
+        if found["state"] not in self._point.states:
+            return f"it is {found['state']}, not {' or '.join(self._point.states)}"
+        if self._point.stage is not Stage.BETWEEN:
+            return None
+        if not self._lab.control.rule(_WITNESS)["struck"]:
+            return "no marker has been written"
+        held_at = self._leader if self._point.where is Where.LEADER else self._group
+        leaders = {led[:2]: led.leader for led in self._lab.control.partitions()}
+        owed = [(one["topic"], one["partition"]) for one in found["partitions"]]
+        elsewhere = [one for one in owed if leaders[one] != held_at]
+        if not owed or elsewhere:
+            return f"markers are owed to {owed}, held is what goes to broker {held_at}"
+        positions_owed = any(topic == POSITIONS for topic, _ in owed)
+        if positions_owed != (self._point.where is Where.GROUP_COORDINATOR):
+            return f"markers are owed to {owed}"
+        return None
+
+    # Killing
+
+    def _kill_victim(self) -> str:
+        match self._point.victim:
+            case Victim.APPLICATION:
+                self._kill_application(self._application)
+                return f"application {self._application.name}"
+            case _:
+                broker = self._broken()
+                self._lab.control.kill(broker)
+                self._lab.control.disarm(_RULE)
+                return f"broker {broker}"
+
+    def _kill_application(self, application: Application) -> None:
+        control = self._lab.control
+        application.kill()
+        if self._point.then in (Then.LOST, Then.AT_ONCE):
+            control.disarm(_RULE)
+        if self._kill.stays_dead:
+            return
+        if self._point.then is Then.BACK:
+            self._start_until_back(application)
+            control.disarm(_RULE)
+            return
+        application.start()
+        if self._point.then is Then.LATE:
+            application.await_running(_STRIKES_WITHIN_S)
+            control.disarm(_RULE)
+
+    def _start_until_back(self, application: Application) -> None:
+        """Start it and wait until its producer id has been asked for.
+
+        That need not come. The other instance may have got the tasks of the dead one first: then it
+        waits for stable positions (KIP-447), which are pending until the markers are written, and
+        does not join the group again, for which the new life waits. So joining is enough, if the
+        rest does not follow soon.
+        """
+        control = self._lab.control
+        control.arm(_counting(_JOINED, "JoinGroup", application.consumer_client_id, "request"))
+        control.arm(_counting(_WITNESS, "InitProducerId", application.producer_client_id))
+        application.start()
+        if not control.struck(_JOINED, timeout_ms=int(_STRIKES_WITHIN_S * 1000)):
+            raise LabError("the next life has not joined the group")
+        control.struck(_WITNESS, timeout_ms=_ASKS_WITHIN_MS)
+        control.disarm(_JOINED)
+        control.disarm(_WITNESS)
+
+    def _broken(self) -> int:
+        match self._point.victim:
+            case Victim.GROUP_COORDINATOR:
+                return self._group
+            case Victim.LEADER:
+                return self._leader
+            case _:
+                return self._coordinator
+
+    def _heal(self) -> None:
+        if self._point.victim is Victim.APPLICATION:
+            self._lab.lead_as_preferred()
+        else:
+            self._lab.heal(self._broken())
+
+    def _move_coordinator(self) -> int:
+        """Hand the coordination to another broker, which begins to read its log."""
+        target = next(
+            broker for broker in BROKERS if broker not in (self._coordinator, self._group)
+        )
+        partition = self._lab.coordinator_partition(self._application)
+        self._lab.control.move_leader(TRANSACTIONS, partition, target)
+        return target
+
+
+def _counting(
+    rule_id: str, api: str, client_id: str, crossing: str = "response"
+) -> dict[str, object]:
+    """A rule that counts the requests of a client, or the answers to them."""
+    return {
+        "id": rule_id,
+        "point": f"client.{crossing}",
+        "action": _NOW,
+        "api": api,
+        "client_id": client_id,
+    }
