@@ -85,8 +85,8 @@ def matrix() -> Table:
     for client in sorted(clients(), key=lambda each: (each.language, each.name)):
         have = stored.get(client.name)
         cells = tuple(_cell(have, check, _levels(check)) for check in CHECKS)
-        rows.append((client.language, f"{client.name} {client.version}", *cells))
-    return ("Language", "Client", *(f"`{check}`" for check in CHECKS)), rows
+        rows.append((client.language, client.name, client.version, *cells))
+    return ("Language", "Client", "Version", *(f"`{check}`" for check in CHECKS)), rows
 
 
 def demands() -> Table:
