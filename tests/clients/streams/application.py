@@ -7,6 +7,7 @@ Streams makes its transactional id of, so that the next life fences the last one
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import subprocess
 import time
@@ -53,10 +54,7 @@ class Application:
         self._state = directory / name / "state"
         self._log = directory / name / "output.log"
         self._state.mkdir(parents=True)
-        temporary = (
-            directory / name / "tmp"
-        )  # RocksDB's library lands there, and stays after a kill
-        temporary.mkdir()
+        self._temporary = directory / name / "tmp"
         file = directory / name / "streams.properties"
         entries = {
             **settings,
@@ -66,7 +64,7 @@ class Application:
         }
         file.write_text("".join(f"{key}={value}\n" for key, value in entries.items()))
         options = (
-            f"-Djava.io.tmpdir={temporary}",
+            f"-Djava.io.tmpdir={self._temporary}",
             "-Dorg.slf4j.simpleLogger.showDateTime=true",
             "-Dorg.slf4j.simpleLogger.dateTimeFormat=HH:mm:ss.SSS",
         )
@@ -79,6 +77,9 @@ class Application:
     def start(self) -> None:
         """Start it; it is not running yet."""
         assert self._process is None, f"{self.name} lives"
+        # RocksDB's library is unpacked there, and a life that was killed leaves it behind.
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.mkdir()
         self._printed_before = self._log.stat().st_size if self._log.exists() else 0
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(

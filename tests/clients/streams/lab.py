@@ -17,7 +17,8 @@ from confluent_kafka import Consumer, TopicPartition
 from sim.placement import partition_for
 from tests.clients.streams.application import Application
 from tests.clients.streams.control import ControlPort
-from tests.clients.streams.ledger import Feeder, Feeding, Ledger, Reader, create_topics
+from tests.clients.streams.feed import Feeder, Feeding, Reader, create_topics
+from tests.clients.streams.ledger import Ledger
 from tests.clients.streams.plan import INSTANCES
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 
