@@ -32,8 +32,6 @@ _LOWEST: Final = {
     "group_consumer_assignment_interval_ms": 0,
     "group_consumer_max_assignment_interval_ms": 0,
     "group_consumer_min_assignment_interval_ms": 0,
-    "group_consumer_max_assignment_interval_ms": 0,
-    "group_consumer_min_assignment_interval_ms": 0,
     "group_initial_rebalance_delay_ms": 0,
     "log_cleaner_backoff_ms": 0,
     "log_cleaner_delete_retention_ms": 0,
@@ -72,8 +70,6 @@ _HIGHEST: Final = {
 _PATTERNS: Final = {
     "cluster_id": r"^[A-Za-z0-9_-]{22}$",  # Uuid.toString: 16 bytes in base64url, not padded
     "compression_type": r"^(uncompressed|zstd|lz4|snappy|gzip|producer)$",
-    "group_consumer_assignors": r"^(uniform|range)(, ?(uniform|range))?$",
-    "group_consumer_migration_policy": r"^(?i:bidirectional|upgrade|downgrade|disabled)$",
     "group_consumer_assignors": r"^(uniform|range)(, ?(uniform|range))?$",
     "group_consumer_migration_policy": r"^(?i:bidirectional|upgrade|downgrade|disabled)$",
     "log_cleanup_policy": r"^((compact|delete)(, ?(compact|delete))?)?$",
