@@ -113,11 +113,23 @@ def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Reply:
         results_by_transaction=tuple(
             schema.AddPartitionsToTxnResult(
                 transactional_id=transaction.transactional_id,
-                topic_results=_by_topic(request, transaction.topics, dict(results)),
+                topic_results=_of_transaction(request, transaction, dict(results)),
             )
             for transaction, (_, results) in zip(transactions, reply.results, strict=True)
         ),
     )
+
+
+def _of_transaction(
+    request: Request, transaction: Any, errors: Mapping[TopicPartition, int]
+) -> tuple[Any, ...]:
+    """One error for all partitions is told in the words of the question, errors of their own once
+    for each (AddPartitionsToTxnRequest.errorResponseForTransaction,
+    AddPartitionsToTxnResponse.resultForTransaction).
+    """
+    if transaction.verify_only or ErrorCode.operation_not_attempted in errors.values():
+        return topic_results(request.schema, errors.items())
+    return _by_topic(request, transaction.topics, errors)
 
 
 @prepared
@@ -157,7 +169,7 @@ def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> Partit
         return []
     return [
         (partition, bad.get(partition, ErrorCode.operation_not_attempted))
-        for partition in partitions
+        for partition in dict.fromkeys(partitions)
     ]
 
 

@@ -20,8 +20,9 @@ VERSIONS: Final = (1, 2)
 
 DEVIATIONS: Final = (
     "Where a marker has none of its partitions here and comes last behind markers that are "
-    "written already, Apache Kafka never answers WriteTxnMarkers; so do we towards clients, while "
-    "coordinators, who would wait for their request timeout, are answered.",
+    "written already, or names a partition twice, Apache Kafka never answers WriteTxnMarkers; so "
+    "do we towards clients, while coordinators, who would wait for their request timeout, are "
+    "answered.",
 )
 
 

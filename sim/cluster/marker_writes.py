@@ -17,6 +17,7 @@ from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock
 from sim.settings import Settings
 from sim.types import (
+    CONSUMER_OFFSETS_TOPIC,
     ProducerId,
     TopicPartition,
     TxnMarker,
@@ -69,7 +70,7 @@ class MarkerWrites:
             if self._is_unwritable(marker):
                 return _failed(command)
             errors = merged.setdefault(marker.producer_id, {})
-            for topic_partition in marker.partitions:
+            for topic_partition in dict.fromkeys(marker.partitions):
                 errors[topic_partition] = self._write(marker, topic_partition, now_ms, appends)
         is_forgotten = self._is_forgotten(command, appends)
         late = await self._commits.wait(appends, timeout_ms=self._settings().request_timeout_ms)
@@ -95,11 +96,25 @@ class MarkerWrites:
         here as one that has; but it does not look whether that was the last one. So nobody answers
         where such a marker comes last and the appends before it are complete, unless it is all
         there is.
+
+        Nor does anybody where a marker names a partition twice: it is appended once, and the second
+        append is waited for.
         """
+        if any(map(self._repeats, command.markers)):
+            return True
         if not command.markers or self._is_here(command.markers[-1]):
             return False
         is_written = any(map(self._is_here, command.markers))
         return is_written and all(log.high_watermark > offset for log, offset in appends)
+
+    def _repeats(self, marker: TxnMarker) -> bool:
+        """Whether it names a partition that is here twice; groups count theirs one by one."""
+        partitions = marker.partitions
+        return len(set(partitions)) < len(partitions) and any(
+            partitions.count(partition) > 1
+            for partition in partitions
+            if partition in self._replicas.hosted and partition.topic != CONSUMER_OFFSETS_TOPIC
+        )
 
     def _is_here(self, marker: TxnMarker) -> bool:
         return any(partition in self._replicas.hosted for partition in marker.partitions)

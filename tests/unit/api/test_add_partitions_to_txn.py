@@ -123,6 +123,26 @@ async def test_verifying_tells_each_partition_by_itself(api: Api, version: int) 
     assert errors(answer) == {("orders", 0): ErrorCode.producer_fenced}
 
 
+@pytest.mark.parametrize(("version", "verify_only"), [(3, False), (4, False), (4, True)])
+async def test_a_partition_named_twice_is_told_twice_only_where_all_share_one_error(
+    api: Api, version: int, verify_only: bool
+) -> None:
+    identity = await api.producer("id")
+
+    async def told(partitions: list[int]) -> list[int]:
+        wanted = transaction("id", identity, {"orders": partitions}, verify=verify_only)
+        answer = await api.ask("AddPartitionsToTxn", version, **wanted)
+        (topic,) = (
+            answer.results_by_topic_v3_and_below
+            if version < 4
+            else answer.results_by_transaction[0].topic_results
+        )
+        return [one.partition_index for one in topic.results_by_partition]
+
+    assert await told([1, 1]) == ([1] if verify_only else [1, 1])
+    assert await told([1, 9, 1]) == [1, 9]
+
+
 @pytest.mark.parametrize("version", [4, 5])
 async def test_transactions_of_a_batch_are_answered_each(api: Api, version: int) -> None:
     one, other = await api.producer("one"), await api.producer("other")

@@ -86,6 +86,19 @@ async def test_markers_are_answered_when_they_are_committed() -> None:
     assert bench.nodes[B2].log.log_end_offset == 1
 
 
+async def test_a_partition_that_is_named_twice_is_marked_once_and_nobody_is_answered() -> None:
+    bench = Bench()
+    task = await bench.write(marker(TP, TP))
+    bench.settle()
+    reply = await task
+    assert reply.is_forgotten
+    assert bench.leader.log.log_end_offset == 1
+    twice_elsewhere = TopicPartition("orders", 7)
+    task = await bench.write(marker(twice_elsewhere, twice_elsewhere, TP))
+    bench.settle()
+    assert not (await task).is_forgotten
+
+
 async def test_a_marker_that_is_not_replicated_in_time_is_asked_for_again_by_its_sender() -> None:
     bench = Bench()
     bench.isolate(B2)
