@@ -28,6 +28,7 @@ from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.settings import DEFAULTS, Setting, documentation
 from tests.clients.matrix import page as matrix
 from tests.conformance.casebook import page
+from tests.peers import page as peers
 from tests.releases import page as releases
 from tests.support.apache_kafka import KAFKA_VERSION
 
@@ -444,6 +445,11 @@ def clients_page() -> str:
     )
 
 
+def peers_page() -> str:
+    """What other projects' own tests do against us."""
+    return _page("tests/peers/", "Peers' own tests", *peers.sections())
+
+
 def index_page() -> str:
     """Every page of the folder with its title and first sentence."""
     rows = []
@@ -472,6 +478,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/clients.md": clients_page,
     "docs/fault-points.md": fault_points_page,
     "docs/metrics.md": metrics_page,
+    "docs/peers.md": peers_page,
     "docs/releases.md": releases_page,
     "docs/rules.md": rules_page,
     "docs/scenarios.md": scenarios_page,

@@ -1,0 +1,78 @@
+"""Brokers for one test of a peer, until standard input closes: ``python -m tests.peers.broker``.
+
+``--listen`` names the first of the ports in a row, one per broker, at which clients will look for
+them: the caller holds these ports already, and stands between. The first line of output is JSON,
+the brokers' own addresses. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.peers.suite import Target
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.txnsim_server import TxnsimServer
+
+_OURS: Final = "127.0.0.2"
+"""Another address of this machine: who holds a port at 127.0.0.1 leaves it free for us here."""
+_QUICK: Final = ("group.initial.rebalance.delay.ms=0",)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Start, tell, wait, stop."""
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.broker", description=__doc__)
+    parser.add_argument("--target", type=Target, default=Target.TXNSIM)
+    parser.add_argument("--listen", type=int, required=True, metavar="PORT")
+    parser.add_argument("--brokers", type=int, default=1)
+    parser.add_argument("--property", action="append", default=[], metavar="NAME=VALUE")
+    options = parser.parse_args(argv)
+    properties = [*_QUICK, *options.property]
+    if options.target is Target.TXNSIM:
+        _simulated(options.brokers, options.listen, properties)
+    else:
+        _real(options.listen, properties)
+    return 0
+
+
+def _simulated(brokers: int, port: int, properties: Sequence[str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="txnsim-peer-") as directory:
+        config = Path(directory) / "server.properties"
+        config.write_text("".join(f"{line}\n" for line in properties))
+        where = ("--host", _OURS, "--advertised-host", "127.0.0.1")
+        arguments = (*where, "--port", str(port), "--config", str(config))
+        with TxnsimServer(brokers=brokers, arguments=arguments):
+            _tell([f"{_OURS}:{port + n}" for n in range(brokers)])
+
+
+def _real(port: int, properties: Sequence[str]) -> None:
+    """One broker, whatever is asked for: a test that needs more says so by failing."""
+    settings = dict(line.split("=", 1) for line in properties)
+    # What tests set below Kafka's lower bounds is allowed here.
+    settings |= {
+        "group.consumer.min.heartbeat.interval.ms": "1",
+        "group.consumer.min.session.timeout.ms": "1",
+        "group.min.session.timeout.ms": "1",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+    }
+    if "group.max.size" in settings:  # that of a classic group; a fake knows one setting for both
+        settings["group.consumer.max.size"] = settings["group.max.size"]
+    with ApacheKafka(properties=settings, jvm_options=("-Xmx512m",)) as kafka:
+        _tell([kafka.bootstrap])
+
+
+def _tell(brokers: Sequence[str]) -> None:
+    sys.stdout.write(json.dumps(brokers) + "\n")
+    sys.stdout.flush()
+    while os.read(sys.stdin.fileno(), 4096):
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,81 @@
+"""docs/peers.md: what the suites of other projects say, from stored results and reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from tests.peers.results import Found, Stored, load
+from tests.peers.suite import Result, Suite, Target
+from tests.peers.suites import suites
+
+INTRODUCTION: Final = """\
+Projects that speak to Kafka have tests of their own. Here they are pointed at simulated brokers
+over TCP, unmodified, as they come from their package registry. Where a test does not pass, the
+reason stands beside it, and where that was asked, what a real Apache Kafka 4.3.1 makes of it."""
+
+RUNNING: Final = """\
+```
+python -m tests.peers.run                     # all of them
+python -m tests.peers.run go --suite sarama   # one suite; --list names them
+python -m tests.peers.run go --suite kfake --test TestGroupMaxSize848 --target apache
+python -m tests.peers.run --write             # keep the results, then python -m tests.docs --write
+```
+
+What a suite needs is fetched and built on first use, and lies in `.cache/`."""
+
+
+def sections() -> Iterator[str]:
+    """The parts of the page."""
+    stored = load()
+    yield INTRODUCTION
+    yield _overview(stored)
+    for suite in suites():
+        if suite.name in stored:
+            yield _section(suite, stored[suite.name])
+    yield f"## Running them\n\n{RUNNING}"
+
+
+def _overview(stored: dict[str, Stored]) -> str:
+    lines = ["| Suite | Version | Passed | Failed | Skipped |", "| --- | --- | --- | --- | --- |"]
+    for suite in suites():
+        if suite.name not in stored:
+            continue
+        found = list(stored[suite.name].tests.values())
+        cells = [sum(_ours(test) is result for test in found) for result in Result]
+        name = f"[{suite.project}](#{_anchor(suite)})"
+        lines.append(f"| {name} | {stored[suite.name].version} | {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def _section(suite: Suite, stored: Stored) -> str:
+    parts = [
+        f"## {suite.project}",
+        f"{suite.source} *Pointed at:* {suite.cluster[0].lower()}{suite.cluster[1:]}",
+    ]
+    others = {name: test for name, test in stored.tests.items() if _ours(test) is not Result.PASSED}
+    if others:
+        rows = [
+            f"| `{name}` | {_ours(test) or 'not asked'} | {test.by_target.get(Target.APACHE, '')} "
+            f"| {_cell(suite.why(name) or test.told)} |"
+            for name, test in sorted(others.items())
+        ]
+        head = ["| Not passed | txnsim | Apache Kafka | Why |", "| --- | --- | --- | --- |"]
+        parts.append("\n".join([*head, *rows]))
+    passed = sorted(name for name, test in stored.tests.items() if name not in others)
+    parts.append(f"Passed: {', '.join(f'`{name}`' for name in passed)}.")
+    return "\n\n".join(parts)
+
+
+def _ours(test: Found) -> Result | None:
+    return test.by_target.get(Target.TXNSIM)
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _anchor(suite: Suite) -> str:
+    """As GitHub makes it of the heading."""
+    kept = (letter for letter in suite.project.lower() if letter.isalnum() or letter in "- ")
+    return "".join(kept).replace(" ", "-")

@@ -1,0 +1,70 @@
+"""Ask the test suites of other projects: ``python -m tests.peers.run [ECOSYSTEM]``.
+
+One line per test that did not pass, with the reason where one is known, then one line per suite.
+Exit status 1 if a test failed for which no reason stands in the suite's module.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tests.peers.results import load, merged, save
+from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
+from tests.peers.suites import ecosystems, suites
+from tests.support.apache_kafka import ApacheKafkaError
+from tests.support.foreign_clients import ForeignClientError
+from tests.support.txnsim_server import TxnsimServerError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Ask, print, and keep what was found if told to."""
+    parser = argparse.ArgumentParser(prog="python -m tests.peers.run", description=__doc__)
+    parser.add_argument("ecosystem", nargs="?", choices=ecosystems(), help="all unless given")
+    parser.add_argument("--suite", help="this one alone")
+    parser.add_argument("--test", nargs="+", default=[], help="these tests alone")
+    parser.add_argument(
+        "--target", type=Target, choices=tuple(Target), default=Target.TXNSIM, help="whose brokers"
+    )
+    parser.add_argument("--write", action="store_true", help="keep the results (results/)")
+    parser.add_argument("--list", action="store_true", help="name the suites")
+    options = parser.parse_args(argv)
+    chosen = [s for s in suites(options.ecosystem) if options.suite in (None, s.name)]
+    if not chosen:
+        parser.error(f"no suite {options.suite}")
+    if options.list:
+        _say("\n".join(f"{suite.name}: {suite.project} {suite.version}" for suite in chosen))
+        return 0
+    return max(_run(suite, options.target, options.test, write=options.write) for suite in chosen)
+
+
+def _run(suite: Suite, target: Target, tests: Sequence[str], *, write: bool) -> int:
+    outcomes: list[Outcome] = []
+    try:
+        for outcome in suite.ask(target, tests):
+            outcomes.append(outcome)
+            if outcome.result is not Result.PASSED:
+                why = suite.why(outcome.test)
+                said = f"{outcome.told} ({why})" if why else outcome.told
+                _say(f"{outcome.result:8} {suite.name}: {outcome.test}: {said}")
+    except (PeerError, ForeignClientError, ApacheKafkaError, TxnsimServerError) as failure:
+        _say(f"{suite.name}: {failure}")
+        return 1
+    count = {result: sum(each.result is result for each in outcomes) for result in Result}
+    _say(f"{suite.name}, {target}: " + ", ".join(f"{count[result]} {result}" for result in Result))
+    if write:
+        save(suite.name, merged(load(), suite, target, outcomes, whole=not tests))
+    unexplained = [
+        each for each in outcomes if each.result is Result.FAILED and not suite.why(each.test)
+    ]
+    return 1 if unexplained or not outcomes else 0
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

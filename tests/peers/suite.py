@@ -1,0 +1,71 @@
+"""Test suites of other projects, pointed at our brokers: what a suite is, what a test says.
+
+A suite comes from a package registry, unmodified. Where one of its tests can't pass, a reason
+stands beside its name; whether a real Kafka would let it pass is asked with ``--target apache``.
+Standard library only, as it is read before any environment is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+
+class Target(StrEnum):
+    """Whose brokers are asked."""
+
+    TXNSIM = "txnsim"
+    APACHE = "apache"
+
+
+class Result(StrEnum):
+    """What became of a test."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+class Outcome(NamedTuple):
+    """One test of a suite."""
+
+    test: str
+    result: Result
+    told: str = ""
+    """What the test itself said on failing or on being skipped, in one line."""
+
+
+class PeerError(Exception):
+    """A suite could not be fetched, built or run to its end."""
+
+
+NO_REASONS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Suite(NamedTuple):
+    """A suite of one project at one version."""
+
+    name: str
+    """Unique among all ecosystems; a word or two, as it is given to ``--suite``."""
+    project: str
+    version: str
+    source: str
+    """Where the tests come from and which of them are meant, in a sentence."""
+    cluster: str
+    """What they are pointed at, in a sentence."""
+    ask: Callable[[Target, Sequence[str]], Iterable[Outcome]]
+    """Runs the tests of these names, all of them if there are none.
+
+    Raises ``PeerError``, ``ForeignClientError``, ``ApacheKafkaError`` or ``TxnsimServerError``.
+    """
+    reasons: Mapping[str, str] = NO_REASONS
+    """Test → why it does not pass against us, or is skipped. ``Name*`` is for all that begin so."""
+
+    def why(self, test: str) -> str:
+        """The reason that stands for a test, the most exact one; empty if there is none."""
+        if test in self.reasons:
+            return self.reasons[test]
+        fitting = [key for key in self.reasons if key.endswith("*") and test.startswith(key[:-1])]
+        return self.reasons[max(fitting, key=len)] if fitting else ""

@@ -1,0 +1,67 @@
+"""toxiproxy in front of brokers: the proxy through which Sarama's tests disturb connections."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.peers.go_tests import PEERS, go, required
+from tests.peers.suite import PeerError
+from tests.support.apache_kafka import free_ports, locked
+
+_SOURCES: Final = Path(__file__).with_name("go_sources") / "toxiproxy"
+_MODULE: Final = "github.com/Shopify/toxiproxy/v2"
+_START_TIMEOUT_S: Final = 20.0
+_POLL_S: Final = 0.05
+
+
+def server() -> Path:
+    """The program, built on first use."""
+    module = required(_MODULE, by=_SOURCES / "go.mod")
+    target = PEERS / f"toxiproxy-{module.version}"
+    with locked(PEERS / "toxiproxy.lock"):
+        if not target.exists():
+            go("build", "-trimpath", "-o", str(target), f"{_MODULE}/cmd/server", directory=_SOURCES)
+    return target
+
+
+@contextlib.contextmanager
+def proxies(routes: Mapping[str, tuple[str, str]], directory: Path) -> Iterator[str]:
+    """Run it with these proxies, name → (listens at, leads to); yields the address of its own API.
+
+    Raises:
+        PeerError: It does not start.
+    """
+    config = directory / "toxiproxy.json"
+    rows = [
+        {"name": name, "listen": listen, "upstream": upstream, "enabled": True}
+        for name, (listen, upstream) in routes.items()
+    ]
+    config.write_text(json.dumps(rows))
+    (port,) = free_ports(1)
+    command = [str(server()), "-host", "127.0.0.1", "-port", str(port), "-config", str(config)]
+    with (directory / "toxiproxy.log").open("wb") as log:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+        )
+    try:
+        _await(process, port, directory)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _await(process: subprocess.Popen[bytes], port: int, directory: Path) -> None:
+    deadline_s = time.monotonic() + _START_TIMEOUT_S
+    while time.monotonic() < deadline_s and process.poll() is None:
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+            return
+        time.sleep(_POLL_S)
+    raise PeerError(f"toxiproxy does not start:\n{(directory / 'toxiproxy.log').read_text()}")
