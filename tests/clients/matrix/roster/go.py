@@ -41,6 +41,7 @@ CLIENTS: Final[tuple[Client, ...]] = (
         language="Go",
         command=_program("franzgo"),
         checks=_more("franz-go", *_KIP_848, *_FRANZ_GO_ALONE),
+        everywhere=("franz-go-transactions-v2-iff-transaction-version-is-2",),
     ),
     Client(
         name="Sarama",

@@ -14,6 +14,8 @@ import java.util.Properties;
 import java.util.concurrent.Callable;
 import java.util.stream.Stream;
 import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsSpec;
 import org.apache.kafka.clients.admin.NewTopic;
 import org.apache.kafka.clients.admin.TransactionListing;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
@@ -178,10 +180,16 @@ final class StreamsLab implements AutoCloseable {
         return all;
     }
 
-    /** Committed positions of the application in its input; 0 where there is none. */
+    /**
+     * Committed positions of the application in its input; 0 where there is none. Those whose transaction has not yet got
+     * its marker are waited for; of partitions that are not named a broker leaves out whose first position is pending.
+     */
     List<Long> positions() throws Exception {
-        Map<TopicPartition, OffsetAndMetadata> found =
-                admin.listConsumerGroupOffsets(application).partitionsToOffsetAndMetadata().get();
+        ListConsumerGroupOffsetsSpec named = new ListConsumerGroupOffsetsSpec().topicPartitions(partitions(input));
+        Map<TopicPartition, OffsetAndMetadata> found = admin.listConsumerGroupOffsets(
+                        Map.of(application, named), new ListConsumerGroupOffsetsOptions().requireStable(true))
+                .partitionsToOffsetAndMetadata(application)
+                .get();
         return partitions(input).stream()
                 .map(one -> found.get(one) == null ? 0L : found.get(one).offset())
                 .toList();
