@@ -10,7 +10,7 @@ VENV = .venv
 PIP = $(VENV)/bin/python -m pip --disable-pip-version-check --quiet
 ARGS =
 
-.PHONY: help run demo test check conformance random bench
+.PHONY: help run demo test check conformance random recipes bench
 
 help:
 	@echo 'make run          start a cluster of three brokers on ports 9092.. and its HTTP control port'
@@ -19,6 +19,7 @@ help:
 	@echo 'make check        the same without slow tests and clients'
 	@echo 'make conformance  ask a real Apache Kafka again and compare with the answers that are kept (Java 17, Maven)'
 	@echo 'make random       play 10,000 random operations per level to a real Apache Kafka and to us (the same)'
+	@echo 'make recipes      play the recipes of docs/recipes: frameworks and their tests (Node.js, Java 17, Maven)'
 	@echo 'make bench        measure against a real Apache Kafka (needs Java 17 and Maven)'
 	@echo
 	@echo "Pass options with ARGS, an interpreter with PYTHON: make run ARGS='--port 0' PYTHON=python3.12"
@@ -43,6 +44,9 @@ random: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.conformance.random_play --level 0,1,2 --operations 10000 $(ARGS)
 
 bench: $(VENV)/installed-dev
+recipes: $(VENV)/installed-dev
+	@exec $(VENV)/bin/python -m tests.recipes.run $(ARGS)
+
 	@exec $(VENV)/bin/python -m benchmarks.run $(ARGS)
 
 # Stamps: a target is as new as its last successful installation.

@@ -451,11 +451,13 @@ def peers_page() -> str:
 
 
 def index_page() -> str:
-    """Every page of the folder with its title and first sentence."""
+    """Every page of the folder, and every folder of it, with title and first sentence."""
     rows = []
-    for name in sorted(path.name for path in ROOT.glob("docs/*.md")):
-        if name == "README.md":
-            continue
+    folder = ROOT / "docs"
+    pages = [path for path in folder.glob("*.md") if path.name != "README.md"]
+    for name in sorted(
+        path.relative_to(folder).as_posix() for path in [*pages, *folder.glob("*/README.md")]
+    ):
         text = current(f"docs/{name}") or ""
         title = re.search(r"^# (.+)$", text, re.MULTILINE)
         assert title is not None, f"docs/{name} has no title"

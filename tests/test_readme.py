@@ -29,8 +29,10 @@ from sim.scenario.reading import read
 from tests.docs import PAGES, ROOT
 from tests.support.txnsim_server import TxnsimServer
 
-LANGUAGES: Final = {"", "console", "go", "java", "mermaid", "python", "yaml"}
-"""Of blocks; plain ones show output, or files that nobody reads."""
+LANGUAGES: Final = {"", "console", "go", "java", "js", "mermaid", "properties", "python", "yaml"}
+"""Of blocks; plain ones show output, or files that nobody reads. Programs of docs/recipes are files
+that are run (`tests/recipes/test_pages.py`).
+"""
 
 BODIES: Final = {
     "/api/v1/brokers/{id}/isolate": Isolate,
@@ -61,7 +63,7 @@ class Command(NamedTuple):
 
 def pages() -> list[str]:
     """The documents that are written by hand and show commands."""
-    hand_written = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/*.md")}
+    hand_written = {path.relative_to(ROOT).as_posix() for path in ROOT.glob("docs/**/*.md")}
     return ["README.md", "ARCHITECTURE.md", *sorted(hand_written - set(PAGES))]
 
 

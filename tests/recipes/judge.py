@@ -1,0 +1,185 @@
+"""What came of a recipe, seen with eyes that belong neither to a framework nor to the simulator.
+
+What a framework's own tests say of themselves is not taken for granted: topics are read again with
+our own client, and ``txnsim txns`` must find every transaction ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import time  # noqa: TID251 - programs on the real machine
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final, TypeVar
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.consumer import Consumer
+from sim.client.errors import ClientError
+from sim.client.isolation import ConsumedRecord
+from sim.client.offsets import LATEST, list_offsets
+from sim.types import IsolationLevel, TopicPartition
+from tests.support.txnsim_server import installed_txnsim
+
+T = TypeVar("T")
+
+_OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
+_PATIENCE_S: Final = 30.0
+_POLL_S: Final = 0.1
+_READ_MS: Final = 500
+_TOOL_TIMEOUT_S: Final = 60.0
+_DIFFERENCES_TOLD: Final = 5
+
+
+class RecipeError(Exception):
+    """A program failed, or what came of it is not exact."""
+
+
+class Judge:
+    """Looks at the topics and the transactions of a cluster.
+
+    Args:
+        bootstrap: Its brokers.
+    """
+
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+
+    def topics(self, prefix: str = "") -> list[str]:
+        """Names of topics that begin so."""
+
+        async def ask(cluster: Cluster) -> list[str]:
+            return sorted(
+                topic.name
+                for topic in await Admin(cluster).describe_topics(None)
+                if topic.name.startswith(prefix)
+            )
+
+        return self._ask(ask)
+
+    def only_topic(self, prefix: str) -> str:
+        """The one that begins so.
+
+        Raises:
+            RecipeError: There is none, or more than one.
+        """
+        found = self.topics(prefix)
+        if len(found) != 1:
+            raise RecipeError(f"topics that begin with {prefix!r}: {found}")
+        return found[0]
+
+    def committed(self, topic: str) -> list[ConsumedRecord]:
+        """What read_committed shows of a topic.
+
+        Raises:
+            RecipeError: A transaction is open on it.
+        """
+        records, ends = self._read(topic, IsolationLevel.READ_COMMITTED)
+        _, last = self._read(topic, IsolationLevel.READ_UNCOMMITTED)
+        if ends != last:
+            raise RecipeError(f"{topic}: last stable offsets {ends}, high watermarks {last}")
+        return records
+
+    def everything(self, topic: str) -> list[ConsumedRecord]:
+        """What read_uncommitted shows of a topic: what was aborted, too."""
+        return self._read(topic, IsolationLevel.READ_UNCOMMITTED)[0]
+
+    def assert_exactly_once(self, topic: str, expected: Iterable[str], *, ends: int = 0) -> None:
+        """These values are committed in a topic, each one as often as it is named here.
+
+        Args:
+            topic: Of the outputs.
+            expected: Values.
+            ends: How many records with the value ``end`` the recipe's tests add for themselves.
+
+        Raises:
+            RecipeError: One is missing, is there too often, or was not expected.
+        """
+        seen = Counter((record.value or b"").decode() for record in self.committed(topic))
+        wanted = Counter(expected) + Counter({"end": ends})
+        odd = [
+            f"{value!r} is there {seen[value]}×, not {wanted[value]}×"
+            for value in sorted(seen | wanted)
+            if seen[value] != wanted[value]
+        ]
+        if odd:
+            told = "; ".join(odd[:_DIFFERENCES_TOLD])
+            raise RecipeError(f"{topic}: {len(odd)} values are not there exactly once: {told}")
+
+    def assert_aborted(self, topic: str) -> int:
+        """Something was written and aborted, or else nothing was tried; answers how much.
+
+        Raises:
+            RecipeError: All that was written is committed.
+        """
+        aborted = len(self.everything(topic)) - len(self.committed(topic))
+        if aborted == 0:
+            raise RecipeError(f"{topic}: no record was aborted, so no failure was survived")
+        return aborted
+
+    def transactional_ids(self) -> dict[str, str]:
+        """The state of each, once all of them are over.
+
+        Markers may be on their way when a program ends.
+
+        Raises:
+            RecipeError: A transaction does not end.
+        """
+        give_up_s = time.monotonic() + _PATIENCE_S
+        while True:
+            states = self._list_transactions()
+            if set(states.values()) <= _OVER:
+                return states
+            if time.monotonic() > give_up_s:
+                hang = {name: state for name, state in states.items() if state not in _OVER}
+                raise RecipeError(f"transactions that don't end: {hang}")
+            time.sleep(_POLL_S)
+
+    def _list_transactions(self) -> dict[str, str]:
+        command = [str(installed_txnsim()), "txns", "--bootstrap-server", self._bootstrap]
+        listed = subprocess.run(
+            [*command, "list", "--json"],
+            capture_output=True,
+            text=True,
+            timeout=_TOOL_TIMEOUT_S,
+            check=False,
+        )
+        if listed.returncode != 0:
+            raise RecipeError(f"txnsim txns list:\n{listed.stderr}")
+        return {row["transactional_id"]: row["state"] for row in json.loads(listed.stdout)}
+
+    def _read(
+        self, topic: str, isolation: IsolationLevel
+    ) -> tuple[list[ConsumedRecord], dict[TopicPartition, int]]:
+        """All records, and the ends of the partitions as this isolation level knows them."""
+
+        async def ask(
+            cluster: Cluster,
+        ) -> tuple[list[ConsumedRecord], dict[TopicPartition, int]]:
+            (view,) = await Admin(cluster).describe_topics([topic])
+            partitions = [TopicPartition(topic, one.partition) for one in view.partitions]
+            found = await list_offsets(
+                cluster, dict.fromkeys(partitions, LATEST), isolation=isolation
+            )
+            ends = {}
+            for partition, answer in found.items():
+                if isinstance(answer, ClientError):
+                    raise RecipeError(f"{partition}: {answer}")
+                ends[partition] = answer.offset
+            records = []
+            async with Consumer(cluster, isolation=isolation) as consumer:
+                await consumer.assign(partitions)
+                while any(consumer.positions[one] < end for one, end in ends.items()):
+                    records += await consumer.poll(_READ_MS)
+            return records, ends
+
+        return self._ask(ask)
+
+    def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
+        async def asked() -> T:
+            async with asyncio.timeout(_PATIENCE_S), Cluster(self._bootstrap) as cluster:
+                return await question(cluster)
+
+        return asyncio.run(asked())

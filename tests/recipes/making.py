@@ -1,0 +1,142 @@
+"""Recipes are built once, below the ignored ``.cache/``, and named after what they are made of.
+
+Sources are copied there, as a reader would copy them: nothing in them knows of this repository.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.recipes.judge import RecipeError
+from tests.recipes.lab import CLUSTER, tail
+from tests.support.apache_kafka import CACHE, REPOSITORY, locked
+
+RECIPES: Final = REPOSITORY / "tests" / "recipes"
+
+_HOME: Final = CACHE / "recipes"
+_JAVAC: Final = ("-parameters", "-Xlint:all,-processing,-classfile", "-Werror")
+_MAVEN: Final = "Maven, with a JDK 17"
+
+
+def node_project(folder: Path) -> Path:
+    """A copy of a project with what its package.json asks for; no script of a package is run.
+
+    Raises:
+        RecipeError: Node.js is missing, or npm failed.
+    """
+    modules = _made(folder.name, [folder / "package.json"], _install_node)
+    return _copied(folder, beside=modules)
+
+
+def python_environment(folder: Path) -> Path:
+    """An interpreter with what a project's requirements.txt asks for.
+
+    Raises:
+        RecipeError: pip failed.
+    """
+    made = _made(folder.name, [folder / "requirements.txt"], _install_python)
+    return made / "venv" / "bin" / "python"
+
+
+def java_project(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
+    """Class path of a project: its classes, its resources, the jars that its pom asks for.
+
+    Args:
+        folder: With ``pom.xml``, ``*.java`` and resources.
+        more: Further sources that it shares with others.
+
+    Raises:
+        RecipeError: Maven or a JDK is missing, or one of them failed.
+    """
+    libs = _made(folder.name, [folder / "pom.xml"], _copy_jars) / "libs"
+    sources = sorted([*folder.glob("*.java"), *more])
+    resources = sorted([*folder.glob("*.properties"), CLUSTER])
+
+    def compile_all(fresh: Path, _: Sequence[Path]) -> None:
+        javac = _tool("javac", "a JDK 17")
+        _do(
+            [javac, *_JAVAC, "-d", str(fresh), "-cp", f"{libs}/*", *map(str, sources)],
+            directory=folder,
+        )
+        for file in resources:
+            shutil.copy(file, fresh)
+
+    classes = _made(
+        f"{folder.name}-classes", [folder / "pom.xml", *sources, *resources], compile_all
+    )
+    return [str(classes), f"{libs}/*"]
+
+
+def _copied(folder: Path, *, beside: Path) -> Path:
+    """Sources, beside what was installed for them: there they find it."""
+    for file in sorted([*folder.iterdir(), CLUSTER]):
+        if file.is_file() and file.suffix != ".py":
+            shutil.copy(file, beside)
+    return beside
+
+
+def _made(name: str, sources: Iterable[Path], make: Callable[[Path, Sequence[Path]], None]) -> Path:
+    """A folder that ``make`` fills, once for these contents of its sources."""
+    files = list(sources)
+    sha = hashlib.sha256()
+    for file in files:
+        sha.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    target = _HOME / f"{name}-{sha.hexdigest()[:12]}"
+    with locked(_HOME / f"{name}.lock"):
+        if not target.is_dir():
+            fresh = _HOME / f"{name}.partial"
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(parents=True)
+            make(fresh, files)
+            fresh.rename(target)  # in one move: half a folder is never taken for a whole one
+    return target
+
+
+def _install_node(fresh: Path, sources: Sequence[Path]) -> None:
+    shutil.copy(sources[0], fresh)
+    quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+    _do([_tool("npm", "Node.js 20 with npm"), "install", *quiet], directory=fresh)
+
+
+def _install_python(fresh: Path, sources: Sequence[Path]) -> None:
+    _do([sys.executable, "-m", "venv", str(fresh / "venv")], directory=fresh)
+    pip = [str(fresh / "venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
+    _do([*pip, "install", "--quiet", "-r", str(sources[0])], directory=fresh)
+
+
+def _copy_jars(fresh: Path, sources: Sequence[Path]) -> None:
+    maven = [_tool("mvn", _MAVEN), "-q", "-B", "-f", str(sources[0])]
+    _do(
+        [*maven, "dependency:copy-dependencies", f"-DoutputDirectory={fresh / 'libs'}"],
+        directory=fresh,
+    )
+
+
+def _tool(command: str, what: str) -> str:
+    found = shutil.which(command)
+    if found is None:
+        raise RecipeError(f"{command} not found: this recipe needs {what}")
+    return found
+
+
+def _do(command: Sequence[str], *, directory: Path) -> None:
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        env=dict(os.environ),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RecipeError(f"{' '.join(command[:2])} failed:\n{tail(done.stdout)}")

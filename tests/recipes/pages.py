@@ -1,0 +1,61 @@
+"""The pages of docs/recipes show whole files: ``python -m tests.recipes.pages --write``.
+
+A block shows a file if the paragraph above it begins with a link in bold to that file. Without
+``--write`` it says which blocks are out of date and exits with 1; ``test_pages.py`` asks the same.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.support.apache_kafka import REPOSITORY
+
+PAGES: Final = REPOSITORY / "docs" / "recipes"
+
+_SHOWN_RE: Final = re.compile(
+    r"^(?P<head>\*\*\[[^\]]+\]\((?P<target>[^)]+)\)\*\*[^\n]*\n(?:[^\n]+\n)*\n```\w+\n)(?P<text>.*?)^```$",
+    re.DOTALL | re.MULTILINE,
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the pages anew, or say which differ."""
+    parser = argparse.ArgumentParser(prog="python -m tests.recipes.pages", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write the pages")
+    options = parser.parse_args(argv)
+    stale = [page for page in sorted(PAGES.glob("*.md")) if current(page) != expected(page)]
+    for page in stale:
+        if options.write:
+            page.write_text(expected(page), "utf-8")
+        sys.stdout.write(f"{'written' if options.write else 'out of date'}: {page.name}\n")
+    return 1 if stale and not options.write else 0
+
+
+def current(page: Path) -> str:
+    """What it says."""
+    return page.read_text("utf-8")
+
+
+def expected(page: Path) -> str:
+    """What it should say: the same, with the files as they are now."""
+
+    def shown(match: re.Match[str]) -> str:
+        return f"{match['head']}{(page.parent / match['target']).read_text('utf-8')}```"
+
+    return _SHOWN_RE.sub(shown, current(page))
+
+
+def shown_files(page: Path) -> set[Path]:
+    """The files that it shows whole."""
+    return {
+        (page.parent / match["target"]).resolve() for match in _SHOWN_RE.finditer(current(page))
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""What the recipes' pages show is what is run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.recipes.pages import PAGES, current, expected, shown_files
+from tests.recipes.run import RECIPES
+from tests.support.apache_kafka import REPOSITORY
+
+FOLDER = REPOSITORY / "tests" / "recipes"
+PROGRAMS = {".java", ".mjs", ".yaml"}
+"""What a reader copies, whole. A program in Python is one that is no part of the harness."""
+
+
+def pages() -> list[Path]:
+    return sorted(PAGES.glob("*.md"))
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_a_page_shows_the_files_as_they_are(page: Path) -> None:
+    assert current(page) == expected(page), "python -m tests.recipes.pages --write"
+
+
+@pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_a_page_shows_no_program_that_is_not_run(page: Path) -> None:
+    text = current(page)
+    programs = len(re.findall(r"^```(?:java|js|python|yaml)$", text, re.MULTILINE))
+    assert programs == len(shown_files(page))
+
+
+def test_every_recipe_has_a_page_and_shows_its_programs() -> None:
+    shown = {file for page in pages() for file in shown_files(page)}
+    assert {page.stem for page in pages()} >= set(RECIPES)
+    hidden = [
+        file.relative_to(REPOSITORY).as_posix()
+        for file in FOLDER.rglob("*")
+        if file.suffix in PROGRAMS and file not in shown
+    ]
+    assert hidden == []
+
+
+def test_a_changed_file_is_noticed(tmp_path: Path) -> None:
+    (tmp_path / "one.mjs").write_text("new\n")
+    page = tmp_path / "page.md"
+    page.write_text("# One\n\n**[one.mjs](one.mjs)**, a program:\n\n```js\nold\n```\n")
+    assert expected(page) == current(page).replace("old", "new")
+    assert shown_files(page) == {tmp_path / "one.mjs"}
