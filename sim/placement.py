@@ -17,10 +17,14 @@ def partition_for(name: str, partitions: int) -> int:
     """The partition of a transactional id (``__transaction_state``) or of a group
     (``__consumer_offsets``).
     """
-    hash_ = 0
-    for (unit,) in struct.iter_unpack("!H", name.encode("utf-16-be")):
-        hash_ = (31 * hash_ + unit) & 0xFFFF_FFFF
-    if hash_ >= 0x8000_0000:
-        hash_ -= 0x1_0000_0000
+    hash_ = java_hash(name)
     # Utils.abs: the lowest int has no positive twin and counts as 0
     return 0 if hash_ == -0x8000_0000 else abs(hash_) % partitions
+
+
+def java_hash(text: str) -> int:
+    """Java's String.hashCode: 32 bits with a sign, over units of UTF-16."""
+    hash_ = 0
+    for (unit,) in struct.iter_unpack("!H", text.encode("utf-16-be")):
+        hash_ = (31 * hash_ + unit) & 0xFFFF_FFFF
+    return hash_ - 0x1_0000_0000 if hash_ >= 0x8000_0000 else hash_

@@ -487,6 +487,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "requests between brokers: markers, verification, appends of markers",
         ),
     ] = 30_000
+    telemetry_max_bytes: Annotated[
+        int,
+        _of("telemetry.max.bytes", "bytes", "largest push of client metrics (KIP-714)"),
+    ] = 1_048_576
     socket_request_max_bytes: Annotated[
         int,
         _of("socket.request.max.bytes", "bytes", "largest frame; larger ones close the connection"),
@@ -515,6 +519,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "boolean",
             "opens a listener that answers by the letter of KIP-664, KIP-890 and KIP-994, and lets "
             "coordinators follow KIP-890's text in what they log and load (docs/kip-text.md)",
+        ),
+    ] = False
+    client_telemetry_enable: Annotated[
+        bool,
+        _of(
+            None,
+            "boolean",
+            "clients may push their metrics (KIP-714), as where a metrics reporter of a real "
+            "broker takes them; without one Apache Kafka does not advertise the APIs either",
         ),
     ] = False
     connection_queue_bytes: Annotated[

@@ -28,6 +28,10 @@ async def handle(request: Request) -> Reply:
     """Tell what is spoken here."""
     if not is_valid(request):
         return _answer(request, ErrorCode.invalid_request, ranges={})
+    if request.api_version >= FEATURES_FROM:
+        link, message = request.link, request.message
+        link.software_name = message.client_software_name
+        link.software_version = message.client_software_version
     return _answer(request, ErrorCode.none, ranges=request.apis.advertised)
 
 

@@ -1,5 +1,5 @@
-"""DescribeConfigs (key 32): effective configs of topics, brokers, groups and client metrics, with where
-each value comes from.
+"""DescribeConfigs (key 32): effective configs of topics, brokers, groups and client metrics, and
+where each value comes from.
 
 Versions: 1 sources and synonyms, 3 types and documentation, 4 flexible. Kafka's counterpart:
 ConfigHelper.

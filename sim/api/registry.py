@@ -46,6 +46,7 @@ from sim.api import (
     expire_delegation_token,
     fetch,
     find_coordinator,
+    get_telemetry_subscriptions,
     heartbeat,
     incremental_alter_configs,
     init_producer_id,
@@ -62,6 +63,7 @@ from sim.api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    push_telemetry,
     renew_delegation_token,
     sasl_authenticate,
     sasl_handshake,
@@ -137,6 +139,8 @@ _MODULES: Final = (
     delete_acls,
     describe_user_scram_credentials,
     alter_user_scram_credentials,
+    get_telemetry_subscriptions,
+    push_telemetry,
 )
 
 HANDLERS: Final[Mapping[int, Handler]] = {
@@ -153,14 +157,21 @@ HANDLERS: Final[Mapping[int, Handler]] = {
 }
 
 
-def _accepted(release: Release, *, unstable: bool) -> dict[int, tuple[int, int]]:
-    """Versions that both the release and our handler of an API know, unstable ones only if asked
-    for.
+TELEMETRY: Final = (get_telemetry_subscriptions.KEY, push_telemetry.KEY)
+"""API keys that a release has, but lists only where somebody takes client metrics."""
+
+
+def _accepted(release: Release, *, unstable: bool, telemetry: bool) -> dict[int, tuple[int, int]]:
+    """Versions that both the release and our handler of an API know, unstable ones and those of
+    client metrics only if asked for.
 
     The lowest are ours in every release: no client needs versions that Kafka 4.0 has removed
     (KIP-896), and Kafka 3.x had them all.
     """
     ranges = {}
+    if telemetry and list_config_resources.KEY in release.api_versions:
+        # All of KIP-714 came with the same release.
+        ranges.update({key: HANDLERS[key].versions for key in TELEMETRY})
     for key, handler in HANDLERS.items():
         if key not in release.api_versions:
             continue
@@ -183,8 +194,8 @@ def _advertised(accepted: Mapping[int, tuple[int, int]]) -> dict[int, tuple[int,
     }
 
 
-def _table(release: Release, *, unstable: bool) -> ApiTable:
-    accepted = _accepted(release, unstable=unstable)
+def _table(release: Release, *, unstable: bool, telemetry: bool) -> ApiTable:
+    accepted = _accepted(release, unstable=unstable, telemetry=telemetry)
     return ApiTable(
         listener=CLIENT_LISTENER,
         handlers={key: HANDLERS[key] for key in accepted},
@@ -194,20 +205,22 @@ def _table(release: Release, *, unstable: bool) -> ApiTable:
 
 
 _TABLES: Final = {
-    (name, unstable): _table(release, unstable=unstable)
+    (name, unstable, telemetry): _table(release, unstable=unstable, telemetry=telemetry)
     for name, release in RELEASES.items()
     for unstable in (False, True)
+    for telemetry in (False, True)
 }
 
 
-def shipped(release: Release, *, unstable: bool = False) -> ApiTable:
+def shipped(release: Release, *, unstable: bool = False, telemetry: bool = False) -> ApiTable:
     """What the ordinary listener of a broker of this release speaks.
 
     Args:
         release: The broker's.
         unstable: With the versions that are not stable yet (``unstable.api.versions.enable``).
+        telemetry: With those of client metrics, which somebody takes.
     """
-    return _TABLES[release.name, unstable]
+    return _TABLES[release.name, unstable, telemetry]
 
 
 SHIPPED: Final = shipped(RELEASE_4_3)

@@ -54,6 +54,33 @@ class Answer(Enum):
     CLOSE = "the connection is closed"
 
 
+class ClientLink:
+    """A client's connection as far as handlers know of it."""
+
+    __slots__ = ("_at_close", "port", "software_name", "software_version")
+
+    def __init__(self, port: str = "") -> None:
+        self.port = port
+        """The client's own."""
+        self.software_name: str | None = None
+        self.software_version: str | None = None
+        """As the client's ApiVersions tells (KIP-511)."""
+        self._at_close: dict[Callable[[ClientLink], None], None] = {}
+
+    def at_close(self, forget: Callable[[ClientLink], None]) -> None:
+        """Call this once the connection has ended."""
+        self._at_close[forget] = None
+
+    def closed(self) -> None:
+        """The connection has ended."""
+        for forget in self._at_close:
+            forget(self)
+
+
+NO_LINK: Final = ClientLink()
+"""Of requests that come by no connection."""
+
+
 class Request:
     """One request of a client: its header, its decoded message, the broker it reached."""
 
@@ -66,6 +93,7 @@ class Request:
         "client_host",
         "client_id",
         "correlation_id",
+        "link",
         "message",
         "principal",
     )
@@ -82,7 +110,10 @@ class Request:
         message: Any,
         client_host: str = "",
         principal: str = ANONYMOUS,
+        link: ClientLink = NO_LINK,
     ) -> None:
+        self.link = link
+        """The connection by which it came."""
         self.client_host = client_host
         """The client's address as Kafka tells it: ``/127.0.0.1``."""
         self.access: Access | None = None

@@ -7,6 +7,7 @@ ask, the inter-broker half of KafkaApis.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
@@ -14,6 +15,7 @@ import structlog
 
 from sim.cluster import configs
 from sim.cluster.broker_logs import BrokerLogs
+from sim.cluster.client_metrics import ClientMetrics
 from sim.cluster.commits import Commits
 from sim.cluster.coordinator_loading import CoordinatorLoading
 from sim.cluster.deletions import Deletions
@@ -239,6 +241,11 @@ class Broker:
         )
         self.fetching = Fetching(
             settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
+        )
+        new_bits = environment.rng.stream(f"client-instances.b{self.broker_id}").getrandbits
+        self.client_metrics = ClientMetrics(
+            max_bytes=self.metadata.settings.telemetry_max_bytes,
+            new_id=lambda: uuid.UUID(int=new_bits(128), version=4),
         )
         self.fetch_sessions = FetchSessions(
             slots=self.metadata.settings.max_incremental_fetch_session_cache_slots,

@@ -118,7 +118,6 @@ _FAMILIES: Final = (
     ("ssl.endpoint.", NO_LOGIN),
     ("ssl.allow.", NO_DYNAMIC),
     ("ssl.", OPENSSL),
-    ("telemetry.", OWN_METRICS),
     ("transaction.state.log.load.", NO_DISK),
 )
 

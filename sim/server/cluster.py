@@ -27,7 +27,7 @@ from sim.cluster.metadata import Metadata
 from sim.cluster.peers import CONTROLLER_ID
 from sim.errors import ConfigError, Rejection
 from sim.faults.injector import Injector
-from sim.releases import fleet_from, release_named
+from sim.releases import Release, fleet_from, release_named
 from sim.runtime.env import Environment
 from sim.runtime.real import host_name
 from sim.security.acls import NO_ACLS
@@ -213,7 +213,7 @@ class SimCluster:
                 door
                 if door.apis.listener == kip_text.LISTENER
                 else msgspec.structs.replace(
-                    door, apis=self._apis(shipped(release), door.apis.listener)
+                    door, apis=self._apis(self._spoken(release), door.apis.listener)
                 )
                 for door in member.doors
             )
@@ -326,16 +326,22 @@ class SimCluster:
             )
         return doors
 
+    def _spoken(self, release: Release) -> ApiTable:
+        """What brokers of a release speak under the cluster's settings."""
+        settings = self.options.settings
+        return shipped(
+            release,
+            unstable=settings.unstable_api_versions_enable,
+            telemetry=settings.client_telemetry_enable,
+        )
+
     def _wanted_doors(self, index: int) -> list[tuple[str, int, ApiTable, Entrance | None]]:
         """Host, port, API table and entrance of each listener of a broker; port 0 is any free
         one.
         """
         options = self.options
         away = index * port_step(options)
-        apis = shipped(
-            self.fleet.of(BrokerId(index + 1)),
-            unstable=options.settings.unstable_api_versions_enable,
-        )
+        apis = self._spoken(self.fleet.of(BrokerId(index + 1)))
         doors: list[tuple[str, int, ApiTable, Entrance | None]] = []
         if options.security.has_plain_listener:
             plain = self._apis(apis, CLIENT_LISTENER)

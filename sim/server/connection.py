@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import structlog
 
-from sim.api.request import Answer, ApiTable, Handler, Request
+from sim.api.request import Answer, ApiTable, ClientLink, Handler, Request
 from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from sim.faults.points import FaultPoint
 from sim.security.principals import ANONYMOUS
@@ -48,6 +48,7 @@ class Connection(asyncio.Protocol):
         "_is_busy",
         "_is_paused",
         "_is_pumping",
+        "_link",
         "_listener",
         "_output",
         "_peer",
@@ -74,6 +75,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
         self._client_host = ""
+        self._link = ClientLink()
         self._entrance = entrance
         self.principal = ANONYMOUS
         """Who the client is, as far as is known by now."""
@@ -87,7 +89,9 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._peer = str(peer)
-        self._client_host = f"/{peer[0]}" if isinstance(peer, tuple) else ""
+        if isinstance(peer, tuple):
+            self._client_host = f"/{peer[0]}"
+            self._link.port = str(peer[1])
         if self._entrance is not None:
             principal = self._entrance.principal(transport)
             if principal is None:
@@ -108,6 +112,7 @@ class Connection(asyncio.Protocol):
         self._frames.clear()
         self._output.clear()
         self._listener.connections.pop(self, None)
+        self._link.closed()
         tracer = self._listener.tracer
         if tracer.on:
             tracer.emit("conn.close", self._listener.node, data={"peer": self._peer})
@@ -256,6 +261,7 @@ class Connection(asyncio.Protocol):
             message=message,
             client_host=self._client_host,
             principal=self.principal,
+            link=self._link,
         )
         return request, handler, refused
 

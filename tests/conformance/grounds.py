@@ -29,18 +29,18 @@ class Ground(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     brokers: int = 1
     down: tuple[int, ...] = ()
     """Brokers that are killed, and fenced, before the story begins."""
-    kafka_only: Mapping[str, str] = {}
-    ours_only: Mapping[str, str] = {}
+    takes_telemetry: bool = False
+    """Clients may push their metrics (KIP-714)."""
 
 
 @contextlib.contextmanager
 def kafka_on(ground: Ground, level: int) -> Iterator[str]:
     """A real Apache Kafka; the address of its first broker."""
-    properties = {**ground.properties, **ground.kafka_only}
     with ApacheKafka(
         transaction_version=level,
         brokers=ground.brokers,
-        properties=properties,
+        properties=ground.properties,
+        takes_telemetry=ground.takes_telemetry,
         jvm_options=("-Xmx512m",),
     ) as cluster:
         for broker_id in ground.down:
@@ -51,10 +51,11 @@ def kafka_on(ground: Ground, level: int) -> Iterator[str]:
 @contextlib.contextmanager
 def simulator_on(ground: Ground, level: int) -> Iterator[str]:
     """The simulator; the address of its first broker."""
-    properties = {**ground.properties, **ground.ours_only}
+    settings = {**ground.properties, "client_telemetry_enable": ground.takes_telemetry}
     with tempfile.TemporaryDirectory(prefix="txnsim-ground-") as directory:
-        file = Path(directory, "server.properties")
-        file.write_text("".join(f"{name}={value}\n" for name, value in properties.items()))
+        file = Path(directory, "cluster.yaml")
+        typed = {name: _typed(value) for name, value in settings.items()}
+        file.write_text(json.dumps({"settings": typed}))
         with TxnsimServer(
             transaction_version=level,
             brokers=ground.brokers,
@@ -74,6 +75,11 @@ def _ready(bootstrap: str, ground: Ground) -> str:
         assert time.monotonic() < deadline_s, f"{ground.name}: brokers {ground.down} stay"
         time.sleep(_PAUSE_S)
     return address
+
+
+def _typed(value: object) -> object:
+    """A property as YAML has it."""
+    return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
 
 
 def _post(url: str) -> None:

@@ -22,6 +22,7 @@ from tests.real.stories import (
     reassignments,
     resources,
     sessions,
+    telemetry,
     tools,
     transactions,
 )
@@ -58,13 +59,28 @@ TWO_OF_THREE: Final = Ground(
     },
 )
 """Whoever waits for broker 3 waits for ever."""
-GROUNDS: Final = {"reassign_partitions": TWO_OF_THREE}
+TELEMETRY: Final = Ground(
+    name="telemetry",
+    properties={**PROPERTIES, "telemetry.max.bytes": "1024"},
+    takes_telemetry=True,
+)
+GROUNDS: Final = {"reassign_partitions": TWO_OF_THREE, "client_telemetry": TELEMETRY}
 """Stories that ask for more than one ordinary broker."""
 
 STORIES: Final[tuple[tuple[Story, int], ...]] = (
     *(
         (story, 2)
-        for part in (admin, cluster, configs, data, reassignments, resources, sessions, tools)
+        for part in (
+            admin,
+            cluster,
+            configs,
+            data,
+            reassignments,
+            resources,
+            sessions,
+            telemetry,
+            tools,
+        )
         for story in part.STORIES
     ),
     *sorted(transactions.STORIES + operations.STORIES, key=lambda one: one[1]),

@@ -39,6 +39,7 @@ KAFKA_VERSION: Final = "4.3.1"
 REPOSITORY: Final = Path(__file__).resolve().parents[2]
 CACHE: Final = REPOSITORY / ".cache"
 POM: Final = Path(__file__).with_name("java") / "pom.xml"
+TELEMETRY_SOURCES: Final = POM.with_name("telemetry")
 
 _CLUSTER_ID: Final = "dHhuc2ltLXJlYWwta2Fma2E"
 _CLUSTER_ID_3_X: Final = "dHhuc2ltLXJlYWxrYWZrYQ"
@@ -78,6 +79,35 @@ def kafka_libs(version: str = KAFKA_VERSION) -> Path:
         if not libs.is_dir():
             _copy_jars(libs, version)
     return libs
+
+
+def telemetry_taker(libs: Path) -> Path:
+    """Directory with the class of a metrics reporter that takes client metrics.
+
+    Raises:
+        ApacheKafkaError: There is no JDK, or it failed.
+    """
+    (source,) = TELEMETRY_SOURCES.glob("*.java")
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
+    classes = CACHE / "java" / f"telemetry-{libs.parent.name}-{digest}"
+    with locked(CACHE / "java.lock"):
+        if not classes.is_dir():
+            javac = shutil.which("javac")
+            if javac is None:
+                raise ApacheKafkaError("javac not found: a reporter is compiled with JDK 17")
+            fresh = classes.with_name("telemetry-partial")
+            shutil.rmtree(fresh, ignore_errors=True)
+            done = subprocess.run(
+                [javac, "-d", str(fresh), "-cp", f"{libs}/*", str(source)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode != 0:
+                raise ApacheKafkaError(f"javac failed:\n{done.stdout}{done.stderr}")
+            fresh.rename(classes)
+    return classes
 
 
 def _copy_jars(libs: Path, version: str) -> None:
@@ -175,6 +205,7 @@ class ApacheKafka:
         jvm_options: Of each broker.
         version: An older release; before 4.0 there is no ``transaction.version`` to choose.
         listeners: Further ones; only where there is one broker.
+        takes_telemetry: With a metrics reporter to which clients may push metrics (KIP-714).
     """
 
     def __init__(
@@ -187,6 +218,7 @@ class ApacheKafka:
         jvm_options: Sequence[str] = ("-Xmx1g",),
         version: str = KAFKA_VERSION,
         listeners: Listeners | None = None,
+        takes_telemetry: bool = False,
     ) -> None:
         self._listeners = listeners
         self._listener_ports: dict[str, int] = {}
@@ -194,7 +226,11 @@ class ApacheKafka:
         self.version = version
         self.libs = kafka_libs(version)
         self._brokers = brokers
-        self._properties = dict(properties or {})
+        self._plugins = [telemetry_taker(self.libs)] if takes_telemetry else []
+        self._properties = {
+            **({"metric.reporters": "TelemetryTaker"} if takes_telemetry else {}),
+            **(properties or {}),
+        }
         self._jvm_options = tuple(jvm_options)
         self._given_directory = directory
         self._nodes: list[_Node] = []
@@ -382,7 +418,9 @@ class ApacheKafka:
 
     def _spawn(self, config: Path, home: Path) -> subprocess.Popen[bytes]:
         options = [*self._jvm_options, "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-        command = [*java_command(self.libs, options=options), "kafka.Kafka", str(config)]
+        java, *_ = java_command(self.libs)
+        class_path = os.pathsep.join((*map(str, self._plugins), f"{self.libs}/*"))
+        command = [java, *options, "-cp", class_path, "kafka.Kafka", str(config)]
         with (home / "broker.log").open("wb") as log:
             return subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.placement import partition_for
+from sim.placement import java_hash, partition_for
 
 
 @pytest.mark.parametrize(
@@ -23,3 +23,11 @@ from sim.placement import partition_for
 def test_ids_go_where_java_hash_codes_send_them(name: str, of_50: int, of_3: int) -> None:
     assert partition_for(name, 50) == of_50
     assert partition_for(name, 3) == of_3
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", 0), ("a", 97), ("polygenelubricants", -(2**31)), ("my-txn-id", 1_405_732_511)],
+)
+def test_hash_codes_are_javas(text: str, expected: int) -> None:
+    assert java_hash(text) == expected

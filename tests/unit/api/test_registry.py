@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
+from sim.releases import RELEASES
 from sim.releases.kafka_4_0 import RELEASE_4_0
 from sim.releases.kafka_4_3 import RELEASE_4_3
 from sim.wire import codec
@@ -29,11 +30,19 @@ def test_unstable_versions_are_answered_only_where_they_are_opened() -> None:
     assert shipped(RELEASE_4_0, unstable=True).accepted[22] == (0, 5)
 
 
+def test_client_metrics_are_listed_only_where_somebody_takes_them() -> None:
+    assert not {71, 72} & ADVERTISED.keys()
+    taken = shipped(RELEASE_4_0, telemetry=True)
+    assert taken.advertised[71] == taken.accepted[72] == (0, 0)
+    before = shipped(RELEASES["3.6"], telemetry=True)
+    assert not {71, 72} & before.advertised.keys(), "KIP-714 came with Kafka 3.7"
+
+
 @pytest.mark.parametrize("key", sorted(HANDLERS))
 def test_every_answered_version_has_its_messages(key: int) -> None:
     handler = HANDLERS[key]
     assert handler.key == key
-    low, high = ACCEPTED[key]
+    low, high = shipped(RELEASE_4_3, telemetry=True).accepted[key]
     for version in range(low, high + 1):
         assert codec.request_class(key, version).__version__ == version
         assert codec.response_class(key, version).__version__ == version
