@@ -38,15 +38,16 @@ check: $(VENV)/installed-dev
 
 conformance: $(VENV)/installed-dev
 	@$(VENV)/bin/python -m tests.conformance.record --check; stories=$$?; \
-	$(VENV)/bin/python -m tests.conformance.record_cases --check; exit $$((stories | $$?))
+	$(VENV)/bin/python -m tests.conformance.record_cases --check; cases=$$?; \
+	$(VENV)/bin/python -m tests.conformance.record_security --check; exit $$((stories | cases | $$?))
 
 random: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.conformance.random_play --level 0,1,2 --operations 10000 $(ARGS)
 
-bench: $(VENV)/installed-dev
 recipes: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.recipes.run $(ARGS)
 
+bench: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m benchmarks.run $(ARGS)
 
 # Stamps: a target is as new as its last successful installation.

@@ -28,6 +28,7 @@ KEY: Final = 10
 VERSIONS: Final = (0, 6)
 
 BATCHED_FROM: Final = 4
+SHARE_FROM: Final = 6
 
 _TEXTS: Final = {
     ErrorCode.none: "NONE",
@@ -93,6 +94,8 @@ def _find(request: Request, key_type: int, key: str) -> Found:
         forbidden = _forbidden(request.access, key_type, key)
         if forbidden is not None:
             return Found(error=forbidden)
+        if key_type == KeyType.SHARE and request.api_version >= SHARE_FROM:
+            return _share(request.access)
     if key_type == KeyType.GROUP:
         topic = CONSUMER_OFFSETS_TOPIC
         node = broker.group_host.coordinator_of(key, broker.image)
@@ -108,6 +111,16 @@ def _find(request: Request, key_type: int, key: str) -> Found:
     if node is None:
         return Found(error=ErrorCode.coordinator_not_available)
     return Found(error=ErrorCode.none, broker=broker.image.brokers[node])
+
+
+def _share(access: Access) -> Found:
+    """Share coordinators are for brokers; there are none. The error is one of the whole request, so
+    it has a text in a batch as well.
+    """
+    if access.may_cluster(Operation.CLUSTER_ACTION):
+        return Found(error=ErrorCode.invalid_request)
+    error = ErrorCode.cluster_authorization_failed
+    return Found(error=error, message=TEXTS[error])
 
 
 def _forbidden(access: Access, key_type: int, key: str) -> ErrorCode | None:

@@ -17,6 +17,8 @@ KEY: Final = 39
 VERSIONS: Final = (1, 2)
 
 NO_TIME: Final = -1
+NEVER_SET: Final = 0
+"""What the controller, who is asked for those that are known, leaves in the field."""
 
 
 async def handle(request: Request) -> Reply:
@@ -28,4 +30,5 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top."""
-    return request.answer(error_code=error, expiry_timestamp=NO_TIME)
+    time = NO_TIME if request.principal == ANONYMOUS else NEVER_SET
+    return request.answer(error_code=error, expiry_timestamp=time)

@@ -107,7 +107,10 @@ class ConsumerGroup:
         self.epoch = 1
         """Nobody is at this epoch before a first target assignment (ModernGroup)."""
         self.metadata_hash = 0
-        self.assignment_epoch = 0
+        self.assignment_epoch = 1
+        """A new group needs no target: it is assigned once somebody's topics are known
+        (TargetAssignmentMetadata.INITIAL).
+        """
         self.assigned_at_ms = 0
         """When the last target assignment was made; 0: none counts."""
         self.members: dict[str, ConsumerMember] = {}

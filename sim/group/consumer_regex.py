@@ -144,7 +144,7 @@ def resolve(
         )
         names.update(topics)
         known = group.resolved.get(regex)
-        changed = changed or known is None or known.topics != frozenset(topics)
+        changed = changed or (known.topics if known else frozenset()) != frozenset(topics)
         records.append(
             RegexStored(
                 group_id=group.group_id,
@@ -154,13 +154,10 @@ def resolve(
                 timestamp_ms=now_ms,
             )
         )
-    if changed:
+    hashed = topics_hash(names, image)
+    if records and (changed or hashed != group.metadata_hash):
         records.append(
-            EpochStored(
-                group_id=group.group_id,
-                epoch=group.epoch + 1,
-                metadata_hash=topics_hash(names, image),
-            )
+            EpochStored(group_id=group.group_id, epoch=group.epoch + 1, metadata_hash=hashed)
         )
     return tuple(records)
 

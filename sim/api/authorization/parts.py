@@ -146,11 +146,15 @@ _BY_CONFIG_TYPE: Final = {
 """ConfigResource.Type -> whose right is asked for."""
 
 
-def _configs(operation: Operation) -> Any:
-    """Resources that have configs."""
+_NO_LOGGERS: Final = frozenset({8})
+
+
+def _configs(operation: Operation, *, without: frozenset[int] = frozenset()) -> Any:
+    """Resources that have configs; ``without`` are types that the API does not know."""
 
     def error(_request: Request, access: Access, element: Any) -> ErrorCode | None:
-        kind = _BY_CONFIG_TYPE.get(int(element.resource_type))
+        number = int(element.resource_type)
+        kind = None if number in without else _BY_CONFIG_TYPE.get(number)
         if kind is None:
             return None  # the handler refuses it
         if kind is ResourceType.CLUSTER:
@@ -173,7 +177,9 @@ PARTS: Final[Mapping[int, Part]] = {
         asked="resources", answered="results", error=_configs(Operation.DESCRIBE_CONFIGS)
     ),  # DescribeConfigs
     33: Part(
-        asked="resources", answered="responses", error=_configs(Operation.ALTER_CONFIGS)
+        asked="resources",
+        answered="responses",
+        error=_configs(Operation.ALTER_CONFIGS, without=_NO_LOGGERS),
     ),  # AlterConfigs
     37: Part(asked="topics", answered="results", error=_topic(Operation.ALTER)),  # CreatePartitions
     42: Part(

@@ -20,3 +20,4 @@ async def test_to_who_is_known_tokens_are_disabled(api: Api) -> None:
     request.principal = "User:alice"
     answer = read_back(request, await HANDLERS[request.api_key].handle(request))
     assert answer.error_code is ErrorCode.delegation_token_auth_disabled
+    assert answer.expiry_timestamp.timestamp() == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import pytest
 
+from sim.cluster.resource_configs import GroupIntervals
 from sim.errors import ErrorCode, Rejection
 from sim.group.consumer_commands import ResolveRegexes
 from sim.group.consumer_records import RegexDeleted
@@ -30,6 +31,24 @@ def test_an_expression_is_looked_up_after_the_heartbeat_and_raises_the_epoch() -
     assert frozenset(told.assignment or ()) == parts("orders", 0)
     assert driver.group.is_subscribed("orders")
     assert not driver.group.is_subscribed("other")
+
+
+def test_what_was_looked_up_is_assigned_without_waiting_for_the_interval() -> None:
+    driver = ConsumerDriver(image(orders=1))
+    driver.intervals = GroupIntervals(45_000, 5_000, 1_000)
+    driver.join("a", topic_regex="ord.*")
+    assert driver.group.assigned_at_ms == 0  # a new group is assigned to its first epoch
+    driver.look_up()
+    told = driver.told(driver.join("a", topic_regex="ord.*"))
+    assert frozenset(told.assignment or ()) == parts("orders", 0)
+
+
+def test_an_expression_for_nothing_raises_no_epoch() -> None:
+    driver = ConsumerDriver(image(other=1))
+    driver.join("a", topic_regex="ord.*")
+    driver.look_up()
+    assert driver.group.resolved["ord.*"].topics == frozenset()
+    assert driver.group.epoch == 1
 
 
 def test_names_and_an_expression_add_up() -> None:

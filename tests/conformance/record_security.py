@@ -1,0 +1,41 @@
+"""Ask a real Apache Kafka about security and keep what it answers.
+
+::
+
+    python -m tests.conformance.record_security            # about a minute
+    python -m tests.conformance.record_security --check    # compares, changes nothing
+
+Needs Java 17 and Maven.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from tests.conformance.security import KINDS, differences, kafka, write
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Record, or compare."""
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.record_security")
+    parser.add_argument("--check", action="store_true", help="compare and change nothing")
+    options = parser.parse_args(arguments)
+    differ = False
+    with kafka() as addresses:
+        for kind, ask in KINDS.items():
+            answers = ask(addresses)
+            if options.check:
+                found = differences(kind, answers)
+                differ |= bool(found)
+                for name, (kept, now) in found.items():
+                    sys.stdout.write(f"{kind}: {name}\n  kept {kept}\n  now  {now}\n")
+            else:
+                write(kind, answers)
+            sys.stdout.write(f"{kind}: {len(answers)} answers\n")
+    return int(differ)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

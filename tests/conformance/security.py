@@ -1,0 +1,126 @@
+"""What is asked of security, of both brokers: who is let in, who may do what.
+
+A real broker and the simulator are started with the same ``server.properties``. What a real one has
+answered is in ``transcripts/security/``; ``record_security`` keeps it, ``test_security`` holds
+the simulator against it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from tests.support.apache_kafka import ApacheKafka, Listeners
+from tests.support.denials import Side, denials
+from tests.support.hidden import HIDDEN
+from tests.support.sasl_plays import PLAYS, SHORT_MS
+from tests.support.txnsim_server import TxnsimServer
+
+FOLDER: Final = Path(__file__).with_name("transcripts") / "security"
+PROTOCOLS: Final = {"SASL": "SASL_PLAINTEXT", "SHORT": "SASL_PLAINTEXT"}
+_MODULES: Final = "org.apache.kafka.common.security."
+_LOGINS: Final = {
+    "plain": 'plain.PlainLoginModule required user_admin="admin-secret" user_guest="guest-secret";',
+    "scram-sha-256": "scram.ScramLoginModule required;",
+    "oauthbearer": 'oauthbearer.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="b";',
+}
+PROPERTIES: Final = {
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,OAUTHBEARER",
+    "listener.name.short.connections.max.reauth.ms": str(SHORT_MS),
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS;User:admin",
+    **{
+        f"listener.name.{listener.lower()}.{mechanism}.sasl.jaas.config": _MODULES + login
+        for listener in PROTOCOLS
+        for mechanism, login in _LOGINS.items()
+    },
+}
+"""What both brokers are started with."""
+
+Answers = dict[str, Any]
+"""Name of a question, or of a play -> what was answered."""
+
+
+@contextlib.contextmanager
+def kafka() -> Iterator[dict[str, str]]:
+    """A real broker: the addresses of its listeners."""
+    with ApacheKafka(
+        listeners=Listeners(PROTOCOLS, PROPERTIES), jvm_options=("-Xmx512m",)
+    ) as broker:
+        yield {name: broker.bootstrap_at(name) for name in PROTOCOLS}
+
+
+@contextlib.contextmanager
+def simulator() -> Iterator[dict[str, str]]:
+    """A simulated one with the same properties."""
+    listeners = {"PLAINTEXT": "PLAINTEXT", **PROTOCOLS}
+    own = {
+        "listeners": ",".join(f"{name}://127.0.0.1:0" for name in listeners),
+        "listener.security.protocol.map": ",".join(map(":".join, listeners.items())),
+    }
+    with tempfile.TemporaryDirectory(prefix="txnsim-security-") as directory:
+        file = Path(directory, "server.properties")
+        lines = (f"{name}={value}\n" for name, value in {**own, **PROPERTIES}.items())
+        file.write_text("".join(lines))
+        with TxnsimServer(brokers=1, arguments=("--config", str(file))) as server:
+            yield server.ready["security"]["bootstrap"]
+
+
+def denied(addresses: Mapping[str, str]) -> Answers:
+    """What a guest is answered."""
+    side = Side(addresses["SASL"])
+    try:
+        found: Answers = {}
+        for denial in denials():
+            assert denial.name not in found, denial.name
+            found[denial.name] = denial.asked(side)
+        return found
+    finally:
+        side.close()
+
+
+def hidden(addresses: Mapping[str, str]) -> Answers:
+    """What a guest sees of what it may see in part."""
+    side = Side(addresses["SASL"])
+    try:
+        return {name: play(side) for name, play in HIDDEN.items()}
+    finally:
+        side.close()
+
+
+def let_in(addresses: Mapping[str, str]) -> Answers:
+    """What the plays of SASL lead to."""
+    return {name: play(addresses) for name, play in PLAYS.items()}
+
+
+KINDS: Final = {"denied": denied, "hidden": hidden, "let_in": let_in}
+"""What is recorded, by the name of its file."""
+
+
+def path_of(kind: str) -> Path:
+    """Where the answers of a real broker are kept."""
+    return FOLDER / f"{kind}.jsonl"
+
+
+def recorded(kind: str) -> Answers:
+    """What a real broker has answered."""
+    lines = path_of(kind).read_text().splitlines()
+    return {row["name"]: row["answer"] for row in map(json.loads, lines)}
+
+
+def differences(kind: str, answers: Answers) -> dict[str, tuple[Any, Any]]:
+    """By name: what is kept and what is answered, where they differ."""
+    kept = recorded(kind)
+    both = {name: (kept.get(name), answers.get(name)) for name in kept.keys() | answers.keys()}
+    return {name: pair for name, pair in sorted(both.items()) if pair[0] != pair[1]}
+
+
+def write(kind: str, answers: Answers) -> None:
+    """Keep answers, one line each."""
+    FOLDER.mkdir(exist_ok=True)
+    rows = (json.dumps({"name": name, "answer": answer}) for name, answer in answers.items())
+    path_of(kind).write_text("".join(f"{row}\n" for row in rows))

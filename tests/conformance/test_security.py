@@ -1,0 +1,40 @@
+"""Who is let in, and what somebody without rights is answered: as a real Apache Kafka does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from sim.api.authorization.gate import GUARDS
+from sim.api.authorization.parts import PARTS
+from sim.api.authorization.whole import CHECKS
+from tests.conformance.security import KINDS, Answers, recorded, simulator
+from tests.support.denials import denials
+from tests.support.handlers import KEYS
+
+
+@pytest.fixture(scope="module")
+def answers() -> Iterator[dict[str, Answers]]:
+    """What the simulator answers."""
+    with simulator() as addresses:
+        yield {kind: ask(addresses) for kind, ask in KINDS.items()}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "name"), [(kind, name) for kind in KINDS for name in recorded(kind)]
+)
+def test_the_answer_is_that_of_apache_kafka(
+    answers: dict[str, Answers], kind: str, name: str
+) -> None:
+    assert answers[kind][name] == recorded(kind)[name]
+
+
+def test_everything_is_recorded() -> None:
+    assert [denial.name for denial in denials()] == list(recorded("denied"))
+
+
+def test_every_api_that_asks_for_a_right_is_asked_without_it() -> None:
+    asked = {KEYS[denial.api] for denial in denials()}
+    assert asked >= {*CHECKS, *PARTS, *GUARDS}

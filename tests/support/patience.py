@@ -1,0 +1,29 @@
+"""Waiting for a condition that a broker tells: looks again and again, and gives up after a while.
+
+Every look is a question to a broker, which is all the pause that there has to be.
+"""
+
+from __future__ import annotations
+
+import time  # noqa: TID251 - real brokers, real time
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+_PATIENCE_S: Final = 30.0
+
+Answer = TypeVar("Answer")
+
+
+def until(ask: Callable[[], Answer], is_so: Callable[[Answer], bool], what: str) -> Answer:
+    """The first answer of which it is so.
+
+    Raises:
+        AssertionError: None was, for half a minute.
+    """
+    deadline_s = time.monotonic() + _PATIENCE_S
+    while True:
+        answer = ask()
+        if is_so(answer):
+            return answer
+        if time.monotonic() > deadline_s:
+            raise AssertionError(f"never: {what}; at last {answer}")
