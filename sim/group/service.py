@@ -145,22 +145,30 @@ class GroupCoordinator:
             ),
             is_current=self._is_current,
         )
+        self.consumers = self._consumers(dynamic_settings, image, new_short_id)
+
+    def _consumers(
+        self,
+        dynamic_settings: Callable[[], Settings],
+        image: Callable[[], ClusterImage],
+        new_id: Callable[[], str],
+    ) -> ConsumerMembership:
+        """The members of the consumer protocol; those of classic groups are there already."""
+        settings = self._settings
         policy = settings.group_consumer_migration_policy.lower()
         protocol = ConsumerProtocol(
             settings=_consumer_settings(settings),
-            new_id=new_short_id,
+            new_id=new_id,
             intervals_of=lambda group_id: group_intervals(
                 image().group_configs.get(group_id), dynamic_settings()
             ),
         )
-        self.consumers = ConsumerMembership(
-            clock=clock,
-            tasks=tasks,
+        return ConsumerMembership(
+            clock=self._clock,
+            tasks=self._tasks,
             writer=self._writer,
             protocol=protocol,
-            classic_members=ClassicMembers(
-                protocol, new_id=new_short_id, may_join=policy != _DISABLED
-            ),
+            classic_members=ClassicMembers(protocol, new_id=new_id, may_join=policy != _DISABLED),
             classic_groups=self.members,
             max_size=settings.group_consumer_max_size,
             may_upgrade=policy in _UPGRADING,

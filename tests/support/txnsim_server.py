@@ -153,6 +153,19 @@ class TxnsimServer:
         """The last lines that the server printed."""
         return "\n".join(self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
 
+    def wait_for_output(self, text: str) -> str:
+        """What the server has printed, once this is in it; the ready file comes before.
+
+        Raises:
+            TxnsimServerError: It was not printed in time.
+        """
+        deadline_s = time.monotonic() + _START_TIMEOUT_S
+        while text not in (printed := self.log_tail()):
+            if time.monotonic() > deadline_s:
+                raise TxnsimServerError(f"txnsim serve did not print {text!r}, but:\n{printed}")
+            time.sleep(_POLL_S)
+        return printed
+
     def _await(self, ready_file: Path) -> None:
         deadline_s = time.monotonic() + _START_TIMEOUT_S
         while not ready_file.exists():

@@ -251,10 +251,9 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
     with TxnsimServer(brokers=1, transaction_version=1) as server:
-        printed = server.log_tail()
+        printed = server.wait_for_output(f"SIGTERM to the process {server.pid}")
         assert "txnsim: 1 broker up, transaction.version 1" in printed
         assert f"bootstrap.servers={server.bootstrap}" in printed
-        assert f"SIGTERM to the process {server.pid}" in printed
         assert "control port" not in printed
         assert "KIP text" not in printed
 

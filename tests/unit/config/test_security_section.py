@@ -21,7 +21,6 @@ from sim.security.options import (
 from sim.security.sasl import BearerRules
 from tests.support.security import acl
 
-
 EVERYTHING = """
 listeners:
   SASL_SSL: {port: 9392, mechanisms: [PLAIN], host: 0.0.0.0, advertised_host: kafka.test}
