@@ -22,6 +22,8 @@ RECIPES: Final = REPOSITORY / "tests" / "recipes"
 
 _HOME: Final = CACHE / "recipes"
 _JAVAC: Final = ("-parameters", "-Xlint:all,-processing,-classfile", "-Werror")
+_JVM: Final = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
+_JAVA: Final = "a JDK 17"
 _MAVEN: Final = "Maven, with a JDK 17"
 
 
@@ -45,8 +47,8 @@ def python_environment(folder: Path) -> Path:
     return made / "venv" / "bin" / "python"
 
 
-def java_project(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
-    """Class path of a project: its classes, its resources, the jars that its pom asks for.
+def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
+    """Start of a command line with a project's classes, resources and the jars of its pom.
 
     Args:
         folder: With ``pom.xml``, ``*.java`` and resources.
@@ -60,7 +62,7 @@ def java_project(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
     resources = sorted([*folder.glob("*.properties"), CLUSTER])
 
     def compile_all(fresh: Path, _: Sequence[Path]) -> None:
-        javac = _tool("javac", "a JDK 17")
+        javac = _tool("javac", _JAVA)
         _do(
             [javac, *_JAVAC, "-d", str(fresh), "-cp", f"{libs}/*", *map(str, sources)],
             directory=folder,
@@ -71,7 +73,7 @@ def java_project(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
     classes = _made(
         f"{folder.name}-classes", [folder / "pom.xml", *sources, *resources], compile_all
     )
-    return [str(classes), f"{libs}/*"]
+    return [_tool("java", _JAVA), *_JVM, "-cp", f"{classes}{os.pathsep}{libs}/*"]
 
 
 def _copied(folder: Path, *, beside: Path) -> Path:

@@ -16,9 +16,10 @@ from tests.recipes.judge import RecipeError
 from tests.recipes.kafkajs.recipe import RECIPE as KAFKAJS
 from tests.recipes.lab import CLUSTER, Lab
 from tests.recipes.recipe import Recipe
+from tests.recipes.spring.recipe import RECIPE as SPRING
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 
-RECIPES: Final[Mapping[str, Recipe]] = {recipe.name: recipe for recipe in (KAFKAJS,)}
+RECIPES: Final[Mapping[str, Recipe]] = {recipe.name: recipe for recipe in (KAFKAJS, SPRING)}
 LEVELS: Final = (0, 1, 2)
 
 

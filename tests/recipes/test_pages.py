@@ -12,7 +12,7 @@ from tests.recipes.run import RECIPES
 from tests.support.apache_kafka import REPOSITORY
 
 FOLDER = REPOSITORY / "tests" / "recipes"
-PROGRAMS = {".java", ".mjs", ".yaml"}
+PROGRAMS = {".java", ".mjs", ".properties", ".yaml"}
 """What a reader copies, whole. A program in Python is one that is no part of the harness."""
 
 
@@ -28,7 +28,7 @@ def test_a_page_shows_the_files_as_they_are(page: Path) -> None:
 @pytest.mark.parametrize("page", pages(), ids=lambda page: page.name)
 def test_a_page_shows_no_program_that_is_not_run(page: Path) -> None:
     text = current(page)
-    programs = len(re.findall(r"^```(?:java|js|python|yaml)$", text, re.MULTILINE))
+    programs = len(re.findall(r"^```(?:java|js|properties|python|yaml)$", text, re.MULTILINE))
     assert programs == len(shown_files(page))
 
 
