@@ -1,7 +1,7 @@
 """The clusters that programs are pointed at, started when first asked for.
 
-Internal work is quick everywhere: groups don't wait for more members, and timed-out transactions
-are looked for twice a second.
+Internal work is quick everywhere: groups don't wait for more members, members of the consumer
+protocol (KIP-848) and timed-out transactions are looked after twice a second.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from tests.support.txnsim_server import TxnsimServer
 
 PROPERTIES: Final = {
     "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "500",
+    "group.consumer.min.heartbeat.interval.ms": "500",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
 }
 DEMO_USERS: Final = ("admin", "guest", "plain-user", "scram-user")

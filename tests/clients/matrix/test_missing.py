@@ -64,3 +64,13 @@ def test_a_run_without_toolchains_fails_and_counts_them_as_missing(
     assert note == f"{len(names)} of the failed ones could not be asked: no toolchain"
     for name in names:
         assert any(line.startswith(f"FAIL {name}@2 missing: ") for line in told), told
+
+
+def test_building_without_toolchains_fails_for_each(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert run.main(["--build", "--client", "franz-go", "rdkafka"]) == 1
+    told = capsys.readouterr().out.splitlines()
+    assert told[-1] == "0 passed, 2 failed"
+    assert {line.partition(":")[0] for line in told[:-1]} == {"FAIL franz-go", "FAIL rdkafka"}
