@@ -45,10 +45,8 @@ def rust_program(library: str) -> list[str]:
     package = f"matrix-{library}"
     target = CACHE / "rust" / "target"
     command = [cargo, "build", "--quiet", "--locked", "--package", package]
-    if library == "rdkafka":
-        _toolchain("cmake", "cmake, for librdkafka")
-        if not _has_openssl():
-            command += ["--features", "vendored-tls"]
+    if library == "rdkafka" and not _has_openssl():
+        command += ["--features", "vendored-tls"]
     with locked(CACHE / "rust.lock"):
         _run(command, directory=RUST_SOURCES, environment={"CARGO_TARGET_DIR": str(target)})
     return [str(target / "debug" / package)]
