@@ -294,34 +294,66 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, _of("log.cleanup.policy", "names", "delete, compact or both", dynamic=True)
     ] = "delete"
     log_retention_ms: Annotated[
-        int,
+        int | None,
         _of("log.retention.ms", "ms", "segments go at this age; -1: never", dynamic=True),
-    ] = 604_800_000
+    ] = None
+    log_retention_minutes: Annotated[
+        int | None, _of("log.retention.minutes", "minutes", "the same where ms are not given")
+    ] = None
+    log_retention_hours: Annotated[
+        int, _of("log.retention.hours", "hours", "the same where minutes are not given either")
+    ] = 168
     log_retention_bytes: Annotated[
         int,
-        _of(
-            "log.retention.bytes",
-            "bytes",
-            "segments go once so much is left without them; -1: never",
-            dynamic=True,
-        ),
+        _of("log.retention.bytes", "bytes", "what is older goes; -1: never", dynamic=True),
     ] = -1
     log_roll_ms: Annotated[
-        int, _of("log.roll.ms", "ms", "segments end after this", dynamic=True)
-    ] = 604_800_000
+        int | None, _of("log.roll.ms", "ms", "segments end after this", dynamic=True)
+    ] = None
+    log_roll_hours: Annotated[
+        int, _of("log.roll.hours", "hours", "the same where ms are not given")
+    ] = 168
+    log_roll_jitter_ms: Annotated[
+        int | None,
+        _of("log.roll.jitter.ms", "ms", "they end up to so much earlier, by chance", dynamic=True),
+    ] = None
+    log_roll_jitter_hours: Annotated[
+        int, _of("log.roll.jitter.hours", "hours", "the same where ms are not given")
+    ] = 0
+    log_index_size_max_bytes: Annotated[
+        int,
+        _of("log.index.size.max.bytes", "bytes", "they end when their index is full", dynamic=True),
+    ] = 10_485_760
+    log_index_interval_bytes: Annotated[
+        int,
+        _of("log.index.interval.bytes", "bytes", "so many between its entries", dynamic=True),
+    ] = 4096
     log_cleaner_delete_retention_ms: Annotated[
         int,
-        _of(
-            "log.cleaner.delete.retention.ms",
-            "ms",
-            "tombstones and idle markers stay this long",
-            dynamic=True,
-        ),
+        _of("log.cleaner.delete.retention.ms", "ms", "tombstones and markers stay", dynamic=True),
     ] = 86_400_000
+    log_cleaner_min_cleanable_ratio: Annotated[
+        float,
+        _of("log.cleaner.min.cleanable.ratio", "of a log", "cleaned if new", dynamic=True),
+    ] = 0.5
+    log_cleaner_min_compaction_lag_ms: Annotated[
+        int,
+        _of("log.cleaner.min.compaction.lag.ms", "ms", "records are kept so long", dynamic=True),
+    ] = 0
+    log_cleaner_max_compaction_lag_ms: Annotated[
+        int,
+        _of("log.cleaner.max.compaction.lag.ms", "ms", "and cleaned after this", dynamic=True),
+    ] = 9_223_372_036_854_775_807
     compression_type: Annotated[
         str,
         _of("compression.type", "name", "producer leaves it to producers", dynamic=True),
     ] = "producer"
+    compression_gzip_level: Annotated[
+        int, _of("compression.gzip.level", "level", "of gzip; -1 is its default", dynamic=True)
+    ] = -1
+    compression_zstd_level: Annotated[
+        int, _of("compression.zstd.level", "level", "of zstd", dynamic=True)
+    ] = 3
     log_retention_check_interval_ms: Annotated[
         int,
         _of("log.retention.check.interval.ms", "ms", "how often old segments are looked for"),

@@ -27,6 +27,7 @@ from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.settings import DEFAULTS, Setting, documentation
 from tests.clients.matrix import page as matrix
+from tests.clients.streams import page as streams
 from tests.conformance.casebook import page
 from tests.peers import page as peers
 from tests.releases import page as releases
@@ -109,8 +110,8 @@ def settings_page() -> str:
         """\
 `txnsim serve --config FILE` reads our YAML or a broker's `server.properties`. In YAML, settings
 stand under `settings:` by either name; beside them `brokers`, `host`, `port`, `advertised_host`,
-`http`, `topics` and `security` ([security](security.md), which has the properties of listeners, TLS,
-SASL and rights too):
+`http`, `topics` and `security` ([security](security.md), which has the properties of listeners,
+TLS, SASL and rights too):
 
 ```yaml
 brokers: 3
@@ -171,7 +172,8 @@ def _default(field: str, setting: Setting) -> str:
     def shown(value: object) -> str:
         return str(value).lower() if isinstance(value, bool) else str(value)
 
-    default = f"`{shown(getattr(DEFAULTS, field))}`"
+    value = getattr(DEFAULTS, field)
+    default = "unset" if value is None else f"`{shown(value)}`"
     if setting.kafka_default is not msgspec.UNSET:
         default += f" (Kafka: `{shown(setting.kafka_default)}`)"
     return default
@@ -438,6 +440,9 @@ def clients_page() -> str:
         "## Further checks",
         "What a program asks beyond the list, because its library alone has it.",
         _table(*matrix.further()),
+        "## Kafka Streams, killed at named points",
+        streams.KILLS,
+        _table(*streams.kills()),
         "## To run it",
         matrix.RUNNING,
         "## What a program is",

@@ -105,7 +105,13 @@ def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
         return ()
     broker = request.broker
     values = (
-        configs.topic_value(name, topic=topic.configs, image=broker.image, settings=broker.settings)
+        configs.resolved_value(
+            name,
+            topic=topic.configs,
+            image=broker.image,
+            settings=broker.metadata.settings,
+            broker_id=broker.broker_id,
+        )
         for name in configs.TOPIC_CONFIGS
     )
     return tuple(

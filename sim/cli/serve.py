@@ -419,8 +419,9 @@ def changed_defaults(settings: Settings) -> list[str]:
             else default
         )
         if documentation.kafka is not None and value != kafka:
+            told = "unset" if kafka is None else kafka
             lines.append(
-                f"{documentation.kafka}={value} (Apache Kafka: {kafka}; {documentation.reason})"
+                f"{documentation.kafka}={value} (Apache Kafka: {told}; {documentation.reason})"
             )
     if not lines:
         return ["every setting has Apache Kafka's default"]

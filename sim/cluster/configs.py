@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import IntEnum
+from itertools import dropwhile
 from typing import Final
 
 import msgspec
@@ -147,7 +148,7 @@ _TIMESTAMP_TYPES: Final = {
 _CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 """Codecs by name; ``producer`` is none of them."""
 _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
-_PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _INT, str: _STRING}
+_PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _INT, str: _STRING, type(None): _INT}
 _KINDS: Final[Mapping[str, ConfigType]] = {
     "group.consumer.assignors": _LIST,
     "leader.imbalance.check.interval.seconds": _LONG,
@@ -172,18 +173,34 @@ INTERNAL_BROKER_CONFIGS: Final = frozenset(
 """Broker configs that Kafka defines as internal: shown only where somebody has set them
 (AbstractConfig.nonInternalValues).
 """
-_UNSET: Final = frozenset(
-    {"log.flush.interval.ms", "log.retention.ms", "log.roll.jitter.ms", "log.roll.ms"}
-)
-"""Broker configs without a default of their own: others (in hours, or of the log flusher) stand in
-while they are null, and a topic shows no synonym for what nobody set.
+_HOUR_MS: Final = 3_600_000
+_STAND_INS: Final[Mapping[str, Mapping[str, int]]] = {
+    "log.flush.interval.ms": {"log.flush.scheduler.interval.ms": 1},
+    "log.retention.ms": {"log.retention.minutes": 60_000, "log.retention.hours": _HOUR_MS},
+    "log.roll.jitter.ms": {"log.roll.jitter.hours": _HOUR_MS},
+    "log.roll.ms": {"log.roll.hours": _HOUR_MS},
+}
+"""Broker configs without a default of their own, and which others stand in for them, in units of
+how many ms (ServerTopicConfigSynonyms).
+"""
+_UNSET: Final = frozenset(_STAND_INS) | {"log.retention.minutes"}
+"""What is null unless it is given."""
+_FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
+    member: (first, *others)
+    for first, others in _STAND_INS.items()
+    for member in (first, *others)
+    if member != "log.flush.scheduler.interval.ms"
+}
+"""Broker configs that are each other's synonyms, the one that wins first
+(DynamicBrokerConfig.brokerConfigSynonyms).
 """
 _THROTTLED: Final = re.compile(r"\*|(?:\d+:\d+)?")
 
 
 def _broker_configs() -> dict[str, ConfigKey]:
     """Every setting that has a Kafka name, and the broker side of every topic config."""
-    keys: dict[str, ConfigKey] = {
+    keys: dict[str, ConfigKey] = {"log.flush.scheduler.interval.ms": ConfigKey(_LONG, _MAX)}
+    keys |= {
         key.broker_name: ConfigKey(
             key.type, key.default, None, key.minimum, key.maximum, key.choices
         )
@@ -195,7 +212,7 @@ def _broker_configs() -> dict[str, ConfigKey]:
             continue
         default = getattr(settings_module.DEFAULTS, name)
         kind = _KINDS.get(documentation.kafka, _PYTHON_TYPES[type(default)])
-        keys[documentation.kafka] = ConfigKey(kind, text(default))
+        keys[documentation.kafka] = ConfigKey(kind, "" if default is None else text(default))
     return dict(sorted(keys.items()))
 
 
@@ -327,7 +344,9 @@ def effective_settings(settings: Settings, image: ClusterImage, broker_id: Broke
 def _parsed(value: str, like: object) -> object:
     if isinstance(like, bool):
         return value.strip().lower() == "true"
-    return int(value) if isinstance(like, int) else value
+    if isinstance(like, float):
+        return float(value)
+    return int(value) if isinstance(like, int | None) else value
 
 
 def topic_value(
@@ -348,8 +367,38 @@ def topic_value(
         found += broker_synonyms(
             key.broker_name, key, scopes=scopes, image=image, settings=settings
         )
-    value, source = found[0][1:] if found else (key.default, ConfigSource.DEFAULT)
+    value, source = found[0][1:] if found else (_stand_in(key, settings), ConfigSource.DEFAULT)
     return ConfigValue(name=name, value=value, type=key.type, source=source, synonyms=tuple(found))
+
+
+def resolved_value(
+    name: str,
+    *,
+    topic: Mapping[str, str],
+    image: ClusterImage,
+    settings: Settings,
+    broker_id: BrokerId,
+) -> ConfigValue:
+    """The same as a controller tells it, for which what a broker's file says in hours is the
+    broker's as well (KafkaConfigSchema.resolveEffectiveTopicConfig).
+    """
+    found = topic_value(name, topic=topic, image=image, settings=settings, broker_id=broker_id)
+    others = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
+    if found.synonyms or all(_static(other, settings) is None for other in others):
+        return found
+    return msgspec.structs.replace(found, source=ConfigSource.STATIC_BROKER)
+
+
+def _stand_in(key: ConfigKey, settings: Settings) -> str:
+    """What a topic config is where neither it nor its broker config is given: the first of those
+    that stand in, or its default.
+    """
+    for name, unit_ms in _STAND_INS.get(key.broker_name or "", {}).items():
+        value = _static(name, settings)
+        if value is not None:
+            # KafkaConfig.logRetentionTimeMillis: everything below 0 means never.
+            return str(max(int(value) * unit_ms, -1))
+    return key.default
 
 
 def topic_text(
@@ -380,7 +429,12 @@ def broker_value(name: str, *, broker: str, image: ClusterImage, settings: Setti
     if not broker:
         # The defaults of all brokers are described by what was set for them alone.
         found = [entry for entry in found if entry[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
-    value, source = found[0][1:] if found else (None, ConfigSource.DEFAULT)
+    value: str | None = None
+    source = ConfigSource.DEFAULT
+    if found:
+        value, source = found[0][1:]
+    if _is_overlaid(name, scopes=scopes, image=image):
+        value = None if name in _UNSET else key.default
     return ConfigValue(
         name=name,
         value=value,
@@ -420,19 +474,43 @@ def broker_synonyms(
     settings: Settings,
 ) -> list[tuple[str, str, ConfigSource]]:
     """Where a broker config has a value from, nearest first."""
-    found: list[tuple[str, str, ConfigSource]] = []
-    for scope in scopes:
-        value = image.broker_configs.get(scope, {}).get(name)
-        if value is not None:
-            found.append((name, value, source_of(scope)))
+    names = _FAMILIES.get(name, (name,))
+    found = [
+        (each, value, source_of(scope))
+        for scope in scopes
+        for each in names
+        if (value := image.broker_configs.get(scope, {}).get(each)) is not None
+    ]
+    found += [
+        (each, value, ConfigSource.STATIC_BROKER)
+        for each in names
+        if (value := _static(each, settings)) is not None
+    ]
+    found += [
+        (each, (key if each == name else BROKER_CONFIGS[each]).default, ConfigSource.DEFAULT)
+        for each in names
+        if each not in _UNSET
+    ]
+    # ConfigHelper.configSynonyms: what comes before the first value of its own is not told.
+    return list(dropwhile(lambda entry: entry[0] != name, found))
+
+
+def _static(name: str, settings: Settings) -> str | None:
+    """What the broker's file says of a config."""
     field = _SETTING_OF.get(name)
-    if field is not None:
-        value = text(getattr(settings, field))
-        if value != key.default:
-            found.append((name, value, ConfigSource.STATIC_BROKER))
-    if name not in _UNSET:
-        found.append((name, key.default, ConfigSource.DEFAULT))
-    return found
+    if field is None:
+        return None
+    value = getattr(settings, field)
+    # What is unset by default differs from it as soon as it is given.
+    return None if value == getattr(settings_module.DEFAULTS, field) else text(value)
+
+
+def _is_overlaid(name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:
+    """Whether a dynamic config has taken the place of this one, which then is as if it had never
+    been given (DynamicBrokerConfig.overrideProps).
+    """
+    others = set(_FAMILIES.get(name, ())) - {name}
+    return any(others & image.broker_configs.get(scope, {}).keys() for scope in scopes)
 
 
 def log_config(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_type_hints
 
 import msgspec
 
@@ -281,15 +281,20 @@ def _our_name(given: str) -> str | None:
     return next((name for name, setting in known.items() if setting.kafka == given), None)
 
 
-def _typed(name: str, text: str) -> int | bool | str:
+def _typed(name: str, text: str) -> int | float | bool | str:
     """The value of a property, as ConfigDef.parseType reads it."""
-    kind = type(getattr(DEFAULTS, name))
+    kind = get_type_hints(Settings)[name]
     text = text.strip()
     if kind is bool:
         if text.lower() not in ("true", "false"):
             raise ValueError(f"expected true or false, found {text!r}")
         return text.lower() == "true"
-    if kind is int:
+    if kind is float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"expected a number, found {text!r}") from None
+    if kind in (int, int | None):
         try:
             return int(text)
         except ValueError:

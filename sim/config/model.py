@@ -10,7 +10,7 @@ from functools import cache
 from typing import Annotated, Any, Final, Literal, get_type_hints
 
 import msgspec
-from pydantic import BaseModel, ConfigDict, Field, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
 
 from sim.security.acls import WILDCARD
 from sim.security.options import FAILURE_DELAY_MS
@@ -21,12 +21,16 @@ from sim.settings import Settings
 INT16_MAX: Final = 2**15 - 1
 INT32_MAX: Final = 2**31 - 1
 INT64_MAX: Final = 2**63 - 1
+INT32_MIN: Final = -(2**31)
+INT64_MIN: Final = -(2**63)
 
 BROKERS_MAX: Final = 100
 """Bound of our own: all brokers live in one event loop."""
 
 _LOWEST: Final = {
     "add_partitions_to_txn_retry_backoff_max_ms": 0,
+    "compression_gzip_level": -1,
+    "compression_zstd_level": -131_072,
     "coordinator_load_min_ms": 0,
     "fetch_max_bytes": 1024,
     "group_consumer_assignment_interval_ms": 0,
@@ -35,9 +39,17 @@ _LOWEST: Final = {
     "group_initial_rebalance_delay_ms": 0,
     "log_cleaner_backoff_ms": 0,
     "log_cleaner_delete_retention_ms": 0,
+    "log_cleaner_min_cleanable_ratio": 0,
+    "log_cleaner_min_compaction_lag_ms": 0,
+    "log_index_interval_bytes": 0,
+    "log_index_size_max_bytes": 4,
     "log_initial_task_delay_ms": 0,
-    "log_retention_bytes": -1,
-    "log_retention_ms": -1,
+    "log_retention_bytes": INT64_MIN,
+    "log_retention_hours": INT32_MIN,
+    "log_retention_minutes": INT32_MIN,
+    "log_retention_ms": INT64_MIN,
+    "log_roll_jitter_hours": 0,
+    "log_roll_jitter_ms": 0,
     "offset_metadata_max_bytes": 0,
     "max_incremental_fetch_session_cache_slots": 0,
     "message_max_bytes": 0,
@@ -49,14 +61,20 @@ _LOWEST: Final = {
 """Where Kafka's lower bound is not 1."""
 
 _HIGHEST: Final = {
+    "compression_gzip_level": 9,
+    "compression_zstd_level": 22,
     "default_replication_factor": INT16_MAX,
     "leader_imbalance_check_interval_seconds": INT64_MAX,
     "log_cleaner_backoff_ms": INT64_MAX,
     "log_cleaner_delete_retention_ms": INT64_MAX,
+    "log_cleaner_max_compaction_lag_ms": INT64_MAX,
+    "log_cleaner_min_cleanable_ratio": 1,
+    "log_cleaner_min_compaction_lag_ms": INT64_MAX,
     "log_initial_task_delay_ms": INT64_MAX,
     "log_retention_bytes": INT64_MAX,
     "log_retention_check_interval_ms": INT64_MAX,
     "log_retention_ms": INT64_MAX,
+    "log_roll_jitter_ms": INT64_MAX,
     "log_roll_ms": INT64_MAX,
     "message_timestamp_after_max_ms": INT64_MAX,
     "message_timestamp_before_max_ms": INT64_MAX,
@@ -75,6 +93,16 @@ _PATTERNS: Final = {
     "log_cleanup_policy": r"^((compact|delete)(, ?(compact|delete))?)?$",
     "message_timestamp_type": r"^(CreateTime|LogAppendTime)$",
 }
+
+_NONZERO: Final = frozenset(
+    {
+        "compression_gzip_level",
+        "log_retention_hours",
+        "log_retention_minutes",
+        "log_retention_ms",
+    }
+)
+"""Numbers that may be negative or positive (KafkaConfig.validateValues, GzipCompression)."""
 
 _CONFIG: Final = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -201,9 +229,17 @@ def settings_model() -> type[BaseModel]:
     return model
 
 
-def _bounded(name: str, kind: type) -> Any:
-    if kind is int:
-        return Annotated[int, Field(ge=_LOWEST.get(name, 1), le=_HIGHEST.get(name, INT32_MAX))]
+def _nonzero(value: int | None) -> int | None:
+    if value == 0:
+        raise ValueError("must not be 0")
+    return value
+
+
+def _bounded(name: str, kind: Any) -> Any:
+    if kind in (int, int | None, float):
+        field = Field(ge=_LOWEST.get(name, 1), le=_HIGHEST.get(name, INT32_MAX))
+        checks = [AfterValidator(_nonzero)] if name in _NONZERO else []
+        return Annotated[(kind, field, *checks)]
     if name in _PATTERNS:
         return Annotated[str, Field(pattern=_PATTERNS[name])]
     return kind

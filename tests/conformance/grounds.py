@@ -79,7 +79,10 @@ def _ready(bootstrap: str, ground: Ground) -> str:
 
 def _typed(value: object) -> object:
     """A property as YAML has it."""
-    return int(value) if isinstance(value, str) and value.lstrip("-").isdigit() else value
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(str(value))
+    return value
 
 
 def _post(url: str) -> None:

@@ -64,7 +64,28 @@ TELEMETRY: Final = Ground(
     properties={**PROPERTIES, "telemetry.max.bytes": "1024"},
     takes_telemetry=True,
 )
-GROUNDS: Final = {"reassign_partitions": TWO_OF_THREE, "client_telemetry": TELEMETRY}
+SYNONYMS: Final = Ground(
+    name="synonyms",
+    properties={
+        **PROPERTIES,
+        "compression.zstd.level": "7",
+        "log.cleaner.max.compaction.lag.ms": "900000",
+        "log.cleaner.min.cleanable.ratio": "0.25",
+        "log.cleaner.min.compaction.lag.ms": "8000",
+        "log.index.interval.bytes": "2048",
+        "log.index.size.max.bytes": "65536",
+        "log.retention.hours": "5",
+        "log.retention.minutes": "90",
+        "log.roll.hours": "3",
+        "log.roll.jitter.hours": "1",
+    },
+)
+"""Configs of which several stand for the same."""
+GROUNDS: Final = {
+    "reassign_partitions": TWO_OF_THREE,
+    "client_telemetry": TELEMETRY,
+    "config_synonyms": SYNONYMS,
+}
 """Stories that ask for more than one ordinary broker."""
 
 STORIES: Final[tuple[tuple[Story, int], ...]] = (

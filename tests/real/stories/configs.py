@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from sim.cluster.configs import BROKER_CONFIGS
 from tests.real.stories.player import Player, Story
@@ -48,6 +48,18 @@ BAD_TOPIC_CONFIGS: Final = (
     ("remote.storage.enable", "true"),
     ("local.retention.ms", "-3"),
     ("local.retention.ms", "999999999999"),
+)
+
+TOPIC_FORMS: Final = (
+    *("compression.zstd.level", "flush.ms", "index.interval.bytes", "max.compaction.lag.ms"),
+    *("min.cleanable.dirty.ratio", "min.compaction.lag.ms", "retention.ms"),
+    *("segment.index.bytes", "segment.jitter.ms", "segment.ms"),
+)
+BROKER_FORMS: Final = (
+    *("compression.zstd.level", "log.cleaner.min.cleanable.ratio", "log.flush.interval.ms"),
+    *("log.flush.scheduler.interval.ms", "log.retention.hours", "log.retention.minutes"),
+    *("log.retention.ms", "log.roll.hours", "log.roll.jitter.hours", "log.roll.jitter.ms"),
+    "log.roll.ms",
 )
 
 
@@ -124,6 +136,80 @@ def describe_broker_configs(player: Player) -> None:
                 ],
                 include_synonyms=synonyms,
             )
+
+
+def config_synonyms(player: Player) -> None:
+    """Static configs in hours and minutes, and dynamic ones in ms over them."""
+    created = player.quiet(
+        "CreateTopics",
+        7,
+        topics=[
+            {
+                "name": player.name(),
+                "num_partitions": 1,
+                "replication_factor": 1,
+                "assignments": [],
+                "configs": [],
+            }
+        ],
+    )
+    _told_at_creation(player, "static", created)
+    _synonyms(player, "static")
+    alter(player, "1", "in hours", ("log.retention.hours", 0, "7"), kind=4)
+    alter(player, "", "in minutes", ("log.retention.minutes", 0, "7"), kind=4)
+    alter(player, "", "for all", ("log.retention.ms", 0, "7777"), kind=4)
+    alter(player, "1", "for one", ("log.roll.ms", 0, "999"), ("log.roll.jitter.ms", 0, "9"), kind=4)
+    player.until(
+        lambda answer: {one.value for one in answer.results[0].configs} == {"7777", "999", "9"},
+        "DescribeConfigs",
+        4,
+        resources=[
+            {
+                "resource_type": 4,
+                "resource_name": "1",
+                "configuration_keys": ["log.retention.ms", "log.roll.ms", "log.roll.jitter.ms"],
+            }
+        ],
+    )
+    _synonyms(player, "dynamic")
+    validated = player.quiet(
+        "CreateTopics",
+        7,
+        validate_only=True,
+        topics=[
+            {
+                "name": player.name("other"),
+                "num_partitions": 1,
+                "replication_factor": 1,
+                "assignments": [],
+                "configs": [{"name": "segment.ms", "value": "5000"}],
+            }
+        ],
+    )
+    _told_at_creation(player, "dynamic", validated)
+    alter(player, "", "for all no more", ("log.retention.ms", 1, None), kind=4)
+
+
+def _told_at_creation(player: Player, note: str, answer: Any) -> None:
+    player.note(
+        f"CreateTopics v7 {note}",
+        {one.name: (one.value, one.config_source) for one in answer.topics[0].configs},
+    )
+
+
+def _synonyms(player: Player, note: str) -> None:
+    for kind, name, keys in (
+        (2, player.name(), TOPIC_FORMS),
+        (4, "1", BROKER_FORMS),
+        (4, "", BROKER_FORMS),
+    ):
+        player.ask(
+            "DescribeConfigs",
+            4,
+            f"{kind} {name!r} {note}",
+            include_synonyms=True,
+            resources=[{"resource_type": kind, "resource_name": name, "configuration_keys": keys}],
+        )
 
 
 def alter(
@@ -257,6 +343,7 @@ def alter_broker_configs(player: Player) -> None:
 STORIES: Final[tuple[Story, ...]] = (
     describe_configs,
     describe_broker_configs,
+    config_synonyms,
     alter_configs,
     alter_configs_refused,
     alter_broker_configs,

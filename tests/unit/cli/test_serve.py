@@ -119,6 +119,8 @@ def test_the_banner_names_each_changed_default_with_kafkas_own() -> None:
     assert changed_defaults(DEFAULTS) == ["every setting has Apache Kafka's default"]
     (line,) = changed_defaults(Settings(transactional_id_expiration_ms=5))
     assert line.startswith("transactional.id.expiration.ms=5 (Apache Kafka: 604800000; ")
+    (line,) = changed_defaults(Settings(log_roll_ms=5))
+    assert line.startswith("log.roll.ms=5 (Apache Kafka: unset; ")
 
 
 # What can go wrong

@@ -15,6 +15,7 @@ from sim.cluster.configs import (
     broker_value,
     effective_settings,
     log_config,
+    resolved_value,
     text,
     topic_complaint,
     topic_value,
@@ -105,6 +106,93 @@ def test_what_has_no_default_on_a_broker_shows_none() -> None:
     assert (found.value, found.synonyms) == (None, ())
     of_topic = topic_value("retention.ms", topic={}, image=cluster(), settings=DEFAULTS)
     assert (of_topic.value, of_topic.synonyms) == ("604800000", ())
+
+
+STATIC, DEFAULT, DYNAMIC = (
+    ConfigSource.STATIC_BROKER,
+    ConfigSource.DEFAULT,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER,
+)
+MINUTES = Settings(log_retention_minutes=90, log_retention_hours=5)
+"""Which of several that stand for the same wins."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "retention_ms", "source"),
+    [
+        (DEFAULTS, "604800000", DEFAULT),
+        (Settings(log_retention_hours=5), "18000000", STATIC),
+        (MINUTES, "5400000", STATIC),
+        (Settings(log_retention_ms=7, log_retention_minutes=90), "7", STATIC),
+        (Settings(log_retention_ms=604_800_000), "604800000", STATIC),
+        (Settings(log_retention_hours=-5), "-1", STATIC),
+    ],
+)
+def test_ms_win_over_minutes_and_those_over_hours(
+    settings: Settings, retention_ms: str, source: ConfigSource
+) -> None:
+    found = topic_value("retention.ms", topic={}, image=cluster(), settings=settings)
+    assert found.value == retention_ms
+    has_ms = settings.log_retention_ms is not None
+    assert found.source is (STATIC if has_ms else DEFAULT), "hours are no synonym of their own"
+    assert bool(found.synonyms) is has_ms
+    created = resolved_value(
+        "retention.ms", topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1)
+    )
+    assert (created.value, created.source) == (retention_ms, source)
+    assert log_config(cluster(), topic(), settings).retention_ms == int(retention_ms)
+
+
+def test_a_topic_without_such_a_config_is_told_as_ever_at_its_creation() -> None:
+    for name, value in (("segment.bytes", "1073741824"), ("remote.storage.enable", "false")):
+        created = resolved_value(
+            name, topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1)
+        )
+        assert (created.value, created.source) == (value, DEFAULT)
+
+
+def test_synonyms_begin_with_the_config_that_is_described() -> None:
+    hours = [("log.retention.hours", "5", STATIC), ("log.retention.hours", "168", DEFAULT)]
+    for name, value, synonyms in (
+        ("log.retention.ms", None, []),
+        ("log.retention.minutes", "90", [("log.retention.minutes", "90", STATIC), *hours]),
+        ("log.retention.hours", "5", hours),
+    ):
+        found = broker_value(name, broker="1", image=cluster(), settings=MINUTES)
+        assert (found.value, list(found.synonyms)) == (value, synonyms)
+
+
+def test_a_dynamic_config_hides_what_stands_for_the_same() -> None:
+    image = cluster().with_broker_configs("", {"log.retention.ms": "7"})
+    for name, value, source in (
+        ("log.retention.ms", "7", DYNAMIC),
+        ("log.retention.minutes", None, STATIC),
+        ("log.retention.hours", "168", STATIC),
+    ):
+        found = broker_value(name, broker="1", image=image, settings=MINUTES)
+        assert (found.value, found.source) == (value, source)
+    found = topic_value("retention.ms", topic={}, image=image, settings=MINUTES)
+    assert [one[1:] for one in found.synonyms] == [
+        ("7", DYNAMIC),
+        ("90", STATIC),
+        ("5", STATIC),
+        ("168", DEFAULT),
+    ]
+
+
+def test_numbers_and_fractions_of_a_broker_can_be_dynamic() -> None:
+    changes = {
+        "log.cleaner.min.cleanable.ratio": "0.75",
+        "log.preallocate": "true",  # of no effect, and no setting
+        "log.roll.ms": "7",
+    }
+    image = cluster().with_broker_configs("", changes)
+    found = effective_settings(DEFAULTS, image, BrokerId(1))
+    assert (found.log_cleaner_min_cleanable_ratio, found.log_roll_ms) == (0.75, 7)
+    config = log_config(image, topic(), DEFAULTS)
+    assert (config.min_cleanable_dirty_ratio, config.segment_ms) == (0.75, 7)
+    shown = broker_value("log.preallocate", broker="1", image=image, settings=DEFAULTS)
+    assert [one[1:] for one in shown.synonyms] == [("true", DYNAMIC), ("false", DEFAULT)]
 
 
 def test_the_defaults_of_all_brokers_are_what_was_set_for_them() -> None:

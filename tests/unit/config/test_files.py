@@ -180,9 +180,43 @@ def test_a_setting_given_under_both_names_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_property_without_effect_is_known_in_yaml_too(tmp_path: Path) -> None:
-    found = load(write(tmp_path, "c.yaml", "settings: {log.retention.hours: 24}\n"))
+    found = load(write(tmp_path, "c.yaml", "settings: {log.preallocate: true}\n"))
     assert len(found.warnings) == 1
-    assert "log.retention.hours" in found.warnings[0]
+    assert "log.preallocate" in found.warnings[0]
+
+
+def test_hours_minutes_and_fractions_are_read(tmp_path: Path) -> None:
+    properties = "log.retention.hours=24\nlog.roll.ms=7\nlog.cleaner.min.cleanable.ratio=.25\n"
+    section = "{log.retention.hours: 24, log.roll.ms: 7, log.cleaner.min.cleanable.ratio: 0.25}"
+    for path in (
+        write(tmp_path, "h.properties", properties),
+        write(tmp_path, "h.yaml", f"settings: {section}\n"),
+    ):
+        found = load(path)
+        assert found.warnings == ()
+        assert found.settings.log_retention_hours == 24
+        assert found.settings.log_retention_minutes is None
+        assert found.settings.log_roll_ms == 7
+        assert found.settings.log_cleaner_min_cleanable_ratio == 0.25
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("log.cleaner.min.cleanable.ratio=half", "expected a number, found 'half'"),
+        ("log.cleaner.min.cleanable.ratio=1.5", "Input should be less than or equal to 1, not 1.5"),
+        ("log.retention.minutes=soon", "expected a whole number, found 'soon'"),
+        ("log.retention.ms=0", "Value error, must not be 0, not 0"),
+        ("compression.gzip.level=0", "Value error, must not be 0, not 0"),
+    ],
+)
+def test_numbers_that_a_broker_would_refuse_are_refused(
+    tmp_path: Path, line: str, why: str
+) -> None:
+    name = line.partition("=")[0]
+    assert problems(write(tmp_path, "n.properties", line + "\n")) == [
+        f"n.properties:1: {name}: {why}"
+    ]
 
 
 def test_of_a_repeated_property_the_last_one_wins_as_in_java(tmp_path: Path) -> None:

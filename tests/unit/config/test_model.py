@@ -27,6 +27,10 @@ def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:
         ("cluster_id", "short", "AAAAAAAAAAAAAAAAAAAAAA"),
         ("message_timestamp_type", "Createtime", "CreateTime"),
         ("delete_topic_enable", 1, False),
+        ("log_retention_minutes", 0, None),
+        ("log_retention_minutes", 2**31, -5),
+        ("log_cleaner_min_cleanable_ratio", 1.5, 0.0),
+        ("compression_gzip_level", 0, -1),
     ],
 )
 def test_bounds_are_those_of_kafkas_own_definition(
