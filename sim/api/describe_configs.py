@@ -7,6 +7,7 @@ ConfigHelper.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 from sim.api.config_resources import (
@@ -21,15 +22,22 @@ from sim.cluster import configs
 from sim.cluster.configs import ConfigValue
 from sim.cluster.resource_configs import client_metrics_values, group_values
 from sim.errors import ErrorCode, Rejection
+from sim.settings import documentation
 from sim.wire.codec import build
 
 KEY: Final = 32
 VERSIONS: Final = (1, 4)
 
 DEVIATIONS: Final = (
-    "DescribeConfigs shows those broker configs that txnsim has, no documentation texts and no "
-    "loggers.",
+    "DescribeConfigs shows those broker configs that txnsim has, and no loggers; documentation is "
+    "in our own words, and null where a config is no setting of txnsim.",
 )
+
+_DOCUMENTATION: Final[Mapping[str, str]] = {
+    setting.kafka: setting.reason
+    for setting in documentation().values()
+    if setting.kafka is not None
+}
 
 Outcome = list[ConfigValue] | Rejection
 
@@ -174,5 +182,17 @@ def _entry(request: Request, value: ConfigValue) -> Any:
         is_sensitive=value.is_sensitive,
         synonyms=synonyms,
         config_type=value.type,
-        documentation=None,
+        documentation=(
+            _documentation(value.name) if _wants_documentation(request) else None
+        ),
     )
+
+
+def _wants_documentation(request: Request) -> bool:
+    return request.api_version >= 3 and bool(request.message.include_documentation)
+
+
+def _documentation(name: str) -> str | None:
+    """Of a broker's config, also where a topic has it under a name of its own."""
+    topic = configs.TOPIC_CONFIGS.get(name)
+    return _DOCUMENTATION.get(name if topic is None else topic.broker_name or name)

@@ -10,6 +10,7 @@ from sim.api.request import INVALID_REQUEST_TEXT
 from sim.cluster.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS, TOPIC_CONFIGS
 from sim.cluster.resource_configs import GROUP_CONFIGS
 from sim.errors import ErrorCode
+from sim.settings import documentation
 from tests.support.handlers import Api, handlers
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
@@ -55,6 +56,25 @@ async def test_synonyms_are_told_when_asked_for_nearest_first(api: Api) -> None:
         ("max.message.bytes", "7", 1),
         ("message.max.bytes", "1048588", 5),
     ]
+
+
+@pytest.mark.parametrize("version", [3, 4])
+async def test_documentation_is_told_when_asked_for(api: Api, version: int) -> None:
+    names = ["transactional.id.expiration.ms", "log.flush.scheduler.interval.ms"]
+    for wanted, known in ((False, None), (True, "idle transactional ids are forgotten after this")):
+        resources = values(BROKER, "1", names, include_documentation=wanted)
+        (result,) = (await api.ask("DescribeConfigs", version, **resources)).results
+        found = {one.name: one.documentation for one in result.configs}
+        assert found == {names[0]: known, names[1]: None}
+
+
+async def test_a_topic_s_config_has_the_documentation_of_the_broker_s(api: Api) -> None:
+    wanted = values(TOPIC, "orders", ["compression.type", "max.message.bytes"])
+    answer = await api.ask("DescribeConfigs", 4, **wanted, include_documentation=True)
+    found = {one.name: one.documentation for one in answer.results[0].configs}
+    expected = {s.kafka: s.reason for s in documentation().values() if s.kafka is not None}
+    assert found["max.message.bytes"] == expected.get("message.max.bytes")
+    assert found["compression.type"] == expected.get("compression.type")
 
 
 @pytest.mark.parametrize(
