@@ -203,16 +203,14 @@ class ConsumerProtocol:
         )
         if isinstance(regex, Rejection):
             return regex
-        default = self._settings.assignors[0]
-        assignor_before = group.preferred_assignor() or default
-        assignor_after = group.preferred_assignor(updated=updated) or default
+        # Another preferred assignor has to wait for another change (KAFKA-20434 is not in 4.3).
         return _Change(
             records=(*records, *regex.records),
             effects=(ResolveRegexes(regexes=regex.lookups, may_describe=may_describe),)
             if regex.lookups
             else (),
             subscription_changed=names_changed or regex.subscription_changed,
-            bumps_epoch=names_changed or regex.bumps_epoch or assignor_before != assignor_after,
+            bumps_epoch=names_changed or regex.bumps_epoch,
         )
 
     # Where does it go

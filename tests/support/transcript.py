@@ -56,15 +56,24 @@ UNORDERED: Final = {
     "results of CreatePartitionsTopicResult": ("name",),
     "results_by_partition": ("partition_index",),
     "results_by_topic_v3_and_below": ("name",),
+    "subscribed_topic_names": (),
     "supported_features": ("name",),
     "topic_results": ("name",),
     "transaction_states": ("transactional_id",),
     "groups of ListedGroup": ("group_id",),
-    "members of Member": ("member_id",),
     "results of DeletableGroupResult": ("group_id",),
     "unknown_state_filters": (),
 }
 """Lists whose order Kafka leaves open (hash maps), with the fields to sort by."""
+UNORDERED_AFTERWARDS: Final = {
+    "DescribedGroupMember": "member_id",
+    "JoinGroupResponseMember": "member_id",
+    "Member": "member_id",
+    "TopicPartitions": "topic_id",
+}
+"""Entries of such lists that are sorted by something that the broker may have drawn, so by what
+stands for it; of those that were not heard of before there should be one at most.
+"""
 TEXTS: Final = frozenset({"assignment", "member_assignment", "member_metadata", "metadata"})
 """Bytes that are no batches."""
 DRAWN: Final = frozenset({"leader", "member_id"})
@@ -118,7 +127,7 @@ class Transcript:
             case uuid.UUID():
                 return self._numbered("uuid", value)
             case bytes() | bytearray() | memoryview() if name in TEXTS:
-                return _text(bytes(value))
+                return self._own(_text(bytes(value)) or "")
             case bytes() | bytearray() | memoryview():
                 return self._batches(bytes(value))
             case bool() | None:
@@ -129,8 +138,7 @@ class Transcript:
                 return self._number(value, name)
         if name in ADDRESSES:
             return f"some {name}"
-        if self._scene:
-            value = value.replace(self._scene, "~")
+        value = self._own(value)
         value = _UUID_IN_TEXT.sub(lambda found: self._numbered("id", found[0]), value)
         if name in DRAWN and _ID_IN_TEXT.fullmatch(value):
             return self._numbered("id", value)
@@ -143,7 +151,13 @@ class Transcript:
         order = UNORDERED.get(name, UNORDERED.get(f"{name} of {first}"))
         if order is not None:
             values = in_order(values, *order)
-        return [self._plain(value, name) for value in values]
+        found = [self._plain(value, name) for value in values]
+        drawn = UNORDERED_AFTERWARDS.get(first)
+        return found if drawn is None else sorted(found, key=lambda one: one[drawn])
+
+    def _own(self, text: str) -> str:
+        """The text without what tells this play from others."""
+        return text.replace(self._scene, "~") if self._scene else text
 
     def _number(self, value: int, name: str) -> Plain:
         if (name in ADDRESSES or name in DISK) and value >= 0:

@@ -5,7 +5,7 @@ commits positions or looks at groups.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tests.conformance.casebook.values import Topic, Variables
 from tests.conformance.casebook.verbs import Request, Values, Verb, partition_of
@@ -27,8 +27,8 @@ def join(
     member: str = "",
     instance: str | None = None,
     v: int = 3,
-    session: int = 10_000,
-    rebalance: int = 10_000,
+    session: int = 120_000,
+    rebalance: int = 120_000,
     type: str = "consumer",
     protocols: Sequence[str] = ("range",),
     topic: str = "t",
@@ -56,16 +56,17 @@ def sync(
     member: str,
     generation: int = 1,
     instance: str | None = None,
-    give: Sequence[str] = (),
+    give: Sequence[str | Sequence[Any]] = (),
     parts: Sequence[int] | None = None,
     v: int = 3,
     type: str | None = "consumer",
     protocol: str | None = "range",
 ) -> list[Request]:
     """SyncGroup; ``give`` has the members that get an assignment: these partitions of ``t``, or
-    something that no coordinator can read.
+    something that no coordinator can read. A member may come with partitions of its own.
     """
     told = b"given" if parts is None else _assignment(variables, parts)
+    given = [(one, told) if isinstance(one, str) else _own(variables, *one) for one in give]
     values: Values = {
         "group_id": group,
         "generation_id": generation,
@@ -73,7 +74,7 @@ def sync(
         "group_instance_id": instance,
         "protocol_type": type,
         "protocol_name": protocol,
-        "assignments": [{"member_id": each, "assignment": told} for each in give],
+        "assignments": [{"member_id": each, "assignment": its} for each, its in given],
     }
     return [Request("SyncGroup", v, values)]
 
@@ -301,6 +302,10 @@ def _assignment(variables: Variables, indexes: Sequence[int]) -> bytes:
     """Partitions of ``t``, of version 0."""
     name = _text(_named(variables, "t"))
     return b"\x00\x00" + (1).to_bytes(4, "big") + name + _numbers(indexes) + _NO_USER_DATA
+
+
+def _own(variables: Variables, member: str, indexes: Sequence[int]) -> tuple[str, bytes]:
+    return member, _assignment(variables, indexes)
 
 
 def _text(value: str) -> bytes:

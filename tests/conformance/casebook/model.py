@@ -150,6 +150,10 @@ class Step(Part):
     """Not written down."""
     silent: bool = False
     """No answer is expected; on a connection of its own."""
+    later: str = ""
+    """The answer may take its time: a step ``answer: NAME`` hears it. Over the connection with that
+    name.
+    """
     closes: bool = False
     """The connection is expected to be closed, however long it takes; one of its own."""
     via: str = ""

@@ -41,6 +41,8 @@ WORKERS: Final = 24
 """Cases that are played at the same time."""
 PATIENCE_S: Final = 60.0
 ATTEMPTS_MAX: Final = 5
+ANSWER: Final = "answer"
+"""The word that hears the answer to something asked before."""
 FEATURE: Final = "transaction.version"
 _UPGRADE: Final = 1
 _UNSAFE_DOWNGRADE: Final = 3
@@ -84,6 +86,7 @@ class CasePlayer:
         self._addresses = address.split(",")
         self._player = Player(self._addresses[0], scene=self._scene, level=level)
         self._connections: dict[str, RawConnection] = {}
+        self._awaited: dict[str, tuple[Request, str]] = {}
         self._transcript = Transcript(scene=f"{self._scene}-")
         self._variables: Variables = {**case.chosen, "level": level}
         self._racy: set[int] = set()
@@ -135,15 +138,43 @@ class CasePlayer:
         if quietly is not None:
             quietly(self, given)
             return
+        if step.verb == ANSWER:
+            self._hear(step)
+            return
         for request in self._requests(step, given):
             check_fields(KEYS[request.api], request.values)
+            if step.later:
+                self._send(step, request)
+                continue
             answer = self._asked(step, request)
             if step.promptly and set(error_codes(answer)) != {ErrorCode.none}:
                 raise TooLateError(f"{request.api} came too late: {answer}")
-            if not step.quiet:
-                self._note(step, request, answer)
-            self._compare(step, answer)
-            self._save(step, answer)
+            self._heard(step, request, answer, step.note or _told(step.given))
+
+    def _send(self, step: Step, request: Request) -> None:
+        """Ask, and go on; the answer is heard by a later step."""
+        if step.later in self._awaited:
+            raise CaseError(f"{step.later} is asked already")
+        connection = self._connection(step.model_copy(update={"over": step.later}))
+        assert connection is not None
+        connection.send(KEYS[request.api], request.version, **request.values)
+        self._awaited[step.later] = (request, step.note or _told(step.given))
+
+    def _hear(self, step: Step) -> None:
+        """``answer: NAME``: of what was asked before."""
+        if step.given not in self._awaited:
+            raise CaseError(f"{step.given} was not asked")
+        request, told = self._awaited.pop(step.given)
+        connection = self._connection(step.model_copy(update={"over": step.given}))
+        assert connection is not None
+        answer = connection.receive(KEYS[request.api], request.version)
+        self._heard(step, request, answer, step.note or told)
+
+    def _heard(self, step: Step, request: Request, answer: Any, told: str) -> None:
+        if not step.quiet:
+            self._note(step, request, answer, told)
+        self._compare(step, answer)
+        self._save(step, answer)
 
     def _requests(self, step: Step, given: Any) -> list[Request]:
         full = step.request
@@ -202,10 +233,9 @@ class CasePlayer:
             answer = connection.receive_frame() if closes else connection.silence()
         return answer if isinstance(answer, Outcome) else f"answered {len(answer)} bytes"
 
-    def _note(self, step: Step, request: Request, answer: Any) -> None:
+    def _note(self, step: Step, request: Request, answer: Any, told: str) -> None:
         if step.racy:
             self._racy.add(len(self._transcript.entries))
-        told = step.note or _told(step.given)
         label = f"{request.api} v{request.version} {told} {request.note}"
         if step.parts:
             answer = {part: getattr(answer, part) for part in step.parts if hasattr(answer, part)}
