@@ -21,23 +21,28 @@ PROTOCOL_NAMED_FROM: Final = 5
 
 async def handle(request: Request) -> Reply:
     """Sync; answered when the assignment is replicated."""
-    message = request.message
-    protocol_type = getattr(message, "protocol_type", None)
-    protocol = getattr(message, "protocol_name", None)
-    if request.api_version >= PROTOCOL_NAMED_FROM and None in (protocol_type, protocol):
+    if not names_its_protocol(request):
         return refuse(request, ErrorCode.inconsistent_group_protocol)
+    message = request.message
     reply = await request.broker.groups.sync(
         SyncGroup(
             group_id=message.group_id,
             generation=message.generation_id,
             member_id=message.member_id,
             group_instance_id=getattr(message, "group_instance_id", None),
-            protocol_type=protocol_type,
-            protocol=protocol,
+            protocol_type=getattr(message, "protocol_type", None),
+            protocol=getattr(message, "protocol_name", None),
             assignments=tuple((each.member_id, each.assignment) for each in message.assignments),
         )
     )
     return Answer.NEVER if reply is None else _answer(request, reply)
+
+
+def names_its_protocol(request: Request) -> bool:
+    """Whether a request has all that its version demands; looked at before any right."""
+    if request.api_version < PROTOCOL_NAMED_FROM:
+        return True
+    return None not in (request.message.protocol_type, request.message.protocol_name)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests.support.apache_kafka import ApacheKafka, Listeners
-from tests.support.denials import Side, denials
+from tests.support.denials import Side
 from tests.support.hidden import HIDDEN
+from tests.support.questions import denials
 from tests.support.sasl_plays import PLAYS, SHORT_MS
 from tests.support.txnsim_server import TxnsimServer
 

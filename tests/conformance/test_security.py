@@ -10,8 +10,8 @@ from sim.api.authorization.gate import GUARDS
 from sim.api.authorization.parts import PARTS
 from sim.api.authorization.whole import CHECKS
 from tests.conformance.security import KINDS, Answers, recorded, simulator
-from tests.support.denials import denials
 from tests.support.handlers import KEYS
+from tests.support.questions import denials
 
 
 @pytest.fixture(scope="module")

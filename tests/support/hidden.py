@@ -10,9 +10,10 @@ from typing import Any, Final
 
 from sim.errors import ErrorCode
 from sim.security.acls import Operation, ResourceType
-from tests.support.denials import DESCRIBE_ORDERS, Side, plainly
+from tests.support.denials import Side
 from tests.support.handlers import KEYS
 from tests.support.patience import until
+from tests.support.questions import DESCRIBE_ORDERS
 from tests.support.security import acl
 
 GROUP: Final = ResourceType.GROUP
@@ -34,7 +35,7 @@ def _assigned(ask: Callable[[], Any]) -> Any:
 
 
 def _names(side: Side, answer: Any) -> list[str]:
-    ids = {side.topic_id(name): name for name in ("orders", "hidden")}
+    ids = {value: name for name, value in side.ids.items()}
     return sorted(ids[each.topic_id] for each in answer.assignment.topic_partitions)
 
 
@@ -62,7 +63,7 @@ def _described_group(side: Side) -> Any:
     for rights in ([], [DESCRIBE_ORDERS]):
         side.allow(described, *rights)
         answer = side.guest("ConsumerGroupDescribe", 1, {"group_ids": ["shown"]})
-        seen.append(plainly(answer, api="ConsumerGroupDescribe"))
+        seen.append(side.plainly(answer, api="ConsumerGroupDescribe"))
     return seen
 
 
@@ -91,7 +92,7 @@ def _described_transaction(side: Side) -> Any:
             ("DescribeTransactions", 0, {"transactional_ids": ["ongoing"]}),
             ("ListTransactions", 1, {"duration_filter": -1}),
         ):
-            answer = plainly(side.guest(api, version, values), api=api)
+            answer = side.plainly(side.guest(api, version, values), api=api)
             for state in answer["transaction_states"]:
                 state.pop("transaction_duration_ms", None)
             seen.append(answer)

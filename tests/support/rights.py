@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sim.errors import ErrorCode
-from sim.security.acls import CLUSTER_NAME, Operation, ResourceType
+from sim.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from tests.support.logs import batch, plain
 from tests.support.security import acl
 
@@ -23,6 +23,7 @@ ERRORS = {
 
 COMMITTED = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 1}]}]
 OF_GROUP: dict[str, Any] = {"group_id": "g"}
+PROTOCOL = {"protocol_type": "consumer", "protocol_name": "range"}
 OF_TXN: dict[str, Any] = {"transactional_id": "tx"}
 IN_BOTH = {**OF_GROUP, **OF_TXN}
 ADDED = {
@@ -38,13 +39,33 @@ WRITTEN = {
     ],
 }
 
+ANY_ACL: dict[str, Any] = {
+    "resource_type_filter": ResourceType.ANY,
+    "resource_name_filter": None,
+    "pattern_type_filter": PatternType.ANY,
+    "principal_filter": None,
+    "host_filter": None,
+    "operation": Operation.ANY,
+    "permission_type": Permission.ANY,
+}
+NO_ACL = {**ANY_ACL, "principal_filter": "User:nobody"}
+NEW_ACL = {
+    "resource_type": ResourceType.TOPIC,
+    "resource_name": "elsewhere",
+    "resource_pattern_type": PatternType.LITERAL,
+    "principal": "User:nobody",
+    "host": "*",
+    "operation": Operation.READ,
+    "permission_type": Permission.ALLOW,
+}
+
 WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]]] = [
     ("Produce", 9, WRITTEN, [(TXN, Operation.WRITE)]),
     ("OffsetCommit", 8, {**OF_GROUP, "topics": COMMITTED}, [(GROUP, Operation.READ)]),
     ("JoinGroup", 5, OF_GROUP, [(GROUP, Operation.READ)]),
     ("Heartbeat", 3, OF_GROUP, [(GROUP, Operation.READ)]),
     ("LeaveGroup", 3, OF_GROUP, [(GROUP, Operation.READ)]),
-    ("SyncGroup", 3, OF_GROUP, [(GROUP, Operation.READ)]),
+    ("SyncGroup", 5, {**OF_GROUP, **PROTOCOL}, [(GROUP, Operation.READ)]),
     ("InitProducerId", 4, OF_TXN, [(TXN, Operation.WRITE)]),
     ("InitProducerId", 4, {"transactional_id": None}, [(CLUSTER, Operation.IDEMPOTENT_WRITE)]),
     ("AddPartitionsToTxn", 3, ADDED, [(TXN, Operation.WRITE)]),
@@ -64,9 +85,9 @@ WHOLE: list[tuple[str, int, dict[str, Any], list[tuple[ResourceType, Operation]]
         {**IN_BOTH, "topics": COMMITTED},
         [(TXN, Operation.WRITE), (GROUP, Operation.READ)],
     ),
-    ("DescribeAcls", 3, {}, [(CLUSTER, Operation.DESCRIBE)]),
-    ("CreateAcls", 3, {"creations": [{}]}, [(CLUSTER, Operation.ALTER)]),
-    ("DeleteAcls", 3, {"filters": [{}]}, [(CLUSTER, Operation.ALTER)]),
+    ("DescribeAcls", 3, ANY_ACL, [(CLUSTER, Operation.DESCRIBE)]),
+    ("CreateAcls", 3, {"creations": [NEW_ACL]}, [(CLUSTER, Operation.ALTER)]),
+    ("DeleteAcls", 3, {"filters": [NO_ACL]}, [(CLUSTER, Operation.ALTER)]),
     (
         "AlterReplicaLogDirs",
         2,

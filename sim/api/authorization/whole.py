@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from sim.api import add_partitions_to_txn, produce
+from sim.api import add_partitions_to_txn, produce, sync_group
 from sim.api.access import FORBIDDEN, Access
 from sim.api.request import Request
 from sim.errors import ErrorCode
@@ -48,6 +48,11 @@ def _group(operation: Operation) -> Check:
         return FORBIDDEN[ResourceType.GROUP]
 
     return check
+
+
+def _sync_group(request: Request, access: Access) -> ErrorCode | None:
+    """READ on the group; but what is no whole request is refused for that, by the handler."""
+    return _READ_GROUP(request, access) if sync_group.names_its_protocol(request) else None
 
 
 def _transactional_id(request: Request, access: Access) -> ErrorCode | None:
@@ -90,19 +95,21 @@ def _add_partitions(request: Request, access: Access) -> ErrorCode | None:
     return None if may else _NO_TRANSACTION
 
 
+_READ_GROUP: Final = _group(Operation.READ)
+
 CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     0: (_produce,),  # Produce
-    8: (_group(Operation.READ),),  # OffsetCommit
-    11: (_group(Operation.READ),),  # JoinGroup
-    12: (_group(Operation.READ),),  # Heartbeat
-    13: (_group(Operation.READ),),  # LeaveGroup
-    14: (_group(Operation.READ),),  # SyncGroup
+    8: (_READ_GROUP,),  # OffsetCommit
+    11: (_READ_GROUP,),  # JoinGroup
+    12: (_READ_GROUP,),  # Heartbeat
+    13: (_READ_GROUP,),  # LeaveGroup
+    14: (_sync_group,),  # SyncGroup
     22: (_init_producer_id,),  # InitProducerId
     24: (_add_partitions,),  # AddPartitionsToTxn
-    25: (_transactional_id, _group(Operation.READ)),  # AddOffsetsToTxn
+    25: (_transactional_id, _READ_GROUP),  # AddOffsetsToTxn
     26: (_transactional_id,),  # EndTxn
     27: _cluster(Operation.ALTER, Operation.CLUSTER_ACTION),  # WriteTxnMarkers
-    28: (_transactional_id, _group(Operation.READ)),  # TxnOffsetCommit
+    28: (_transactional_id, _READ_GROUP),  # TxnOffsetCommit
     29: _cluster(Operation.DESCRIBE),  # DescribeAcls
     30: _cluster(Operation.ALTER),  # CreateAcls
     31: _cluster(Operation.ALTER),  # DeleteAcls
@@ -119,7 +126,7 @@ CHECKS: Final[Mapping[int, tuple[Check, ...]]] = {
     55: _cluster(Operation.DESCRIBE),  # DescribeQuorum
     57: _cluster(Operation.ALTER),  # UpdateFeatures
     64: _cluster(Operation.ALTER),  # UnregisterBroker
-    68: (_group(Operation.READ),),  # ConsumerGroupHeartbeat
+    68: (_READ_GROUP,),  # ConsumerGroupHeartbeat
     74: _cluster(Operation.DESCRIBE_CONFIGS),  # ListConfigResources
 }
 """API key -> what has to be granted before anything else is looked at."""

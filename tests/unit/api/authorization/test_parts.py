@@ -118,6 +118,14 @@ async def test_configs_of_other_resources_have_rights_of_their_own(
     assert answer.results[0].error_code != error
 
 
+async def test_loggers_can_not_be_replaced_so_no_right_is_asked_for(api: GuardedApi) -> None:
+    values = {"resources": [{"resource_type": 8, "resource_name": "1"}]}
+    answer = await api.ask("AlterConfigs", 2, **values)
+    assert answer.responses[0].error_code is ErrorCode.invalid_request
+    answer = await api.ask("IncrementalAlterConfigs", 1, **values)
+    assert answer.responses[0].error_code is ErrorCode.cluster_authorization_failed
+
+
 async def test_configs_of_no_known_resource_are_refused_as_ever(api: GuardedApi) -> None:
     values = {"resources": [{"resource_type": 64, "resource_name": "x"}]}
     answer = await api.ask("DescribeConfigs", 4, **values)
