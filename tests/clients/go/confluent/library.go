@@ -12,6 +12,8 @@ import (
 	"txnsim.test/clientcheck/bench"
 )
 
+const questionMs = 200
+
 // library is confluent-kafka-go as the checks of the matrix see it.
 type library struct{}
 
@@ -28,20 +30,34 @@ func (library) Log(in bench.Connection) error {
 		return err
 	}
 	defer made.Close()
-	answered := make(chan error, 1)
-	go func() {
-		_, err := made.GetMetadata(nil, false, int(bench.Patience.Milliseconds()))
-		answered <- err
-	}()
+	answered, over := make(chan error, 1), make(chan struct{})
+	go func() { answered <- ask(made, over) }()
 	for {
 		select {
 		case event := <-made.Events():
 			if problem, is := event.(kafka.Error); is {
+				close(over)
 				<-answered
 				return problem
 			}
 		case err := <-answered:
 			return err
+		}
+	}
+}
+
+// ask for the brokers until there is an answer. Each question is short: while one is open the producer can't be closed, and a
+// refused login is no answer to it.
+func ask(made *kafka.Producer, over <-chan struct{}) error {
+	for end := time.Now().Add(bench.Patience); ; {
+		_, err := made.GetMetadata(nil, false, questionMs)
+		if err == nil || code(err) != kafka.ErrTimedOut && code(err) != kafka.ErrTransport || time.Now().After(end) {
+			return err
+		}
+		select {
+		case <-over:
+			return err
+		default:
 		}
 	}
 }
