@@ -38,6 +38,9 @@ story are kept, and the tests replay them without one; ``make conformance`` asks
 STOCK_CLIENTS: Final = ("kafka-clients", "franz-go")
 """Those that a real broker is asked with, as the judge of the list; the others share its checks."""
 
+KILLS: Final = 20
+"""Of Kafka Streams at each level; which ones is the same every time."""
+
 _PYTHON: Final = REPOSITORY / ".venv" / "bin" / "python"
 
 
@@ -127,6 +130,17 @@ def kafka_at(level: int) -> Part:
     return Part(f"clients, tools and tests/real, Kafka at transaction.version {level}", ask)
 
 
+def streams_killed_at(level: int) -> Part:
+    """Kafka Streams on the simulator, killed at named points; its counts must stay exact."""
+
+    def ask(deadline: Deadline) -> Verdict:
+        module = "tests.clients.streams.kills"
+        command = [str(_PYTHON), "-m", module, "--level", str(level), "--kills", str(KILLS)]
+        return _client(f"kills of Kafka Streams at {level}", command, deadline)
+
+    return Part(f"{KILLS} kills of Kafka Streams, txnsim at transaction.version {level}", ask)
+
+
 def random_play(deadline: Deadline) -> Verdict:
     """The same random requests to a real broker and to ours, answer by answer, at every level."""
     command = [str(_PYTHON), "-m", "pytest", "tests/conformance/test_random_play.py", "-q"]
@@ -161,6 +175,7 @@ PARTS_FIRST: Final = (Part("make test", make_test), Part("toolchains", toolchain
 PARTS_TOGETHER: Final = (
     *(txnsim_at(level) for level in reversed(LEVELS)),
     *(kafka_at(level) for level in LEVELS),
+    *(streams_killed_at(level) for level in LEVELS),
     Part("random play, Kafka and txnsim", random_play),
     Part("wheel in an empty directory", wheel),
     Part("late Produce of stock clients, Kafka", late_produce),

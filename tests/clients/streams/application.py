@@ -21,6 +21,8 @@ _POLL_S: Final = 0.02
 _STOP_TIMEOUT_S: Final = 30.0
 _LOG_TAIL_LINES: Final = 30
 _PROCESS_ID_FILE: Final = "kafka-streams-process-metadata"
+_FAILED: Final = "FAILED "
+"""So begins what ``CountApp`` prints of a thread's end."""
 _THREAD: Final = "StreamThread-1"
 
 
@@ -167,10 +169,14 @@ class Application:
         return f"{self._application_id}-{process_id}-1"
 
     def tail(self) -> str:
-        """The last lines that it printed."""
+        """The last lines that it printed; where a thread of it has failed, those that say why."""
         if not self._log.exists():
             return ""
-        return "\n".join(self._log.read_text(errors="replace").splitlines()[-_LOG_TAIL_LINES:])
+        lines = self._printed().splitlines()
+        failures = [at for at, line in enumerate(lines) if line.startswith(_FAILED)]
+        if failures:
+            return "\n".join(lines[failures[0] :][:_LOG_TAIL_LINES])
+        return "\n".join(lines[-_LOG_TAIL_LINES:])
 
     def _printed(self) -> str:
         with self._log.open("rb") as log:

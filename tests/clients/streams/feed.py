@@ -181,8 +181,8 @@ class Reader:
 
 
 def create_topics(bootstrap: str, topics: tuple[str, ...], partitions: int) -> None:
-    """Topics whose leaders are spread over all brokers."""
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    wanted = [NewTopic(name, num_partitions=partitions, replication_factor=3) for name in topics]
+    """Topics whose leaders are spread over all brokers; replicas as is usual there."""
+    admin = AdminClient({**_CLIENT, "bootstrap.servers": bootstrap})
+    wanted = [NewTopic(name, num_partitions=partitions) for name in topics]
     for created in admin.create_topics(wanted).values():
         created.result(_PATIENCE_S)

@@ -16,13 +16,15 @@ import json
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
 from tests.clients.streams.application import ApplicationError
 from tests.clients.streams.control import ControlError
-from tests.clients.streams.lab import Lab, LabError
-from tests.clients.streams.plan import Kill, plan_of
+from tests.clients.streams.kept import Kept, load, save
+from tests.clients.streams.lab import ROUNDS, Lab, LabError
+from tests.clients.streams.plan import Kill, only, plan_of
 from tests.clients.streams.points import POINTS, points_at
 from tests.clients.streams.strike import Strike, Struck
 from tests.support.apache_kafka import ApacheKafkaError
@@ -44,10 +46,17 @@ _FAILURES: Final = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Carry out a plan and tell what came of it."""
-    options = _parser().parse_args(argv)
-    plan = plan_of(options.level, seed=options.seed, kills=options.kills)
+    parser = _parser()
+    options = parser.parse_args(argv)
+    is_real = options.target == "apache"
+    if options.write and (is_real or options.point is not None):
+        parser.error("--write keeps a whole plan, against txnsim")
+    kills = 0 if is_real else options.kills
+    plan = plan_of(options.level, seed=options.seed, kills=kills)
     if options.point is not None:
-        plan = tuple(kill for kill in plan if options.point in kill.point.name)
+        plan = only(plan, options.point)
+        if not plan:
+            parser.error(f"the plan has no point with these words: {options.point}")
     if options.plan:
         for number, kill in enumerate(plan, start=1):
             _say(f"{number:3} {kill.instance} {kill.point.name}")
@@ -56,7 +65,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     signal.signal(signal.SIGTERM, lambda _signal, _frame: sys.exit(128 + signal.SIGTERM))
     start_s = time.monotonic()
     done: list[tuple[Kill, Struck]] = []
-    wrong = _carry_out(plan, done, options)
+    wrong = _without_kills(options) if is_real else _carry_out(plan, done, options)
+    if options.write and not wrong:
+        _keep(options, done)
     if options.json:
         _say(json.dumps(_report(options, done, wrong)))
     else:
@@ -89,6 +100,24 @@ def _carry_out(
             return lab.judge()
     except _FAILURES as failure:
         return [f"{type(failure).__name__}: {failure}"]
+
+
+def _without_kills(options: argparse.Namespace) -> list[str]:
+    """The same application, feeder, reader and judge on a real Kafka; what is wrong."""
+    try:
+        with Lab(level=options.level, seed=options.seed, is_real=True) as lab:
+            for _ in range(options.kills):
+                lab.feed(ROUNDS)
+                lab.settle()
+            return lab.judge()
+    except _FAILURES as failure:
+        return [f"{type(failure).__name__}: {failure}"]
+
+
+def _keep(options: argparse.Namespace, done: Sequence[tuple[Kill, Struck]]) -> None:
+    """For docs/clients.md."""
+    struck = Counter(kill.point.name for kill, _ in done)
+    save({**load(), options.level: Kept(options.seed, struck)})
 
 
 def _line(name: str, kill: Kill, struck: Struck) -> str:
@@ -132,6 +161,13 @@ def _parser() -> argparse.ArgumentParser:
         "--kills", type=int, default=KILLS, help=f"how many; one per point takes {most[2]}"
     )
     parser.add_argument("--point", metavar="WORDS", help="only points with these words")
+    parser.add_argument(
+        "--target",
+        choices=("txnsim", "apache"),
+        default="txnsim",
+        help="a real Kafka counts the same words, and nothing is killed",
+    )
+    parser.add_argument("--write", action="store_true", help="keep the result, if it is exact")
     parser.add_argument("--plan", action="store_true", help="print the plan and do nothing")
     parser.add_argument("--json", action="store_true")
     return parser

@@ -42,6 +42,16 @@ def plan_of(level: int, *, seed: int, kills: int) -> tuple[Kill, ...]:
     return tuple(plan)
 
 
+def only(plan: Sequence[Kill], words: str) -> tuple[Kill, ...]:
+    """The kills whose point has these words in its name, and the deaths that they stand on."""
+    kept: list[Kill] = []
+    for kill, after in zip(plan, (*plan[1:], None), strict=True):
+        is_followed = kill.stays_dead and after is not None and words in after.point.name
+        if is_followed or words in kill.point.name:
+            kept.append(kill._replace(stays_dead=is_followed))
+    return tuple(kept)
+
+
 def _round(level: int, *, count: int, chance: random.Random) -> list[Kill]:
     """Each point of the level, or ``count`` of them."""
     kills: list[Kill] = []

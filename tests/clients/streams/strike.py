@@ -6,7 +6,8 @@ import time
 from typing import Any, Final, NamedTuple
 
 from tests.clients.streams.application import Application
-from tests.clients.streams.lab import BROKERS, OUTPUT, POSITIONS, TRANSACTIONS, Lab, LabError
+from tests.clients.streams.clusters import BROKERS
+from tests.clients.streams.lab import OUTPUT, POSITIONS, TRANSACTIONS, Lab, LabError
 from tests.clients.streams.plan import Kill
 from tests.clients.streams.points import Stage, Then, Victim, Where, Who
 

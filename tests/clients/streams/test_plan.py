@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from tests.clients.streams.plan import NEVER_LEFT_OUT, plan_of
+from tests.clients.streams.plan import NEVER_LEFT_OUT, Kill, only, plan_of
 from tests.clients.streams.points import POINTS, Then, Victim, points_at
 
 LEVELS = (0, 1, 2)
@@ -38,7 +40,24 @@ def test_a_short_plan_has_the_indispensable_stages(finalized: int, number: int) 
 def test_a_start_is_struck_after_a_death_in_a_transaction(
     finalized: int, kills: int, number: int
 ) -> None:
-    plan = plan_of(finalized, seed=number, kills=kills)
+    expect_starts_after_deaths(plan_of(finalized, seed=number, kills=kills))
+
+
+@pytest.mark.parametrize("words", ["InitProducerId", "coordinator", "after TxnOffsetCommit"])
+@pytest.mark.parametrize("number", range(10))
+def test_so_it_is_in_a_part_of_a_plan(words: str, number: int) -> None:
+    plan = plan_of(2, seed=number, kills=70)
+    part = only(plan, words)
+    wanted = [kill.point for kill in plan if words in kill.point.name]
+    assert [kill.point for kill in part if words in kill.point.name] == wanted
+    expect_starts_after_deaths(part)
+
+
+def test_of_a_plan_without_such_points_nothing_is_left() -> None:
+    assert only(plan_of(2, seed=1, kills=20), "no such words") == ()
+
+
+def expect_starts_after_deaths(plan: Sequence[Kill]) -> None:
     for before, kill in zip((None, *plan), plan, strict=False):
         if kill.point.at_start:
             assert before is not None

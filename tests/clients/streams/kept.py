@@ -1,0 +1,45 @@
+"""What kills have come to, as the repository keeps it: ``kills.json`` beside this module.
+
+Per level of ``transaction.version`` the seed and how often each point was struck, in the last run
+that was exact and asked to be kept. docs/clients.md shows it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.clients.streams.points import POINTS
+
+FILE: Final = Path(__file__).with_name("kills.json")
+
+
+class Kept(NamedTuple):
+    """One run."""
+
+    seed: int
+    kills: Mapping[str, int]
+    """How many at each point, by its name."""
+
+
+def load(file: Path = FILE) -> dict[int, Kept]:
+    """By level."""
+    if not file.exists():
+        return {}
+    found = json.loads(file.read_text("utf-8"))
+    return {int(level): Kept(each["seed"], each["kills"]) for level, each in found.items()}
+
+
+def save(kept: Mapping[int, Kept], file: Path = FILE) -> None:
+    """Levels and points in their order."""
+    written = {
+        level: {"seed": run.seed, "kills": _in_order(run.kills)}
+        for level, run in sorted(kept.items())
+    }
+    file.write_text(json.dumps(written, indent=1) + "\n", "utf-8")
+
+
+def _in_order(kills: Mapping[str, int]) -> dict[str, int]:
+    return {point.name: kills[point.name] for point in POINTS if point.name in kills}
