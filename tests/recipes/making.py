@@ -20,8 +20,14 @@ from tests.support.apache_kafka import CACHE, REPOSITORY, locked
 
 RECIPES: Final = REPOSITORY / "tests" / "recipes"
 
+LAUNCHER: Final = (
+    "org.junit.platform.console.ConsoleLauncher",
+    *("execute", "--scan-classpath", "--disable-banner", "--disable-ansi-colors"),
+)
+"""Behind ``java_command``: runs every test of a project."""
+
 _HOME: Final = CACHE / "recipes"
-_JAVAC: Final = ("-parameters", "-Xlint:all,-processing,-classfile", "-Werror")
+_JAVAC: Final = ("-parameters", "-Xlint:all,-processing,-classfile,-serial", "-Werror")
 _JVM: Final = ("-Xmx768m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData")
 _JAVA: Final = "a JDK 17"
 _MAVEN: Final = "Maven, with a JDK 17"
@@ -51,7 +57,7 @@ def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
     """Start of a command line with a project's classes, resources and the jars of its pom.
 
     Args:
-        folder: With ``pom.xml``, ``*.java`` and resources.
+        folder: With ``pom.xml``, ``*.java`` and ``resources/``.
         more: Further sources that it shares with others.
 
     Raises:
@@ -59,7 +65,8 @@ def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
     """
     libs = _made(folder.name, [folder / "pom.xml"], _copy_jars) / "libs"
     sources = sorted([*folder.glob("*.java"), *more])
-    resources = sorted([*folder.glob("*.properties"), CLUSTER])
+    tree = folder / "resources"
+    resources = sorted(file for file in tree.rglob("*") if file.is_file())
 
     def compile_all(fresh: Path, _: Sequence[Path]) -> None:
         javac = _tool("javac", _JAVA)
@@ -67,11 +74,12 @@ def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
             [javac, *_JAVAC, "-d", str(fresh), "-cp", f"{libs}/*", *map(str, sources)],
             directory=folder,
         )
-        for file in resources:
-            shutil.copy(file, fresh)
+        if tree.is_dir():
+            shutil.copytree(tree, fresh, dirs_exist_ok=True)
+        shutil.copy(CLUSTER, fresh)
 
     classes = _made(
-        f"{folder.name}-classes", [folder / "pom.xml", *sources, *resources], compile_all
+        f"{folder.name}-classes", [folder / "pom.xml", CLUSTER, *sources, *resources], compile_all
     )
     return [_tool("java", _JAVA), *_JVM, "-cp", f"{classes}{os.pathsep}{libs}/*"]
 

@@ -12,6 +12,7 @@ import time  # noqa: TID251 - programs on the real machine
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from tests.recipes.connect.recipe import RECIPE as CONNECT
 from tests.recipes.judge import RecipeError
 from tests.recipes.kafkajs.recipe import RECIPE as KAFKAJS
 from tests.recipes.lab import CLUSTER, Lab
@@ -19,7 +20,9 @@ from tests.recipes.recipe import Recipe
 from tests.recipes.spring.recipe import RECIPE as SPRING
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 
-RECIPES: Final[Mapping[str, Recipe]] = {recipe.name: recipe for recipe in (KAFKAJS, SPRING)}
+RECIPES: Final[Mapping[str, Recipe]] = {
+    recipe.name: recipe for recipe in (KAFKAJS, SPRING, CONNECT)
+}
 LEVELS: Final = (0, 1, 2)
 
 

@@ -6,22 +6,18 @@ from pathlib import Path
 from typing import Final
 
 from tests.recipes.lab import Lab
-from tests.recipes.making import RECIPES, java_command
+from tests.recipes.making import LAUNCHER, RECIPES, java_command
 from tests.recipes.recipe import Recipe
 
 FOLDER: Final = Path(__file__).parent
 _ORDERS: Final = 20
 _QUIET: Final = ("-Dlogging.level.root=warn", "-Dspring.main.banner-mode=off")
-_LAUNCHER: Final = (
-    "org.junit.platform.console.ConsoleLauncher",
-    *("execute", "--scan-classpath", "--disable-banner", "--disable-ansi-colors"),
-)
 
 
 def play(lab: Lab) -> str:
     """The tests, under JUnit's launcher."""
     java, *options = java_command(FOLDER, more=[RECIPES / "java" / "Txnsim.java"])
-    lab.run([java, *_QUIET, *options, *_LAUNCHER], directory=FOLDER)
+    lab.run([java, *_QUIET, *options, *LAUNCHER], directory=FOLDER)
     receipts = lab.judge.only_topic("receipts-")
     orders = lab.judge.only_topic("orders-")
     lab.judge.assert_exactly_once(orders, (f"order {number}" for number in range(_ORDERS)))
