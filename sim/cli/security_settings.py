@@ -1,9 +1,10 @@
-"""What ``txnsim serve --security demo`` tells clients: settings in each language, and property
+"""What ``txnsim serve --security demo`` tells clients: settings for each library, and property
 files for Java's tools.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -88,35 +89,61 @@ def _login_module(name: str, mechanism: str) -> str:
     return f'{_JAAS}{module} required username="{name}" password="{password_of(name)}";'
 
 
+def client_settings(servers: Mapping[str, str], files: DemoFiles) -> dict[str, list[str]]:
+    """What each client library is given to log in as ``scram-user``, ready to be pasted."""
+    name, where = SCRAM_USER, servers["SASL_SSL"]
+    password, authority = password_of(name), str(files.authority)
+    python = [
+        f"bootstrap_servers={where!r}, security_protocol='SASL_SSL',",
+        f"sasl_mechanism='SCRAM-SHA-256', sasl_plain_username={name!r},",
+        f"sasl_plain_password={password!r},",
+    ]
+    brokers = ", ".join(json.dumps(one) for one in where.split(","))
+    return {
+        "Java's tools": [
+            f"--bootstrap-server {where}",
+            f"--command-config {files.authority.parent / (name + '.properties')}",
+        ],
+        "librdkafka": [
+            f"bootstrap.servers={where}",
+            "security.protocol=SASL_SSL sasl.mechanism=SCRAM-SHA-256",
+            f"sasl.username={name} sasl.password={password}",
+            f"ssl.ca.location={authority}",
+        ],
+        "kafka-python": [*python, f"ssl_cafile={authority!r}"],
+        "aiokafka": [
+            *python,
+            f"ssl_context=aiokafka.helpers.create_ssl_context(cafile={authority!r})",
+        ],
+        "franz-go": [
+            f"pem, _ := os.ReadFile({json.dumps(authority)})",
+            "pool := x509.NewCertPool()",
+            "pool.AppendCertsFromPEM(pem)",
+            f"client, err := kgo.NewClient(kgo.SeedBrokers({brokers}),",
+            f"kgo.SASL(scram.Auth{{User: {json.dumps(name)}, Pass: {json.dumps(password)}}}"
+            ".AsSha256Mechanism()),",
+            "kgo.DialTLSConfig(&tls.Config{RootCAs: pool}))",
+        ],
+        "KafkaJS": [
+            f"new Kafka({{brokers: [{brokers}],",
+            f"sasl: {{mechanism: 'scram-sha-256', username: {json.dumps(name)}, "
+            f"password: {json.dumps(password)}}},",
+            f"ssl: {{ca: [fs.readFileSync({json.dumps(authority)})]}}}})",
+        ],
+    }
+
+
 def announcement(servers: Mapping[str, str], files: DemoFiles) -> list[str]:
     """What is said on the terminal."""
-    name, where = SCRAM_USER, servers["SASL_SSL"]
-    password, authority = password_of(name), files.authority
-    return [
+    told = [
         "security demo: listener PLAINTEXT is User:ANONYMOUS, without any right; the others:",
         *(f"  {listener:<15} {server}" for listener, server in servers.items()),
         "users, each with the password NAME-secret:",
         *(f"  {user:<15} {how}" for user, how in USERS.items()),
         f"files: {files.authority.parent} (certificates; NAME.properties for Java and its tools)",
-        f"settings for {name}:",
-        f"  Java          --command-config {authority.parent / (name + '.properties')}",
-        f"  librdkafka    bootstrap.servers={where} security.protocol=SASL_SSL",
-        "                sasl.mechanism=SCRAM-SHA-256",
-        f"                sasl.username={name} sasl.password={password}",
-        f"                ssl.ca.location={authority}",
-        f"  Python        bootstrap_servers={where!r}, security_protocol='SASL_SSL',",
-        "                sasl_mechanism='SCRAM-SHA-256',",
-        f"                sasl_plain_username={name!r}, sasl_plain_password={password!r},",
-        f"                ssl_cafile={str(authority)!r}  (kafka-python)",
-        f"                ssl_context=create_ssl_context(cafile={str(authority)!r})  (aiokafka)",
-        f"  Go            kgo.SASL(scram.Auth{{User: {_quoted(name)}, Pass: {_quoted(password)}}}"
-        ".AsSha256Mechanism()),",
-        f"                kgo.DialTLSConfig(&tls.Config{{RootCAs: pool}})  // {authority}",
-        f"  Node          sasl: {{mechanism: 'scram-sha-256', username: {name!r}, "
-        f"password: {password!r}}},",
-        f"                ssl: {{ca: [fs.readFileSync({str(authority)!r})]}}",
+        f"settings for {SCRAM_USER}:",
     ]
-
-
-def _quoted(text: str) -> str:
-    return f'"{text}"'
+    for client, lines in client_settings(servers, files).items():
+        labels = (client, *[""] * (len(lines) - 1))
+        told += [f"  {label:<13} {line}" for label, line in zip(labels, lines, strict=True)]
+    return told

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.cli.security_settings import USERS, announcement, java_properties, write_properties
+from sim.cli.security_settings import (
+    USERS,
+    announcement,
+    client_settings,
+    java_properties,
+    write_properties,
+)
 from sim.server.security_demo import DemoFiles
 
 FILES = DemoFiles(
@@ -34,9 +40,10 @@ def test_each_user_has_a_file(tmp_path: Path) -> None:
     assert "bootstrap.servers=h:2\n" in (tmp_path / "admin.properties").read_text()
 
 
-def test_the_terminal_tells_every_language() -> None:
+def test_the_terminal_tells_every_library() -> None:
     text = "\n".join(announcement(SERVERS, FILES))
-    for language in ("Java", "librdkafka", "Python", "Go", "Node"):
-        assert f"\n  {language} " in text
+    for client, lines in client_settings(SERVERS, FILES).items():
+        assert f"\n  {client} " in text
+        assert all(line in text for line in lines)
     for name in USERS:
         assert name in text

@@ -1,0 +1,58 @@
+"""The settings that ``serve --security demo`` prints for Python's clients: pasted as they are, a
+record is sent with them. Those of other languages: ``tests/real/test_printed_settings.py``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any, Final
+
+import aiokafka
+import aiokafka.helpers
+import kafka
+import pytest
+from confluent_kafka import Producer
+
+from tests.support.printed_settings import TOPIC, printed_settings
+
+pytestmark = pytest.mark.clients
+
+TIMEOUT_S: Final = 30
+
+
+@pytest.fixture(scope="module")
+def printed() -> Iterator[dict[str, str]]:
+    """By client library."""
+    with printed_settings() as found:
+        yield found
+
+
+def _pasted(text: str) -> dict[str, Any]:
+    """Keyword arguments as they stand in somebody's program."""
+    found: dict[str, Any] = eval(f"dict({text})", {"aiokafka": aiokafka})
+    return found
+
+
+def test_librdkafka(printed: dict[str, str]) -> None:
+    producer = Producer(dict(entry.split("=", 1) for entry in printed["librdkafka"].split()))
+    failures: list[Any] = []
+    producer.produce(TOPIC, b"record", on_delivery=lambda error, _: failures.append(error))
+    assert producer.flush(TIMEOUT_S) == 0
+    assert failures == [None]
+
+
+def test_kafka_python(printed: dict[str, str]) -> None:
+    producer = kafka.KafkaProducer(**_pasted(printed["kafka-python"]))
+    try:
+        assert producer.send(TOPIC, b"record").get(TIMEOUT_S).offset >= 0
+    finally:
+        producer.close(TIMEOUT_S)
+
+
+async def test_aiokafka(printed: dict[str, str]) -> None:
+    async with (
+        asyncio.timeout(TIMEOUT_S),
+        aiokafka.AIOKafkaProducer(**_pasted(printed["aiokafka"])) as producer,
+    ):
+        assert (await producer.send_and_wait(TOPIC, b"record")).offset >= 0

@@ -1,0 +1,121 @@
+"""The settings that ``serve --security demo`` prints for Java, Go and Node.js: pasted as they are,
+a record is sent with them. Those of Python: ``tests/clients/test_printed_settings.py``.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from string import Template
+from typing import Final
+
+import pytest
+
+from tests.support.apache_kafka import run_kafka_tool
+from tests.support.foreign_clients import GO_SOURCES
+from tests.support.package_clients import node_program
+from tests.support.printed_settings import TOPIC, printed_settings
+
+pytestmark = pytest.mark.real
+
+TIMEOUT_S: Final = 60
+BUILD_TIMEOUT_S: Final = 600
+
+GO: Final = Template(
+    """
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
+)
+
+func main() {
+	$settings
+	if err != nil {
+		panic(err)
+	}
+	record := &kgo.Record{Topic: "$topic", Value: []byte("record")}
+	if err := client.ProduceSync(context.Background(), record).FirstErr(); err != nil {
+		panic(err)
+	}
+	fmt.Println("sent")
+}
+"""
+)
+NODE: Final = Template(
+    """
+import fs from 'node:fs'
+import { createRequire } from 'node:module'
+const { Kafka } = createRequire($modules)('kafkajs')
+const client = $settings
+const producer = client.producer()
+await producer.connect()
+await producer.send({ topic: '$topic', messages: [{ value: 'record' }] })
+await producer.disconnect()
+console.log('sent')
+"""
+)
+
+
+@pytest.fixture(scope="module")
+def printed() -> Iterator[dict[str, str]]:
+    """By client library."""
+    with printed_settings() as found:
+        yield found
+
+
+def test_java(printed: dict[str, str]) -> None:
+    amount = ("--num-records", "1", "--record-size", "9", "--throughput", "-1")
+    told = run_kafka_tool(
+        "org.apache.kafka.tools.ProducerPerformance",
+        *("--topic", TOPIC, *amount, *printed["Java's tools"].split()),
+        timeout_s=TIMEOUT_S,
+    )
+    assert told.code == 0, told
+    assert "1 records sent" in told.stdout
+
+
+def test_franz_go(printed: dict[str, str], tmp_path: Path) -> None:
+    source, overlay, program = tmp_path / "main.go", tmp_path / "overlay.json", tmp_path / "program"
+    source.write_text(GO.substitute(settings=printed["franz-go"], topic=TOPIC))
+    # In the module of our Go programs, whose libraries are there, though the file is elsewhere.
+    overlay.write_text(
+        json.dumps({"Replace": {str(GO_SOURCES / "printed" / "main.go"): str(source)}})
+    )
+    build = ("go", "build", "-overlay", str(overlay), "-buildvcs=false", "-o", str(program))
+    _done([*build, "./printed"], directory=GO_SOURCES, timeout_s=BUILD_TIMEOUT_S)
+    assert _done([str(program)], directory=tmp_path) == "sent\n"
+
+
+def test_kafkajs(printed: dict[str, str], tmp_path: Path) -> None:
+    node, _, modules, _ = node_program("kafkajs")
+    source = tmp_path / "main.mjs"
+    source.write_text(
+        NODE.substitute(
+            modules=json.dumps(f"{modules}/"), settings=printed["KafkaJS"].strip(), topic=TOPIC
+        )
+    )
+    assert "sent\n" in _done([node, str(source)], directory=tmp_path)
+
+
+def _done(command: Sequence[str], *, directory: Path, timeout_s: float = TIMEOUT_S) -> str:
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=timeout_s,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout

@@ -1,0 +1,34 @@
+"""``serve --security demo`` and the settings that it prints, as somebody would copy them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+
+from tests.support.txnsim_server import TxnsimServer
+
+TOPIC = "printed"
+_LABELLED = 4
+_CONTINUED = 18
+_LAST = "stop with"
+
+
+@contextlib.contextmanager
+def printed_settings() -> Iterator[dict[str, str]]:
+    """Name of a client library -> what was printed for it."""
+    with TxnsimServer(
+        brokers=2, arguments=("--security", "demo", "--topic", f"{TOPIC}:1")
+    ) as server:
+        yield _by_label(server.wait_for_output(_LAST).splitlines())
+
+
+def _by_label(lines: list[str]) -> dict[str, str]:
+    start = next(at for at, line in enumerate(lines) if line.strip().startswith("settings for"))
+    found: dict[str, str] = {}
+    label = ""
+    for line in lines[start + 1 :]:
+        if not line.startswith(" " * _LABELLED):
+            break
+        label = line[_LABELLED:_CONTINUED].strip() or label
+        found[label] = f"{found.get(label, '')}{line[_CONTINUED:]}\n"
+    return found
