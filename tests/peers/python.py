@@ -1,0 +1,180 @@
+"""Suites of Python's Kafka clients: of the three, only kafka-python publishes its tests.
+
+aiokafka's source distributions hold none, in any release that runs on Python 3.11; Confluent's
+holds programs for Kafka's system tests (``confluent_kafka.kafkatest``), no tests.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
+from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, locked
+from tests.support.txnsim_server import TxnsimServer
+
+_PEERS: Final = CACHE / "peers"
+_VERSION: Final = "3.0.12"
+_FOLDER: Final = "test/integration"
+_MISSING: Final = Path(__file__).with_name("python_sources") / "service.py"
+"""A module that the tests import and the distribution does not hold."""
+
+_SETTINGS: Final = {
+    "allow.everyone.if.no.acl.found": "true",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "1000",
+    "num.partitions": "4",
+}
+"""As the tests' own broker has them or needs them, but for the wait of a new group."""
+
+_TOLD_MAX: Final = 200
+_WORSE: Final = (Result.SKIPPED, Result.PASSED, Result.FAILED)
+
+
+def _kafka_python(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+    """One run of pytest; a test with parameters has passed if it has with each of them."""
+    sources = _sources()
+    with contextlib.ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
+        bootstrap = stack.enter_context(_one_broker(target, work))
+        environment = {
+            **os.environ,
+            "KAFKA_ROOT": str(work),  # a distribution, wanted to be there and not looked into
+            "KAFKA_URI": f"kafka://{bootstrap}",
+            "KAFKA_VERSION": KAFKA_VERSION,
+        }
+        nodes = [f"{_FOLDER}/{_node(name)}" for name in names]
+        report = work / "report.xml"
+        plain = ("-o", "addopts=", "-p", "no:randomly", "-p", "no:cacheprovider", "-q")
+        wanted = nodes or [_FOLDER]
+        done = subprocess.run(
+            [sys.executable, "-m", "pytest", *plain, f"--junitxml={report}", *wanted],
+            cwd=sources,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        if not report.exists():
+            raise PeerError(f"pytest ended with {done.returncode}:\n{done.stdout[-2000:]}")
+        yield from _outcomes(report, sources)
+
+
+def _node(name: str) -> str:
+    """As pytest calls it."""
+    module, _, rest = name.partition(".")
+    return f"{module}.py::{rest.replace('.', '::')}"
+
+
+def _outcomes(report: Path, sources: Path) -> list[Outcome]:
+    found: dict[str, Outcome] = {}
+    for case in ElementTree.parse(report).getroot().iter("testcase"):
+        place = case.attrib["classname"].removeprefix("test.integration.")
+        name = f"{place}.{case.attrib['name'].partition('[')[0]}"
+        outcome = _outcome(name, case, sources)
+        known = found.get(name, outcome)
+        found[name] = max(known, outcome, key=lambda each: _WORSE.index(each.result))
+    return sorted(found.values())
+
+
+def _outcome(name: str, case: ElementTree.Element, sources: Path) -> Outcome:
+    for tag, result in (
+        ("failure", Result.FAILED),
+        ("error", Result.FAILED),
+        ("skipped", Result.SKIPPED),
+    ):
+        note = case.find(tag)
+        if note is not None:
+            said = note.attrib.get("message", "").replace(f"{sources}/", "")
+            said = said.strip().partition("\n")[0]
+            return Outcome(name, result, said[:_TOLD_MAX])
+    return Outcome(name, Result.PASSED)
+
+
+@contextlib.contextmanager
+def _one_broker(target: Target, work: Path) -> Iterator[str]:
+    if target is Target.APACHE:
+        settings = {**_SETTINGS, "super.users": "User:ANONYMOUS"}
+        with ApacheKafka(properties=settings, jvm_options=("-Xmx512m",)) as kafka:
+            yield kafka.bootstrap
+        return
+    config = work / "server.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
+    with TxnsimServer(brokers=1, arguments=("--config", str(config))) as server:
+        yield server.bootstrap
+
+
+def _sources() -> Path:
+    """The distribution, unpacked, and what it lacks; fetched by pip on first use."""
+    home = _PEERS / f"kafka-python-{_VERSION}"
+    with locked(_PEERS / "kafka-python.lock"):
+        if not home.is_dir():
+            fresh = _PEERS / "kafka-python.partial"
+            shutil.rmtree(fresh, ignore_errors=True)
+            fresh.mkdir(parents=True)
+            _download(fresh)
+            (unpacked,) = (path for path in fresh.iterdir() if path.is_dir())
+            (unpacked / "test" / "__init__.py").touch()  # Python has a package of that name
+            unpacked.rename(home)
+            shutil.rmtree(fresh)
+    shutil.copyfile(_MISSING, home / "test" / "service.py")
+    return home
+
+
+def _download(directory: Path) -> None:
+    wanted = f"kafka-python=={_VERSION}"
+    pip = (sys.executable, "-m", "pip", "download", "--quiet")
+    done = subprocess.run(
+        [*pip, "--no-deps", "--no-binary=:all:", wanted],
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise PeerError(f"pip could not fetch {wanted}:\n{done.stdout}{done.stderr}")
+    (archive,) = directory.glob("*.tar.gz")
+    with tarfile.open(archive) as members:
+        members.extractall(directory, filter="data")
+
+
+_OWN_BROKER: Final = "It starts a broker of its own, from files that its distribution does not hold"
+
+_REASONS: Final = {
+    "test_admin_integration.test_create_partitions": "It places replicas on broker 0; ours are "
+    "numbered from 1. The same on a real Kafka whose brokers are.",
+    "test_admin_integration.test_describe_configs_broker_resource_returns_configs": "It looks for "
+    "`advertised.listeners`; DescribeConfigs of a broker shows those settings that txnsim has "
+    "(DEVIATIONS.md). A real Kafka has it, and fails where nobody has set it.",
+    "test_consumer_integration.test_kafka_consumer_offsets_for_time_old": "It is about brokers "
+    "before Kafka 0.10.1, and skips itself.",
+    "test_sasl_integration.*": f"{_OWN_BROKER}, and skips itself.",
+    "test_ssl_integration.*": f"{_OWN_BROKER}.",
+}
+
+SUITES: Final[tuple[Suite, ...]] = (
+    Suite(
+        name="kafka-python",
+        project="kafka-python",
+        version=_VERSION,
+        source=f"`{_FOLDER}` of its source distribution, which lacks two small modules. The "
+        "distributions of aiokafka and confluent-kafka hold no tests.",
+        cluster="One broker, plain, with an authorizer.",
+        ask=_kafka_python,
+        reasons=_REASONS,
+    ),
+)
