@@ -19,7 +19,8 @@ says, the coordinator is asked whether the transaction is in the state that belo
 the victim dies and is started again. Before the next kill every word must have come out with the
 next count, 1, 2, 3 and so on, once, and at the end a second reader, the group's positions and the
 transactions are looked at as well. What feeds and what reads is librdkafka, not the application's
-own client.
+own client. On a real Kafka 4.3.1, where nobody is killed, the same application is exact by the same
+judge.
 
 ```
 python -m tests.clients.streams.kills --level 2                 # 20 kills
