@@ -182,9 +182,7 @@ def _entry(request: Request, value: ConfigValue) -> Any:
         is_sensitive=value.is_sensitive,
         synonyms=synonyms,
         config_type=value.type,
-        documentation=(
-            _documentation(value.name) if _wants_documentation(request) else None
-        ),
+        documentation=(_documentation(value.name) if _wants_documentation(request) else None),
     )
 
 
