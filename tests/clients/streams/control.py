@@ -8,7 +8,7 @@ import urllib.request
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-_ANSWER_WITHIN_S: Final = 90.0
+_ANSWER_WITHIN_S: Final = 120.0
 
 
 class ControlError(Exception):

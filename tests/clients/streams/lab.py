@@ -33,7 +33,7 @@ PARTITIONS: Final = 6
 """Two led by each broker: an instance with three of them writes to at least two brokers."""
 TRANSACTIONS: Final = "__transaction_state"
 POSITIONS: Final = "__consumer_offsets"
-PATIENCE_S: Final = 40.0
+PATIENCE_S: Final = 90.0
 ROUNDS: Final = 5
 """Words per partition, where a number of them is needed."""
 
@@ -50,7 +50,7 @@ _STREAMS: Final = {
     # An instance that died fences its transaction when it comes back. But the other one may wait
     # for positions in it before that, and keeps it from coming back: until this has passed. And
     # no transaction may end before it was struck, however slow the machine is.
-    "producer.transaction.timeout.ms": "20000",
+    "producer.transaction.timeout.ms": "15000",
     "reconnect.backoff.ms": "50",
     "retry.backoff.ms": "50",
 }
