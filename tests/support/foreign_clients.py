@@ -76,9 +76,10 @@ def go_program(name: str = "franzgo") -> Path:
     """
     sources = sorted([*GO_SOURCES.rglob("*.go"), GO_SOURCES / "go.mod", GO_SOURCES / "go.sum"])
     target = CACHE / "go" / _digest(sources) / name
+    # Asked for even where it is built: what a machine can do must not depend on what it did before.
+    go = _toolchain("go", "Go 1.26")
     with locked(CACHE / "go.lock"):
         if not target.exists():
-            go = _toolchain("go", "Go 1.26")
             command = [go, "build", "-trimpath", "-buildvcs=false", "-o", str(target), f"./{name}"]
             _build(command, directory=GO_SOURCES)
     return target
