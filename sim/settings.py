@@ -527,6 +527,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         _of("socket.request.max.bytes", "bytes", "largest frame; larger ones close the connection"),
     ] = 104_857_600
+    sasl_server_max_receive_size: Annotated[
+        int,
+        _of(
+            "sasl.server.max.receive.size",
+            "bytes",
+            "largest frame of a client that has not said yet who it is",
+        ),
+    ] = 524_288
     max_request_partition_size_limit: Annotated[
         int,
         _of(

@@ -108,7 +108,6 @@ _FAMILIES: Final = (
     ),
     ("sasl.kerberos.", NO_KERBEROS),
     ("sasl.oauthbearer.", UNSIGNED),
-    ("sasl.server.max.", ONE_LOOP),
     ("sasl.", NO_LOGIN),
     ("security.inter.", NO_LOGIN),
     ("security.", NO_CLASSES),

@@ -88,7 +88,8 @@ class PlainExchange:
 
     def feed(self, token: bytes) -> Step:
         """The one token: authorization id, user, password, separated by NUL."""
-        parts = token.decode(errors="replace").split("\0")
+        # One more than there should be is all that PlainSaslServer looks for.
+        parts = token.decode(errors="replace").split("\0", 4)[:4]
         if len(parts) != 3:
             return Refused(
                 message="Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))

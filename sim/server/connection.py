@@ -20,7 +20,7 @@ from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from sim.faults.points import FaultPoint
 from sim.security.principals import ANONYMOUS
 from sim.server.forwarding import FORWARDED, controller_reached
-from sim.server.sasl import SaslSession, Then
+from sim.server.sasl import SaslSession, SaslState, Then
 from sim.types import Crossing, SubmitOutcome, Verdict
 from sim.wire import codec
 from sim.wire.apis import API_VERSIONS, api_name
@@ -101,6 +101,8 @@ class Connection(asyncio.Protocol):
                 return
             self.principal = principal
             self._sasl = self._entrance.session(lambda: self._listener.broker.image.scram)
+            if self._sasl is not None:
+                self._limit_frames(self._sasl)
         self._listener.connections[self] = None
         tracer = self._listener.tracer
         if tracer.on:
@@ -201,6 +203,7 @@ class Connection(asyncio.Protocol):
             return True
         self.principal = session.principal
         if step.then is Then.SEND:
+            self._limit_frames(session)
             self._output.append(step.answer)
             return False
         answer = step.answer
@@ -221,6 +224,15 @@ class Connection(asyncio.Protocol):
             reason=step.reason,
         )
         return False
+
+    def _limit_frames(self, session: SaslSession) -> None:
+        """Who is not known may not send as much (SaslServerAuthenticator)."""
+        settings = self._listener.settings
+        self._reader.limit = (
+            settings.socket_request_max_bytes
+            if session.state is SaslState.COMPLETE
+            else settings.sasl_server_max_receive_size
+        )
 
     def _fail(self, answer: bytes) -> None:
         if self._transport is not None:

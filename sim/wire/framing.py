@@ -25,11 +25,13 @@ class FrameReader:
     ``limit`` is refused when its four bytes are read.
     """
 
-    __slots__ = ("_limit", "_missing", "_pieces", "_size_bytes", "_stored")
+    __slots__ = ("_missing", "_pieces", "_size_bytes", "_stored", "limit")
 
     def __init__(self, limit: int) -> None:
-        """``limit`` is the largest frame accepted, in bytes (``socket.request.max.bytes``)."""
-        self._limit = limit
+        self.limit = limit
+        """The largest frame accepted from now on, in bytes (``socket.request.max.bytes``, or
+        ``sasl.server.max.receive.size`` of who is not known yet).
+        """
         self._size_bytes = b""
         """The first bytes of a size field that is cut off."""
         self._pieces: list[bytes | bytearray] = []
@@ -79,10 +81,8 @@ class FrameReader:
         end = len(data)
         while end - position >= _SIZE_BYTES:
             size = _SIZE(data, position)[0]
-            if size < 0 or size > self._limit:
-                raise MalformedFrameError(
-                    f"frame size {size} is outside 0..{self._limit} (socket.request.max.bytes)"
-                )
+            if size < 0 or size > self.limit:
+                raise MalformedFrameError(f"frame size {size} is outside 0..{self.limit}")
             start = position + _SIZE_BYTES
             position = start + size
             if position > end:

@@ -18,7 +18,7 @@ from tests.support.apache_kafka import ApacheKafka, Listeners
 from tests.support.denials import Side
 from tests.support.hidden import HIDDEN
 from tests.support.questions import denials
-from tests.support.sasl_plays import PLAYS, SHORT_MS
+from tests.support.sasl_plays import PLAYS, SHORT_MS, Talk
 from tests.support.txnsim_server import TxnsimServer
 
 FOLDER: Final = Path(__file__).with_name("transcripts") / "security"
@@ -94,8 +94,15 @@ def hidden(addresses: Mapping[str, str]) -> Answers:
 
 
 def let_in(addresses: Mapping[str, str]) -> Answers:
-    """What the plays of SASL lead to."""
-    return {name: play(addresses) for name, play in PLAYS.items()}
+    """What the plays of SASL lead to; somebody else looks on and is not disturbed."""
+    onlooker = Talk(addresses, "SASL")
+    try:
+        onlooker.log_in()
+        found: Answers = {name: play(addresses) for name, play in PLAYS.items()}
+        onlooker.still_there()
+    finally:
+        onlooker.close()
+    return {**found, "somebody who looks on": onlooker.said}
 
 
 KINDS: Final = {"denied": denied, "hidden": hidden, "let_in": let_in}

@@ -19,6 +19,10 @@ from tests.support.security import bearer, unsecured_token
 SHORT_MS: Final = 1_500
 ADMIN: Final = b"\0admin\0admin-secret"
 GUEST: Final = b"\0guest\0guest-secret"
+MORE_THAN_A_TOKEN: Final = 600_000
+"""More bytes than ``sasl.server.max.receive.size`` of Kafka's default."""
+HELLO: Final = bytes.fromhex("16030100c8010000c40303") + bytes(200)
+"""How a client of TLS begins."""
 ENDLESS: Final = {"sub": "admin", "exp": 4_000_000_000}
 
 
@@ -52,9 +56,10 @@ class Talk:
         except ConnectionError:
             return Outcome.CLOSED
 
-    def raw(self, token: bytes) -> None:
+    def raw(self, token: bytes, *, size: int | None = None) -> None:
         """Send a token without a header (SaslHandshake v0); the answer is kept."""
-        self._connection.send_bytes(len(token).to_bytes(4, "big") + token)
+        claimed = len(token) if size is None else size
+        self._connection.send_bytes(claimed.to_bytes(4, "big", signed=claimed < 0) + token)
         answer = self._connection.receive_frame()
         self.said.append({"asked": "a token", "answered": plainly(answer, api="")})
 
@@ -164,6 +169,45 @@ def _bad_bearer(token: bytes) -> Play:
     return on("SASL", play)
 
 
+def _large_token(size: int) -> Play:
+    def play(talk: Talk) -> None:
+        talk.ask("SaslHandshake", 1, mechanism="PLAIN")
+        talk.ask("SaslAuthenticate", 2, auth_bytes=bytes(size))
+        talk.still_there()
+
+    return on("SASL", play)
+
+
+def _large_request_of_the_known(talk: Talk) -> None:
+    talk.log_in()
+    talk.ask("RenewDelegationToken", 2, hmac=bytes(MORE_THAN_A_TOKEN))
+    talk.still_there()
+
+
+def _frame(frame: bytes, *, size: int | None = None) -> Play:
+    """Bytes instead of a request; ``size`` is what they claim to be."""
+
+    def play(talk: Talk) -> None:
+        talk.raw(frame, size=len(frame) if size is None else size)
+
+    return on("SASL", play)
+
+
+def _stream(data: bytes) -> Play:
+    """What speaks another protocol."""
+    return _frame(data[4:], size=int.from_bytes(data[:4], "big"))
+
+
+def _frame_after_the_handshake(talk: Talk) -> None:
+    talk.ask("SaslHandshake", 1, mechanism="PLAIN")
+    talk.raw(b"\0")
+
+
+def _tokens_after_the_end(talk: Talk) -> None:
+    talk.log_in()
+    talk.raw(ADMIN)
+
+
 # Sessions with an end
 
 
@@ -269,6 +313,41 @@ PLAYS: Final[dict[str, Play]] = {
     "a bearer whose time is over": _bad_bearer(_token(sub="admin", exp=1)),
     "a bearer without a name": _bad_bearer(_token(exp=4_000_000_000)),
     "a bearer with a signature": _bad_bearer(bearer(unsecured_token(ENDLESS, signature="c2ln"))),
+    "a bearer of nothing": _bad_bearer(bearer("")),
+    "a bearer of garbage": _bad_bearer(bearer("garbage")),
+    "a bearer of three pieces of garbage": _bad_bearer(bearer("gar.ba.ge")),
+    "a bearer of no object": _bad_bearer(bearer(unsecured_token([1]))),
+    "a bearer without an end": _bad_bearer(_token(sub="admin")),
+    "a bearer whose time has not begun": _bad_bearer(
+        _token(sub="admin", iat=4_000_000_000, exp=4_000_000_001)
+    ),
+    "a bearer whose end is no number": _bad_bearer(_token(sub="admin", exp="tomorrow")),
+    "a bearer signed by somebody": _bad_bearer(
+        bearer(unsecured_token(ENDLESS, header={"alg": "RS256"}, signature="c2ln"))
+    ),
+    "an empty token": _refused(b""),
+    "more than a password": _refused(b"\0admin\0admin-secret\0more"),
+    "no text": _refused(b"\0admin\xff\0admin-secret"),
+    "SCRAM bound to a channel": _refused(b"p=tls-unique,,n=a,r=b", mechanism="SCRAM-SHA-256"),
+    "SCRAM that could be bound": _refused(b"y,,n=a,r=b", mechanism="SCRAM-SHA-256"),
+    "SCRAM without a nonce": _refused(b"n,,n=a", mechanism="SCRAM-SHA-256"),
+    "SCRAM with an extension": _refused(b"n,,m=x,n=a,r=b", mechanism="SCRAM-SHA-256"),
+    "the mechanism in small letters": on("SASL", lambda talk: talk.log_in(mechanism="plain")),
+    "no mechanism": on("SASL", lambda talk: talk.log_in(mechanism="")),
+    "a large token": _large_token(500_000),
+    "a token that is too large": _large_token(MORE_THAN_A_TOKEN),
+    "a large request of somebody who is known": on("SASL", _large_request_of_the_known),
+    "a client of TLS": _stream(HELLO),
+    "a client of HTTP": _stream(b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n"),
+    "nothing in a frame": _frame(b""),
+    "less than a header": _frame(b"\0\x11"),
+    "a frame of less than nothing": _frame(b"", size=-1),
+    "a handshake of a later version": _frame(
+        bytes.fromhex("0011 0063 00000001 ffff 0005") + b"PLAIN"
+    ),
+    "a request that there is not": _frame(bytes.fromhex("03e8 0000 00000001 ffff")),
+    "less than a header after the handshake": on("SASL", _frame_after_the_handshake),
+    "a token of somebody who is known": on("SASL", _tokens_after_the_end),
     "authenticated again": on("SHORT", _again),
     "authenticated again too soon": on("SHORT", _again_too_soon),
     "again as somebody else": on("SHORT", _again_as_somebody_else),

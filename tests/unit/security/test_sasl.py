@@ -47,6 +47,8 @@ def begin(mechanism: str) -> Exchange:
         (b"\0\0secret", "username not specified"),
         (b"\0alice\0", "password not specified"),
         (b"alice", "expected 3 tokens, got 1"),
+        (b"\0alice\0secret\0", "expected 3 tokens, got 4"),
+        (b"\0\0\0\0\0\0", "expected 3 tokens, got 4"),
     ],
 )
 def test_plain(token: bytes, expected: Authenticated | str) -> None:

@@ -100,6 +100,23 @@ def test_who_has_not_logged_in_is_cut_off() -> None:
     run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
 
 
+def test_who_is_not_known_may_not_send_as_much_as_who_is() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        too_much = cluster.sim.options.settings.sasl_server_max_receive_size + 1
+        known, unknown = await sasl_wire(cluster), await sasl_wire(cluster)
+        await log_in(known)
+        unknown.send(request(unknown, 17, 1, mechanism="PLAIN"))
+        assert (await unknown.answer())[1].error_code is ErrorCode.none
+        unknown.send(request(unknown, 36, 2, auth_bytes=bytes(too_much)))
+        assert await unknown.closed()
+        known.send(request(known, 36, 2, auth_bytes=bytes(too_much)))
+        assert (await known.answer())[1].error_code is ErrorCode.illegal_sasl_state
+        await unknown.close()
+        await known.close()
+
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
+
+
 def test_a_request_in_place_of_a_token_is_refused_in_its_own_words() -> None:
     async def main(cluster: VirtualCluster) -> None:
         for key, version, values in ((18, 0, {}), (0, 9, {"acks": 0, "timeout": timedelta(0)})):

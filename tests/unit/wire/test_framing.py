@@ -60,6 +60,15 @@ def test_frame_of_exactly_the_limit_is_accepted() -> None:
     assert FrameReader(5).receive_data(framed(b"12345")) == [b"12345"]
 
 
+def test_the_limit_may_change_between_frames() -> None:
+    reader = FrameReader(5)
+    reader.limit = 6
+    assert reader.receive_data(framed(b"123456")) == [b"123456"]
+    reader.limit = 5
+    with pytest.raises(MalformedFrameError):
+        reader.receive_data(framed(b"123456"))
+
+
 @pytest.mark.parametrize("size", [6, 0x7FFFFFFF, -1, -(2**31), 0x47455420])
 def test_absurd_size_is_refused_with_size_and_limit(size: int) -> None:
     reader = FrameReader(5)
