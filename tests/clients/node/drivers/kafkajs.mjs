@@ -1,6 +1,6 @@
 // KafkaJS: consumers are pushed batches, always as members of a group.
 
-import { assert, PATIENCE_MS, withPatience } from '../lab.mjs'
+import { assert, PATIENCE_MS, until, withPatience } from '../lab.mjs'
 import { library } from '../modules.mjs'
 import { PushedMember } from './pushed-member.mjs'
 
@@ -21,8 +21,6 @@ export class Driver {
   canRepeatHeaders = true
   canTombstones = true
   mechanisms = Object.keys(MECHANISMS)
-
-  
 
   constructor (bootstrap, { tls, sasl }, log) {
     this.kafka = new Kafka({
@@ -60,7 +58,15 @@ export class Driver {
   async createTopic (topic, numPartitions) {
     const replicationFactor = Math.min(3, await this.brokers())
     const topics = [{ topic, numPartitions, replicationFactor }]
-    assert(await this.admin.createTopics({ topics }), `${topic} was there already`)
+    const created = await this.admin.createTopics({ topics, waitForLeaders: false })
+    assert(created, `${topic} was there already`)
+    // What the library would wait for, but it gives up where a broker does not know the topic yet.
+    await until(`leaders of ${topic}`, async () => {
+      const leaders = await this.leaders(topic).catch(error => {
+        if (error.type !== 'UNKNOWN_TOPIC_OR_PARTITION') throw error
+      })
+      return leaders?.length === numPartitions && leaders.every(leader => leader >= 0)
+    })
   }
 
   async leaders (topic) {
@@ -108,7 +114,10 @@ export class Driver {
       }
     })
     running.catch(error => member.fail(error))
-    consumer.on(consumer.events.CRASH, ({ payload }) => member.fail(payload.error))
+    // Before its first join a coordinator may be loading still; the library starts anew by itself.
+    consumer.on(consumer.events.CRASH, ({ payload: { restart, error } }) => {
+      if (!restart || member.hasJoined) member.fail(error)
+    })
     member.leave = () => consumer.disconnect()
     return member
   }
@@ -119,7 +128,7 @@ export class Driver {
     const groupId = `${topic}-reader-${process.pid}-${Readers.next++}`
     const consumer = this.kafka.consumer({ groupId, readUncommitted: !committed, ...QUICK })
     const records = []
-    const quiet = quietness(consumer, leaders)
+    const quiet = quietness(consumer, leaders, () => records.splice(0))
     await consumer.connect()
     try {
       await consumer.subscribe({ topic, fromBeginning: true })
@@ -224,8 +233,11 @@ class Producer {
   }
 }
 
-/** Fulfilled when each of these brokers has answered a fetch without anything to handle. */
-function quietness (consumer, leaders) {
+/** Fulfilled when each of these brokers has answered a fetch without anything to handle.
+ *
+ * Where the library starts anew, it begins at the beginning.
+ */
+function quietness (consumer, leaders, anew) {
   const busy = new Map()
   const loud = new Set(leaders)
   const { promise, resolve, reject } = Promise.withResolvers?.() ?? withResolvers()
@@ -239,7 +251,12 @@ function quietness (consumer, leaders) {
     if (busy.get(node) === false) loud.delete(node)
     if (loud.size === 0) resolve()
   })
-  consumer.on(consumer.events.CRASH, ({ payload }) => reject(payload.error))
+  consumer.on(consumer.events.CRASH, ({ payload: { restart, error } }) => {
+    if (!restart) reject(error)
+    busy.clear()
+    leaders.forEach(leader => loud.add(leader))
+    anew()
+  })
   return promise
 }
 

@@ -40,7 +40,10 @@ export class Driver {
     const replicas = Math.min(3, await this.brokers())
     await this.#admin.createTopics({ topics: [topic], partitions, replicas })
     await until(`leaders of ${topic}`, async () => {
-      return (await this.leaders(topic)).every(leader => leader >= 0)
+      const leaders = await this.leaders(topic).catch(error => {
+        if (!isUnknownTopic(error)) throw error
+      })
+      return leaders?.length === partitions && leaders.every(leader => leader >= 0)
     })
   }
 
@@ -270,6 +273,11 @@ function recordOf ({ partition, key, value, headers, timestamp, offset }) {
 function family (error) {
   if (!error) return []
   return [error, ...(error.errors ?? []).flatMap(family), ...family(error.cause)]
+}
+
+/** A broker has not heard of it yet; the library says so without Kafka's code. */
+function isUnknownTopic (error) {
+  return family(error).some(({ message }) => message.startsWith('Unknown topic '))
 }
 
 function found (error, ...names) {

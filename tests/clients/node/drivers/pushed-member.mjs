@@ -10,6 +10,7 @@ const BEAT_MS = 50
 
 export class PushedMember {
   leave = async () => {}
+  hasJoined = false
 
   #waiting
   #given = []
@@ -63,6 +64,7 @@ export class PushedMember {
   // Told by the library
 
   assigned (partitions) {
+    this.hasJoined = true
     this.#disturbed = false
     this.#partitions = partitions
   }
