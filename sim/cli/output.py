@@ -9,8 +9,31 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command found: as a table or lines for people, as values for JSON."""
+
+    headers: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[str, ...] = ()
+    """Behind the table."""
+    values: Any = None
+    status: int = 0
+    """Exit status of the command."""
+
+    def print(self, *, as_json: bool) -> None:
+        """Print it; a command without a table prints nothing, as Kafka's."""
+        if as_json:
+            print_json(self.values)
+            return
+        if self.headers:
+            print_table(self.headers, self.rows)
+        for line in self.lines:
+            print_line(line)
 
 
 def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -61,5 +84,12 @@ def print_line(text: str = "") -> None:
 
 
 def warn(text: str) -> None:
-    """Print a complaint to standard error."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a complaint to standard error, in place of progress that is shown there."""
+    start = "\r\033[K" if sys.stderr.isatty() else ""
+    print(f"{start}{text}", file=sys.stderr, flush=True)
+
+
+def progress(text: str) -> None:
+    """Show how far a long work is, on a terminal only; each call replaces what was shown."""
+    if sys.stderr.isatty():
+        print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)

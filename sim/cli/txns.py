@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sim.cli import txns_commands
+from sim.cli import txns_commands, txns_operator
 from sim.cli.client_properties import read_client_properties
 from sim.cli.output import warn
 from sim.cli.parsing import CommandParser, VersionAction
@@ -62,7 +62,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     )
     _add_abort(branch("abort", "abort a hanging transaction (requires administrative privileges)"))
-    _add_find_hanging(branch("find-hanging", "find hanging transactions"))
+    find = branch("find-hanging", "find hanging transactions")
+    _add_find_hanging(find)
+    txns_operator.add_find_all(find)
+    _add_watch(find)
     force = branch(
         "forceTerminateTransaction",
         "force abort an ongoing transaction on transactionalId (requires administrative"
@@ -70,6 +73,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     force.add_argument(
         "--transactionalId", required=True, dest="transactional_id", help="transactional id"
+    )
+    txns_operator.add_repair(
+        branch("repair", "end hanging transactions, each judged again right before (--yes)")
+    )
+    why = branch("why", "explain why read_committed consumers of a partition stand still")
+    txns_operator.add_why(why)
+    _add_watch(why)
+
+
+def _add_watch(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--watch",
+        type=float,
+        metavar="SECONDS",
+        help="do it again and again, so many seconds apart, until Ctrl-C",
     )
 
 
@@ -167,8 +185,9 @@ def run(args: argparse.Namespace) -> int:
     """Run one subcommand; every failure is a message and exit status 1."""
     try:
         settings, bootstrap = _settings(args)
-        command = txns_commands.command_from(args)
-        asyncio.run(_run(bootstrap, settings, command, as_json=args.json))
+        command = txns_commands.command_from(args, bootstrap)
+        watch_s = getattr(args, "watch", None)
+        return asyncio.run(_run(bootstrap, settings, command, as_json=args.json, watch_s=watch_s))
     except (ConfigError, MissingExtraError) as error:
         warn(f"txnsim txns: {error}")
         return FAILED
@@ -181,7 +200,6 @@ def run(args: argparse.Namespace) -> int:
         warn(f"txnsim txns: {error}")
         _advise(error)
         return FAILED
-    return 0
 
 
 def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
@@ -199,11 +217,20 @@ def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
 
 
 async def _run(
-    bootstrap: str, settings: ClientSettings, command: Command, *, as_json: bool
-) -> None:
+    bootstrap: str,
+    settings: ClientSettings,
+    command: Command,
+    *,
+    as_json: bool,
+    watch_s: float | None = None,
+) -> int:
     async with Cluster(bootstrap, settings=settings) as cluster:
-        output = await command.execute(Admin(cluster), now_ms=cluster.clock.now_ms())
-    output.print(as_json=as_json)
+        while True:
+            output = await command.execute(Admin(cluster), now_ms=cluster.clock.now_ms())
+            output.print(as_json=as_json)
+            if watch_s is None:
+                return output.status
+            await asyncio.sleep(watch_s)
 
 
 def _advise(error: ClientError) -> None:

@@ -8,11 +8,12 @@ what is to be printed and prints nothing.
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
-from sim.cli.output import print_json, print_table
+from sim.cli.output import Output
+from sim.cli.txns_operator import FindAll, RepairHanging, Scope, Why
 from sim.client.admin import Admin
 from sim.client.errors import ClientError, ErrorCode
 from sim.client.txn_views import AbortSpec, TransactionListing
@@ -36,21 +37,6 @@ class CommandFailure(Exception):
 def failed(what: str, cause: ClientError) -> CommandFailure:
     """A failure in the words of ``TransactionsCommand.printErrorAndExit``."""
     return CommandFailure(f"{what}: {cause}. Enable debug logging for additional detail.", cause)
-
-
-class Output(msgspec.Struct, frozen=True, kw_only=True):
-    """What a command found: as a table, and as values for JSON."""
-
-    headers: tuple[str, ...] = ()
-    rows: tuple[tuple[str, ...], ...] = ()
-    values: Any = None
-
-    def print(self, *, as_json: bool) -> None:
-        """Print it; a command without a table prints nothing, as Kafka's."""
-        if as_json:
-            print_json(self.values)
-        elif self.headers:
-            print_table(self.headers, self.rows)
 
 
 class Command(Protocol):
@@ -329,10 +315,15 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
         return Output(values={"terminated": self.transactional_id})
 
 
-def command_from(args: argparse.Namespace) -> Command:
+def command_from(args: argparse.Namespace, bootstrap: str) -> Command:
     """The command that the arguments ask for.
 
+    Args:
+        args: As parsed.
+        bootstrap: The cluster's address as it was given, for commands that are told.
+
     Raises:
+        ConfigError: As below.
         CommandFailure: The arguments do not go together.
     """
     match args.txns_command:
@@ -354,6 +345,16 @@ def command_from(args: argparse.Namespace) -> Command:
                 producer_epoch=args.producer_epoch,
                 coordinator_epoch=args.coordinator_epoch,
             )
+        case "find-hanging" if args.all:
+            if args.broker_id is not None:
+                raise CommandFailure("--all asks leaders; --broker-id does not go with it")
+            return FindAll(scope=_scope(args), bootstrap=bootstrap)
+        case "repair":
+            return RepairHanging(
+                scope=_scope(args), bootstrap=bootstrap, yes=args.yes, audit_file=args.audit_file
+            )
+        case "why":
+            return Why(partition=TopicPartition(args.topic, args.partition))
         case "find-hanging":
             return FindHanging(
                 topic=args.topic,
@@ -365,6 +366,14 @@ def command_from(args: argparse.Namespace) -> Command:
             return ForceTerminate(transactional_id=args.transactional_id)
         case unknown:
             raise AssertionError(f"argparse let {unknown!r} through")
+
+
+def _scope(args: argparse.Namespace) -> Scope:
+    return Scope(
+        topic=args.topic,
+        partition=args.partition,
+        max_transaction_timeout_min=args.max_transaction_timeout,
+    )
 
 
 async def _must_exist(admin: Admin, partition: TopicPartition, what: str) -> None:

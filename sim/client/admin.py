@@ -128,6 +128,22 @@ class Admin(TransactionAdmin):
         """Offsets by timestamp; see ``offsets.list_offsets``."""
         return await offsets.list_offsets(self.cluster, timestamps, isolation=isolation)
 
+    async def offset_of(
+        self,
+        partition: TopicPartition,
+        timestamp_ms: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> int:
+        """One partition's offset by timestamp.
+
+        Raises:
+            ClientError: It was not told.
+        """
+        found = (await self.list_offsets({partition: timestamp_ms}, isolation=isolation))[partition]
+        if isinstance(found, ClientError):
+            raise found
+        return found.offset
+
     # Cluster
 
     async def describe_cluster(self) -> ClusterDescription:

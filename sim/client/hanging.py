@@ -29,6 +29,15 @@ class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
     partition: TopicPartition
     producer: ProducerState
 
+    def is_that_of(self, row: ProducerState) -> bool:
+        """Whether a later answer still tells of this very transaction."""
+        mine = self.producer
+        return (mine.producer_id, mine.producer_epoch, mine.txn_start_offset) == (
+            row.producer_id,
+            row.producer_epoch,
+            row.txn_start_offset,
+        )
+
     def duration_min(self, now_ms: int) -> int:
         """Whole minutes since the producer's last write, towards zero as Java's TimeUnit rounds."""
         elapsed_ms = now_ms - self.producer.last_timestamp_ms

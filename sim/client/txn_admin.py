@@ -231,9 +231,9 @@ class TransactionAdmin:
         Raises:
             ClientError: A step failed; the message says which.
         """
-        searched = await self._partitions_to_search(topic, partition, broker_id)
+        searched = await self.partitions_to_search(topic, partition, broker_id)
         found: list[OpenTransaction] = []
-        for batch in _batches(searched):
+        for batch in batches(searched):
             outcomes = await self.describe_producers(batch, broker_id=broker_id)
             replica = "Optional.empty" if broker_id is None else f"Optional[{broker_id}]"
             what = f"Failed to describe producers for {len(batch)} partitions on broker {replica}"
@@ -244,24 +244,46 @@ class TransactionAdmin:
             )
         if not found:
             return ()
-        ids = await self._transactional_ids({one.producer.producer_id for one in found})
-        described = await self.describe_transactions(tuple(ids.values()))
+        ids, descriptions = await self.known_to_coordinators(
+            {one.producer.producer_id for one in found}
+        )
+        return hanging(found, ids, descriptions)
+
+    async def known_to_coordinators(
+        self, producer_ids: set[int]
+    ) -> tuple[dict[int, str], dict[str, TransactionDescription | None]]:
+        """What all coordinators know of these producers.
+
+        Returns:
+            Producer id -> transactional id, without those that nobody knows; transactional id ->
+            description, None where it has been forgotten meanwhile.
+
+        Raises:
+            ClientError: A coordinator did not answer, so that nothing can be said.
+        """
+        ids = await self._transactional_ids(producer_ids)
         descriptions: dict[str, TransactionDescription | None] = {}
-        for key, outcome in described.items():
-            if isinstance(outcome, ClientError):
-                if outcome.error != _E.transactional_id_not_found:
+        for batch in batches(tuple(ids.values())):
+            for key, outcome in (await self.describe_transactions(batch)).items():
+                if not isinstance(outcome, ClientError):
+                    descriptions[key] = outcome
+                elif outcome.error == _E.transactional_id_not_found:
+                    descriptions[key] = None
+                else:
                     raise ClientError(
                         f"Failed to describe {len(ids)} transactions: {outcome}",
                         error=outcome.error,
                     )
-                descriptions[key] = None
-            else:
-                descriptions[key] = outcome
-        return hanging(found, ids, descriptions)
+        return ids, descriptions
 
-    async def _partitions_to_search(
-        self, topic: str | None, partition: int | None, broker_id: int | None
+    async def partitions_to_search(
+        self, topic: str | None = None, partition: int | None = None, broker_id: int | None = None
     ) -> list[TopicPartition]:
+        """Partitions of all topics, of one, or one partition, as far as they have a replica there.
+
+        Raises:
+            ClientError: A topic could not be described.
+        """
         if topic is not None and partition is not None:
             return [TopicPartition(topic, partition)]
         if topic is not None:
@@ -269,7 +291,7 @@ class TransactionAdmin:
         else:
             names = [t.name for t in (await self.cluster.refresh(None)).topics if not t.error]
         searched: list[TopicPartition] = []
-        for batch in _batches(names):
+        for batch in batches(names):
             seen = await self.cluster.refresh(batch)
             for view in seen.topics:
                 if view.error:
@@ -473,7 +495,8 @@ def _parse_markers(message: Any, what: str, coordinator_epoch: int) -> Answer[To
     return Answer(completed=completed, failed=failed, unmapped=unmapped)
 
 
-def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+def batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    """As many as one request may ask about, one after the other."""
     for start in range(0, len(items), BATCH_MAX):
         yield items[start : start + BATCH_MAX]
 

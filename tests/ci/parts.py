@@ -30,7 +30,11 @@ from tests.support.txnsim_server import TxnsimServer
 LEVELS: Final = (0, 1, 2)
 """Of ``transaction.version``."""
 
-REAL_TESTS: Final = ("tests/real/test_client.py", "tests/real/test_txns_tool.py")
+REAL_TESTS: Final = (
+    "tests/real/test_client.py",
+    "tests/real/test_operator.py",
+    "tests/real/test_txns_tool.py",
+)
 """What is asked of our own client and tools on a real broker. The answers of a real broker to every
 story are kept, and the tests replay them without one; ``make conformance`` asks for them anew.
 """

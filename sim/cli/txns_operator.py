@@ -1,0 +1,289 @@
+"""Subcommands of ``txnsim txns`` that Kafka's tool does not have: a search of the whole cluster, a
+repair that looks before and after, and why a reader stands still.
+
+Their exit statuses are made for cron: see ``HANGS`` and ``INCOMPLETE``. Nothing is written to a
+cluster without ``--yes``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final, Self
+
+import msgspec
+
+from sim.cli.output import Output, progress, warn
+from sim.client.admin import Admin
+from sim.client.errors import ClientError
+from sim.client.judgement import Finding, Verdict
+from sim.client.repair import Outcome, Repair, repair
+from sim.client.stuck import Cause, explain
+from sim.client.survey import Survey, survey
+from sim.errors import ConfigError
+from sim.types import TopicPartition
+
+HANGS: Final = 3
+"""Exit status: something hangs, or does so still."""
+INCOMPLETE: Final = 4
+"""Exit status: nothing that was seen hangs, but not all partitions could be looked at."""
+
+_MINUTE_MS: Final = 60_000
+
+
+class Scope(msgspec.Struct, frozen=True, kw_only=True):
+    """What is searched: the whole cluster, a topic, or a partition."""
+
+    topic: str | None = None
+    partition: int | None = None
+    max_transaction_timeout_min: int = 15
+
+    def __post_init__(self) -> None:
+        """Refuse what does not go together, before anything is connected."""
+        if self.partition is not None and self.topic is None:
+            raise ConfigError("The --partition argument requires --topic to be provided")
+
+    async def search(self, admin: Admin, *, now_ms: int) -> Survey:
+        """Search it, with progress on a terminal."""
+        partitions = await admin.partitions_to_search(self.topic, self.partition)
+        return await survey(
+            admin,
+            now_ms=now_ms,
+            partitions=partitions,
+            older_than_ms=self.max_transaction_timeout_min * _MINUTE_MS,
+            progress=lambda done, total: progress(f"searched {done} of {total} partitions"),
+        )
+
+
+class FindAll(msgspec.Struct, frozen=True, kw_only=True):
+    """``find-hanging --all``."""
+
+    scope: Scope
+    bootstrap: str
+    """As it was given, for the commands that are told."""
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Search everything, judge everything, tell what hangs, why, and how to end it."""
+        found = await self.scope.search(admin, now_ms=now_ms)
+        lines = []
+        for one in found.hanging:
+            start = one.transaction.producer.txn_start_offset
+            lines += [
+                f"{one.transaction.partition} at offset {start}: {one.reason}",
+                f"  {self._abort(one)}",
+            ]
+        _tell_rest(found)
+        return Output(
+            headers=_HEADERS,
+            rows=tuple(_row(one, now_ms) for one in found.hanging),
+            lines=tuple(lines),
+            values={
+                "partitions": found.partitions,
+                "findings": [
+                    {
+                        "finding": one,
+                        "duration_min": one.transaction.duration_min(now_ms),
+                        "abort": self._abort(one) if one.verdict is Verdict.HANGING else None,
+                    }
+                    for one in found.findings
+                ],
+                "unread": {str(partition): why for partition, why in found.unread.items()},
+            },
+            status=HANGS if found.hanging else INCOMPLETE if found.unread else 0,
+        )
+
+    def _abort(self, one: Finding) -> str:
+        return f"txnsim txns --bootstrap-server {self.bootstrap} {one.abort_command}"
+
+
+class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
+    """``repair``: end what hangs."""
+
+    scope: Scope
+    bootstrap: str
+    yes: bool = False
+    """Really; else it is only told what would be done."""
+    audit_file: Path
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Search; judge each one anew, abort it, look whether it is gone; keep a record.
+
+        Raises:
+            ConfigError: The audit file can't be written: then nothing is done.
+        """
+        found = await self.scope.search(admin, now_ms=now_ms)
+        cluster_id = (await admin.describe_cluster()).cluster_id
+        done: list[Repair] = []
+        with _Audit(self.audit_file if self.yes and found.hanging else None, cluster_id) as audit:
+            for one in found.hanging:
+                audit.write(attempt=one, at_ms=now_ms)
+                try:
+                    outcome = await repair(admin, one, now_ms=now_ms, dry_run=not self.yes)
+                except ClientError as failure:
+                    audit.write(failed=str(failure))
+                    raise
+                audit.write(repair=outcome)
+                done.append(outcome)
+        _tell_rest(found)
+        if done and not self.yes:
+            warn("Nothing was changed. To do it: the same command with --yes.")
+        elif self.yes and done:
+            warn(f"What was done is written down in {self.audit_file}.")
+        left = [one for one in done if one.outcome not in _HEALED]
+        return Output(
+            headers=(*_HEADERS[:6], "Outcome", "LastStableOffset", "HighWatermark", "Reason"),
+            rows=tuple(_repair_row(one) for one in done),
+            values={"repairs": done, "dry_run": not self.yes},
+            status=HANGS if left else INCOMPLETE if found.unread else 0,
+        )
+
+
+class _Audit:
+    """The file that says what was done: a line of JSON before each attempt, one after it."""
+
+    def __init__(self, path: Path | None, cluster_id: str) -> None:
+        """None: nothing will be done, so nothing is written down."""
+        self._cluster_id = cluster_id
+        try:
+            self._file = None if path is None else path.open("ab", buffering=0)
+        except OSError as failure:
+            raise ConfigError(f"{path}: {failure.strerror}; nothing was done") from None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    def write(self, **entry: Any) -> None:
+        """Add a line. What can't be written down is not done: an OSError ends the command."""
+        if self._file is not None:
+            line = msgspec.json.encode({"cluster_id": self._cluster_id, **entry})
+            self._file.write(line + b"\n")
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """``why TOPIC PARTITION``."""
+
+    partition: TopicPartition
+
+    async def execute(self, admin: Admin, *, now_ms: int) -> Output:
+        """Ask and explain."""
+        known = await explain(admin, self.partition, now_ms=now_ms)
+        return Output(
+            lines=known.sentences,
+            values=known,
+            status=HANGS if known.cause is Cause.HANGING else 0,
+        )
+
+
+_HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.NO_LONGER_HANGS})
+_HEADERS: Final = (
+    "Topic",
+    "Partition",
+    "ProducerId",
+    "ProducerEpoch",
+    "CoordinatorEpoch",
+    "StartOffset",
+    "LastTimestamp",
+    "Duration(min)",
+)
+"""Kafka's."""
+
+
+def _row(one: Finding, now_ms: int) -> tuple[str, ...]:
+    partition, producer = one.transaction.partition, one.transaction.producer
+    return (
+        partition.topic,
+        str(partition.partition),
+        str(producer.producer_id),
+        str(producer.producer_epoch),
+        str(-1 if producer.coordinator_epoch is None else producer.coordinator_epoch),
+        str(producer.txn_start_offset),
+        str(producer.last_timestamp_ms),
+        str(one.transaction.duration_min(now_ms)),
+    )
+
+
+def _repair_row(one: Repair) -> tuple[str, ...]:
+    after = one.last_stable_offset_after
+    stable = str(one.last_stable_offset_before)
+    return (
+        one.partition.topic,
+        str(one.partition.partition),
+        str(one.producer_id),
+        str(one.producer_epoch),
+        str(one.coordinator_epoch),
+        str(one.start_offset),
+        one.outcome,
+        stable if after is None else f"{stable} -> {after}",
+        "" if one.high_watermark_after is None else str(one.high_watermark_after),
+        one.reason,
+    )
+
+
+def _tell_rest(found: Survey) -> None:
+    """What was searched, and what was old and yet does not hang, for people."""
+    counts = Counter(one.verdict for one in found.findings)
+    told = [f"{found.partitions} partitions searched", f"{counts[Verdict.HANGING]} hang"]
+    if counts[Verdict.DECIDED]:
+        told.append(f"{counts[Verdict.DECIDED]} are decided and not yet marked")
+    if counts[Verdict.ALIVE]:
+        told.append(f"{counts[Verdict.ALIVE]} are old and alive")
+    warn("; ".join(told) + ".")
+    for partition, why in _few(sorted(found.unread.items())):
+        warn(f"not searched: {partition}: {why}")
+    if len(found.unread) > _FEW:
+        warn(f"not searched: {len(found.unread) - _FEW} more partitions")
+
+
+_FEW: Final = 10
+
+
+def _few(entries: Sequence[tuple[TopicPartition, str]]) -> Sequence[tuple[TopicPartition, str]]:
+    return entries[:_FEW]
+
+
+def add_find_all(parser: argparse.ArgumentParser) -> None:
+    """What ``find-hanging`` has beyond Kafka's."""
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="search the whole cluster, or all of --topic, compare epochs and states too, tell"
+        f" reasons and commands; exit status {HANGS}: something hangs, {INCOMPLETE}: nothing seen"
+        " does, but not every partition could be looked at",
+    )
+
+
+def add_repair(parser: argparse.ArgumentParser) -> None:
+    """Options of ``repair``."""
+    parser.add_argument("--topic", help="only this topic")
+    parser.add_argument("--partition", type=int, help="only this partition of it")
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=int,
+        default=15,
+        metavar="MIN",
+        help="only transactions without a write for longer than this (default 15 minutes)",
+    )
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--dry-run", action="store_true", help="only tell what would be done (the default)"
+    )
+    mode.add_argument("--yes", action="store_true", help="do it")
+    parser.add_argument(
+        "--audit-file",
+        type=Path,
+        default=Path("txnsim-repairs.jsonl"),
+        metavar="FILE",
+        help="where each attempt and its outcome is written down (default %(default)s)",
+    )
+
+
+def add_why(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``why``."""
+    parser.add_argument("topic", help="topic name")
+    parser.add_argument("partition", type=int, help="partition number")
