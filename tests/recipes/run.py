@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tests.recipes.connect.recipe import RECIPE as CONNECT
+from tests.recipes.flink.recipe import RECIPE as FLINK
 from tests.recipes.judge import RecipeError
 from tests.recipes.kafkajs.recipe import RECIPE as KAFKAJS
 from tests.recipes.lab import CLUSTER, Lab
@@ -21,7 +22,7 @@ from tests.recipes.spring.recipe import RECIPE as SPRING
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 
 RECIPES: Final[Mapping[str, Recipe]] = {
-    recipe.name: recipe for recipe in (KAFKAJS, SPRING, CONNECT)
+    recipe.name: recipe for recipe in (KAFKAJS, SPRING, CONNECT, FLINK)
 }
 LEVELS: Final = (0, 1, 2)
 
