@@ -1,3 +1,4 @@
+import java.util.Map;
 import java.util.stream.Collectors;
 import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.Node;
@@ -18,7 +19,9 @@ public final class OpenTransaction {
         }
         Lab lab = Lab.at(args[0]);
         TopicPartition at = lab.newTopic(args[2]);
-        KafkaProducer<String, String> producer = lab.transactional(args[1]);
+        // Longer than whoever looks at it takes, even where every look is a JVM of its own.
+        Map<String, Object> patient = Map.of("transaction.timeout.ms", 600_000);
+        KafkaProducer<String, String> producer = lab.transactional(args[1], patient);
         producer.beginTransaction();
         Lab.send(producer, at, "open");
         String brokers =

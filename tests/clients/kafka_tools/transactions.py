@@ -23,7 +23,7 @@ def administration(shop: Shop) -> None:
     _listed(shop, transactional_id)
     described = _described(shop, transactional_id)
     expect("state", described["TransactionState"], "Ongoing")
-    expect("timeout", described["TransactionTimeoutMs"], "60000")
+    expect("timeout", described["TransactionTimeoutMs"], "600000")
     expect("partitions", described["TopicPartitions"], f"{topic}-0")
     partition = ("--topic", topic, "--partition", "0")
     producer = _producer(shop, topic)

@@ -231,7 +231,7 @@ def _check_describe(scene: Scene) -> None:
     _expect("coordinator", row["CoordinatorId"], listed["Coordinator"])
     _expect("producer id", row["ProducerId"], listed["ProducerId"])
     _expect("state", row["TransactionState"], "Ongoing")
-    _expect("timeout", row["TransactionTimeoutMs"], "60000")
+    _expect("timeout", row["TransactionTimeoutMs"], "600000")
     _expect("partitions", row["TopicPartitions"], f"{scene.open_topic}-0")
     age_ms = time.time_ns() // 1_000_000 - int(row["CurrentTransactionStartTimeMs"])
     duration_ms = int(row["TransactionDurationMs"])
