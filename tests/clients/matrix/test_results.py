@@ -33,6 +33,11 @@ def test_names_in_the_roster_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_what_is_kept_is_every_check_of_the_roster_and_passed() -> None:
+    """Else: ``python -m tests.clients.matrix.run --client NAME --write``."""
+    assert disagreements(load(), clients()) == []
+
+
 def test_further_checks_begin_with_words_of_the_client() -> None:
     for each in clients():
         further = set(each.checks) - set(CHECKS)
