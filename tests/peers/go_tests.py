@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import subprocess
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -22,8 +23,11 @@ PEERS: Final = CACHE / "peers"
 
 _ACTIONS: Final = {"pass": Result.PASSED, "fail": Result.FAILED, "skip": Result.SKIPPED}
 _TEST: Final = re.compile(r"^func (Test\w+)\(\w+ \*testing\.T\) \{\n(.*?)^\}", re.M | re.S)
-_SAID: Final = re.compile(r"^\s+\w+\.go:\d+: (.+)$")
+_METHOD: Final = r"^func \(\w+ \*{}\) (Test\w+)\(\) \{{$"
+_SAID: Final = re.compile(r"^\s+(?:\w+\.go:\d+|Error|Messages):\s+(\S.*)$")
+"""What a test says in its own name, or testify in the test's."""
 _TOLD_MAX: Final = 160
+_TAIL_LINES: Final = 60
 
 
 class Module(NamedTuple):
@@ -111,6 +115,13 @@ def names_with(directory: Path, files: str, *, marks: Sequence[str] = ("",)) -> 
     )
 
 
+def methods(directory: Path, files: str, suite: str, *, under: str) -> list[str]:
+    """Tests that are methods of a suite of testify, as subtests of the function that runs it."""
+    pattern = re.compile(_METHOD.format(suite), re.M)
+    texts = [file.read_text("utf-8") for file in directory.glob(files)]
+    return sorted(f"{under}/{name}" for text in texts for name in pattern.findall(text))
+
+
 def run_tests(
     binary: Path,
     names: Sequence[str],
@@ -120,42 +131,67 @@ def run_tests(
     minutes: int,
     parallel: int | None = None,
 ) -> Iterator[Outcome]:
-    """Run these tests and tell each as it ends.
+    """Run these tests and tell each as it ends; ``Test/Sub`` is one of a test's subtests.
 
     Raises:
         PeerError: Not all of them ended, as after a panic.
     """
-    command = [shutil.which("go") or "go", "tool", "test2json", "-t", str(binary)]
-    command += ["-test.v=test2json", f"-test.timeout={minutes}m"]
-    command += [f"-test.run=^({'|'.join(names)})$"]
-    command += [f"-test.parallel={parallel}"] if parallel else []
-    process = subprocess.Popen(
-        command,
-        cwd=directory,
-        env=dict(environment),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
-    said: dict[str, list[str]] = {}
-    waiting, tail = set(names), ""
-    assert process.stdout is not None
-    with process:
-        for line in process.stdout:
-            event = _event(line)
-            test = event.get("Test", "").partition("/")[0]
-            if event.get("Action") == "output":
-                tail = (tail + event["Output"])[-2000:]
-                said.setdefault(test, []).append(event["Output"])
-            elif event.get("Test") == test and event.get("Action") in _ACTIONS and test in waiting:
-                waiting.discard(test)
-                result = _ACTIONS[event["Action"]]
-                told = "" if result is Result.PASSED else _told(said.pop(test, []))
-                yield Outcome(test, result, told)
+    flags = [f"-test.timeout={minutes}m", *([f"-test.parallel={parallel}"] if parallel else [])]
+    waiting = set(names)
+    for pattern in _patterns(names):
+        command = [shutil.which("go") or "go", "tool", "test2json", "-t", str(binary)]
+        process = subprocess.Popen(
+            [*command, "-test.v=test2json", f"-test.run={pattern}", *flags],
+            cwd=directory,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        tail = deque[str](maxlen=_TAIL_LINES)
+        with process:
+            yield from _outcomes(process, waiting, tail)
     if waiting:
-        raise PeerError(f"no end of {', '.join(sorted(waiting))}:\n{tail}")
+        raise PeerError(f"no end of {', '.join(sorted(waiting))}:\n{''.join(tail)}")
+
+
+def _patterns(names: Sequence[str]) -> Iterator[str]:
+    """One for the tests, one for the subtests of each test: Go has no pattern for all of them."""
+    by_test: dict[str, list[str]] = {}
+    for name in names:
+        test, _, sub = name.partition("/")
+        by_test.setdefault(test if sub else "", []).append(sub or test)
+    for test, several in sorted(by_test.items()):
+        alternatives = f"^({'|'.join(map(re.escape, several))})$"
+        yield f"^{test}$/{alternatives}" if test else alternatives
+
+
+def _outcomes(
+    process: subprocess.Popen[str], waiting: set[str], tail: deque[str]
+) -> Iterator[Outcome]:
+    said: dict[str, list[str]] = {}
+    assert process.stdout is not None
+    for line in process.stdout:
+        event = _event(line)
+        test = event.get("Test", "")
+        owner = _owner(test, waiting)
+        if event.get("Action") == "output":
+            tail.append(event["Output"])
+            said.setdefault(owner, []).append(event["Output"])
+        elif test in waiting and event.get("Action") in _ACTIONS:
+            waiting.discard(test)
+            result = _ACTIONS[event["Action"]]
+            told = "" if result is Result.PASSED else _told(said.pop(test, []))
+            yield Outcome(test, result, told)
+
+
+def _owner(test: str, waiting: set[str]) -> str:
+    """Of the tests that are waited for, the one that a test is or is a part of."""
+    while test and test not in waiting:
+        test = test.rpartition("/")[0]
+    return test
 
 
 def _event(line: str) -> dict[str, Any]:

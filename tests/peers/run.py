@@ -1,6 +1,6 @@
 """Ask the test suites of other projects: ``python -m tests.peers.run [ECOSYSTEM]``.
 
-One line per test that did not pass, with the reason where one is known, then one line per suite.
+One line per test, with what it said and the reason if it did not pass, then one line per suite.
 Exit status 1 if a test failed for which no reason stands in the suite's module.
 """
 
@@ -44,10 +44,7 @@ def _run(suite: Suite, target: Target, tests: Sequence[str], *, write: bool) -> 
     try:
         for outcome in suite.ask(target, tests):
             outcomes.append(outcome)
-            if outcome.result is not Result.PASSED:
-                why = suite.why(outcome.test)
-                said = f"{outcome.told} ({why})" if why else outcome.told
-                _say(f"{outcome.result:8} {suite.name}: {outcome.test}: {said}")
+            _say(_line(suite, outcome))
     except (PeerError, ForeignClientError, ApacheKafkaError, TxnsimServerError) as failure:
         _say(f"{suite.name}: {failure}")
         return 1
@@ -59,6 +56,14 @@ def _run(suite: Suite, target: Target, tests: Sequence[str], *, write: bool) -> 
         each for each in outcomes if each.result is Result.FAILED and not suite.why(each.test)
     ]
     return 1 if unexplained or not outcomes else 0
+
+
+def _line(suite: Suite, outcome: Outcome) -> str:
+    line = f"{outcome.result:8} {suite.name}: {outcome.test}"
+    if outcome.result is Result.PASSED:
+        return line
+    why = suite.why(outcome.test)
+    return f"{line}: {outcome.told} ({why})" if why else f"{line}: {outcome.told}"
 
 
 def _say(line: str) -> None:

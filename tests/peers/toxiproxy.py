@@ -13,10 +13,13 @@ from typing import Final
 
 from tests.peers.go_tests import PEERS, go, required
 from tests.peers.suite import PeerError
-from tests.support.apache_kafka import free_ports, locked
+from tests.support.apache_kafka import locked
 
 _SOURCES: Final = Path(__file__).with_name("go_sources") / "toxiproxy"
 _MODULE: Final = "github.com/Shopify/toxiproxy/v2"
+PORT: Final = 8474
+"""Of its own API: the one that everybody knows."""
+
 _START_TIMEOUT_S: Final = 20.0
 _POLL_S: Final = 0.05
 
@@ -32,8 +35,8 @@ def server() -> Path:
 
 
 @contextlib.contextmanager
-def proxies(routes: Mapping[str, tuple[str, str]], directory: Path) -> Iterator[str]:
-    """Run it with these proxies, name → (listens at, leads to); yields the address of its own API.
+def proxies(routes: Mapping[str, tuple[str, str]], directory: Path) -> Iterator[None]:
+    """Run it with these proxies, name → (listens at, leads to).
 
     Raises:
         PeerError: It does not start.
@@ -44,24 +47,23 @@ def proxies(routes: Mapping[str, tuple[str, str]], directory: Path) -> Iterator[
         for name, (listen, upstream) in routes.items()
     ]
     config.write_text(json.dumps(rows))
-    (port,) = free_ports(1)
-    command = [str(server()), "-host", "127.0.0.1", "-port", str(port), "-config", str(config)]
+    command = [str(server()), "-host", "127.0.0.1", "-port", str(PORT), "-config", str(config)]
     with (directory / "toxiproxy.log").open("wb") as log:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
         )
     try:
-        _await(process, port, directory)
-        yield f"http://127.0.0.1:{port}"
+        _await(process, directory)
+        yield
     finally:
         process.terminate()
         process.wait()
 
 
-def _await(process: subprocess.Popen[bytes], port: int, directory: Path) -> None:
+def _await(process: subprocess.Popen[bytes], directory: Path) -> None:
     deadline_s = time.monotonic() + _START_TIMEOUT_S
     while time.monotonic() < deadline_s and process.poll() is None:
-        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", PORT), timeout=1):
             return
         time.sleep(_POLL_S)
     raise PeerError(f"toxiproxy does not start:\n{(directory / 'toxiproxy.log').read_text()}")

@@ -1,0 +1,78 @@
+"""Tests of franz-go: its client's integration tests."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from tests.peers.go_tests import compiled, names_with, required, run_tests
+from tests.peers.suite import Outcome, Suite, Target
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.txnsim_server import TxnsimServer
+
+MODULE: Final = required("github.com/twmb/franz-go")
+
+_RECORDS: Final = "20000"
+"""Through each of the long chains of consumers and producers, which would take 500,000."""
+
+_MARKS: Final = (
+    "adm()",
+    "getSeedBrokers(",
+    "newTestClient(",
+    "newTestConsumer(",
+    "scramSeeds",
+    "tmpTopic",
+)
+"""What the text of a test has that talks to a broker."""
+
+
+def _franz_go(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+    package = MODULE.directory() / "pkg" / "kgo"
+    binary = compiled(f"kgo-{MODULE.version}", "./pkg/kgo", directory=MODULE.directory())
+    wanted = names or names_with(package, "*_test.go", marks=_MARKS)
+    with _three_brokers(target) as environment:
+        environment |= {"KGO_TEST_RECORDS": _RECORDS, "KGO_LOG_LEVEL": "none"}
+        yield from run_tests(binary, wanted, directory=package, environment=environment, minutes=20)
+
+
+@contextlib.contextmanager
+def _three_brokers(target: Target) -> Iterator[dict[str, str]]:
+    """What franz-go's tests want to be told about a cluster, and one where SCRAM is asked for."""
+    environment = {**os.environ, "KGO_TEST_RF": "3"}
+    if target is Target.APACHE:
+        with ApacheKafka(brokers=3, jvm_options=("-Xmx512m",)) as kafka:
+            yield environment | {"KGO_SEEDS": kafka.bootstrap}
+        return
+    with TxnsimServer() as server, TxnsimServer(arguments=("--security", "demo")) as secured:
+        scram = secured.ready["security"]["bootstrap"]["SASL_PLAINTEXT"]
+        yield environment | {
+            "KGO_SEEDS": server.bootstrap,
+            "KGO_TEST_SCRAM_SEEDS": scram,
+            "KGO_TEST_SCRAM": "scram-user:scram-user-secret:512",
+        }
+
+
+_NO_SHARE_GROUPS: Final = "Share groups (KIP-932) are not part of txnsim; it skips itself."
+
+_REASONS: Final[Mapping[str, str]] = {
+    "TestConsumeRegexShareSkipsInternal": _NO_SHARE_GROUPS,
+    "TestIssueProduceBrokerTooOldFailsRecords": "It is about brokers before Kafka 0.10, and skips "
+    "itself.",
+    "TestShareGroup": _NO_SHARE_GROUPS,
+    "TestShareGroupAckOnClose": _NO_SHARE_GROUPS,
+    "TestShareGroupETL": _NO_SHARE_GROUPS,
+    "TestShareGroupOffsetsAdmin": _NO_SHARE_GROUPS,
+}
+
+SUITE: Final = Suite(
+    name="franz-go",
+    project="franz-go",
+    version=MODULE.version.removeprefix("v"),
+    source="The module's `pkg/kgo`, all tests that talk to a broker; "
+    f"{_RECORDS} records through each chain.",
+    cluster="Three brokers, plain; for SCRAM a second cluster with `--security demo`.",
+    ask=_franz_go,
+    reasons=_REASONS,
+)
