@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
+from tests.clients.kafka_tools.runner import ToolError, Tools
 from tests.clients.kafka_tools.transactions_command import (
     DESCRIBE_COLUMNS,
     FIND_HANGING_COLUMNS,
@@ -46,6 +47,8 @@ MODES: Final = (
 )
 PLAYERS: Final = ("java", "go")
 
+_FAILURES: Final = (CheckFailure, ToolError, ApacheKafkaError, ForeignClientError, TimeoutError)
+
 
 def main() -> int:
     """Tell the story once per mode and player."""
@@ -69,7 +72,7 @@ def _passes(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) ->
     name = f"late-produce-of-{player}-{mode.name.replace(' ', '-')}"
     try:
         seen = _tell(mode, player, kafka, proxy)
-    except (CheckFailure, ApacheKafkaError, ForeignClientError, TimeoutError) as failure:
+    except _FAILURES as failure:
         sys.stdout.write(f"FAIL {name}: {str(failure).replace(chr(10), ' ')}\n")
         return False
     sys.stdout.write(f"{seen}\nPASS {name}\n")
@@ -90,11 +93,12 @@ def _tell(mode: Mode, player: str, kafka: ApacheKafka, proxy: HoldingProxy) -> s
     arguments = (kafka.bootstrap, transactional_id, *late, timestamp_ms)
     seen = _play(player, [str(argument) for argument in arguments])
     _expect_gave_up(seen, held=proxy.held)
-    _await_ended(kafka.bootstrap, transactional_id)
-    proxy.release()
-    opened = bool(open_producers(kafka.bootstrap, late))
-    options = ("find-hanging", *late.options)
-    found = bool(read_table(kafka.bootstrap, FIND_HANGING_COLUMNS, *options))
+    with Tools(kafka.bootstrap) as tools:
+        _await_ended(tools, transactional_id)
+        proxy.release()
+        opened = bool(open_producers(tools, late))
+        options = ("find-hanging", *late.options)
+        found = bool(read_table(tools, FIND_HANGING_COLUMNS, *options))
     if (opened, found) != (mode.hangs, mode.hangs):
         raise CheckFailure(
             f"expected a hanging transaction: {mode.hangs}; "
@@ -117,12 +121,12 @@ def _expect_gave_up(seen: ToolResult, *, held: int) -> None:
         raise CheckFailure(f"gave up before any Produce was on its way: {seen.stdout}")
 
 
-def _await_ended(bootstrap: str, transactional_id: str) -> None:
+def _await_ended(tools: Tools, transactional_id: str) -> None:
     """The abort is complete; Empty where the client asked for a new epoch behind it."""
     deadline_s = time.monotonic() + _PATIENCE_S
     arguments = ("describe", "--transactional-id", transactional_id)
     while True:
-        (row,) = read_table(bootstrap, DESCRIBE_COLUMNS, *arguments)
+        (row,) = read_table(tools, DESCRIBE_COLUMNS, *arguments)
         if row["TransactionState"] in {"CompleteAbort", "Empty"}:
             return
         if time.monotonic() > deadline_s:

@@ -21,7 +21,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from tests.support.apache_kafka import ApacheKafkaError, ToolResult, run_kafka_tool
+from tests.clients.kafka_tools.runner import ToolError, Tools
+from tests.support.apache_kafka import ApacheKafkaError, ToolResult
 from tests.support.foreign_clients import ForeignClientError, run_java
 
 LIST_COLUMNS: Final = ("TransactionalId", "Coordinator", "ProducerId", "TransactionState")
@@ -78,7 +79,7 @@ class Partition(NamedTuple):
 class Scene(NamedTuple):
     """What the checks work on."""
 
-    bootstrap: str
+    tools: Tools
     hanging: Sequence[Partition]
     open_id: str
     """Of a transaction that is open and that its coordinator knows."""
@@ -86,24 +87,22 @@ class Scene(NamedTuple):
     brokers: Sequence[int]
 
 
-def transactions_command(bootstrap: str, *args: str) -> ToolResult:
+def transactions_command(tools: Tools, *args: str) -> ToolResult:
     """Run the tool: sub-command and options as an operator types them.
 
     Raises:
-        ApacheKafkaError: It did not end.
+        ToolError: It did not end.
     """
-    return run_kafka_tool(
-        "org.apache.kafka.tools.TransactionsCommand", "--bootstrap-server", bootstrap, *args
-    )
+    return tools.at("kafka-transactions", *args)
 
 
-def read_table(bootstrap: str, columns: Sequence[str], *args: str) -> list[Row]:
+def read_table(tools: Tools, columns: Sequence[str], *args: str) -> list[Row]:
     """Run the tool and read the table that it prints.
 
     Raises:
         CheckFailure: It failed, or printed something else.
     """
-    result = transactions_command(bootstrap, *args)
+    result = transactions_command(tools, *args)
     if result.code != 0 or result.stderr:
         raise CheckFailure(f"{args}: exit status {result.code}: {result.stdout}{result.stderr}")
     return parse_table(result.stdout, columns)
@@ -131,14 +130,14 @@ def parse_table(text: str, columns: Sequence[str]) -> list[Row]:
     ]
 
 
-def open_producers(bootstrap: str, partition: Partition) -> list[Row]:
+def open_producers(tools: Tools, partition: Partition) -> list[Row]:
     """Rows of describe-producers with an open transaction.
 
     Raises:
         CheckFailure: The tool failed.
     """
     columns = DESCRIBE_PRODUCERS_COLUMNS
-    rows = read_table(bootstrap, columns, "describe-producers", *partition.options)
+    rows = read_table(tools, columns, "describe-producers", *partition.options)
     return [row for row in rows if row["CurrentTransactionStartOffset"] != "None"]
 
 
@@ -163,7 +162,7 @@ def run_checks(scene: Scene, report: Callable[[str], object]) -> int:
     for name, check in checks:
         try:
             check()
-        except (CheckFailure, ApacheKafkaError) as failure:
+        except (CheckFailure, ToolError) as failure:
             failed += 1
             report(f"FAIL {name}: {str(failure).replace(chr(10), ' ')}")
         else:
@@ -188,18 +187,18 @@ def make_hang(bootstrap: str, partition: Partition) -> None:
         raise ForeignClientError(f"no hanging transaction: {result.stdout}{result.stderr}")
 
 
-def set_scene(bootstrap: str, hanging: Sequence[Partition]) -> Scene:
+def set_scene(tools: Tools, hanging: Sequence[Partition]) -> Scene:
     """Add a transaction that is merely open, as a crashed application leaves it.
 
     Raises:
         ForeignClientError: It could not be made.
     """
     transactional_id = f"crashed-{time.time_ns() // 1_000_000}"
-    result = run_java("OpenTransaction", bootstrap, transactional_id, "left-open")
+    result = run_java("OpenTransaction", tools.bootstrap, transactional_id, "left-open")
     if result.code != 0:
         raise ForeignClientError(f"no open transaction: {result.stdout}{result.stderr}")
     left = json.loads(result.stdout)
-    return Scene(bootstrap, hanging, transactional_id, left["topic"], left["brokers"])
+    return Scene(tools, hanging, transactional_id, left["topic"], left["brokers"])
 
 
 # The checks
@@ -225,7 +224,7 @@ def _check_list_filters(scene: Scene) -> None:
 
 def _check_describe(scene: Scene) -> None:
     (row,) = read_table(
-        scene.bootstrap, DESCRIBE_COLUMNS, "describe", "--transactional-id", scene.open_id
+        scene.tools, DESCRIBE_COLUMNS, "describe", "--transactional-id", scene.open_id
     )
     (listed,) = (row for row in _list(scene) if row["TransactionalId"] == scene.open_id)
     _expect("coordinator", row["CoordinatorId"], listed["Coordinator"])
@@ -299,10 +298,10 @@ def _check_abort_by_producer(scene: Scene) -> None:
 
 def _check_force_terminate(scene: Scene) -> None:
     command = ("forceTerminateTransaction", "--transactionalId", scene.open_id)
-    result = transactions_command(scene.bootstrap, *command)
+    result = transactions_command(scene.tools, *command)
     _expect("exit status, stderr", (result.code, result.stderr), (0, ""))
     (row,) = read_table(
-        scene.bootstrap, DESCRIBE_COLUMNS, "describe", "--transactional-id", scene.open_id
+        scene.tools, DESCRIBE_COLUMNS, "describe", "--transactional-id", scene.open_id
     )
     _expect("state", row["TransactionState"], "Empty")
     _expect("partitions", row["TopicPartitions"], "")
@@ -312,28 +311,28 @@ def _check_force_terminate(scene: Scene) -> None:
 
 
 def _list(scene: Scene, *options: str) -> list[Row]:
-    return read_table(scene.bootstrap, LIST_COLUMNS, "list", *options)
+    return read_table(scene.tools, LIST_COLUMNS, "list", *options)
 
 
 def _find_hanging(scene: Scene, *options: str) -> list[Row]:
-    return read_table(scene.bootstrap, FIND_HANGING_COLUMNS, "find-hanging", *options)
+    return read_table(scene.tools, FIND_HANGING_COLUMNS, "find-hanging", *options)
 
 
 def _hanging_producer(scene: Scene, partition: Partition) -> Row:
-    rows = open_producers(scene.bootstrap, partition)
+    rows = open_producers(scene.tools, partition)
     _expect(f"producers with an open transaction on {partition}", len(rows), 1)
     return rows[0]
 
 
 def _abort(scene: Scene, partition: Partition, *options: str) -> None:
-    result = transactions_command(scene.bootstrap, "abort", *partition.options, *options)
+    result = transactions_command(scene.tools, "abort", *partition.options, *options)
     _expect("exit status and output", tuple(result), (0, "", ""))
-    _expect("open transactions afterwards", open_producers(scene.bootstrap, partition), [])
+    _expect("open transactions afterwards", open_producers(scene.tools, partition), [])
     _expect("find-hanging afterwards", _find_hanging(scene, *partition.options), [])
 
 
 def _expect_error(scene: Scene, *args: str) -> None:
-    result = transactions_command(scene.bootstrap, *args)
+    result = transactions_command(scene.tools, *args)
     _expect(f"exit status of {args}", result.code, 1)
     _require("says why on stderr", result.stderr.strip() != "")
 
@@ -377,20 +376,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("hanging", nargs=2, type=_partition, metavar="TOPIC:PARTITION")
     parser.add_argument("--make-hang", action="store_true", help="make them hang first")
     options = parser.parse_args(argv)
-    try:
-        if options.make_hang:
-            for partition in options.hanging:
-                make_hang(options.bootstrap, partition)
-        scene = set_scene(options.bootstrap, options.hanging)
-    except (ForeignClientError, ApacheKafkaError) as failure:
-        sys.stdout.write(f"FAIL preparation: {failure}\n0 passed, 1 failed\n")
-        return 1
+    with Tools(options.bootstrap) as tools:
+        try:
+            if options.make_hang:
+                for partition in options.hanging:
+                    make_hang(options.bootstrap, partition)
+            scene = set_scene(tools, options.hanging)
+        except (ForeignClientError, ApacheKafkaError) as failure:
+            _say(f"FAIL preparation: {failure}\n0 passed, 1 failed")
+            return 1
+        return 1 if run_checks(scene, _say) else 0
 
-    def report(line: str) -> None:
-        sys.stdout.write(f"{line}\n")
-        sys.stdout.flush()
 
-    return 1 if run_checks(scene, report) else 0
+def _say(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
