@@ -6,6 +6,7 @@ coordinator. In the answer the refused ones stand first (OffsetCommitResponse.Bu
 
 from __future__ import annotations
 
+import itertools
 import uuid
 from collections.abc import Iterable
 from typing import Any
@@ -14,8 +15,8 @@ import msgspec
 
 from sim.api.request import Request
 from sim.cluster.image import ClusterImage, TopicImage
-from sim.errors import ErrorCode
-from sim.group.offset_commands import NewPosition
+from sim.errors import ErrorCode, Rejection
+from sim.group.offset_commands import NewPosition, PartitionErrors
 from sim.types import TopicPartition
 
 
@@ -26,7 +27,35 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     topic_id: uuid.UUID | None
 
 
-Results = dict[Told, dict[int, ErrorCode]]
+Errors = list[tuple[int, ErrorCode]]
+"""Partitions of a topic with their errors, as often as the request names them."""
+Results = list[tuple[Told, Errors]]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request asks for: what does not exist apart from what is to be committed."""
+
+    refused: dict[Told, Errors]
+    positions: tuple[NewPosition, ...]
+    topics: tuple[tuple[Told, tuple[int, ...]], ...]
+    """The partitions of the positions, under each topic of the request."""
+
+    def results(self, errors: Iterable[ErrorCode]) -> Results:
+        """Errors of the positions behind those of what does not exist.
+
+        A topic that the request names twice stays two, unless something does not exist.
+        """
+        told_in_order = iter(errors)
+        results: Results = [(named, list(one)) for named, one in self.refused.items()]
+        places = dict(results)
+        for named, indexes in self.topics:
+            if self.refused and named in places:
+                partitions = places[named]
+            else:
+                partitions = places[named] = []
+                results.append((named, partitions))
+            partitions += zip(indexes, told_in_order, strict=False)
+        return results
 
 
 def told(topic: Any) -> Told:
@@ -34,23 +63,28 @@ def told(topic: Any) -> Told:
     return Told(name=getattr(topic, "name", ""), topic_id=getattr(topic, "topic_id", None))
 
 
-def split(image: ClusterImage, topics: Iterable[Any]) -> tuple[Results, list[NewPosition]]:
-    """(errors of what does not exist, positions to commit)."""
-    refused: Results = {}
+def split(image: ClusterImage, topics: Iterable[Any]) -> Asked:
+    """What does not exist apart from what is to be committed."""
+    refused: dict[Told, Errors] = {}
     positions: list[NewPosition] = []
+    known: list[tuple[Told, tuple[int, ...]]] = []
     for topic in topics:
         named = told(topic)
         found = find_topic(image, named)
         if isinstance(found, ErrorCode):
-            refused[named] = {each.partition_index: found for each in topic.partitions}
+            refused.setdefault(named, []).extend(
+                (each.partition_index, found) for each in topic.partitions
+            )
             continue
+        indexes: list[int] = []
         for each in topic.partitions:
             topic_partition = TopicPartition(found.name, each.partition_index)
             if image.partition(topic_partition) is None:
-                refused.setdefault(named, {})[each.partition_index] = (
-                    ErrorCode.unknown_topic_or_partition
+                refused.setdefault(named, []).append(
+                    (each.partition_index, ErrorCode.unknown_topic_or_partition)
                 )
                 continue
+            indexes.append(each.partition_index)
             positions.append(
                 NewPosition(
                     topic_partition=topic_partition,
@@ -60,7 +94,9 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> tuple[Results, list[New
                     topic_id=found.topic_id,
                 )
             )
-    return refused, positions
+        if indexes:
+            known.append((named, tuple(indexes)))
+    return Asked(refused=refused, positions=tuple(positions), topics=tuple(known))
 
 
 def find_topic(image: ClusterImage, named: Told) -> TopicImage | ErrorCode:
@@ -72,31 +108,19 @@ def find_topic(image: ClusterImage, named: Told) -> TopicImage | ErrorCode:
     return image.topics.get(named.name) or ErrorCode.unknown_topic_or_partition
 
 
-def merged(
-    topics: Iterable[Any],
-    refused: Results,
-    image: ClusterImage,
-    errors: Iterable[tuple[TopicPartition, ErrorCode]],
-) -> Results:
-    """The coordinator's errors behind those of what does not exist, as the request named topics."""
-    results: Results = {named: dict(partitions) for named, partitions in refused.items()}
-    names: dict[str, Told] = {}
-    for topic in topics:
-        named = told(topic)
-        found = find_topic(image, named)
-        if isinstance(found, TopicImage):
-            names[found.name] = named
-    for topic_partition, error in errors:
-        named = names[topic_partition.topic]
-        results.setdefault(named, {})[topic_partition.partition] = error
-    return results
+def errors_of(outcome: PartitionErrors | Rejection) -> Iterable[ErrorCode]:
+    """Errors of the positions; what the coordinator refuses, it refuses for each of them."""
+    if isinstance(outcome, Rejection):
+        return itertools.repeat(outcome.error)
+    return (error for _, error in outcome)
 
 
 def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
     """The same error for every partition asked for."""
-    return {
-        told(topic): {each.partition_index: error for each in topic.partitions} for topic in topics
-    }
+    return [
+        (told(topic), [(each.partition_index, error) for each in topic.partitions])
+        for topic in topics
+    ]
 
 
 def answered(request: Request, results: Results, *, entity: str) -> Any:
@@ -117,9 +141,9 @@ def answered(request: Request, results: Results, *, entity: str) -> Any:
                 **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
                 partitions=tuple(
                     partition_class(partition_index=index, error_code=error)
-                    for index, error in partitions.items()
+                    for index, error in partitions
                 ),
             )
-            for named, partitions in results.items()
+            for named, partitions in results
         )
     )

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.api.committed_positions import answered, everywhere, merged, split
+from sim.api.committed_positions import answered, errors_of, everywhere, split
 from sim.api.request import Reply, Request
-from sim.errors import ErrorCode, Rejection
+from sim.errors import ErrorCode
 from sim.group.offset_commands import CommitOffsets
 
 KEY: Final = 8
@@ -25,10 +25,9 @@ _ENTITY: Final = "OffsetCommit"
 async def handle(request: Request) -> Reply:
     """Commit; answered when the positions are replicated."""
     message = request.message
-    image = request.broker.image
-    refused, positions = split(image, message.topics)
-    if not positions:
-        return answered(request, refused, entity=_ENTITY)
+    asked = split(request.broker.image, message.topics)
+    if not asked.positions:
+        return answered(request, asked.results(()), entity=_ENTITY)
     retention = getattr(message, "retention_time", None)
     outcome = await request.broker.groups.commit(
         CommitOffsets(
@@ -36,15 +35,13 @@ async def handle(request: Request) -> Reply:
             member_id=message.member_id,
             group_instance_id=getattr(message, "group_instance_id", None),
             generation=message.generation_id_or_member_epoch,
-            positions=tuple(positions),
+            positions=asked.positions,
             retention_ms=-1 if retention is None else round(retention.total_seconds() * 1_000),
             missing_group_named=request.api_version >= MISSING_GROUP_NAMED_FROM,
             api_version=request.api_version,
         )
     )
-    if isinstance(outcome, Rejection):
-        return refuse(request, outcome.error)
-    return answered(request, merged(message.topics, refused, image, outcome), entity=_ENTITY)
+    return answered(request, asked.results(errors_of(outcome)), entity=_ENTITY)
 
 
 def refuse(request: Request, error: ErrorCode) -> Reply:

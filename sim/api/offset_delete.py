@@ -15,7 +15,7 @@ from sim.types import TopicPartition
 KEY: Final = 47
 VERSIONS: Final = (0, 0)
 
-_Results = dict[str, dict[int, ErrorCode]]
+_Results = dict[str, list[tuple[int, ErrorCode]]]
 
 
 async def handle(request: Request) -> Reply:
@@ -29,7 +29,7 @@ async def handle(request: Request) -> Reply:
             topic_partition = TopicPartition(topic.name, each.partition_index)
             if image.partition(topic_partition) is None:
                 unknown = ErrorCode.unknown_topic_or_partition
-                results.setdefault(topic.name, {})[each.partition_index] = unknown
+                results.setdefault(topic.name, []).append((each.partition_index, unknown))
             else:
                 there.append(topic_partition)
     outcome = await request.broker.groups.delete_offsets(
@@ -38,7 +38,7 @@ async def handle(request: Request) -> Reply:
     if isinstance(outcome, Rejection):
         return refuse(request, outcome.error)
     for topic_partition, error in outcome:
-        results.setdefault(topic_partition.topic, {})[topic_partition.partition] = error
+        results.setdefault(topic_partition.topic, []).append((topic_partition.partition, error))
     return request.answer(error_code=ErrorCode.none, topics=_topics(request, results))
 
 
@@ -54,7 +54,7 @@ def _topics(request: Request, results: _Results) -> tuple[Any, ...]:
             name=name,
             partitions=tuple(
                 schema.OffsetDeleteResponsePartition(partition_index=index, error_code=error)
-                for index, error in partitions.items()
+                for index, error in partitions
             ),
         )
         for name, partitions in results.items()

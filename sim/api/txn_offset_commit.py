@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from sim.api.committed_positions import Results, answered, everywhere, merged, split
+from sim.api.committed_positions import Results, answered, errors_of, everywhere, split
 from sim.api.request import Reply, Request
 from sim.cluster.verification import TransactionOperation
 from sim.errors import ErrorCode, Rejection
@@ -33,6 +33,7 @@ async def handle(
     *,
     operation: TransactionOperation | None = None,
     told: Callable[[ErrorCode], ErrorCode] | None = None,
+    failed: Callable[[ErrorCode], ErrorCode] | None = None,
 ) -> Reply:
     """Ask the transaction's coordinator, then commit; pending until the marker.
 
@@ -40,12 +41,13 @@ async def handle(
         request: The request.
         operation: What its version supports; by default what Kafka ships.
         told: What an error of the transaction's coordinator is called, where that differs.
+        failed: What an error of all positions is called, where that differs.
     """
     message = request.message
     broker = request.broker
-    refused, positions = split(broker.image, message.topics)
-    if not positions:
-        return answered(request, refused, entity=_ENTITY)
+    asked = split(broker.image, message.topics)
+    if not asked.positions:
+        return answered(request, asked.results(()), entity=_ENTITY)
     supported = operation or _operation(request.api_version)
 
     async def verify(partition: int, producer: CommittingProducer) -> int | Rejection:
@@ -60,7 +62,7 @@ async def handle(
             member_id=getattr(message, "member_id", ""),
             group_instance_id=getattr(message, "group_instance_id", None),
             generation=getattr(message, "generation_id", NO_GENERATION),
-            positions=tuple(positions),
+            positions=asked.positions,
             is_transactional=True,
             missing_group_named=False,  # KIP-1319, of a later release
             api_version=request.api_version,
@@ -72,9 +74,9 @@ async def handle(
         ),
         verify=verify,
     )
-    if isinstance(outcome, Rejection):
-        return request.refuse(outcome.error)
-    results = merged(message.topics, refused, broker.image, outcome)
+    if failed is not None and isinstance(outcome, Rejection):
+        outcome = Rejection(error=failed(outcome.error), reason=outcome.reason)
+    results = asked.results(errors_of(outcome))
     return answered(request, _in_words_of(request, results), entity=_ENTITY)
 
 
@@ -102,12 +104,8 @@ def _in_words_of(request: Request, results: Results) -> Results:
     """Clients of the first versions don't know COORDINATOR_LOAD_IN_PROGRESS here."""
     if request.api_version >= LOADING_KNOWN_FROM:
         return results
-    return {
-        named: {
-            index: ErrorCode.coordinator_not_available
-            if error is ErrorCode.coordinator_load_in_progress
-            else error
-            for index, error in partitions.items()
-        }
-        for named, partitions in results.items()
-    }
+    later, known = ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available
+    return [
+        (named, [(index, known if error is later else error) for index, error in partitions])
+        for named, partitions in results
+    ]

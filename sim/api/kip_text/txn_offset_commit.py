@@ -23,7 +23,10 @@ async def handle(request: Request) -> Reply:
     if request.api_version < NEW_FROM:
         return await txn_offset_commit.handle(request, told=passing_error)
     return await txn_offset_commit.handle(
-        request, operation=TransactionOperation.ADD_PARTITION, told=txn_offset_commit_error
+        request,
+        operation=TransactionOperation.ADD_PARTITION,
+        told=txn_offset_commit_error,
+        failed=server_failure,
     )
 
 

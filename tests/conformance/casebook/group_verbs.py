@@ -38,6 +38,7 @@ def commit(
     offset: int = 1,
     generation: int = NO_GENERATION,
     member: str = "",
+    instance: str | None = None,
     metadata: str | None = "",
     **other: Any,
 ) -> list[Request]:
@@ -51,6 +52,7 @@ def commit(
         "producer_epoch": producer.epoch,
         "generation_id": generation,
         "member_id": member,
+        "group_instance_id": instance,
         "topics": [
             {
                 "name": topic.name,

@@ -5,13 +5,14 @@ from __future__ import annotations
 import uuid
 from types import SimpleNamespace
 
-from sim.api.committed_positions import Told, everywhere, find_topic, merged, split, told
+from sim.api.committed_positions import Told, errors_of, everywhere, find_topic, split, told
 from sim.cluster.image import TopicImage
-from sim.errors import ErrorCode
+from sim.errors import ErrorCode, Rejection
 from sim.types import TopicPartition
 from tests.support.consumer_groups import image, topic_id
 
 E = ErrorCode
+UNKNOWN = E.unknown_topic_or_partition
 IMAGE = image(orders=2)
 
 
@@ -35,25 +36,47 @@ def test_a_topic_is_found_as_it_was_named() -> None:
 
 
 def test_what_exists_goes_to_the_coordinator_with_its_id_and_no_epoch_before_v6() -> None:
-    refused, positions = split(IMAGE, [topic("orders", 0, 5), topic("missing", 1)])
-    assert refused == {
-        told(topic("orders")): {5: E.unknown_topic_or_partition},
-        told(topic("missing")): {1: E.unknown_topic_or_partition},
+    asked = split(IMAGE, [topic("orders", 0, 5), topic("missing", 1)])
+    assert asked.refused == {
+        told(topic("orders")): [(5, UNKNOWN)],
+        told(topic("missing")): [(1, UNKNOWN)],
     }
-    (one,) = positions
+    (one,) = asked.positions
     assert (one.topic_partition, one.offset) == (TopicPartition("orders", 0), 7)
     assert (one.leader_epoch, one.metadata, one.topic_id) == (-1, "m", topic_id("orders"))
 
 
 def test_errors_of_the_coordinator_follow_those_of_what_is_not_there() -> None:
-    topics = [topic("orders", 0, 5)]
-    refused, _ = split(IMAGE, topics)
-    results = merged(topics, refused, IMAGE, [(TopicPartition("orders", 0), E.none)])
-    assert list(results[told(topics[0])].items()) == [
-        (5, E.unknown_topic_or_partition),
-        (0, E.none),
+    topics = [topic("orders", 0), topic("missing", 3), topic("orders", 5, 1, 0)]
+    asked = split(IMAGE, topics)
+    assert asked.results([E.none, E.stale_member_epoch, E.none]) == [
+        (told(topic("missing")), [(3, UNKNOWN)]),
+        (
+            told(topic("orders")),
+            [(5, UNKNOWN), (0, E.none), (1, E.stale_member_epoch), (0, E.none)],
+        ),
     ]
-    assert refused[told(topics[0])] == {5: E.unknown_topic_or_partition}
-    assert everywhere(topics, E.not_coordinator)[told(topics[0])] == dict.fromkeys(
-        (0, 5), E.not_coordinator
-    )
+    assert asked.refused[told(topic("orders"))] == [(5, UNKNOWN)]
+    assert everywhere(topics[2:], E.not_coordinator) == [
+        (told(topic("orders")), [(index, E.not_coordinator) for index in (5, 1, 0)])
+    ]
+
+
+def test_a_topic_that_is_named_twice_is_answered_twice_where_all_of_it_exists() -> None:
+    asked = split(IMAGE, [topic("orders", 0), topic("orders"), topic("orders", 1, 1)])
+    outcome = tuple((each.topic_partition, E.none) for each in asked.positions)
+    assert asked.results(errors_of(outcome)) == [
+        (told(topic("orders")), [(0, E.none)]),
+        (told(topic("orders")), [(1, E.none), (1, E.none)]),
+    ]
+
+
+def test_what_the_coordinator_refuses_it_refuses_for_what_exists() -> None:
+    asked = split(IMAGE, [topic("orders", 0, 5, 1)])
+    refused = Rejection(error=E.unknown_member_id, reason="nobody")
+    assert asked.results(errors_of(refused)) == [
+        (
+            told(topic("orders")),
+            [(5, UNKNOWN), (0, E.unknown_member_id), (1, E.unknown_member_id)],
+        )
+    ]
