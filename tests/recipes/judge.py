@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import subprocess
-import time  # noqa: TID251 - programs on the real machine
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar

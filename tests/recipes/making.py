@@ -43,14 +43,14 @@ def node_project(folder: Path) -> Path:
     return _copied(folder, beside=modules)
 
 
-def python_environment(folder: Path) -> Path:
-    """An interpreter with what a project's requirements.txt asks for.
+def python_project(folder: Path) -> Path:
+    """A copy of a project with an environment, ``venv``, of what its requirements.txt asks for.
 
     Raises:
         RecipeError: pip failed.
     """
-    made = _made(folder.name, [folder / "requirements.txt"], _install_python)
-    return made / "venv" / "bin" / "python"
+    environment = _made(folder.name, [folder / "requirements.txt"], _install_python)
+    return _copied(folder, beside=environment)
 
 
 def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
@@ -87,7 +87,7 @@ def java_command(folder: Path, *, more: Sequence[Path] = ()) -> list[str]:
 def _copied(folder: Path, *, beside: Path) -> Path:
     """Sources, beside what was installed for them: there they find it."""
     for file in sorted([*folder.iterdir(), CLUSTER]):
-        if file.is_file() and file.suffix != ".py":
+        if file.is_file() and file.name != "recipe.py":
             shutil.copy(file, beside)
     return beside
 

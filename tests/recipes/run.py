@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-import time  # noqa: TID251 - programs on the real machine
+import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -17,12 +17,13 @@ from tests.recipes.flink.recipe import RECIPE as FLINK
 from tests.recipes.judge import RecipeError
 from tests.recipes.kafkajs.recipe import RECIPE as KAFKAJS
 from tests.recipes.lab import CLUSTER, Lab
+from tests.recipes.quix.recipe import RECIPE as QUIX
 from tests.recipes.recipe import Recipe
 from tests.recipes.spring.recipe import RECIPE as SPRING
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
 
 RECIPES: Final[Mapping[str, Recipe]] = {
-    recipe.name: recipe for recipe in (KAFKAJS, SPRING, CONNECT, FLINK)
+    recipe.name: recipe for recipe in (KAFKAJS, SPRING, CONNECT, FLINK, QUIX)
 }
 LEVELS: Final = (0, 1, 2)
 
