@@ -11,13 +11,13 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.peers.sdists import source_distribution
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
 from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, locked
 from tests.support.txnsim_server import TxnsimServer
@@ -125,31 +125,12 @@ def _sources() -> Path:
             fresh = _PEERS / "kafka-python.partial"
             shutil.rmtree(fresh, ignore_errors=True)
             fresh.mkdir(parents=True)
-            _download(fresh)
-            (unpacked,) = (path for path in fresh.iterdir() if path.is_dir())
+            unpacked = source_distribution("kafka-python", _VERSION, fresh)
             (unpacked / "test" / "__init__.py").touch()  # Python has a package of that name
             unpacked.rename(home)
             shutil.rmtree(fresh)
     shutil.copyfile(_MISSING, home / "test" / "service.py")
     return home
-
-
-def _download(directory: Path) -> None:
-    wanted = f"kafka-python=={_VERSION}"
-    pip = (sys.executable, "-m", "pip", "download", "--quiet")
-    done = subprocess.run(
-        [*pip, "--no-deps", "--no-binary=:all:", wanted],
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise PeerError(f"pip could not fetch {wanted}:\n{done.stdout}{done.stderr}")
-    (archive,) = directory.glob("*.tar.gz")
-    with tarfile.open(archive) as members:
-        members.extractall(directory, filter="data")
 
 
 _OWN_BROKER: Final = "It starts a broker of its own, from files that its distribution does not hold"

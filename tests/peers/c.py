@@ -1,0 +1,251 @@
+"""Suites of librdkafka: its own tests in C, from the sources inside an npm package.
+
+The package of Confluent's JavaScript client carries the library whole, tests included. They are
+built as they are, without TLS, and each test runs in a process of its own. Standard library only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.peers.c_reasons import CLIENT_REASONS, TRANSACTIONS_REASONS
+from tests.peers.sdists import source_distribution
+from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
+from tests.support.apache_kafka import CACHE, KAFKA_VERSION, ApacheKafka, kafka_libs, locked
+from tests.support.txnsim_server import TxnsimServer
+
+_PACKAGE: Final = "@confluentinc/kafka-javascript"
+_PACKAGE_VERSION: Final = "1.10.1"
+_LIBRARY: Final = "2.15.1"
+"""librdkafka's version in that package."""
+
+_RAPIDJSON: Final = ("python-rapidjson", "1.9")
+"""Its source distribution brings the headers of a C++ library that some tests are made with."""
+
+_PEERS: Final = CACHE / "peers"
+_CONFIGURE: Final = (
+    *("--disable-gssapi", "--disable-ssl", "--disable-curl", "--disable-syslog"),
+    *("--enable-static", "--disable-optimization"),
+)
+_TARGETS: Final = (("src", "librdkafka.a"), ("src-cpp", "librdkafka++.a"), ("tests", "test-runner"))
+
+_SETTINGS: Final = {
+    "allow.everyone.if.no.acl.found": "true",
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "group.initial.rebalance.delay.ms": "0",
+    "num.partitions": "4",
+    "replica.selector.class": "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+    "super.users": "User:ANONYMOUS",
+}
+"""As the tests' own cluster has them, but for the wait of a new group."""
+
+_TRANSACTIONS: Final = (
+    *("0086_purge_remote", "0090_idempotence", "0094_idempotence_msg_timeout"),
+    *("0098_consumer_txn", "0103_transactions", "0129_fetch_aborted_msgs"),
+)
+_CLIENT: Final = (
+    *("0029_assign_offset", "0030_offset_commit", "0033_regex_subscribe", "0045_subscribe_update"),
+    *("0050_subscribe_adds", "0051_assign_adds", "0056_balanced_group_mt", "0081_admin"),
+    *("0089_max_poll_interval", "0091_max_poll_interval_timeout", "0099_commit_metadata"),
+    *("0102_static_group_rebalance", "0107_topic_recreate", "0112_assign_unknown_part"),
+    *("0113_cooperative_rebalance", "0118_commit_rebalance", "0130_store_offsets"),
+    *("0132_strategy_ordering", "0137_barrier_batch_consume", "0140_commit_metadata"),
+)
+
+_TIMEOUT_S: Final = 600.0
+_STATES: Final = {"PASSED": Result.PASSED, "FAILED": Result.FAILED, "SKIPPED": Result.SKIPPED}
+_FAILURE: Final = re.compile(r'^(?:\x1b\[\d+m)*### Test ".*" failed at .*###\n(.+)$', re.M)
+_TOLD_MAX: Final = 200
+
+
+class _Build(NamedTuple):
+    tests: Path
+    """The folder of the sources, with the runner in it."""
+    kafka: Path
+    """What stands for a distribution of Kafka: tools that some tests call."""
+
+
+def _ask(tests: Sequence[str], target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+    """One after the other, against one cluster."""
+    build = _built()
+    with contextlib.ExitStack() as stack:
+        work = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="txnsim-peer-")))
+        bootstrap = stack.enter_context(_three_brokers(target, work))
+        config = work / "test.conf"
+        config.write_text(f"metadata.broker.list={bootstrap}\ntest.timeout.multiplier=2\n")
+        environment = {
+            **os.environ,
+            "BROKERS": bootstrap,
+            "KAFKA_PATH": str(build.kafka),
+            "RDKAFKA_TEST_CONF": str(config),
+            "TEST_KAFKA_VERSION": KAFKA_VERSION,
+            "TEST_REPORT": str(work / "report.json"),
+        }
+        for test in names or tests:
+            yield _run(test, build, environment)
+
+
+def _run(test: str, build: _Build, environment: Mapping[str, str]) -> Outcome:
+    report = Path(environment["TEST_REPORT"])
+    report.unlink(missing_ok=True)
+    number = test.partition("_")[0]
+    command = [str(build.tests / "test-runner"), "-p1", "-L", "-Q"]
+    try:
+        done = subprocess.run(
+            command,
+            cwd=build.tests,
+            env={**environment, "TESTS": number},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome(test, Result.FAILED, f"no end in {_TIMEOUT_S:.0f} s")
+    said = _FAILURE.findall(done.stdout)
+    told = said[0].strip()[:_TOLD_MAX] if said else ""
+    if not report.exists():
+        return Outcome(test, Result.FAILED, told or f"ended with {done.returncode}")
+    found = json.loads(report.read_text("utf-8"))["tests"].get(test)
+    if found is None:
+        raise PeerError(f"no test {test} in librdkafka {_LIBRARY}")
+    result = _STATES.get(found["state"], Result.FAILED)
+    if result is Result.PASSED and done.returncode != 0:  # another test of the number
+        result = Result.PASSED if not told else Result.FAILED
+    return Outcome(test, result, "" if result is Result.PASSED else told or found["extra"])
+
+
+@contextlib.contextmanager
+def _three_brokers(target: Target, work: Path) -> Iterator[str]:
+    if target is Target.APACHE:
+        with ApacheKafka(brokers=3, properties=_SETTINGS, jvm_options=("-Xmx512m",)) as kafka:
+            yield kafka.bootstrap
+        return
+    config = work / "server.properties"
+    config.write_text("".join(f"{name}={value}\n" for name, value in _SETTINGS.items()))
+    with TxnsimServer(arguments=("--config", str(config))) as server:
+        yield server.bootstrap
+
+
+# Building
+
+
+def _built() -> _Build:
+    """Sources and runner, fetched and built on first use."""
+    home = _PEERS / f"librdkafka-{_LIBRARY}-npm-{_PACKAGE_VERSION}"
+    if not home.is_dir():
+        with locked(_PEERS / "librdkafka.lock"):
+            if not home.is_dir():
+                _make(home)
+    return _Build(home / "package" / "deps" / "librdkafka" / "tests", home / "kafka")
+
+
+def _make(home: Path) -> None:
+    fresh = _PEERS / "librdkafka.partial"
+    shutil.rmtree(fresh, ignore_errors=True)
+    (fresh / "json").mkdir(parents=True)
+    headers = source_distribution(*_RAPIDJSON, fresh / "json") / "rapidjson" / "include"
+    _unpack(fresh)
+    _build(fresh / "package" / "deps" / "librdkafka", headers)
+    _write_tools(fresh / "kafka")
+    fresh.rename(home)
+
+
+def _unpack(directory: Path) -> None:
+    _command([_tool("npm"), "pack", "--silent", f"{_PACKAGE}@{_PACKAGE_VERSION}"], directory)
+    (archive,) = directory.glob("*.tgz")
+    with tarfile.open(archive) as members:
+        members.extractall(directory, filter="data")
+
+
+def _build(sources: Path, headers: Path) -> None:
+    # npm has taken the scripts' right to be executed.
+    for script in (sources / "lds-gen.py", sources / "tests" / "java" / "run-class.sh"):
+        script.chmod(0o755)
+    configure = [_tool("bash"), "configure", *_CONFIGURE, f"--CPPFLAGS=-I{headers}"]
+    _command(configure, sources)
+    jobs = f"-j{os.cpu_count() or 1}"
+    for directory, goal in _TARGETS:
+        _command([_tool("make"), jobs, "-C", directory, goal], sources)
+
+
+def _write_tools(directory: Path) -> None:
+    """The few scripts of a distribution that tests call, for the jars from Maven."""
+    scripts = directory / "bin"
+    scripts.mkdir(parents=True)
+    (directory / "libs").symlink_to(kafka_libs())
+    programs = {
+        "kafka-run-class.sh": "",
+        "kafka-topics.sh": "org.apache.kafka.tools.TopicCommand",
+        "kafka-acls.sh": "kafka.admin.AclCommand",
+        "kafka-configs.sh": "kafka.admin.ConfigCommand",
+    }
+    for name, program in programs.items():
+        script = scripts / name
+        script.write_text(
+            "#!/bin/sh\n"
+            'libs="$(dirname "$0")/../libs/*"\n'
+            f'exec java -Xmx256m -cp "$CLASSPATH:$libs" {program} "$@"\n'
+        )
+        script.chmod(0o755)
+
+
+def _tool(command: str) -> str:
+    found = shutil.which(command)
+    if found is None:
+        raise PeerError(f"{command} not found: these suites need npm, make and a C++ compiler")
+    return found
+
+
+def _command(command: Sequence[str], directory: Path) -> None:
+    done = subprocess.run(
+        command,
+        cwd=directory,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    if done.returncode != 0:
+        said = (done.stdout + done.stderr)[-3000:]
+        raise PeerError(f"{' '.join(command[:4])} failed:\n{said}")
+
+
+_CLUSTER: Final = "Three brokers, plain, with the settings of the tests' own cluster."
+
+SUITES: Final[tuple[Suite, ...]] = (
+    Suite(
+        name="librdkafka-transactions",
+        project="librdkafka, transactions",
+        version=_LIBRARY,
+        source=f"`tests` of the library's sources in npm's `{_PACKAGE}` {_PACKAGE_VERSION}: those "
+        "that are about transactions and idempotence and need a broker, in quick mode.",
+        cluster=_CLUSTER,
+        ask=partial(_ask, _TRANSACTIONS),
+        reasons=TRANSACTIONS_REASONS,
+    ),
+    Suite(
+        name="librdkafka-client",
+        project="librdkafka, groups and administration",
+        version=_LIBRARY,
+        source="The same, those about consumer groups, offsets and administration.",
+        cluster=_CLUSTER,
+        ask=partial(_ask, _CLIENT),
+        reasons=CLIENT_REASONS,
+    ),
+)
