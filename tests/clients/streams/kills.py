@@ -72,7 +72,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         _say(json.dumps(_report(options, done, wrong)))
     else:
         for problem in wrong:
-            _say(f"FAIL {problem}")
+            _say("FAIL " + " ⏎ ".join(problem.splitlines()))
         minutes = (time.monotonic() - start_s) / 60
         _say(
             f"transaction.version {options.level}, seed {options.seed}: {len(done)} kills in "
