@@ -3,6 +3,7 @@
 - ``env``: the protocols, and the environment that joins them.
 - ``clock``, ``tasks``, ``network``, ``rng``: the classes over an event loop, any event loop;
   ``peer_links`` carries requests between brokers, ``peer_subject`` says whom one is about.
+- ``tls``, ``tls_gate``: contexts of TLS, and the handshake of a client.
 - ``real``: put on the system's clocks, sockets and uvloop.
 - ``virtual``: put on a loop whose clock jumps (``virtual_loop``) with connections in memory
   (``virtual_net``, ``virtual_connection``), while ``ambient`` makes unmodified client libraries

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from sim.runtime.peer_links import PeerLinks
+from sim.runtime.tls_gate import TlsGates
 
 if TYPE_CHECKING:
     import ssl
@@ -36,11 +37,12 @@ class LoopNetwork(PeerLinks):
         Raises:
             OSError: The address is busy or can't be bound.
         """
+        gates = None if tls is None else TlsGates(self._loop, tls, factory)
         server = await self._loop.create_server(
-            factory, host, port, backlog=LISTEN_BACKLOG, ssl=tls
+            gates or factory, host, port, backlog=LISTEN_BACKLOG
         )
         address = server.sockets[0].getsockname()
-        return _SocketListener(server, (address[0], address[1]))
+        return _SocketListener(server, (address[0], address[1]), gates)
 
     async def connect(
         self,
@@ -62,14 +64,19 @@ class LoopNetwork(PeerLinks):
 class _SocketListener:
     """``env.Listener`` over a server of the loop."""
 
-    __slots__ = ("_server", "address")
+    __slots__ = ("_gates", "_server", "address")
 
-    def __init__(self, server: asyncio.AbstractServer, address: tuple[str, int]) -> None:
+    def __init__(
+        self, server: asyncio.AbstractServer, address: tuple[str, int], gates: TlsGates | None
+    ) -> None:
         self._server = server
+        self._gates = gates
         self.address = address
 
     async def close(self) -> None:
         # Not wait_closed(): from Python 3.12 on it waits for the connections too, which the server
         # closes itself.
         self._server.close()
+        if self._gates is not None:
+            self._gates.close()
         await asyncio.sleep(0)  # uvloop frees the port in the next turn

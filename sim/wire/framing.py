@@ -13,6 +13,8 @@ from sim.errors import MalformedFrameError
 
 _SIZE: Final = Struct(">i").unpack_from
 _SIZE_BYTES: Final = 4
+_TLS: Final = 0x1603
+"""The first bytes of a ClientHello, whose record is of the type "handshake" of TLS 1.x."""
 _SMALL: Final = 1024
 """Chunks below this are gathered, so that a trickle of bytes does not become as many objects."""
 
@@ -82,7 +84,8 @@ class FrameReader:
         while end - position >= _SIZE_BYTES:
             size = _SIZE(data, position)[0]
             if size < 0 or size > self.limit:
-                raise MalformedFrameError(f"frame size {size} is outside 0..{self.limit}")
+                what = " (so TLS begins, at a listener in clear)" if size >> 16 == _TLS else ""
+                raise MalformedFrameError(f"frame size {size} is outside 0..{self.limit}{what}")
             start = position + _SIZE_BYTES
             position = start + size
             if position > end:

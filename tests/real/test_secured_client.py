@@ -234,6 +234,24 @@ async def test_a_client_stays_known_beyond_the_end_of_its_session(
         assert await cluster.any_connection() is connection
 
 
+def test_who_has_no_certificate_hears_the_same(files: Files, sides: dict[str, Side]) -> None:
+    """An alert says so, and Java's client gives up at once."""
+    config = files.directory / "without-certificate.properties"
+    lines = files.of_client("certificate").read_text().splitlines(keepends=True)
+    config.write_text("".join(line for line in lines if "keystore" not in line))
+    found = [
+        run_kafka_tool(
+            "org.apache.kafka.tools.TransactionsCommand",
+            *("--bootstrap-server", side.address("certificate")),
+            *("--command-config", str(config), "list"),
+        )
+        for side in sides.values()
+    ]
+    assert found[0] == found[1]
+    assert found[0].code == 1
+    assert "post-handshake" in found[0].stdout + found[0].stderr
+
+
 def test_java_and_we_are_the_same_to_them(files: Files, sides: dict[str, Side]) -> None:
     """Kafka's own tool reads the same client properties, at both."""
     for way in ("certificate", "SCRAM-SHA-512", "OAUTHBEARER"):

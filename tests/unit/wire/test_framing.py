@@ -76,6 +76,11 @@ def test_absurd_size_is_refused_with_size_and_limit(size: int) -> None:
         reader.receive_data(size.to_bytes(4, "big", signed=True))
 
 
+def test_a_client_of_tls_is_called_one() -> None:
+    with pytest.raises(MalformedFrameError, match="TLS"):
+        FrameReader(5).receive_data(b"\x16\x03\x01\x02\x00\x01")
+
+
 def test_size_is_refused_before_anything_is_stored_for_it() -> None:
     reader = FrameReader(5)
     assert reader.receive_data(b"\x7f\xff\xff") == []
