@@ -4,23 +4,27 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use checks::driver::{self, Answer, Failure, Kind, PATIENCE, Record, Taken};
-use krafka::ConsumerRecord;
-use krafka::consumer::{AutoOffsetReset, Consumer, ConsumerGroupMetadata, IsolationLevel};
+use krafka::consumer::{
+    AutoOffsetReset, Consumer, ConsumerGroupMetadata, GroupProtocol, IsolationLevel,
+};
+use krafka::{ConsumerRecord, Kafka};
 use tokio::runtime::Runtime;
 
 use crate::failures::answer;
-use crate::library::Krafka;
 
 const MOMENT: Duration = Duration::from_millis(50);
 
 /// Everything up to the end that the isolation level shows.
-pub fn read(library: &Krafka, topic: &str, committed: bool) -> Answer<Vec<Record>> {
-    let ends = library.ends(topic, committed)?;
-    let runtime = &library.runtime;
+pub fn read(
+    runtime: &Runtime,
+    kafka: &Kafka,
+    topic: &str,
+    ends: &[i64],
+    committed: bool,
+) -> Answer<Vec<Record>> {
     let isolation =
         if committed { IsolationLevel::ReadCommitted } else { IsolationLevel::ReadUncommitted };
-    let building = library
-        .kafka
+    let building = kafka
         .consumer_without_group()
         .isolation_level(isolation)
         .auto_offset_reset(AutoOffsetReset::Earliest)
@@ -42,7 +46,7 @@ pub fn read(library: &Krafka, topic: &str, committed: bool) -> Answer<Vec<Record
             }
             positions
         });
-        if positions.iter().zip(&ends).all(|(position, end)| position >= end) {
+        if positions.iter().zip(ends).all(|(position, end)| position >= end) {
             break;
         }
         if Instant::now() > deadline {
@@ -65,20 +69,25 @@ pub struct Member {
 }
 
 impl Member {
-    pub fn new(library: &Krafka, group: &str, topic: &str) -> Answer<Self> {
-        let kafka = library.apart()?;
+    pub fn new(
+        runtime: &Arc<Runtime>,
+        kafka: &Kafka,
+        protocol: GroupProtocol,
+        group: &str,
+        topic: &str,
+    ) -> Answer<Self> {
         let building = kafka
             .consumer(group)
+            .group_protocol(protocol)
             .isolation_level(IsolationLevel::ReadCommitted)
             .auto_offset_reset(AutoOffsetReset::Earliest)
             .enable_auto_commit(false)
             .heartbeat_interval(Duration::from_millis(200))
             .fetch_max_wait(MOMENT)
             .build();
-        let runtime = Arc::clone(&library.runtime);
-        let consumer = answer(&runtime, "build", building)?;
-        answer(&runtime, "subscribe", consumer.subscribe([topic]))?;
-        Ok(Self { runtime, consumer, topic: topic.to_owned() })
+        let consumer = answer(runtime, "build", building)?;
+        answer(runtime, "subscribe", consumer.subscribe([topic]))?;
+        Ok(Self { runtime: Arc::clone(runtime), consumer, topic: topic.to_owned() })
     }
 }
 

@@ -10,29 +10,31 @@ use krafka::admin::{
     TopicPartition,
 };
 use krafka::auth::{AuthConfig, TlsConfig};
+use krafka::consumer::GroupProtocol;
 use tokio::runtime::Runtime;
 
 use crate::consumers::{self, Member};
 use crate::failures::{answer, failure_of};
 use crate::producers::Producer;
 
-pub struct Krafka {
+/// Its members speak the consumer protocol (KIP-848) or the classic one.
+pub struct Krafka<const KIP_848: bool = false> {
     bootstrap: String,
     security: AuthConfig,
     pub runtime: Arc<Runtime>,
-    pub kafka: Kafka,
+    kafka: Kafka,
     pub admin: AdminClient,
 }
 
-impl Krafka {
+impl<const KIP_848: bool> Krafka<KIP_848> {
     /// Connections of one's own: while one member waits for its turn to join, a broker answers
     /// nothing else on that connection.
-    pub fn apart(&self) -> Answer<Kafka> {
+    fn apart(&self) -> Answer<Kafka> {
         connected(&self.runtime, &self.bootstrap, &self.security)
     }
 
     /// The offsets behind the last records that the isolation level shows.
-    pub fn ends(&self, topic: &str, read_committed: bool) -> Answer<Vec<i64>> {
+    fn ends(&self, topic: &str, read_committed: bool) -> Answer<Vec<i64>> {
         let partitions = i32::try_from(self.leaders(topic)?.len()).unwrap_or_default();
         let asked = (0..partitions).map(|at| (TopicPartition::new(topic, at), OffsetSpec::Latest));
         let options = ListOffsetsOptions::default().read_committed(read_committed);
@@ -47,7 +49,7 @@ impl Krafka {
     }
 }
 
-impl Library for Krafka {
+impl<const KIP_848: bool> Library for Krafka<KIP_848> {
     type Producer = Producer;
     type Member = Member;
 
@@ -104,15 +106,17 @@ impl Library for Krafka {
     }
 
     fn producer(&self, options: ProducerOptions) -> Answer<Producer> {
-        Producer::new(self, &options)
+        Producer::new(&self.runtime, &self.kafka, &options)
     }
 
     fn member(&self, group: &str, topic: &str) -> Answer<Member> {
-        Member::new(self, group, topic)
+        let protocol = if KIP_848 { GroupProtocol::Consumer } else { GroupProtocol::Classic };
+        Member::new(&self.runtime, &self.apart()?, protocol, group, topic)
     }
 
     fn read(&self, topic: &str, committed: bool) -> Answer<Vec<Record>> {
-        consumers::read(self, topic, committed)
+        let ends = self.ends(topic, committed)?;
+        consumers::read(&self.runtime, &self.kafka, topic, &ends, committed)
     }
 }
 

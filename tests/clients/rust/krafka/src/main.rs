@@ -8,6 +8,13 @@ mod producers;
 
 use std::process::ExitCode;
 
+use checks::groups;
+
+use crate::library::Krafka;
+
 fn main() -> ExitCode {
-    checks::program::main::<library::Krafka>(&[("admin", admin::admin)])
+    checks::program::main::<Krafka>(&[
+        ("admin", admin::admin),
+        ("krafka-kip848-transform", groups::transform::<Krafka<true>>),
+    ])
 }

@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use checks::driver::{self, Answer, Failure, Kind, ProducerOptions, Record, Taken};
-use krafka::Compression;
 use krafka::producer::{Acks, TopicPartitionOffset, TransactionalProducer};
+use krafka::{Compression, Kafka};
 use tokio::runtime::Runtime;
 
 use crate::consumers::Member;
 use crate::failures::{answer, failure_of};
-use crate::library::Krafka;
 
 pub struct Producer {
     runtime: Arc<Runtime>,
@@ -22,7 +21,7 @@ enum Client {
 }
 
 impl Producer {
-    pub fn new(library: &Krafka, options: &ProducerOptions) -> Answer<Self> {
+    pub fn new(runtime: &Arc<Runtime>, kafka: &Kafka, options: &ProducerOptions) -> Answer<Self> {
         let compression = match options.codec {
             "gzip" => Compression::Gzip,
             "snappy" => Compression::Snappy,
@@ -30,21 +29,20 @@ impl Producer {
             "zstd" => Compression::Zstd,
             _ => Compression::None,
         };
-        let builder = library.kafka.producer().acks(Acks::All).compression(compression);
-        let runtime = Arc::clone(&library.runtime);
+        let builder = kafka.producer().acks(Acks::All).compression(compression);
         let client = match &options.transactional_id {
             Some(id) => {
                 let timeout = options.transaction_timeout;
                 let builder = builder.transaction_timeout(timeout);
                 let building = builder.build_transactional(id);
-                Client::Transactional(Box::new(answer(&runtime, "build_transactional", building)?))
+                Client::Transactional(Box::new(answer(runtime, "build_transactional", building)?))
             }
             None => {
                 let building = builder.idempotent(options.idempotent).build();
-                Client::Plain(Box::new(answer(&runtime, "build", building)?))
+                Client::Plain(Box::new(answer(runtime, "build", building)?))
             }
         };
-        Ok(Self { runtime, client })
+        Ok(Self { runtime: Arc::clone(runtime), client })
     }
 
     fn transactional(&self) -> Answer<&TransactionalProducer> {
