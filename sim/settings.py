@@ -529,11 +529,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 104_857_600
     sasl_server_max_receive_size: Annotated[
         int,
-        _of(
-            "sasl.server.max.receive.size",
-            "bytes",
-            "largest frame of a client that has not said yet who it is",
-        ),
+        _of("sasl.server.max.receive.size", "bytes", "largest frame before a client is known"),
     ] = 524_288
     max_request_partition_size_limit: Annotated[
         int,
