@@ -75,7 +75,7 @@ def alteration_refusal(request: Request, kind: ResourceType, resource: Any) -> R
                 return invalid("Default topic resources are not allowed.")
             return topic_refusal(request, name)
         case ResourceType.BROKER:
-            if not name or node_of(name) in request.broker.image.brokers:
+            if not name or node_of(name) == request.broker.broker_id:
                 return None
             if node_of(name) is None:
                 return invalid(f"Node id must be an integer, but it is: {name}")

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import Any, Final
 
 from sim.api.consumer_group_heartbeat import is_enabled
-from sim.api.describe_groups import GROUP_OPERATIONS
+from sim.api.describe_groups import group_operations
 from sim.api.request import NOT_ASKED, Reply, Request
 from sim.errors import ErrorCode, Rejection
 from sim.group.assignors import UNIFORM
@@ -60,7 +60,7 @@ def _describe(request: Request, group_id: str) -> Any:
         assignment_epoch=group.assignment_epoch,
         assignor_name=group.preferred_assignor() or UNIFORM,
         members=tuple(_member(request, group, each) for each in group.members.values()),
-        authorized_operations=GROUP_OPERATIONS
+        authorized_operations=group_operations(request)
         if request.message.include_authorized_operations
         else NOT_ASKED,
     )

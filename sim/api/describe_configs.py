@@ -77,7 +77,7 @@ def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
                 refused = Rejection(error=refused.error, reason="")
             return _topic_values(request, name) if refused is None else refused
         case ResourceType.BROKER:
-            if not name or node_of(name) in request.broker.image.brokers:
+            if not name or node_of(name) == request.broker.broker_id:
                 return _broker_values(request, name)
             return _unknown_broker(request, name, " or empty string,")
         case ResourceType.BROKER_LOGGER:

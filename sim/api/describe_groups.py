@@ -18,8 +18,19 @@ KEY: Final = 15
 VERSIONS: Final = (0, 6)
 
 MISSING_GROUP_NAMED_FROM: Final = 6
-GROUP_OPERATIONS: Final = 328
+_OPERATIONS: Final = 3400
 """Bits of every operation on a group (AclEntry.supportedOperations)."""
+_OPERATIONS_BEFORE_CONFIGS: Final = 328
+"""The same in releases in which groups have no configs, before Kafka 4.0: those do not know a
+missing group either.
+"""
+
+
+def group_operations(request: Request) -> int:
+    """Bits of every operation on a group in the release that is played."""
+    newest = request.apis.accepted[KEY][1]
+    has_configs = newest >= MISSING_GROUP_NAMED_FROM
+    return _OPERATIONS if has_configs else _OPERATIONS_BEFORE_CONFIGS
 
 
 async def handle(request: Request) -> Reply:
@@ -49,7 +60,7 @@ def _describe(request: Request, group_id: str) -> Any:
         protocol_type=group.protocol_type_or_empty,
         protocol_data=(group.protocol or "") if is_stable else "",
         members=tuple(_member(request, group, each) for each in group.members.values()),
-        authorized_operations=GROUP_OPERATIONS
+        authorized_operations=group_operations(request)
         if getattr(request.message, "include_authorized_operations", False)
         else NOT_ASKED,
     )
@@ -68,7 +79,7 @@ def _missing(request: Request, group_id: str, group: object) -> Any:
         error_message=reason if named else None,
         group_id=group_id,
         group_state=ClassicGroupState.DEAD.value,
-        authorized_operations=GROUP_OPERATIONS
+        authorized_operations=group_operations(request)
         if not named and getattr(request.message, "include_authorized_operations", False)
         else NOT_ASKED,
     )

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sim.api.config_resources import alteration_refusal, altered_image, resource_type
+from sim.api.config_resources import (
+    ResourceType,
+    alteration_refusal,
+    altered_image,
+    invalid,
+    node_of,
+    resource_type,
+)
 from sim.api.request import Reply, Request
 from sim.cluster.controller import ConfigChange, ConfigOperation
 from sim.cluster.image import ClusterImage
@@ -17,7 +24,9 @@ from sim.errors import ErrorCode, Rejection
 KEY: Final = 44
 VERSIONS: Final = (0, 1)
 
-DEVIATIONS: Final = ("IncrementalAlterConfigs knows no loggers.",)
+DEVIATIONS: Final = (
+    "IncrementalAlterConfigs knows no loggers: there is none whose level could be altered.",
+)
 
 
 async def handle(request: Request) -> Reply:
@@ -53,6 +62,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
     kind = resource_type(resource.resource_type)
+    if kind is ResourceType.BROKER_LOGGER:
+        return _logger_refusal(request, resource) or request.broker.metadata.image
     refused = alteration_refusal(request, kind, resource)
     if refused is not None:
         return refused
@@ -64,6 +75,34 @@ def _altered(request: Request, resource: Any) -> ClusterImage | Rejection:
             return Rejection(error=ErrorCode.unknown_server_error, reason="")
         changes.append(ConfigChange(name=config.name, operation=operation, value=config.value))
     return altered_image(request, kind, resource.resource_name, tuple(changes))
+
+
+def _logger_refusal(request: Request, resource: Any) -> Rejection | None:
+    """Why levels of a broker's loggers can't be altered (RuntimeLoggerManager)."""
+    name, own = resource.resource_name, request.broker.broker_id
+    if node_of(name) is None:
+        return invalid(f"Node id must be an integer, but it is: {name}")
+    if node_of(name) != own:
+        return invalid(f"Unexpected node id. Expected {own}, but received {node_of(name)}")
+    nulls = [
+        config.name
+        for config in resource.configs
+        if config.value is None and config.config_operation != ConfigOperation.DELETE
+    ]
+    if nulls:
+        return invalid(f"Null value not supported for : {', '.join(nulls)}")
+    for config in resource.configs:
+        match config.config_operation:
+            case ConfigOperation.SET | ConfigOperation.DELETE:
+                return Rejection(
+                    error=ErrorCode.invalid_config, reason=f"Logger {config.name} does not exist!"
+                )
+            case ConfigOperation.APPEND | ConfigOperation.SUBTRACT as operation:
+                which = ConfigOperation(operation).name
+                return invalid(f"{which} operation is not allowed for the BROKER_LOGGER resource")
+            case _:
+                return Rejection(error=ErrorCode.unknown_server_error, reason="")
+    return None
 
 
 def _result(request: Request, resource: Any, rejection: Rejection | None) -> Any:

@@ -57,7 +57,8 @@ def _names(request: Request, kind: ResourceType) -> tuple[str, ...]:
     if kind is ResourceType.TOPIC:
         return tuple(image.topics)
     if kind in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
-        return tuple(str(broker.broker_id) for broker in image.alive_brokers())
+        # Fenced ones, too.
+        return tuple(str(broker_id) for broker_id in image.brokers)
     return tuple(image.group_configs if kind is ResourceType.GROUP else image.client_metrics)
 
 

@@ -15,6 +15,7 @@ from typing import Final
 from tests.conformance.grounds import Ground, kafka_on, simulator_on
 from tests.real.stories import (
     admin,
+    administration,
     cluster,
     configs,
     data,
@@ -85,6 +86,7 @@ GROUNDS: Final = {
     "reassign_partitions": TWO_OF_THREE,
     "client_telemetry": TELEMETRY,
     "config_synonyms": SYNONYMS,
+    "fenced_brokers": TWO_OF_THREE,
 }
 """Stories that ask for more than one ordinary broker."""
 
@@ -93,6 +95,7 @@ STORIES: Final[tuple[tuple[Story, int], ...]] = (
         (story, 2)
         for part in (
             admin,
+            administration,
             cluster,
             configs,
             data,

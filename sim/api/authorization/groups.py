@@ -13,7 +13,7 @@ from sim.api.authorization.parts import (
     joined,
     narrowed,
 )
-from sim.api.describe_groups import GROUP_OPERATIONS
+from sim.api.describe_groups import group_operations
 from sim.api.request import Handler, Reply, Request
 from sim.errors import ErrorCode
 from sim.security.acls import Operation
@@ -74,15 +74,16 @@ def _shown(request: Request, access: Access, group: Any) -> Any:
 def _with_operations(request: Request, access: Access, answer: Any) -> Any:
     if not getattr(request.message, "include_authorized_operations", False):
         return answer
+    operations = group_operations(request)
     return dataclasses.replace(
-        answer, groups=tuple(_with_bits(access, group) for group in answer.groups)
+        answer, groups=tuple(_with_bits(access, group, operations) for group in answer.groups)
     )
 
 
-def _with_bits(access: Access, group: Any) -> Any:
+def _with_bits(access: Access, group: Any, operations: int) -> Any:
     if group.error_code is not ErrorCode.none:
         return group
-    bits = access.bits(GROUP_OPERATIONS, lambda one: access.may_group(one, group.group_id))
+    bits = access.bits(operations, lambda one: access.may_group(one, group.group_id))
     return dataclasses.replace(group, authorized_operations=bits)
 
 

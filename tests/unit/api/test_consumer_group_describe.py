@@ -22,7 +22,7 @@ async def test_a_stable_group(groups: GroupApi, version: int) -> None:
     (group,) = answer.groups
     assert (group.error_code, group.group_id, group.group_state) == (E.none, GROUP, "Stable")
     assert (group.group_epoch, group.assignment_epoch) == (2, 2)
-    assert (group.assignor_name, group.authorized_operations) == ("uniform", 328)
+    assert (group.assignor_name, group.authorized_operations) == ("uniform", 3400)
     (member,) = group.members
     assert (member.member_id, member.instance_id, member.rack_id) == ("a", "i", "r")
     assert (member.member_epoch, member.client_id) == (2, "test")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from sim.api.describe_groups import group_operations
+from sim.api.registry import shipped
 from sim.errors import ErrorCode
+from sim.releases import RELEASES
 from tests.support.group_api import ASSIGNMENT, GROUP, SUBSCRIPTION, GroupApi
 
 E = ErrorCode
@@ -23,7 +26,7 @@ async def test_a_stable_group(groups: GroupApi, version: int) -> None:
     assert (one.member_id, one.client_id) == (member.id, "test")
     assert (one.member_metadata, one.member_assignment) == (SUBSCRIPTION, ASSIGNMENT)
     if version >= 3:
-        assert group.authorized_operations == 328
+        assert group.authorized_operations == 3400
     if version >= 4:
         assert one.group_instance_id is None
 
@@ -64,3 +67,10 @@ async def test_elsewhere_and_the_whole_request_refused(groups: GroupApi) -> None
     assert answer.groups[0].error_code is E.not_coordinator
     refused = groups.api.refuse("DescribeGroups", 5, E.not_coordinator, groups=["a", "b"])
     assert [each.error_code for each in refused.groups] == [E.not_coordinator] * 2
+
+
+async def test_groups_without_configs_had_fewer_operations(groups: GroupApi) -> None:
+    request = groups.api.request("DescribeGroups", 5)
+    assert group_operations(request) == 3400
+    request.apis = shipped(RELEASES["3.9"])
+    assert group_operations(request) == 328

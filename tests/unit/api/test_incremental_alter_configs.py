@@ -80,7 +80,12 @@ async def test_dynamic_configs_of_brokers(api: Api, name: str) -> None:
         (resource(name=""), ErrorCode.invalid_request, "Default topic resources are not allowed."),
         (resource(kind=0, name="x"), ErrorCode.invalid_request, "Unknown resource type 0"),
         (resource(kind=99, name="x"), ErrorCode.invalid_request, "Unknown resource type 99"),
-        (resource(kind=8, name="1"), ErrorCode.invalid_request, "BROKER_LOGGER"),
+        (resource(("x", SET, "INFO"), kind=8, name="1"), ErrorCode.invalid_config, "Logger x does"),
+        (resource(("x", DELETE, None), kind=8, name="1"), ErrorCode.invalid_config, "not exist!"),
+        (resource(("x", APPEND, "INFO"), kind=8, name="1"), ErrorCode.invalid_request, "APPEND"),
+        (resource(("x", 2, None), kind=8, name="1"), ErrorCode.invalid_request, "Null value"),
+        (resource(kind=8, name="9"), ErrorCode.invalid_request, "Expected 1, but received 9"),
+        (resource(kind=8, name="x"), ErrorCode.invalid_request, "Node id must be an integer"),
         (resource(kind=BROKER, name="9"), ErrorCode.invalid_request, "expected 1, but received 9"),
         (resource(kind=BROKER, name="x"), ErrorCode.invalid_request, "Node id must be an integer"),
         (
@@ -161,3 +166,21 @@ async def test_groups_and_subscriptions_are_there_while_they_say_something(
     assert refused.error_code is ErrorCode.invalid_request
     (done,) = await alter(api, resource((key, DELETE, None), kind=kind, name="x"))
     assert (done.error_code, own()) == (ErrorCode.none, {})
+
+
+async def test_no_level_of_a_logger_can_always_be_altered(api: Api) -> None:
+    before = api.broker.image
+    (done,) = await alter(api, resource(kind=8, name="1"))
+    assert (done.error_code, done.error_message) == (ErrorCode.none, None)
+    (odd,) = await alter(api, resource(("x", 4, "INFO"), kind=8, name="1"))
+    assert (odd.error_code, odd.error_message) == (ErrorCode.unknown_server_error, None)
+    assert api.broker.image is before
+
+
+async def test_a_broker_is_altered_where_it_is(api_of_three: Api) -> None:
+    change = resource(("message.max.bytes", SET, "77"), kind=BROKER, name="2")
+    (refused,) = await alter(api_of_three, change)
+    assert refused.error_code is ErrorCode.invalid_request
+    assert refused.error_message == "Unexpected broker id, expected 1, but received 2"
+    (done,) = await alter(api_of_three.at(2), change)
+    assert done.error_code is ErrorCode.none

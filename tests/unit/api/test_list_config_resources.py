@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sim.cluster.registrations import fence_broker
 from sim.errors import ErrorCode
+from sim.types import BrokerId
 from tests.support.handlers import Api
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
@@ -29,6 +31,13 @@ async def test_resources_of_each_kind(
     told = [(one.resource_type, one.resource_name) for one in answer.config_resources]
     told = [one for one in told if not one[1].startswith("__")]
     assert (answer.error_code, len(told), set(told)) == (ErrorCode.none, len(found), found)
+
+
+async def test_a_broker_that_is_fenced_has_configs(api_of_three: Api) -> None:
+    metadata = api_of_three.cluster.metadata
+    metadata.publish(fence_broker(metadata.image, BrokerId(2), metadata.settings))
+    answer = await api_of_three.ask("ListConfigResources", 1, resource_types=[BROKER])
+    assert [one.resource_name for one in answer.config_resources] == ["1", "2", "3"]
 
 
 @pytest.mark.parametrize("kinds", [[0], [99], [TOPIC, 1]])

@@ -1,0 +1,314 @@
+"""What consoles of a cluster ask about: what may be done with groups, who can log in, who is let
+do what, loggers, and brokers that are fenced.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.real.stories.player import Player, Story
+
+ABSENT: Final = 3
+"""The broker that is down."""
+LOGGERS: Final = 8
+SET, DELETE, APPEND, SUBTRACT = range(4)
+SHA_256, SHA_512, NO_MECHANISM, NEW_MECHANISM = 1, 2, 0, 3
+SALT: Final = b"0123456789abcdef"
+
+
+# Groups
+
+
+def group_operations(player: Player) -> None:
+    """What may be done with a group, where nobody says who may do what."""
+    topic, _ = player.topic()
+    classic, modern = player.name("classic"), player.name("modern")
+    player.quiet("FindCoordinator", 3, key=classic, key_type=0)
+    player.until(
+        lambda answer: int(answer.topics[0].partitions[0].error_code) == 0,
+        "OffsetCommit",
+        8,
+        group_id=classic,
+        generation_id_or_member_epoch=-1,
+        topics=[{"name": topic, "partitions": [{"partition_index": 0, "committed_offset": 0}]}],
+    )
+    player.until(
+        lambda answer: int(answer.error_code) == 0,
+        "ConsumerGroupHeartbeat",
+        1,
+        group_id=modern,
+        member_id="m",
+        member_epoch=0,
+        rebalance_timeout=60_000,
+        subscribed_topic_names=[topic],
+        topic_partitions=[],
+    )
+    names = [classic, modern, player.name("absent")]
+    for version in range(3, 7):
+        for wanted in (False, True):
+            answer = player.quiet(
+                "DescribeGroups", version, groups=names, include_authorized_operations=wanted
+            )
+            player.note(
+                f"DescribeGroups v{version} operations={wanted}",
+                _operations(answer),
+            )
+    for version in range(2):
+        for wanted in (False, True):
+            answer = player.quiet(
+                "ConsumerGroupDescribe",
+                version,
+                group_ids=names,
+                include_authorized_operations=wanted,
+            )
+            player.note(
+                f"ConsumerGroupDescribe v{version} operations={wanted}",
+                _operations(answer),
+            )
+
+
+def _operations(answer: Any) -> Any:
+    """By group: they come from their coordinator's partitions, in any order."""
+    return sorted(
+        (one.group_id, int(one.error_code), one.authorized_operations) for one in answer.groups
+    )
+
+
+# Who can log in, who may do what
+
+
+def scram_credentials(player: Player) -> None:
+    """Users come, change and go; never are they told with what they log in."""
+    alice, bob = player.name("alice"), player.name("bob")
+    for users in (None, [], [alice], [alice, alice], [""]):
+        _described(player, f"of {users}", users)
+    for note, changes in (
+        ("a new one", [_upsert(alice)]),
+        ("another mechanism", [_upsert(alice, SHA_512)]),
+        ("more rounds", [_upsert(alice, SHA_256, 8_192)]),
+        ("too few rounds", [_upsert(bob, SHA_256, 4_095)]),
+        ("the fewest", [_upsert(bob, SHA_512, 4_096)]),
+        ("too many", [_upsert(bob, SHA_256, 16_385)]),
+        ("no mechanism", [_upsert(bob, NO_MECHANISM)]),
+        ("a mechanism to come", [_upsert(bob, NEW_MECHANISM)]),
+        ("a negative mechanism", [_upsert(bob, -1)]),
+        ("nobody", [_upsert("")]),
+        ("twice", [_upsert(bob), _upsert(bob, SHA_256, 5_000)]),
+        ("one good, one bad", [_upsert(bob), _upsert(player.name("carl"), SHA_256, 1)]),
+        ("one user, one bad", [_upsert(bob, SHA_256, 6_000), _upsert(bob, SHA_512, 1)]),
+        ("nothing", []),
+    ):
+        _altered(player, note, changes)
+    for note, gone in (
+        ("nobody", [("", SHA_256)]),
+        ("an unknown user", [(player.name("eve"), SHA_256)]),
+        ("what is not there", [(player.name("carl"), SHA_512)]),
+        ("no mechanism", [(alice, NO_MECHANISM)]),
+        ("twice", [(alice, SHA_256), (alice, SHA_256)]),
+        ("one of two", [(alice, SHA_256)]),
+        ("it again", [(alice, SHA_256)]),
+    ):
+        _altered(player, f"without {note}", [], gone)
+    _altered(player, "there and gone", [_upsert(alice)], [(alice, SHA_256)])
+    _until_told(player, bob, told=True)
+    _described(player, "of all", None)
+    _described(player, "of some", [bob, alice, player.name("eve"), bob])
+    _altered(player, "the last of each", [], [(alice, SHA_512), (bob, SHA_256)])
+    _altered(player, "the last", [], [(bob, SHA_512)])
+    _until_told(player, bob, told=False)
+    _described(player, "of nobody", None)
+
+
+def _described(player: Player, note: str, users: list[str] | None) -> None:
+    named = None if users is None else [{"name": name} for name in users]
+    answer = player.quiet("DescribeUserScramCredentials", 0, users=named)
+    player.note(
+        f"DescribeUserScramCredentials v0 {note}",
+        {
+            "error": (answer.error_code, answer.error_message),
+            "results": sorted(
+                (
+                    one.user,
+                    int(one.error_code),
+                    one.error_message or "",
+                    sorted((info.mechanism, info.iterations) for info in one.credential_infos),
+                )
+                for one in answer.results
+            ),
+        },
+    )
+
+
+def _until_told(player: Player, user: str, *, told: bool) -> None:
+    player.until(
+        lambda answer: (int(answer.results[0].error_code) == 0) is told,
+        "DescribeUserScramCredentials",
+        0,
+        users=[{"name": user}],
+    )
+
+
+def _upsert(name: str, mechanism: int = SHA_256, rounds: int = 4_096) -> dict[str, Any]:
+    return {
+        "name": name,
+        "mechanism": mechanism,
+        "iterations": rounds,
+        "salt": SALT,
+        "salted_password": bytes(32 if mechanism == SHA_256 else 64),
+    }
+
+
+def _altered(
+    player: Player,
+    note: str,
+    upserts: list[dict[str, Any]],
+    deletions: list[tuple[str, int]] | None = None,
+) -> None:
+    answer = player.quiet(
+        "AlterUserScramCredentials",
+        0,
+        upsertions=upserts,
+        deletions=[{"name": name, "mechanism": kind} for name, kind in deletions or []],
+    )
+    player.note(
+        f"AlterUserScramCredentials v0 {note}",
+        sorted((one.user, int(one.error_code), one.error_message or "") for one in answer.results),
+    )
+
+
+def without_authorizer(player: Player) -> None:
+    """Nobody keeps rights: they can be neither told nor changed."""
+    rule = {
+        "resource_type": 2,
+        "resource_name": player.name(),
+        "resource_pattern_type": 3,
+        "principal": "User:a",
+        "host": "*",
+        "operation": 3,
+        "permission_type": 3,
+    }
+    every: dict[str, Any] = {
+        "resource_type_filter": 1,
+        "resource_name_filter": None,
+        "pattern_type_filter": 1,
+        "principal_filter": None,
+        "host_filter": None,
+        "operation": 1,
+        "permission_type": 1,
+    }
+    for version in range(1, 4):
+        player.ask("DescribeAcls", version, **every)
+        player.ask("CreateAcls", version, "one", creations=[rule])
+        player.ask("CreateAcls", version, "none", creations=[])
+        player.ask("DeleteAcls", version, "all", filters=[every])
+        player.ask("DeleteAcls", version, "none", filters=[])
+
+
+# Loggers
+
+
+def loggers(player: Player) -> None:
+    """Levels of loggers that are not there."""
+    for note, broker, configs in (
+        ("set", "1", [("no.such.Logger", SET, "DEBUG")]),
+        ("set to nonsense", "1", [("no.such.Logger", SET, "LOUD")]),
+        ("set to nothing", "1", [("no.such.Logger", SET, None)]),
+        ("deleted", "1", [("no.such.Logger", DELETE, None)]),
+        ("appended", "1", [("no.such.Logger", APPEND, "DEBUG")]),
+        ("subtracted", "1", [("no.such.Logger", SUBTRACT, "DEBUG")]),
+        ("a new operation", "1", [("no.such.Logger", 4, "DEBUG")]),
+        ("nothing", "1", []),
+        ("of another broker", "9", [("no.such.Logger", SET, "DEBUG")]),
+        ("of no broker", "x", [("no.such.Logger", SET, "DEBUG")]),
+        ("of all brokers", "", [("no.such.Logger", SET, "DEBUG")]),
+    ):
+        for dry in (False, True):
+            player.ask(
+                "IncrementalAlterConfigs",
+                1,
+                f"{note} dry={dry}",
+                validate_only=dry,
+                resources=[
+                    {
+                        "resource_type": LOGGERS,
+                        "resource_name": broker,
+                        "configs": [
+                            {"name": name, "config_operation": operation, "value": value}
+                            for name, operation, value in configs
+                        ],
+                    }
+                ],
+            )
+    for broker in ("1", "9", "x", ""):
+        resource = {"resource_type": LOGGERS, "resource_name": broker}
+        player.ask(
+            "AlterConfigs",
+            2,
+            f"of {broker!r}",
+            resources=[{**resource, "configs": [{"name": "no.such.Logger", "value": "DEBUG"}]}],
+        )
+
+
+# Brokers that are fenced
+
+
+def fenced_brokers(player: Player) -> None:
+    """Broker 3 is registered and down."""
+    _cluster(player)
+    for note, replicas in (("three of them", 3), ("four of them", 4)):
+        _create(player, f"replicas: {note}", num_partitions=1, replication_factor=replicas)
+    for note, brokers in (("on it", [ABSENT]), ("on it, too", [1, ABSENT])):
+        _create(
+            player,
+            f"replicas: {note}",
+            num_partitions=-1,
+            replication_factor=-1,
+            assignments=[{"partition_index": 0, "broker_ids": brokers}],
+        )
+
+
+def _cluster(player: Player) -> None:
+    for version in range(3):
+        for fenced in (False, True) if version == 2 else (False,):
+            answer = player.quiet(
+                "DescribeCluster", version, endpoint_type=1, include_fenced_brokers=fenced
+            )
+            # Which broker is told as the controller is left to chance.
+            player.note(
+                f"DescribeCluster v{version} fenced={fenced}",
+                [(one.broker_id, getattr(one, "is_fenced", None)) for one in answer.brokers],
+            )
+    answer = player.quiet("Metadata", 12, topics=[])
+    player.note("Metadata v12", sorted(one.node_id for one in answer.brokers))
+    for broker in ("1", str(ABSENT)):
+        resource = {"resource_type": 4, "resource_name": broker}
+        player.ask(
+            "DescribeConfigs",
+            4,
+            f"of {broker}",
+            resources=[{**resource, "configuration_keys": ["num.partitions"]}],
+        )
+    answer = player.quiet("ListConfigResources", 1, resource_types=[4])
+    player.note(
+        "ListConfigResources v1 brokers",
+        sorted(one.resource_name for one in answer.config_resources),
+    )
+
+
+def _create(player: Player, note: str, **values: Any) -> None:
+    player.ask(
+        "CreateTopics",
+        7,
+        note,
+        validate_only=True,
+        topics=[{"name": player.name("new"), "assignments": [], "configs": [], **values}],
+    )
+
+
+STORIES: Final[tuple[Story, ...]] = (
+    group_operations,
+    scram_credentials,
+    without_authorizer,
+    loggers,
+    fenced_brokers,
+)
