@@ -113,7 +113,7 @@ def client_settings(servers: Mapping[str, str], files: DemoFiles) -> dict[str, l
         "kafka-python": [*python, f"ssl_cafile={authority!r}"],
         "aiokafka": [
             *python,
-            f"ssl_context=aiokafka.helpers.create_ssl_context(cafile={authority!r})",
+            f"ssl_context=ssl.create_default_context(cafile={authority!r})",
         ],
         "franz-go": [
             f"pem, _ := os.ReadFile({json.dumps(authority)})",

@@ -5,11 +5,11 @@ record is sent with them. Those of other languages: ``tests/real/test_printed_se
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Iterator
 from typing import Any, Final
 
 import aiokafka
-import aiokafka.helpers
 import kafka
 import pytest
 from confluent_kafka import Producer
@@ -30,7 +30,7 @@ def printed() -> Iterator[dict[str, str]]:
 
 def _pasted(text: str) -> dict[str, Any]:
     """Keyword arguments as they stand in somebody's program."""
-    found: dict[str, Any] = eval(f"dict({text})", {"aiokafka": aiokafka})
+    found: dict[str, Any] = eval(f"dict({text})", {"ssl": ssl})
     return found
 
 
