@@ -334,15 +334,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 86_400_000
     log_cleaner_min_cleanable_ratio: Annotated[
         float,
-        _of("log.cleaner.min.cleanable.ratio", "of a log", "cleaned if new", dynamic=True),
+        _of("log.cleaner.min.cleanable.ratio", "of a log", "new before cleaning", dynamic=True),
     ] = 0.5
     log_cleaner_min_compaction_lag_ms: Annotated[
         int,
-        _of("log.cleaner.min.compaction.lag.ms", "ms", "records are kept so long", dynamic=True),
+        _of("log.cleaner.min.compaction.lag.ms", "ms", "no cleaning before this", dynamic=True),
     ] = 0
     log_cleaner_max_compaction_lag_ms: Annotated[
         int,
-        _of("log.cleaner.max.compaction.lag.ms", "ms", "and cleaned after this", dynamic=True),
+        _of("log.cleaner.max.compaction.lag.ms", "ms", "cleaning after this", dynamic=True),
     ] = 9_223_372_036_854_775_807
     compression_type: Annotated[
         str,

@@ -26,6 +26,8 @@ VERSIONS: Final = (0, 1)
 
 DEVIATIONS: Final = (
     "IncrementalAlterConfigs knows no loggers: there is none whose level could be altered.",
+    "Broker configs of Apache Kafka that txnsim does not have are altered like those of a plugin: "
+    "kept, whether Apache Kafka would refuse them or not, and described without their value.",
 )
 
 
