@@ -27,6 +27,7 @@ T = TypeVar("T")
 
 _OVER: Final = frozenset({"Empty", "CompleteCommit", "CompleteAbort"})
 _PATIENCE_S: Final = 30.0
+_ANSWER_S: Final = 60.0
 _POLL_S: Final = 0.1
 _READ_MS: Final = 500
 _TOOL_TIMEOUT_S: Final = 60.0
@@ -38,7 +39,7 @@ class RecipeError(Exception):
 
 
 class Judge:
-    """Looks at the topics and the transactions of a cluster.
+    """Looks at the transactions of a cluster, and at the topics that are made from now on.
 
     Args:
         bootstrap: Its brokers.
@@ -46,26 +47,16 @@ class Judge:
 
     def __init__(self, bootstrap: str) -> None:
         self._bootstrap = bootstrap
-
-    def topics(self, prefix: str = "") -> list[str]:
-        """Names of topics that begin so."""
-
-        async def ask(cluster: Cluster) -> list[str]:
-            return sorted(
-                topic.name
-                for topic in await Admin(cluster).describe_topics(None)
-                if topic.name.startswith(prefix)
-            )
-
-        return self._ask(ask)
+        self._earlier = self._topics()
 
     def only_topic(self, prefix: str) -> str:
-        """The one that begins so.
+        """The new one that begins so.
 
         Raises:
             RecipeError: There is none, or more than one.
         """
-        found = self.topics(prefix)
+        new = self._topics() - self._earlier
+        found = sorted(name for name in new if name.startswith(prefix))
         if len(found) != 1:
             raise RecipeError(f"topics that begin with {prefix!r}: {found}")
         return found[0]
@@ -73,14 +64,20 @@ class Judge:
     def committed(self, topic: str) -> list[ConsumedRecord]:
         """What read_committed shows of a topic.
 
+        Markers may be on their way when a program ends.
+
         Raises:
-            RecipeError: A transaction is open on it.
+            RecipeError: A transaction stays open on it.
         """
-        records, ends = self._read(topic, IsolationLevel.READ_COMMITTED)
-        _, last = self._read(topic, IsolationLevel.READ_UNCOMMITTED)
-        if ends != last:
-            raise RecipeError(f"{topic}: last stable offsets {ends}, high watermarks {last}")
-        return records
+        give_up_s = time.monotonic() + _PATIENCE_S
+        while True:
+            records, ends = self._read(topic, IsolationLevel.READ_COMMITTED)
+            _, last = self._read(topic, IsolationLevel.READ_UNCOMMITTED)
+            if ends == last:
+                return records
+            if time.monotonic() > give_up_s:
+                raise RecipeError(f"{topic}: last stable offsets {ends}, high watermarks {last}")
+            time.sleep(_POLL_S)
 
     def everything(self, topic: str) -> list[ConsumedRecord]:
         """What read_uncommitted shows of a topic: what was aborted, too."""
@@ -137,6 +134,12 @@ class Judge:
                 raise RecipeError(f"transactions that don't end: {hang}")
             time.sleep(_POLL_S)
 
+    def _topics(self) -> set[str]:
+        async def ask(cluster: Cluster) -> set[str]:
+            return {topic.name for topic in await Admin(cluster).describe_topics(None)}
+
+        return self._ask(ask)
+
     def _list_transactions(self) -> dict[str, str]:
         command = [str(installed_txnsim()), "txns", "--bootstrap-server", self._bootstrap]
         listed = subprocess.run(
@@ -179,7 +182,7 @@ class Judge:
 
     def _ask(self, question: Callable[[Cluster], Awaitable[T]]) -> T:
         async def asked() -> T:
-            async with asyncio.timeout(_PATIENCE_S), Cluster(self._bootstrap) as cluster:
+            async with asyncio.timeout(_ANSWER_S), Cluster(self._bootstrap) as cluster:
                 return await question(cluster)
 
         return asyncio.run(asked())

@@ -11,7 +11,7 @@ from typing import Final
 
 from tests.recipes.judge import Judge, RecipeError
 from tests.support.apache_kafka import REPOSITORY
-from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+from tests.support.txnsim_server import installed_txnsim
 
 CLUSTER: Final = REPOSITORY / "tests" / "recipes" / "cluster.yaml"
 """What every recipe starts its brokers with."""
@@ -20,28 +20,21 @@ _TOLD_LINES: Final = 80
 
 
 class Lab:
-    """A simulator as a recipe sees it.
+    """A cluster as a recipe sees it.
 
     Args:
-        server: It runs.
-        level: Its ``transaction.version``.
+        bootstrap: Its brokers.
     """
 
-    def __init__(self, server: TxnsimServer, level: int) -> None:
-        self._server = server
-        self.level = level
-        self.judge = Judge(server.bootstrap)
+    def __init__(self, bootstrap: str) -> None:
+        self._bootstrap = bootstrap
+        self.judge = Judge(bootstrap)
 
     # Programs
 
-    @property
-    def bootstrap(self) -> str:
-        """Addresses of the brokers, as clients want them."""
-        return self._server.bootstrap
-
     def environment(self) -> dict[str, str]:
-        """Of a program that is to use this simulator; ``txnsim`` is on its path, too."""
-        return {**outside(), "TXNSIM_BOOTSTRAP": self.bootstrap}
+        """Of a program that is to use this cluster; ``txnsim`` is on its path, too."""
+        return {**outside(), "TXNSIM_BOOTSTRAP": self._bootstrap}
 
     def run(
         self,

@@ -1,7 +1,7 @@
 """The recipes of docs/recipes, played: ``python -m tests.recipes.run [NAME...]``.
 
-Each one has brokers of its own. What it needs is built on first use, with npm, pip or Maven. One
-line per recipe; exit status 1 if one failed.
+Each one has brokers of its own, unless ``--bootstrap`` names some. What it needs is built on first
+use, with npm, pip or Maven. One line per recipe; exit status 1 if one failed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from sim.client.errors import ClientError
 from tests.recipes.connect.recipe import RECIPE as CONNECT
 from tests.recipes.flink.recipe import RECIPE as FLINK
 from tests.recipes.judge import RecipeError
@@ -46,32 +47,48 @@ def main(argv: Sequence[str] | None = None) -> int:
         default=[2],
         help="of transaction.version (default 2)",
     )
+    parser.add_argument(
+        "--bootstrap", metavar="ADDRESSES", help="three brokers that are there, a real Kafka's"
+    )
     options = parser.parse_args(argv)
-    outcomes = [
-        _passes(RECIPES[name], level)
-        for name in options.recipe or RECIPES
-        for level in options.level
-    ]
+    names = options.recipe or list(RECIPES)
+    if options.bootstrap is not None:
+        outcomes = [_passes(RECIPES[name], options.bootstrap, "there") for name in names]
+    else:
+        outcomes = [_passes_here(RECIPES[name], level) for name in names for level in options.level]
     _say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed")
     return 0 if all(outcomes) else 1
 
 
-def _passes(recipe: Recipe, level: int) -> bool:
-    start_s = time.monotonic()
-    name = f"{recipe.name}, transaction.version {level}"
+def _passes_here(recipe: Recipe, level: int) -> bool:
+    """Against brokers of its own."""
+    where = f"transaction.version {level}"
     try:
         with TxnsimServer(
             transaction_version=level, arguments=("--config", str(CLUSTER))
         ) as server:
-            seen = recipe.play(Lab(server, level))
-    except (RecipeError, TxnsimServerError) as failure:
-        reason, _, details = str(failure).partition("\n")
-        if details:
-            _say(details)
-        _say(f"FAIL {name}: {reason}")
-        return False
+            return _passes(recipe, server.bootstrap, where)
+    except TxnsimServerError as failure:
+        return _failed(f"{recipe.name}, {where}", failure)
+
+
+def _passes(recipe: Recipe, bootstrap: str, where: str) -> bool:
+    start_s = time.monotonic()
+    name = f"{recipe.name}, {where}"
+    try:
+        seen = recipe.play(Lab(bootstrap))
+    except (RecipeError, ClientError, TimeoutError) as failure:
+        return _failed(name, failure)
     _say(f"PASS {name} ({seen}; {time.monotonic() - start_s:.0f} s)")
     return True
+
+
+def _failed(name: str, failure: Exception) -> bool:
+    reason, _, details = (str(failure) or type(failure).__name__).partition("\n")
+    if details:
+        _say(details)
+    _say(f"FAIL {name}: {reason}")
+    return False
 
 
 def _say(line: str) -> None:

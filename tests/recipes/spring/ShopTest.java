@@ -70,7 +70,7 @@ class ShopTest {
                 .hasMessageContaining("the shop is closed");
         Map<TopicPartition, Long> ends = write(given, null);
 
-        await().atMost(Duration.ofSeconds(30)).until(() -> done(ends));
+        await().atMost(Duration.ofSeconds(60)).until(() -> done(ends));
 
         assertThat(FAILURES).hasValue(2);
         assertThat(read(receipts))
