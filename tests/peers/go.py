@@ -10,6 +10,7 @@ from tests.peers.suite import Suite
 SUITES: Final[tuple[Suite, ...]] = (
     go_franz.SUITE,
     go_kfake.SUITE,
+    go_kfake.TRANSACTIONS,
     go_sarama.SUITE,
     go_confluent.SUITE,
     go_segmentio.SUITE,

@@ -1,4 +1,8 @@
-"""Tests of kfake, franz-go's fake broker, with brokers of ours in its place."""
+"""Tests of kfake, franz-go's fake broker, with brokers of ours in its place.
+
+Two suites: the package ``kafka_tests``, and of the tests within the package itself those about
+transactions that ask brokers things, and nothing of the fake's inside.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from tests.peers.go_pick import picked
 from tests.peers.go_tests import PEERS, compiled, names_with, required, run_tests
 from tests.peers.suite import Outcome, Suite, Target
 from tests.support.apache_kafka import REPOSITORY, locked
@@ -19,16 +24,52 @@ _SHIM: Final = Path(__file__).with_name("go_sources") / "kfake"
 MODULE: Final = required("github.com/twmb/franz-go/pkg/kfake", by=_SHIM / "origin.mod")
 
 
-def _kfake(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+_TRANSACTION_TESTS: Final = (
+    "Test848TransactionalConsume",
+    "TestAbortedTxnIndexOverlap",
+    "TestAuditTxnV2MaxVersionsPinnedProduce",
+    "TestDescribeProducersShowsActiveTransaction",
+    "TestListOffsetsReadCommittedDuringTxn",
+    "TestListTransactionsFindsOngoing",
+    "TestProduceControlBatchRejected",
+    "TestProduceDuplicateReturnsOriginalOffset",
+    "TestTransactSessionEndNeverJoined",
+    "TestTransactionLifecycle",
+    "TestTransactionOffsetCommit",
+    "TestTxnAbortDiscardsOffsets",
+    "TestTxnAbortRecordsInvisibleToReadCommitted",
+    "TestTxnAddOffsetsWithoutGroup",
+    "TestTxnConcurrentDescribeAndInit",
+    "TestTxnDescribeTransactions",
+    "TestTxnEpochBumpMonotonic",
+    "TestTxnInitProducerIDAbortOngoing",
+    "TestTxnInitProducerIDMaxTimeout",
+    "TestTxnInitProducerIDStaleEpochRecovery",
+    "TestTxnNonTransactionalProduceDuringTx",
+    "TestTxnProduceAndCommit",
+    "TestTxnReinitAbortsOpenTxn",
+)
+
+
+def _kafka_tests(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+    tests = names_with(MODULE.directory() / "kafka_tests", "*_test.go")
+    return _ask("kafka_tests", target, names or tests)
+
+
+def _transaction_tests(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
+    return _ask(".", target, names or _TRANSACTION_TESTS)
+
+
+def _ask(package: str, target: Target, names: Sequence[str]) -> Iterator[Outcome]:
     module = _with_shim()
-    package = module / "kafka_tests"
-    binary = compiled(module.name, "./kafka_tests", directory=module)
+    name = f"{module.name}-{package.strip('.')}".rstrip("-")
+    binary = compiled(name, f"./{package}", directory=module)
     broker = f"{sys.executable} -m tests.peers.broker --target {target}"
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY), "TXNSIM_PEER_BROKER": broker}
     yield from run_tests(
         binary,
-        names or names_with(package, "*_test.go"),
-        directory=package,
+        names,
+        directory=module / package,
         environment=environment,
         minutes=20,
         parallel=2 if target is Target.TXNSIM else 1,
@@ -38,7 +79,8 @@ def _kfake(target: Target, names: Sequence[str]) -> Iterator[Outcome]:
 def _with_shim() -> Path:
     """kfake's tests beside our package in the place of the fake broker: a module of its own."""
     ours = [file for file in sorted(_SHIM.iterdir()) if file.suffix in {".go", ".mod", ".sum"}]
-    digest = hashlib.sha256(b"\0".join(file.read_bytes() for file in ours)).hexdigest()[:12]
+    parts = [*(file.read_bytes() for file in ours), " ".join(_TRANSACTION_TESTS).encode()]
+    digest = hashlib.sha256(b"\0".join(parts)).hexdigest()[:12]
     module = PEERS / f"{MODULE.file_stem()}-{digest}"
     with locked(PEERS / "kfake.lock"):
         if not module.is_dir():
@@ -46,26 +88,45 @@ def _with_shim() -> Path:
             shutil.rmtree(fresh, ignore_errors=True)
             tests = fresh / "kafka_tests"
             tests.mkdir(parents=True)
-            for file in (MODULE.directory() / "kafka_tests").glob("*.go"):
+            theirs = MODULE.directory()
+            for file in (theirs / "kafka_tests").glob("*.go"):
                 shutil.copyfile(file, tests / file.name)
             for file in ours:
                 shutil.copyfile(file, fresh / file.name)
+            text = picked(theirs, _TRANSACTION_TESTS, package="kfake")
+            (fresh / "picked_test.go").write_text(text, "utf-8")
             fresh.rename(module)
     return module
 
 
 _REASONS: Final[Mapping[str, str]] = {
     "Test848EmptyGroupDescribe": "It expects a fake's answer: while `__consumer_offsets` does not "
-    "exist yet, a broker has no coordinator to answer DescribeGroups. The same on a real Kafka.",
+    "exist yet, a broker has no coordinator to answer DescribeGroups.",
     "TestCreateTopicsReplicaAssignment": "It places replicas on broker 0; ours are numbered from "
-    "1. The same on a real Kafka whose brokers are.",
+    "1, and so are those of the real Kafka that was asked.",
     "TestDescribeProducersAfterCommit": "It expects that a producer is forgotten with its commit; "
-    "a broker lists it until it expires. The same on a real Kafka.",
+    "a broker lists it until it expires.",
     "TestFenceBeforeProducerCommit": "It expects InitProducerId to succeed at once while a "
-    "transaction is open; a broker says CONCURRENT_TRANSACTIONS until that is aborted. The same on "
-    "a real Kafka.",
+    "transaction is open; a broker says CONCURRENT_TRANSACTIONS until that is aborted.",
     "TestGroupMaxSize848": "Its heartbeat leaves out the subscription, which is INVALID_REQUEST "
-    "before the size of the group is looked at. The same on a real Kafka.",
+    "before the size of the group is looked at.",
+}
+
+_TRANSACTION_REASONS: Final[Mapping[str, str]] = {
+    "TestDescribeProducersShowsActiveTransaction": "It expects that a producer is forgotten with "
+    "its commit; a broker lists it until it expires.",
+    "TestProduceControlBatchRejected": "Its transactional batch comes without a transactional id, "
+    "which is refused before a broker looks into the batch.",
+    "TestTxnDescribeTransactions": "It expects the state Empty after a commit; a coordinator says "
+    "PrepareCommit and then CompleteCommit.",
+    "TestTxnInitProducerIDAbortOngoing": "It expects InitProducerId to succeed at once while a "
+    "transaction is open; a broker says CONCURRENT_TRANSACTIONS until that is aborted.",
+    "TestTxnInitProducerIDStaleEpochRecovery": "It expects another epoch where InitProducerId "
+    "comes again with the last one; a broker takes it for a repetition and answers the same "
+    "(KIP-360).",
+    "TestTxnNonTransactionalProduceDuringTx": "It expects INVALID_TXN_STATE for a plain batch of a "
+    "producer whose partition was added to a transaction, but has nothing of it yet; a leader does "
+    "not know of a transaction before its first batch.",
 }
 
 SUITE: Final = Suite(
@@ -75,6 +136,17 @@ SUITE: Final = Suite(
     source="`kafka_tests`, made after Apache Kafka's own integration tests of its clients.",
     cluster="A cluster of its own for each test, with the settings that the test names. The "
     "fake broker's package is replaced by one that starts it.",
-    ask=_kfake,
+    ask=_kafka_tests,
     reasons=_REASONS,
+)
+
+TRANSACTIONS: Final = Suite(
+    name="kfake-transactions",
+    project="kfake, tests of its own transactions",
+    version=MODULE.version.removeprefix("v"),
+    source="Of the package's own tests those about transactions and idempotence that ask brokers "
+    "and nothing of the fake's inside, one by one with their helpers.",
+    cluster="As above.",
+    ask=_transaction_tests,
+    reasons=_TRANSACTION_REASONS,
 )

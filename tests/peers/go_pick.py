@@ -1,0 +1,89 @@
+"""Single tests out of a Go package's test files, unmodified, with the helpers that they use.
+
+A package's own tests may lean on its inside; those that don't can be compiled in front of another
+package of that name. Standard library only.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+_DECLARED: Final = re.compile(
+    r"^(?:func (?:\(\w+ \*?(?P<receiver>\w+)(?:\[\w+\])?\) )?(?P<function>\w+)"
+    r"|(?:type|var|const) (?P<name>\w+))"
+)
+_WORD: Final = re.compile(r"(?<![.\w])\w+\b")
+_COMMENT: Final = re.compile(r"//.*")
+_IMPORT: Final = re.compile(r'^\t(?:(?P<alias>\w+) )?"(?P<path>[^"]+)"$', re.M)
+
+
+class _Declaration(NamedTuple):
+    lines: str
+    imports: Mapping[str, str]
+    """Of its file: name → line."""
+
+
+def picked(directory: Path, tests: Iterable[str], *, package: str) -> str:
+    """The text of a file with these tests of the ``_test.go`` files there.
+
+    Raises:
+        KeyError: There is no such test.
+    """
+    declared: dict[str, list[_Declaration]] = {}
+    for file in sorted(directory.glob("*_test.go")):
+        text = file.read_text("utf-8")
+        imports = {
+            match["alias"] or match["path"].rpartition("/")[2]: match[0]
+            for match in _IMPORT.finditer(text)
+        }
+        for name, lines in _declarations(text):
+            declared.setdefault(name, []).append(_Declaration(lines, imports))
+    chosen = list(_with_helpers(declared, tests))
+    used = {
+        line
+        for each in chosen
+        for name, line in each.imports.items()
+        if _uses(_COMMENT.sub("", each.lines), name)
+    }
+    parts = (f"package {package}", "import (", *sorted(used), ")", *(one.lines for one in chosen))
+    return "\n".join(parts) + "\n"
+
+
+def _uses(code: str, name: str) -> bool:
+    """Whether it means the import of this name, and no variable of its own."""
+    own = re.search(rf"\b{name}\b[\w, ]*:=", code)
+    return own is None and re.search(rf"\b{name}\.", code) is not None
+
+
+def _declarations(text: str) -> Iterator[tuple[str, str]]:
+    """(name, lines) of what stands at the left margin; of a method its receiver's name."""
+    lines = text.split("\n")
+    for first, line in enumerate(lines):
+        match = _DECLARED.match(line)
+        if match is None:
+            continue
+        last = first
+        if line.endswith(("{", "(")):
+            while lines[last] not in {"}", ")"}:
+                last += 1
+        name = match["receiver"] or match["function"] or match["name"]
+        yield name, "\n".join(lines[first : last + 1])
+
+
+def _with_helpers(
+    declared: Mapping[str, list[_Declaration]], tests: Iterable[str]
+) -> Iterator[_Declaration]:
+    done: set[str] = set()
+    waiting = sorted(tests, reverse=True)
+    while waiting:
+        name = waiting.pop()
+        if name in done:
+            continue
+        done.add(name)
+        for each in declared[name]:
+            yield each
+            words = {word for word in _WORD.findall(each.lines) if word in declared}
+            waiting += sorted(word for word in words - done if not word.startswith("Test"))
