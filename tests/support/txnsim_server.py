@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Any, Final
 
 _REPOSITORY: Final = Path(__file__).resolve().parents[2]
-_START_TIMEOUT_S: Final = 30.0
+_START_TIMEOUT_S: Final = 90.0
 _STOP_TIMEOUT_S: Final = 10.0
 _POLL_S: Final = 0.02
 _LOG_TAIL_LINES: Final = 40
