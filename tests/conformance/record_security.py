@@ -2,8 +2,9 @@
 
 ::
 
-    python -m tests.conformance.record_security            # about a minute
-    python -m tests.conformance.record_security --check    # compares, changes nothing
+    python -m tests.conformance.record_security                   # about a minute
+    python -m tests.conformance.record_security --kind let_in     # a part of it
+    python -m tests.conformance.record_security --check           # compares, changes nothing
 
 Needs Java 17 and Maven.
 """
@@ -21,11 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Record, or compare."""
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.record_security")
     parser.add_argument("--check", action="store_true", help="compare and change nothing")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="only this, or these")
     options = parser.parse_args(arguments)
     differ = False
     with kafka() as addresses:
-        for kind, ask in KINDS.items():
-            answers = ask(addresses)
+        for kind in options.kind or KINDS:
+            answers = KINDS[kind](addresses)
             if options.check:
                 found = differences(kind, answers)
                 differ |= bool(found)
