@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from tests.peers.results import Found, Stored, load
+from tests.peers.record import Found, Stored, load
 from tests.peers.suite import Result, Suite, Target
 from tests.peers.suites import suites
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tests.peers.results import load, merged, save
+from tests.peers.record import load, merged, save
 from tests.peers.suite import Outcome, PeerError, Result, Suite, Target
 from tests.peers.suites import ecosystems, suites
 from tests.support.apache_kafka import ApacheKafkaError

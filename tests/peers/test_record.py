@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.peers.results import Found, Stored, load, merged, save
+from tests.peers.record import Found, Stored, load, merged, save
 from tests.peers.suite import Outcome, Result, Suite, Target
 from tests.peers.suites import ecosystems, suites
 

@@ -21,7 +21,7 @@ class Found(NamedTuple):
 
     by_target: Mapping[Target, Result]
     told: str = ""
-    """What it said where it did not pass against us."""
+    """What it said where it failed against us."""
 
 
 class Stored(NamedTuple):
@@ -84,6 +84,8 @@ def merged(
     for outcome in outcomes:
         old = known.get(outcome.test, Found({}))
         by_target = {**old.by_target, target: outcome.result}
-        told = outcome.told if target is Target.TXNSIM else old.told
+        told = old.told
+        if target is Target.TXNSIM:  # of a test that skips itself the reason says enough
+            told = outcome.told if outcome.result is Result.FAILED else ""
         tests[outcome.test] = Found(by_target, told)
     return Stored(suite.version, tests)
