@@ -13,8 +13,8 @@ from sim.api.access import TEXTS
 from sim.errors import ErrorCode
 
 DEVIATIONS: Final = (
-    "Where the controller refuses for want of rights, Apache Kafka's message prints the request as "
-    "a Java object; here it is the error's own text.",
+    "Where the controller, or DescribeAcls, refuses for want of rights, Apache Kafka's message "
+    "prints the request as a Java object; here it is the error's own text.",
 )
 
 _SILENT: Final = frozenset(
