@@ -34,7 +34,7 @@ public final class RunTests implements TestExecutionListener {
     private static final String PASSED = "passed";
     private static final String FAILED = "failed";
     private static final String SKIPPED = "skipped";
-    private static final int TOLD_MAX = 300;
+    private static final int TOLD_MAX = 1200;
 
     private record Outcome(String result, String told) { }
 

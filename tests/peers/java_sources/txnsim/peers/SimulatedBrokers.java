@@ -11,11 +11,16 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
+import java.util.TreeMap;
 import java.util.concurrent.TimeUnit;
 import java.util.stream.Collectors;
+import kafka.server.KafkaConfig;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** One {@code txnsim serve}, and its control port. */
-final class SimulatedBrokers implements AutoCloseable {
+public final class SimulatedBrokers implements AutoCloseable {
 
     private static final long START_TIMEOUT_MS = 60_000;
     private static final int STOP_TIMEOUT_MS = 20_000;
@@ -26,13 +31,15 @@ final class SimulatedBrokers implements AutoCloseable {
     private final JsonNode ready;
 
     /** Starts them and returns when every listener accepts. */
-    SimulatedBrokers(int brokers, short transactionVersion, Map<String, String> properties) {
+    public SimulatedBrokers(int brokers, short transactionVersion, Map<String, String> properties) {
         try {
             directory = Files.createTempDirectory("txnsim-peer-");
+            // What no broker knows, a broker ignores, and txnsim would refuse.
+            Map<String, String> known = new TreeMap<>(properties);
+            known.keySet().retainAll(CollectionConverters.asJava(KafkaConfig.configNames()));
             Path config = directory.resolve("server.properties");
-            Files.writeString(config, properties.entrySet().stream()
+            Files.writeString(config, known.entrySet().stream()
                 .map(each -> each.getKey() + "=" + each.getValue() + "\n")
-                .sorted()
                 .collect(Collectors.joining()));
             Path readyFile = directory.resolve("ready.json");
             File log = directory.resolve("output.log").toFile();
@@ -64,12 +71,17 @@ final class SimulatedBrokers implements AutoCloseable {
         return new ObjectMapper().readTree(readyFile.toFile());
     }
 
-    String bootstrap() {
+    /** A client of its own. */
+    public Admin admin() {
+        return Admin.create(Map.of(AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap()));
+    }
+
+    public String bootstrap() {
         return ready.get("bootstrap").asText();
     }
 
     /** Stops or starts one broker. */
-    void control(int brokerId, String verb) {
+    public void control(int brokerId, String verb) {
         String address = ready.get("http").asText() + "/api/v1/brokers/" + brokerId + "/" + verb;
         try {
             HttpURLConnection connection =

@@ -6,10 +6,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.Callable;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.TimeUnit;
+import java.util.stream.Stream;
 import kafka.server.ControllerServer;
 import kafka.server.KafkaBroker;
 import org.apache.kafka.clients.admin.Admin;
@@ -28,8 +30,8 @@ import org.apache.kafka.server.fault.FaultHandlerException;
 /**
  * A cluster as Kafka's tests see it, whose brokers are txnsim's.
  *
- * <p>What goes over the wire is answered. Objects inside a broker can't be had: a test that asks for
- * them is aborted, and says so. So is one that wants what txnsim does not offer.
+ * <p>What goes over the wire is answered. Objects inside a broker can't be had, but for what
+ * {@link BrokerFromOutside} makes of answers: a test that asks for them is aborted, and says so. So is one that wants what txnsim does not offer.
  */
 public final class SimulatedCluster implements ClusterInstance {
 
@@ -40,6 +42,8 @@ public final class SimulatedCluster implements ClusterInstance {
     private final Type type;
     private SimulatedBrokers brokers;
     private boolean stopped;
+    private Admin admin;
+    private final Map<Integer, KafkaBroker> inside = new TreeMap<>();
 
     public SimulatedCluster(ClusterConfig config, Type type) {
         this.config = config;
@@ -62,6 +66,11 @@ public final class SimulatedCluster implements ClusterInstance {
         if (!config.perServerOverrideProperties().isEmpty()) {
             abort("asks for settings per broker " + config.perServerOverrideProperties());
         }
+        config.features().forEach((feature, level) -> {
+            if (feature != Feature.TRANSACTION_VERSION && level != feature.latestProduction()) {
+                abort("asks for " + feature.featureName() + " " + level);
+            }
+        });
         Short level = config.features().get(Feature.TRANSACTION_VERSION);
         short wanted = level == null ? Feature.TRANSACTION_VERSION.latestProduction() : level;
         brokers = new SimulatedBrokers(config.numBrokers(), wanted, config.serverProperties());
@@ -75,6 +84,9 @@ public final class SimulatedCluster implements ClusterInstance {
     @Override
     public void stop() {
         if (!stopped && brokers != null) {
+            if (admin != null) {
+                admin.close();
+            }
             brokers.close();
         }
         stopped = true;
@@ -225,12 +237,27 @@ public final class SimulatedCluster implements ClusterInstance {
 
     @Override
     public Map<Integer, KafkaBroker> brokers() {
-        return inside("a broker");
+        if (inside.isEmpty()) {
+            admin = brokers.admin();
+            for (Integer id : brokerIds()) {
+                inside.put(id, BrokerFromOutside.make(
+                    id, id, clientListener(), config.serverProperties(), brokers, admin));
+            }
+        }
+        return inside;
     }
 
     @Override
+    public List<Integer> brokerBoundPorts() {
+        return Stream.of(bootstrapServers().split(","))
+            .map(address -> Integer.valueOf(address.substring(address.indexOf(':') + 1)))
+            .toList();
+    }
+
+    /** None to wait for. */
+    @Override
     public Map<Integer, ControllerServer> controllers() {
-        return inside("a controller");
+        return Map.of();
     }
 
     @Override

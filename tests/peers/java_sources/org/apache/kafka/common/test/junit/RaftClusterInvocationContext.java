@@ -37,12 +37,14 @@ public class RaftClusterInvocationContext implements TestTemplateInvocationConte
 
     @Override
     public List<Extension> getAdditionalExtensions() {
-        if (combined && config.clusterTypes().contains(Type.KRAFT)) {
-            return List.of((ExecutionCondition) context ->
-                ConditionEvaluationResult.disabled("the same brokers as for Type.KRAFT"));
-        }
         Type type = combined ? Type.CO_KRAFT : Type.KRAFT;
         SimulatedCluster cluster = new SimulatedCluster(config, type);
+        if (combined && config.clusterTypes().contains(Type.KRAFT)) {
+            return List.of(
+                (ExecutionCondition) context ->
+                    ConditionEvaluationResult.disabled("the same brokers as for Type.KRAFT"),
+                new ClusterInstanceParameterResolver(cluster)); // a constructor comes first
+        }
         return List.of(
             (BeforeEachCallback) context -> {
                 if (config.isAutoStart()) {
