@@ -26,24 +26,13 @@ from sim.types import TopicPartition
 from sim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid, read_records
 from sim.wire.batch_rewrite import recoded_batch
 from sim.wire.compression import decompress
-from sim.wire.record_walk import are_whole, newest_delta_ms
+from sim.wire.record_walk import newest_delta_ms
 from sim.wire.records import Record
 
 DEVIATIONS: Final = (
-    "Unless the topic is compacted, compresses anew or limits the age of records, in batches of "
-    "more than eight records only the length and time of each are looked at, and in those of more "
-    "than 500 only the header; Apache Kafka reads every record.",
     "The offsets of records inside a compressed batch are not looked at; Apache Kafka numbers them "
     "anew where they are not 0, 1, 2 and so on.",
 )
-
-RECORDS_READ_MAX: Final = 8
-"""Batches of a few records are read as a broker reads them; half a microsecond each."""
-
-RECORDS_WALKED_MAX: Final = 500
-"""Batches with more records are believed: a walk would take longer than the append, and producers
-that send so many at once are in a hurry.
-"""
 
 _CREATE_TIME: Final = TimestampType.CREATE_TIME
 _NO_KEY: Final = "Compacted topic cannot accept message without key in topic partition"
@@ -125,12 +114,8 @@ def newest_timestamp(
                 f"{header.compression}",
                 log_start_offset=log_start_offset,
             )
-    if header.records_count > RECORDS_WALKED_MAX:
-        return header.max_timestamp_ms
     try:
         delta_ms = newest_delta_ms(records, at, header.records_count)
-        if header.records_count <= RECORDS_READ_MAX and delta_ms is not None:
-            delta_ms = delta_ms if are_whole(records, at, header.records_count) else None
     except CorruptBatchError as error:
         return _invalid(str(error), log_start_offset)
     if delta_ms is None:

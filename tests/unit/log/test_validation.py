@@ -155,10 +155,14 @@ def test_a_newest_time_that_the_header_hides_is_found() -> None:
     assert [index for index, _ in answer.record_errors] == [1]
 
 
-def test_the_header_of_a_very_large_batch_is_believed() -> None:
-    several = stamped(*[NOW] * (validation.RECORDS_WALKED_MAX + 1))
+@pytest.mark.parametrize("codec", [0, GZIP])
+def test_each_record_of_a_very_large_batch_is_looked_at(codec: int) -> None:
+    several = stamped(*[NOW] * 2_000, compression=codec)
     kept = stored(patched(several, 35, ">q", NOW + 7))
-    assert read_batch_header(kept).max_timestamp_ms == NOW + 7
+    assert read_batch_header(kept).max_timestamp_ms == NOW
+    # The value of the last record is longer than the record.
+    plain = stamped(*[NOW] * 2_000)
+    assert refuse(patched(plain, len(plain) - 3, ">b", 0x60)).error == 87
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sim.errors import CorruptBatchError
 from sim.wire.batch import HEADER_SIZE, Record, build_batch
-from sim.wire.record_walk import are_whole, newest_delta_ms
+from sim.wire.record_walk import newest_delta_ms
 
 BASE_MS = 1_700_000_000_000
 
@@ -88,7 +88,8 @@ def test_records_of_any_kind_are_whole(
         ],
         timestamp_ms=0,
     )
-    assert are_whole(batch, HEADER_SIZE, len(keys))
+    deltas_ms = [number * delta_ms for number in range(len(keys))]
+    assert newest_delta_ms(batch, HEADER_SIZE, len(keys)) == max(deltas_ms)
 
 
 @pytest.mark.parametrize(
@@ -98,11 +99,11 @@ def test_records_of_any_kind_are_whole(
 def test_lengths_that_do_not_fill_a_record_are_noticed(at: int, byte: int) -> None:
     batch = build_batch([Record(key=b"k", value=b"v", headers=(("h", b"x"),))], timestamp_ms=0)
     data = bytearray(batch[HEADER_SIZE:])
-    assert are_whole(bytes(data), 0, 1)
+    assert newest_delta_ms(bytes(data), 0, 1) == 0
     data[at] = byte
-    assert not are_whole(bytes(data), 0, 1)
+    assert newest_delta_ms(bytes(data), 0, 1) is None
 
 
 def test_many_offsets_in_one_batch_are_read_over() -> None:
     batch = build_batch([Record(key=b"k")] * 100, timestamp_ms=0)
-    assert are_whole(batch, HEADER_SIZE, 100)
+    assert newest_delta_ms(batch, HEADER_SIZE, 100) == 0
