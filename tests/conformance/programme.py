@@ -45,6 +45,8 @@ PROPERTIES: Final = {
     # Retention, half a minute after the start, would delete the records of stories, which carry old
     # times.
     "log.initial.task.delay.ms": str(2**31 - 1),
+    # On a busy machine heartbeats come late; a broker that is fenced leads nothing for a while.
+    "broker.session.timeout.ms": "120000",
 }
 """What both brokers are started with."""
 
