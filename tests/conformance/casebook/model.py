@@ -45,21 +45,32 @@ class Part(BaseModel):
 # Rules
 
 
+class Recorded(Part):
+    """Questions of another transcript than those of cases, whose answers show a rule."""
+
+    file: str
+    """Below ``transcripts/``, without ``.jsonl``: a story, or ``security/denied``."""
+    asked: Annotated[Several, Field(min_length=1)]
+    """As the transcript has them."""
+    says: str = ""
+    """What each answer must hold, as JSON has it; one of the rule's errors unless given."""
+
+
 class Elsewhere(Part):
     """Why no case shows a rule, and what does instead."""
 
     why: str
     test: str = ""
     """``path/of/test_file.py::test_name``."""
-    story: str = ""
-    """A story of the programme."""
+    recorded: tuple[Recorded, ...] = ()
+    """What a real Apache Kafka has answered to somebody else than a case."""
     deviation: str = ""
     """The beginning of the sentence in DEVIATIONS.md that says that we don't have it."""
 
     @model_validator(mode="after")
     def _one_proof(self) -> Elsewhere:
-        if sum(map(bool, (self.test, self.story, self.deviation))) != 1:
-            raise ValueError("needs one of test, story, deviation")
+        if sum(map(bool, (self.test, self.recorded, self.deviation))) != 1:
+            raise ValueError("needs one of test, recorded, deviation")
         return self
 
 

@@ -18,8 +18,9 @@ class of Kafka decides it, and which cases prove it. A real Apache Kafka {kafka}
 case at each level of `transaction.version`, and every test run holds the simulator against those
 answers. How cases are written: [tests/conformance/CASES.md](../tests/conformance/CASES.md).
 
-{rules} rules, {shown} of them shown by {cases} cases in {plays} plays. The others can't be reached
-from outside on a cluster that is well; they say which test shows them."""
+{rules} rules, {shown} of them shown by {cases} cases in {plays} plays, and {recorded} by what a
+real Kafka has answered to stories and to a guest with few rights. The other {others} can't be
+reached from outside on a cluster that is well; they say which test shows them."""
 
 HEAD: Final = ("Rule", "What is decided", "Answer", "Shown by")
 
@@ -27,10 +28,14 @@ HEAD: Final = ("Rule", "What is decided", "Answer", "Shown by")
 def introduction(kafka: str) -> str:
     """What the page is."""
     rules = [rule for file in rule_files() for rule in file.rules]
+    shown = sum(rule.elsewhere is None for rule in rules)
+    recorded = sum(rule.elsewhere is not None and bool(rule.elsewhere.recorded) for rule in rules)
     return INTRODUCTION.format(
         kafka=kafka,
         rules=len(rules),
-        shown=sum(rule.elsewhere is None for rule in rules),
+        shown=shown,
+        recorded=recorded,
+        others=len(rules) - shown - recorded,
         cases=len(cases()),
         plays=sum(len(case.text.levels) for case in cases()),
     )
@@ -68,8 +73,13 @@ def _proof(rule: Rule, proofs: list[Case]) -> str:
     if elsewhere.test:
         path, _, name = elsewhere.test.partition("::")
         return f"[{name}](../{path}). {why}"
-    if elsewhere.story:
-        return f"the story `{elsewhere.story}`. {why}"
+    if elsewhere.recorded:
+        told = (
+            f"[{one.file}](../tests/conformance/transcripts/{one.file}.jsonl): "
+            + ", ".join(f"`{asked}`" for asked in one.asked)
+            for one in elsewhere.recorded
+        )
+        return f"{'; '.join(told)}. {why}"
     return f"[DEVIATIONS](../DEVIATIONS.md). {why}"
 
 
