@@ -342,12 +342,29 @@ def metrics_page() -> str | None:
     return _page(
         "sim/metrics/table.py",
         "Metrics",
-        "Served by the HTTP port under `/metrics`, in Prometheus' text format.",
+        "Served by the HTTP port under `/metrics`, in Prometheus' text format, where a counter's "
+        "name\nends in `_total`.",
         _table(
-            ("Name", "Unit", "Meaning"),
-            ((f"`{m.name}`", m.unit, _joined(m.meaning)) for m in table.METRICS),
+            ("Name", "Unit", "Labels", "Meaning", "What to do", "Apache Kafka's JMX name"),
+            (
+                (
+                    f"`{m.name}`",
+                    m.unit,
+                    ", ".join(m.labels),
+                    _joined(m.meaning),
+                    _joined(m.advice),
+                    _jmx_name(m.kafka, m.draft),
+                )
+                for m in table.METRICS
+            ),
         ),
     )
+
+
+def _jmx_name(shipped: str | None, draft: str | None) -> str:
+    if shipped is not None:
+        return f"`{shipped}`"
+    return "none" if draft is None else f"{draft}; not shipped"
 
 
 def deviations_page() -> str | None:

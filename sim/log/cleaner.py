@@ -94,18 +94,33 @@ def clean(log: LogUpkeep, dirt: Dirt, now_ms: int) -> Iterator[None]:
 # What could be cleaned
 
 
-def _measure(log: LogUpkeep, now_ms: int) -> Dirt:
-    first_dirty = log.cleaned_until
-    if first_dirty is None or not log.log_start_offset <= first_dirty <= log.log_end_offset:
-        first_dirty = log.log_start_offset
+def first_uncleanable_offset(log: LogUpkeep, now_ms: int) -> int:
+    """Where cleaning has to end: at an open transaction, a record younger than
+    ``min.compaction.lag.ms`` or the active segment (LogCleanerManager.cleanableOffsets).
+    """
+    first_dirty = _first_dirty_offset(log)
     active = log.active_base_offset
-    dirty = log.inactive_segments(first_dirty, active)
     uncleanable = min(log.last_stable_offset, active)
     lag_ms = log.config.min_compaction_lag_ms
     if lag_ms > 0:
+        dirty = log.inactive_segments(first_dirty, active)
         young = (s.base_offset for s in dirty if s.largest_timestamp > now_ms - lag_ms)
         uncleanable = min(uncleanable, next(young, uncleanable))
-    uncleanable = max(first_dirty, uncleanable)
+    return max(first_dirty, uncleanable)
+
+
+def _first_dirty_offset(log: LogUpkeep) -> int:
+    cleaned_until = log.cleaned_until
+    if cleaned_until is None or not log.log_start_offset <= cleaned_until <= log.log_end_offset:
+        return log.log_start_offset
+    return cleaned_until
+
+
+def _measure(log: LogUpkeep, now_ms: int) -> Dirt:
+    first_dirty = _first_dirty_offset(log)
+    active = log.active_base_offset
+    dirty = log.inactive_segments(first_dirty, active)
+    uncleanable = first_uncleanable_offset(log, now_ms)
     behind = log.inactive_segments(uncleanable, active)
     end = behind[0].base_offset if behind else active
     cleanable = log.inactive_segments(min(first_dirty, end), end)

@@ -1,4 +1,4 @@
-"""Every metric once: name, kind, unit, labels, what it means, and Kafka's own name of it.
+"""Every metric once: name, kind, unit, labels, what it means, what to do, Kafka's own name of it.
 
 Values come as ``Reading``s from whoever can look at a cluster (``server.readings``); nothing here
 does.
@@ -27,8 +27,12 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     unit: str
     labels: tuple[str, ...]
     meaning: str
+    advice: str
+    """What an operator does about it."""
     kafka: str | None = None
     """Kafka's JMX name where it has the same metric."""
+    draft: str | None = None
+    """The name in a KIP's draft, where Kafka never shipped it."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +58,10 @@ VERIFICATIONS: Final = "txnsim_verifications"
 VERIFICATION_MS: Final = "txnsim_verification_milliseconds"
 CONNECTIONS: Final = "txnsim_connections"
 FAULTS_STRUCK: Final = "txnsim_faults_struck"
+ACTIVE_MS: Final = "txnsim_max_active_transaction_milliseconds"
+UNDER_MIN_ISR: Final = "txnsim_partitions_under_min_isr"
+OFFLINE_PARTITIONS: Final = "txnsim_offline_partitions"
+FIRST_UNCLEANABLE: Final = "txnsim_first_uncleanable_offset"
 
 METRICS: Final = (
     Metric(
@@ -65,6 +73,10 @@ METRICS: Final = (
             "led partitions whose oldest open transaction was last written to more than "
             "transaction.max.timeout.ms and five minutes ago (KIP-664)"
         ),
+        advice=(
+            "above 0, run `txnsim txns find-hanging --all`; what it names can be ended by "
+            "`txnsim txns repair`"
+        ),
         kafka="kafka.server:type=ReplicaManager,name=PartitionsWithLateTransactionsCount",
     ),
     Metric(
@@ -73,6 +85,10 @@ METRICS: Final = (
         unit="offsets",
         labels=("topic", "partition"),
         meaning="high watermark minus last stable offset, of partitions where they differ",
+        advice=(
+            "where it stays or grows, ask `txnsim txns why TOPIC PARTITION` what read_committed "
+            "consumers wait for"
+        ),
         kafka="kafka.cluster:type=Partition,name=LastStableOffsetLag",
     ),
     Metric(
@@ -81,6 +97,10 @@ METRICS: Final = (
         unit="producers",
         labels=("broker",),
         meaning="producer ids that the led partitions know",
+        advice=(
+            "grows with each new producer and falls after producer.id.expiration.ms: if it only "
+            "grows, look for clients that make a producer per message"
+        ),
         kafka="kafka.server:type=ReplicaManager,name=ProducerIdCount",
     ),
     Metric(
@@ -89,6 +109,10 @@ METRICS: Final = (
         unit="transactional ids",
         labels=("broker", "state"),
         meaning="transactional ids coordinated by the broker, by state",
+        advice=(
+            "many in PrepareCommit or PrepareAbort: markers do not arrive, see the marker gauges; "
+            "`txnsim txns list` names the ids"
+        ),
     ),
     Metric(
         name=MARKERS_PENDING,
@@ -96,6 +120,10 @@ METRICS: Final = (
         unit="transactions",
         labels=("broker",),
         meaning="transactions that still owe a marker to some partition",
+        advice=(
+            "above 0 for long: a leader does not take its markers; see whether all brokers run "
+            "and `txnsim txns describe --transactional-id ID` which partitions remain"
+        ),
     ),
     Metric(
         name=MARKERS_UNKNOWN,
@@ -103,6 +131,10 @@ METRICS: Final = (
         unit="transactions",
         labels=("broker",),
         meaning="transactions with a marker for a partition whose leader is not known",
+        advice=(
+            "above 0 for long: a partition's leader is gone and nobody has taken over; start a "
+            "broker that has a replica in sync"
+        ),
         kafka=(
             "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
             "name=UnknownDestinationQueueSize"
@@ -114,6 +146,9 @@ METRICS: Final = (
         unit="transactions",
         labels=("broker",),
         meaning="completions that the transaction log could not take yet",
+        advice=(
+            "above 0: __transaction_state has too few replicas in sync; bring its brokers back"
+        ),
         kafka=(
             "kafka.coordinator.transaction:type=TransactionMarkerChannelManager,"
             "name=LogAppendRetryQueueSize"
@@ -125,6 +160,10 @@ METRICS: Final = (
         unit="markers",
         labels=("broker",),
         meaning="markers sent by the broker's coordinator, repeats included",
+        advice=(
+            "compare its rate with that of transactions: far above the partitions they touch, "
+            "markers are sent again and again"
+        ),
     ),
     Metric(
         name=TIMEOUTS,
@@ -132,6 +171,10 @@ METRICS: Final = (
         unit="transactions",
         labels=("broker",),
         meaning="transactions that the coordinator aborted because they took too long",
+        advice=(
+            "rising: producers die or stall in the middle of transactions; look at them, or raise "
+            "their transaction.timeout.ms"
+        ),
     ),
     Metric(
         name=VERIFIED,
@@ -139,6 +182,7 @@ METRICS: Final = (
         unit="partitions",
         labels=("broker",),
         meaning="partitions that a coordinator verified or added for this leader (KIP-890)",
+        advice="none: what verification failures are compared with",
     ),
     Metric(
         name=UNVERIFIED,
@@ -146,6 +190,10 @@ METRICS: Final = (
         unit="partitions",
         labels=("broker",),
         meaning="partitions that it did not, or that got no answer",
+        advice=(
+            "rising: late writes of transactions that have ended are refused, or the coordinator "
+            "can't be reached; see the producers' errors and whether all brokers run"
+        ),
         kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationFailureRate",
     ),
     Metric(
@@ -154,6 +202,7 @@ METRICS: Final = (
         unit="questions",
         labels=("broker",),
         meaning="transactions that this leader has asked coordinators about, answered or not",
+        advice="none: divides the time of verifications",
     ),
     Metric(
         name=VERIFICATION_MS,
@@ -161,6 +210,10 @@ METRICS: Final = (
         unit="ms",
         labels=("broker",),
         meaning="time that these questions took, waiting for their turn included",
+        advice=(
+            "divided by txnsim_verifications it is the mean: high, first writes of transactions "
+            "wait for a slow coordinator"
+        ),
         kafka="kafka.server:type=AddPartitionsToTxnManager,name=VerificationTimeMs",
     ),
     Metric(
@@ -169,6 +222,7 @@ METRICS: Final = (
         unit="connections",
         labels=("broker",),
         meaning="open client connections",
+        advice="growing without end: some client does not close what it opens",
     ),
     Metric(
         name=FAULTS_STRUCK,
@@ -176,5 +230,57 @@ METRICS: Final = (
         unit="crossings",
         labels=("rule",),
         meaning="crossings that an armed fault rule has struck",
+        advice="none: it is you who armed the rule; disarm it when it has done its work",
+    ),
+    Metric(
+        name=ACTIVE_MS,
+        kind=Kind.GAUGE,
+        unit="ms",
+        labels=("broker",),
+        meaning=(
+            "time since the oldest Ongoing transaction that the broker coordinates began; 0 "
+            "without any"
+        ),
+        advice=(
+            "near transaction.max.timeout.ms it is about to be aborted: `txnsim txns list "
+            "--duration-filter MS` names it"
+        ),
+        draft="MaxActiveTransactionDuration of KIP-664's first drafts",
+    ),
+    Metric(
+        name=UNDER_MIN_ISR,
+        kind=Kind.GAUGE,
+        unit="partitions",
+        labels=("broker",),
+        meaning="led partitions with fewer replicas in sync than min.insync.replicas",
+        advice="above 0: acks=all and all transactions are refused there; bring brokers back",
+        kafka="kafka.server:type=ReplicaManager,name=UnderMinIsrPartitionCount",
+    ),
+    Metric(
+        name=OFFLINE_PARTITIONS,
+        kind=Kind.GAUGE,
+        unit="partitions",
+        labels=(),
+        meaning="partitions of the whole cluster that have no leader",
+        advice=(
+            "above 0: nobody can write or read them; start a broker that has a replica in sync, "
+            "then run `txnsim txns find-hanging --all`: Kafka 4.3 drops the markers of "
+            "transactions that end meanwhile (KAFKA-20734)"
+        ),
+        kafka="kafka.controller:type=KafkaController,name=OfflinePartitionsCount",
+    ),
+    Metric(
+        name=FIRST_UNCLEANABLE,
+        kind=Kind.GAUGE,
+        unit="offset",
+        labels=("topic", "partition"),
+        meaning=(
+            "first offset that the cleaner may not pass, of compacted partitions: at most the "
+            "last stable offset and the start of the active segment"
+        ),
+        advice=(
+            "standing still while the log grows by whole segments: an open transaction keeps "
+            "the log from being compacted; ask `txnsim txns why TOPIC PARTITION`"
+        ),
     ),
 )

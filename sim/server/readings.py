@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sim.cluster.broker import Broker
+from sim.cluster.image import NO_LEADER, ClusterImage
+from sim.log.cleaner import first_uncleanable_offset
 from sim.metrics import table
 from sim.metrics.table import Reading
 from sim.server.cluster import SimCluster
+from sim.txn.state import TransactionState
 
 
 def readings(cluster: SimCluster) -> Iterator[Reading]:
     """Every metric of the table that has a value now."""
+    now_ms = cluster.environment.clock.now_ms()
     for broker in cluster.brokers.values():
-        yield from _coordinator(broker)
-        yield from _partitions(broker, cluster.environment.clock.now_ms())
+        yield from _coordinator(broker, now_ms)
+        yield from _partitions(broker, now_ms)
+    yield Reading(
+        metric=table.OFFLINE_PARTITIONS, labels=(), value=_leaderless(cluster.metadata.image)
+    )
     for listener in cluster.listeners:
         yield Reading(
             metric=table.CONNECTIONS,
@@ -32,7 +39,7 @@ def late_transactions(cluster: SimCluster) -> int:
     return int(sum(one.value for one in readings(cluster) if one.metric == table.LATE_TRANSACTIONS))
 
 
-def _coordinator(broker: Broker) -> Iterator[Reading]:
+def _coordinator(broker: Broker, now_ms: int) -> Iterator[Reading]:
     labels = (str(broker.broker_id),)
     snapshot = broker.coordinator.snapshot()
     for state, count in sorted(snapshot.states.items()):
@@ -47,6 +54,7 @@ def _coordinator(broker: Broker) -> Iterator[Reading]:
         (table.UNVERIFIED, broker.verification.failed),
         (table.VERIFICATIONS, broker.verification.answered),
         (table.VERIFICATION_MS, broker.verification.waited_us / 1_000),
+        (table.ACTIVE_MS, _longest_open_ms(broker, now_ms)),
     ):
         yield Reading(metric=metric, labels=labels, value=value)
 
@@ -54,6 +62,7 @@ def _coordinator(broker: Broker) -> Iterator[Reading]:
 def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
     labels = (str(broker.broker_id),)
     yield Reading(metric=table.LATE_TRANSACTIONS, labels=labels, value=_late(broker, now_ms))
+    yield Reading(metric=table.UNDER_MIN_ISR, labels=labels, value=_under_min_isr(broker))
     producers: set[int] = set()
     for topic_partition, log in broker.replicas.led.items():
         producers.update(producer.producer_id for producer in log.producers())
@@ -64,6 +73,12 @@ def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
                 labels=(topic_partition.topic, str(topic_partition.partition)),
                 value=lag,
             )
+        if log.config.is_compacted:
+            yield Reading(
+                metric=table.FIRST_UNCLEANABLE,
+                labels=(topic_partition.topic, str(topic_partition.partition)),
+                value=first_uncleanable_offset(log, now_ms),
+            )
     yield Reading(metric=table.PRODUCER_IDS, labels=labels, value=len(producers))
 
 
@@ -71,4 +86,28 @@ def _late(broker: Broker, now_ms: int) -> int:
     max_timeout_ms = broker.settings.transaction_max_timeout_ms
     return sum(
         log.has_late_transaction(now_ms, max_timeout_ms) for log in broker.replicas.led.values()
+    )
+
+
+def _under_min_isr(broker: Broker) -> int:
+    # A partition with one replica is not among them, and never under its minimum.
+    return sum(partition.is_under_min_isr for partition in broker.replicas.replicated.values())
+
+
+def _longest_open_ms(broker: Broker, now_ms: int) -> int:
+    return max(
+        (
+            now_ms - txn.start_timestamp_ms
+            for txn in broker.coordinator.entries()
+            if txn.state is TransactionState.ONGOING
+        ),
+        default=0,
+    )
+
+
+def _leaderless(image: ClusterImage) -> int:
+    return sum(
+        partition.leader == NO_LEADER
+        for topic in image.topics.values()
+        for partition in topic.partitions
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sim.log import cleaner
-from sim.log.cleaner import Dirt, clean, dirt_of
+from sim.log.cleaner import Dirt, clean, dirt_of, first_uncleanable_offset
 from sim.log.config import LogConfig
 from sim.log.partition_log import PartitionLog
 from sim.wire.batch import GZIP, Record, build_batch, read_batch_header, read_records
@@ -379,7 +379,9 @@ def test_records_are_left_alone_while_they_are_young() -> None:
     made.log.config = Compacted(min_lag=100).log.config
     made.append(keyed(("a", "2"), stamp=NOW + 50))
     made.roll()
+    assert first_uncleanable_offset(made.log, NOW + 99) == 0
     assert made.clean(NOW + 99) is None
+    assert first_uncleanable_offset(made.log, NOW + 149) == 1
     dirt = made.clean(NOW + 149)
     assert dirt is not None
     assert dirt.end_offset == 1

@@ -21,7 +21,9 @@ def test_a_metric_says_what_it_is(metric: Metric) -> None:
     assert metric.unit
     assert len(metric.meaning) > 10
     assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels)
+    assert len(metric.advice) > 10
     assert metric.kafka is None or metric.kafka.startswith("kafka.")
+    assert metric.kafka is None or metric.draft is None, "shipped, so it is no draft any more"
 
 
 def test_every_constant_names_a_metric() -> None:
