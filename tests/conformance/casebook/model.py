@@ -168,7 +168,7 @@ class Step(Part):
     closes: bool = False
     """The connection is expected to be closed, however long it takes; one of its own."""
     via: str = ""
-    """``coordinator of p``, ``leader of t.0``, ``not leader of t.0``, ``broker 2``."""
+    """``coordinator of p``, ``leader of t.0``, with ``not`` another one; ``broker 2``."""
     over: str = ""
     """A connection by name; the case's own unless given."""
     levels: Levels = LEVELS

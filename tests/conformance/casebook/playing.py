@@ -282,15 +282,11 @@ class CasePlayer:
         *words, what = via.split()
         if words == ["broker"]:
             return self._addresses[int(what) - 1]
-        if words == ["coordinator", "of"]:
-            found = self._player.until(
-                lambda answer: answer.error_code is ErrorCode.none,
-                "FindCoordinator",
-                1,
-                key=self._variables[what].id,
-                key_type=1,
-            )
-            return f"{found.host}:{found.port}"
+        if words[-2:] == ["coordinator", "of"]:
+            coordinator = self._coordinator(self._variables[what].id)
+            if words[0] == "not":
+                return next(one for one in self._addresses if one != coordinator)
+            return coordinator
         if words not in (["leader", "of"], ["not", "leader", "of"]):
             raise CaseError(f"via {via}: unknown")
         topic, _, partition = what.partition(".")
@@ -298,6 +294,16 @@ class CasePlayer:
         leader = found.topics[0].partitions[int(partition or 0)].leader_id
         broker = next(b for b in found.brokers if (b.node_id == leader) is (words[0] == "leader"))
         return f"{broker.host}:{broker.port}"
+
+    def _coordinator(self, transactional_id: str) -> str:
+        found = self._player.until(
+            lambda answer: answer.error_code is ErrorCode.none,
+            "FindCoordinator",
+            1,
+            key=transactional_id,
+            key_type=1,
+        )
+        return f"{found.host}:{found.port}"
 
     # Words that only prepare: nothing of them is written down
 
@@ -315,7 +321,9 @@ class CasePlayer:
     def _nobody(self, given: str) -> None:
         """``nobody: p``: a transactional id with a coordinator, but never initialized."""
         full = self._player.name(given)
-        self._player.coordinator(full)
+        address = self._coordinator(full)
+        with contextlib.closing(Player(address, scene=self._scene, level=self._level)) as one:
+            one.coordinator(full)
         self._variables[given] = Producer(id=full, pid=4_000_000_000, epoch=0)
 
     def _wait(self, given: Mapping[str, Any]) -> None:
