@@ -343,7 +343,8 @@ def metrics_page() -> str | None:
         "sim/metrics/table.py",
         "Metrics",
         "Served by the HTTP port under `/metrics`, in Prometheus' text format, where a counter's "
-        "name\nends in `_total`.",
+        "name\nends in `_total`. Alerts and a dashboard are made of them: "
+        "[monitoring.md](monitoring.md).",
         _table(
             ("Name", "Unit", "Labels", "Meaning", "What to do", "Apache Kafka's JMX name"),
             (

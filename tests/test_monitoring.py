@@ -1,0 +1,105 @@
+"""The alerts and the dashboard of ``monitoring/`` agree with the metrics and with their page."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from sim.metrics.table import METRICS, Kind
+from tests.docs import ROOT
+
+FOLDER: Final = ROOT / "monitoring"
+LABELS: Final = {
+    metric.name + ("_total" if metric.kind is Kind.COUNTER else ""): metric.labels
+    for metric in METRICS
+}
+"""Labels of each metric, by the name under which Prometheus knows it."""
+RULES: Final[dict[str, Any]] = {
+    rule["alert"]: rule
+    for group in yaml.safe_load((FOLDER / "alerts.yml").read_text("utf-8"))["groups"]
+    for rule in group["rules"]
+}
+PAGE: Final = (ROOT / "docs/monitoring.md").read_text("utf-8")
+
+
+def names(text: str) -> set[str]:
+    return set(re.findall(r"\btxnsim_\w+", text))
+
+
+def targets(node: Any) -> Iterator[dict[str, Any]]:
+    """All queries of the dashboard, wherever they lie."""
+    if isinstance(node, dict):
+        if "expr" in node:
+            yield node
+        node = list(node.values())
+    if isinstance(node, list):
+        for one in node:
+            yield from targets(one)
+
+
+@pytest.mark.parametrize("file", ["alerts.yml", "alerts_test.yml", "grafana-dashboard.json"])
+def test_only_metrics_of_the_table_are_named(file: str) -> None:
+    assert names((FOLDER / file).read_text("utf-8")) - LABELS.keys() == set()
+
+
+def test_the_dashboard_shows_every_metric() -> None:
+    shown = names((FOLDER / "grafana-dashboard.json").read_text("utf-8"))
+    assert shown == LABELS.keys()
+
+
+def test_legends_of_the_dashboard_name_labels_of_their_metrics() -> None:
+    found = list(targets(json.loads((FOLDER / "grafana-dashboard.json").read_text("utf-8"))))
+    assert found
+    for target in found:
+        known = {label for name in names(target["expr"]) for label in LABELS[name]}
+        assert set(re.findall(r"{{(\w+)}}", target["legendFormat"])) <= known, target
+
+
+@pytest.mark.parametrize("alert", RULES)
+def test_an_alert_is_explained(alert: str) -> None:
+    rule = RULES[alert]
+    sections = re.findall(rf"^### {alert}\n\n\*\*(\w+)\.\*\*", PAGE, re.MULTILINE)
+    assert sections == [rule["labels"]["severity"]]
+    assert rule["annotations"]["runbook"] == f"docs/monitoring.md#{alert.lower()}"
+    known = {label for name in names(rule["expr"]) for label in LABELS[name]}
+    assert set(re.findall(r"\$labels\.(\w+)", str(rule["annotations"]))) <= known
+
+
+def test_each_alert_is_seen_quiet_and_firing() -> None:
+    tests = yaml.safe_load((FOLDER / "alerts_test.yml").read_text("utf-8"))["tests"]
+    seen = {
+        (step["alertname"], bool(step["exp_alerts"]))
+        for test in tests
+        for step in test["alert_rule_test"]
+    }
+    assert seen == {(alert, fires) for alert in RULES for fires in (False, True)}
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="Prometheus is not installed here")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("check", "config", "prometheus.yml"),
+        ("check", "rules", "alerts.yml"),
+        ("test", "rules", "alerts_test.yml"),
+    ],
+    ids="-".join,
+)
+def test_prometheus_accepts_the_files(words: tuple[str, ...]) -> None:
+    done = subprocess.run(
+        ["promtool", *words],
+        cwd=FOLDER,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout
