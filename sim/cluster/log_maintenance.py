@@ -60,6 +60,11 @@ class LogMaintenance:
         if self._round is not None:
             self._round.cancel()
 
+    @property
+    def uncleanable_count(self) -> int:
+        """Kafka's uncleanable-partitions-count."""
+        return len(self._uncleanable)
+
     # Retention
 
     def _arm_retention(self, delay_ms: int) -> None:

@@ -62,6 +62,7 @@ ACTIVE_MS: Final = "txnsim_max_active_transaction_milliseconds"
 UNDER_MIN_ISR: Final = "txnsim_partitions_under_min_isr"
 OFFLINE_PARTITIONS: Final = "txnsim_offline_partitions"
 FIRST_UNCLEANABLE: Final = "txnsim_first_uncleanable_offset"
+UNCLEANABLE: Final = "txnsim_uncleanable_partitions"
 
 METRICS: Final = (
     Metric(
@@ -282,5 +283,17 @@ METRICS: Final = (
             "standing still while the log grows by whole segments: an open transaction keeps "
             "the log from being compacted; ask `txnsim txns why TOPIC PARTITION`"
         ),
+    ),
+    Metric(
+        name=UNCLEANABLE,
+        kind=Kind.GAUGE,
+        unit="partitions",
+        labels=("broker",),
+        meaning="compacted replicas that the cleaner gave up, because a batch could not be read",
+        advice=(
+            "above 0: a log grows without end; a batch there is corrupt, or its codec is not "
+            "installed"
+        ),
+        kafka="kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count,logDirectory=*",
     ),
 )

@@ -63,6 +63,9 @@ def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
     labels = (str(broker.broker_id),)
     yield Reading(metric=table.LATE_TRANSACTIONS, labels=labels, value=_late(broker, now_ms))
     yield Reading(metric=table.UNDER_MIN_ISR, labels=labels, value=_under_min_isr(broker))
+    yield Reading(
+        metric=table.UNCLEANABLE, labels=labels, value=broker.log_maintenance.uncleanable_count
+    )
     producers: set[int] = set()
     for topic_partition, log in broker.replicas.led.items():
         producers.update(producer.producer_id for producer in log.producers())

@@ -164,8 +164,10 @@ async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> No
     segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
     bench.maintenance.start()
     bench.clock.advance(BACKOFF_MS)
+    assert bench.maintenance.uncleanable_count == 0
     await bench.settle()
     assert log.cleaned_until is None
+    assert bench.maintenance.uncleanable_count == 1
     other = bench.host(SECOND, COMPACTED)
     bench.put(other, "a", "a", "b")
     bench.clock.advance(BACKOFF_MS)

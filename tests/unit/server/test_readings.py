@@ -17,7 +17,9 @@ from sim.metrics import table
 from sim.metrics.table import METRICS
 from sim.server.readings import late_transactions, readings
 from sim.types import TopicPartition
+from sim.wire.batch import Record, build_batch
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.images import B1
 
 P0 = TopicPartition("orders", 0)
 
@@ -217,6 +219,27 @@ async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
         assert uncleanable() == 4
 
 
+async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> None:
+    """The cleaner gives its partition up."""
+    configs = (("cleanup.policy", "compact"), ("segment.ms", "1000"))
+    async with cluster.client() as client:
+        await Admin(client).create_topics(
+            (NewTopic(name="table", assignments=((1,),), configs=configs),)
+        )
+        await Admin(client).wait_for_topic("table")
+        await Producer(client).send("table", 0, b"v", key=b"k")
+        cluster.advance(2_000)
+        await Producer(client).send("table", 0, b"v", key=b"k")
+    broken = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
+    broken[61] = 0x7E  # the length of its first record
+    log = cluster.sim.brokers[B1].replicas.led[TopicPartition("table", 0)]
+    (segment,) = log.inactive_segments(0, 1)
+    segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
+    assert read(table.UNCLEANABLE) == {}
+    await read.until(table.UNCLEANABLE, lambda count: count == 1)
+    assert read(table.UNCLEANABLE) == {("1",): 1}
+
+
 STORIES: Final[Mapping[Story, set[str]]] = {
     a_transaction: {
         table.ACTIVE_MS,
@@ -236,6 +259,7 @@ STORIES: Final[Mapping[Story, set[str]]] = {
     a_partition_without_leader: {table.MARKERS_UNKNOWN, table.OFFLINE_PARTITIONS},
     a_transaction_log_with_too_few_replicas: {table.COMPLETIONS_WAITING, table.UNDER_MIN_ISR},
     a_compacted_topic: {table.FIRST_UNCLEANABLE},
+    a_batch_that_can_not_be_read: {table.UNCLEANABLE},
 }
 """Which metrics each of them moves."""
 
