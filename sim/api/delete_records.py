@@ -7,10 +7,11 @@ counterparts: KafkaApis.handleDeleteRecordsRequest, ReplicaManager.deleteRecords
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 from sim.api.request import Reply, Request
 from sim.cluster.configs import topic_text
+from sim.cluster.deletions import Late, Outcome
 from sim.errors import ErrorCode, Rejection
 from sim.types import INTERNAL_TOPICS, Subject, TopicPartition
 
@@ -20,13 +21,16 @@ VERSIONS: Final = (0, 2)
 
 async def handle(request: Request) -> Reply:
     """Delete what lies below each offset, and wait until every live replica has done so."""
-    outcomes: dict[TopicPartition, int | ErrorCode] = {}
+    outcomes: dict[TopicPartition, Outcome] = {}
+    deleted: dict[TopicPartition, int] = {}
     for topic in request.message.topics:
         # A partition that is named twice counts once, as it was named last.
         for partition in {one.partition_index: one for one in topic.partitions}.values():
             topic_partition = TopicPartition(topic.name, partition.partition_index)
-            outcomes[topic_partition] = _delete(request, topic_partition, partition.offset)
-    deleted = {where: start for where, start in outcomes.items() if not _is_error(start)}
+            start = _delete(request, topic_partition, partition.offset)
+            outcomes[topic_partition] = start
+            if not isinstance(start, ErrorCode):
+                deleted[topic_partition] = start
     timeout = request.message.timeout
     timeout_ms = timeout.days * 86_400_000 + timeout.seconds * 1_000 + timeout.microseconds // 1_000
     outcomes.update(await request.broker.deletions.wait(deleted, timeout_ms=timeout_ms))
@@ -56,19 +60,29 @@ def subject(request: Request) -> Subject:
     )
 
 
-def _answer(request: Request, outcomes: Mapping[TopicPartition, int | ErrorCode]) -> Reply:
+def _told(outcome: Outcome) -> tuple[int, ErrorCode]:
+    """Low watermark and error; DelayedDeleteRecords tells both where it took too long."""
+    match outcome:
+        case ErrorCode():
+            return -1, outcome
+        case Late():
+            return outcome.low_watermark, ErrorCode.request_timed_out
+        case int():
+            return outcome, ErrorCode.none
+        case _:
+            assert_never(outcome)
+
+
+def _answer(request: Request, outcomes: Mapping[TopicPartition, Outcome]) -> Reply:
     schema = request.schema
     topics: list[Any] = []
     for topic in request.message.topics:
         partitions = []
         for index in dict.fromkeys(one.partition_index for one in topic.partitions):
-            outcome = outcomes[TopicPartition(topic.name, index)]
-            failed = _is_error(outcome)
+            low_watermark, error = _told(outcomes[TopicPartition(topic.name, index)])
             partitions.append(
                 schema.DeleteRecordsPartitionResult(
-                    partition_index=index,
-                    low_watermark=-1 if failed else outcome,
-                    error_code=outcome if failed else ErrorCode.none,
+                    partition_index=index, low_watermark=low_watermark, error_code=error
                 )
             )
         topics.append(
@@ -103,7 +117,3 @@ def _delete(request: Request, topic_partition: TopicPartition, offset: int) -> i
     if broker.log_trace.on and log_start != before:
         broker.log_trace.started(log, "DeleteRecords")
     return log_start
-
-
-def _is_error(outcome: int | ErrorCode) -> bool:
-    return isinstance(outcome, ErrorCode)

@@ -8,10 +8,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import msgspec
+
 from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import Replicas
 from sim.errors import ErrorCode
 from sim.types import TopicPartition
+
+
+class Late(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas did not follow in time."""
+
+    low_watermark: int
+    """As it was when the leader had deleted."""
+
+
+Outcome = int | ErrorCode | Late
+"""A low watermark, or why it was not raised."""
 
 
 class Deletions:
@@ -25,12 +38,13 @@ class Deletions:
 
     async def wait(
         self, deleted: Mapping[TopicPartition, int], *, timeout_ms: int
-    ) -> dict[TopicPartition, int | ErrorCode]:
+    ) -> dict[TopicPartition, Outcome]:
         """Wait until nobody alive has records below these offsets; the low watermarks, or why it
         did not come to that.
         """
-        outcomes: dict[TopicPartition, int | ErrorCode] = {}
+        outcomes: dict[TopicPartition, Outcome] = {}
         late = dict(deleted)
+        before: dict[TopicPartition, int] = {}
 
         def is_over() -> bool:
             for topic_partition, offset in list(late.items()):
@@ -38,12 +52,14 @@ class Deletions:
                 if isinstance(low_watermark, ErrorCode) or low_watermark >= offset:
                     outcomes[topic_partition] = low_watermark
                     del late[topic_partition]
+                else:
+                    before.setdefault(topic_partition, low_watermark)
             return not late
 
         if not is_over():
             await self._purgatory.wait(list(late), timeout_ms=timeout_ms, check=is_over)
             is_over()
-            outcomes.update(dict.fromkeys(late, ErrorCode.request_timed_out))
+            outcomes.update({one: Late(low_watermark=before[one]) for one in late})
         return outcomes
 
     def _low_watermark(self, topic_partition: TopicPartition) -> int | ErrorCode:

@@ -118,7 +118,8 @@ class Producing:
         if command.acks == ACKS_ALL and appended:
             failed = await self._commits.wait(appended, timeout_ms=command.timeout_ms)
             for partition, error in failed.items():
-                outcomes[partition] = ProduceOutcome(error=error)
+                # DelayedProduce only sets the error: where the records are is told all the same.
+                outcomes[partition] = msgspec.structs.replace(outcomes[partition], error=error)
         return outcomes
 
     # Verification
@@ -222,6 +223,13 @@ class Producing:
             if isinstance(log, Rejection):
                 outcomes[partition] = ProduceOutcome(error=log.error)
                 continue
+            too_few = command.acks == ACKS_ALL and self._replicas.too_few_in_sync(partition)
+            if too_few:
+                # ReplicaManager.processFailedRecord tells the log start: there is a log.
+                outcomes[partition] = ProduceOutcome(
+                    error=too_few.error, log_start_offset=log.log_start_offset
+                )
+                continue
             before = bounds(log, part.header.producer_id) if self._log_trace.on else None
             result = log.append_client(
                 part.batch,
@@ -258,10 +266,7 @@ class Producing:
                 error=ErrorCode.invalid_topic_exception,
                 reason=f"{partition.topic} is internal: clients may not write it",
             )
-        log = self._replicas.leader(partition)
-        if command.acks == ACKS_ALL and not isinstance(log, Rejection):
-            return self._replicas.too_few_in_sync(partition) or log
-        return log
+        return self._replicas.leader(partition)
 
 
 def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutcome | None:

@@ -116,7 +116,8 @@ async def test_too_few_in_sync_matter_to_acks_all_only() -> None:
         topic("orders", partition(1, isr=(1,)), configs={"min.insync.replicas": "2"})
     )
     leader = Leader(image)
-    assert await errors(leader, produce(part(P0))) == {P0: E.not_enough_replicas}
+    refused = await leader.producing.produce(produce(part(P0)))
+    assert refused == {P0: ProduceOutcome(error=E.not_enough_replicas, log_start_offset=0)}
     assert leader.log().log_end_offset == 0
     assert await errors(leader, produce(part(P0), acks=1)) == {P0: E.none}
     assert await errors(leader, produce(part(P0), acks=0)) == {P0: E.none}
@@ -394,7 +395,8 @@ async def test_a_wait_for_replication_ends_at_its_timeout_and_the_record_stays(
     task = start(leader, produce(part(P0), timeout_ms=50))
     await settle()
     leader.clock.pass_ms(50)
-    assert (await task)[P0].error is E.request_timed_out
+    late = ProduceOutcome(error=E.request_timed_out, base_offset=0, log_start_offset=0)
+    assert await task == {P0: late}, "where the record is"
     assert leader.log().log_end_offset == 1
 
 
