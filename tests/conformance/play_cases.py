@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from tests.conformance.casebook.model import LEVELS
 from tests.conformance.casebook.playing import finalize, play_all
 from tests.conformance.casebook.reading import Case, brokers, chosen, rules
-from tests.conformance.casebook.stages import simulated
+from tests.conformance.casebook.stages import Stage, simulated
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,11 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mine = [case for case in wanted if case.broker == name]
         if not mine:
             continue
-        with simulated(config, 0) as address:
+        with simulated(config, 0) as stage:
             for level in options.level or LEVELS:
                 begun_s = time.monotonic()
-                finalize(address, level)
-                for line in _played(mine, address, level, tell=options.tell):
+                finalize(stage.address, level)
+                for line in _played(mine, stage, level, tell=options.tell):
                     wrong += not line.startswith(" ")
                     sys.stdout.write(f"{line}\n")
                 seconds = time.monotonic() - begun_s
@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 1 if wrong else 0
 
 
-def _played(mine: Sequence[Case], address: str, level: int, *, tell: bool) -> Iterator[str]:
-    for case, done in play_all(mine, address, level):
+def _played(mine: Sequence[Case], stage: Stage, level: int, *, tell: bool) -> Iterator[str]:
+    for case, done in play_all(mine, stage.address, level, life=stage.life):
         failure = done.exception()
         if failure is not None:
             yield f"{failure}"

@@ -23,7 +23,7 @@ from tests.conformance.casebook import transcripts
 from tests.conformance.casebook.model import LEVELS
 from tests.conformance.casebook.playing import Play, finalize, play_all
 from tests.conformance.casebook.reading import Case, brokers, cases, chosen, rules
-from tests.conformance.casebook.stages import real
+from tests.conformance.casebook.stages import Stage, real
 from tests.conformance.recordings import Exchange, Recording, Recordings, recording_of, together
 
 LINES_MAX: Final = 200
@@ -68,19 +68,19 @@ def recorded(wanted: Sequence[Case], levels: Sequence[int], times: int) -> tuple
         if not at:
             continue
         begun_s = time.monotonic()
-        with real(config, at[0]) as address:
+        with real(config, at[0]) as stage:
             for level in sorted(at):
                 for turn in range(times):
-                    finalize(address, level)
-                    wrong += _one_turn(mine, address, level, plays, turn)
+                    finalize(stage.address, level)
+                    wrong += _one_turn(mine, stage, level, plays, turn)
                 _say(f"{time.monotonic() - begun_s:6.1f} s  {name} at {level}")
     return plays, wrong
 
 
 def _one_turn(
-    mine: Sequence[Case], address: str, level: int, plays: Plays, turn: int
+    mine: Sequence[Case], stage: Stage, level: int, plays: Plays, turn: int
 ) -> Iterator[str]:
-    for case, done in play_all(mine, address, level, turn=turn):
+    for case, done in play_all(mine, stage.address, level, turn=turn, life=stage.life):
         failure = done.exception()
         if failure is not None:
             yield str(failure)

@@ -53,12 +53,12 @@ def plays(request: pytest.FixtureRequest) -> Iterator[Plays]:
 def play_lane(name: str, mine: Sequence[tuple[Case, int]], found: Plays) -> None:
     """Play what one configuration is asked; a failure belongs to the test that waits for it."""
     try:
-        with simulated(brokers()[name], LEVELS[0]) as address:
+        with simulated(brokers()[name], LEVELS[0]) as stage:
             for level in LEVELS:
                 here = [case for case, at in mine if at == level]
                 if here:
-                    finalize(address, level)
-                for case, done in play_all(here, address, level):
+                    finalize(stage.address, level)
+                for case, done in play_all(here, stage.address, level, life=stage.life):
                     hand_over(done, found[case.id, level])
     except Exception as failure:  # noqa: BLE001 - handed to the tests that still wait
         for case, level in mine:

@@ -304,6 +304,19 @@ class ApacheKafka:
         node.process.kill()
         node.process.wait()
 
+    def start_again(self, node_id: int) -> None:
+        """Start a broker that was killed, at its port and with its disk, and wait until it lists
+        all brokers.
+
+        Raises:
+            ApacheKafkaError: It exited or was not ready in time; with the end of its log.
+        """
+        place = next(at for at, one in enumerate(self._nodes) if one.node_id == node_id)
+        node = self._nodes[place]
+        process = self._spawn(node.directory / "server.properties", node.directory)
+        self._nodes[place] = node._replace(process=process)
+        self._await_ready(self._nodes[place], time.monotonic() + _START_TIMEOUT_S)
+
     def run_tool(self, main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
         """Run a tool of Kafka with ``--bootstrap-server`` of this cluster in front of ``args``."""
         return run_kafka_tool(

@@ -20,6 +20,7 @@ import msgspec
 from sim.errors import ErrorCode
 from tests.conformance.casebook.model import CLOSED, SILENT, Step
 from tests.conformance.casebook.reading import Case, rules
+from tests.conformance.casebook.stages import Life
 from tests.conformance.casebook.values import (
     CaseError,
     Producer,
@@ -77,9 +78,12 @@ class CasePlayer:
         address: Of the brokers.
         level: Finalized level of ``transaction.version``.
         turn: Tells it from other plays of the case there.
+        life: Of the brokers, where cases may end them.
     """
 
-    def __init__(self, case: Case, address: str, level: int, *, turn: str = "0") -> None:
+    def __init__(
+        self, case: Case, address: str, level: int, *, turn: str = "0", life: Life | None = None
+    ) -> None:
         self._case = case
         self._level = level
         self._scene = f"{case.id.replace('/', '-')}-tv{level}-{turn}"
@@ -90,6 +94,8 @@ class CasePlayer:
         self._transcript = Transcript(scene=f"{self._scene}-")
         self._variables: Variables = {**case.chosen, "level": level}
         self._racy: set[int] = set()
+        self._life = life
+        self._dead: set[int] = set()
         self._unshown: list[str] = []
 
     def __enter__(self) -> CasePlayer:
@@ -104,6 +110,8 @@ class CasePlayer:
         self._player.close()
         for connection in self._connections.values():
             connection.__exit__(None, None, None)
+        for broker_id in tuple(self._dead):
+            self._start(broker_id)
 
     def play(self) -> Play:
         """Ask everything, in order.
@@ -388,6 +396,20 @@ class CasePlayer:
         """``caught-up:`` until the broker does all that the controller has decided so far."""
         self._player.caught_up()
 
+    def _kill(self, given: int) -> None:
+        """``kill: 3``: that broker ends at once; the controller knows when its session is over."""
+        if self._life is None:
+            raise CaseError("these brokers are not ours to end")
+        self._dead.add(given)
+        self._life.kill(given)
+
+    def _start(self, given: int) -> None:
+        """``start: 3``: it is back."""
+        if self._life is None:
+            raise CaseError("these brokers are not ours to start")
+        self._life.start_again(given)
+        self._dead.discard(given)
+
     def _pause(self, given: int) -> None:
         """``pause: 300``: so many milliseconds pass; for times that are compared."""
         time.sleep(given / 1000)
@@ -401,6 +423,8 @@ _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
     "topic": CasePlayer._topic,
     "caught-up": CasePlayer._caught_up,
     "pause": CasePlayer._pause,
+    "kill": CasePlayer._kill,
+    "start": CasePlayer._start,
     "finalize": CasePlayer._finalize,
     "level": CasePlayer._await_level,
 }
@@ -432,7 +456,7 @@ def _told(given: Any) -> str:
 # Many
 
 
-def play(case: Case, address: str, level: int, *, turn: int = 0) -> Play:
+def play(case: Case, address: str, level: int, *, turn: int = 0, life: Life | None = None) -> Play:
     """Play one case; again where the machine was too busy for its timeouts.
 
     Raises:
@@ -441,7 +465,8 @@ def play(case: Case, address: str, level: int, *, turn: int = 0) -> Play:
     late: TooLateError | None = None
     for attempt in range(ATTEMPTS_MAX):
         try:
-            with CasePlayer(case, address, level, turn=f"{turn}-{attempt}") as player:
+            name = f"{turn}-{attempt}"
+            with CasePlayer(case, address, level, turn=name, life=life) as player:
                 return player.play()
         except TooLateError as error:
             late = error
@@ -449,7 +474,12 @@ def play(case: Case, address: str, level: int, *, turn: int = 0) -> Play:
 
 
 def play_all(
-    cases: Sequence[Case], address: str, level: int, *, turn: int = 0
+    cases: Sequence[Case],
+    address: str,
+    level: int,
+    *,
+    turn: int = 0,
+    life: Life | None = None,
 ) -> Iterator[tuple[Case, Future[Play]]]:
     """Play several, side by side where they may be; each with what came of it, when it is done."""
     wanted = [case for case in cases if level in case.text.levels]
@@ -464,7 +494,7 @@ def play_all(
         if case.alone:
             done: Future[Play] = Future()
             try:
-                done.set_result(play(case, address, level, turn=turn))
+                done.set_result(play(case, address, level, turn=turn, life=life))
             except Exception as failure:  # noqa: BLE001 - handed to whoever asks for the result
                 done.set_exception(failure)
             yield case, done
