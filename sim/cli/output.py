@@ -89,6 +89,13 @@ def warn(text: str) -> None:
     print(f"{start}{text}", file=sys.stderr, flush=True)
 
 
+def log_to_stderr() -> None:
+    """From now on logs go to standard error, as all that is no result."""
+    import structlog  # slow to import; only commands that run brokers log
+
+    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+
+
 def progress(text: str) -> None:
     """Show how far a long work is, on a terminal only; each call replaces what was shown."""
     if sys.stderr.isatty():

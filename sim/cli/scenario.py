@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sim.cli.output import format_table, print_json, print_line, warn
+from sim.cli.output import format_table, log_to_stderr, print_json, print_line, warn
 from sim.cli.scenario_output import facts_of, progress_of, story_of, table_of, wrapped
 from sim.errors import ConfigError, MissingExtraError
 from sim.scenario.catalog import find, scenarios
@@ -82,6 +82,7 @@ def _run_options(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
+    log_to_stderr()
     try:
         match args.action:
             case "list":

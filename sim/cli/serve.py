@@ -22,7 +22,7 @@ import msgspec
 
 from sim import settings as settings_module
 from sim.cli import security_settings
-from sim.cli.output import print_line, warn
+from sim.cli.output import log_to_stderr, print_line, warn
 from sim.cluster.image import TRANSACTION_VERSION
 from sim.errors import ConfigError, MissingExtraError
 from sim.releases import fleet_from
@@ -160,6 +160,7 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
+    log_to_stderr()
     try:
         options = options_from(args)
     except ConfigError as error:

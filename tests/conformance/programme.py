@@ -84,7 +84,10 @@ SYNONYMS: Final = Ground(
     },
 )
 """Configs of which several stand for the same."""
+WITH_GROUPS: Final = Ground(name="with groups", properties=PROPERTIES)
+"""Other stories begin where ``__consumer_offsets`` does not exist."""
 GROUNDS: Final = {
+    "group_operations": WITH_GROUPS,
     "reassign_partitions": TWO_OF_THREE,
     "client_telemetry": TELEMETRY,
     "config_synonyms": SYNONYMS,

@@ -20,7 +20,7 @@ final class GroupChecks {
     private static final int RECORDS_PER_PARTITION = 12;
     /** A member of the classic protocol hears of a rebalance with its heartbeat; the other protocol has it from the broker. */
     private static final Map<String, Object> CLASSIC = Map.of("heartbeat.interval.ms", 200);
-    /** Positions whose transaction has not yet got its marker are waited for. */
+    /** Positions whose transaction has not yet got its marker are not told. */
     private static final ListConsumerGroupOffsetsOptions STABLE = new ListConsumerGroupOffsetsOptions().requireStable(true);
 
     private GroupChecks() {}
@@ -140,8 +140,18 @@ final class GroupChecks {
     private static Map<TopicPartition, Long> positions(Lab lab, String group, List<TopicPartition> partitions)
             throws Exception {
         ListConsumerGroupOffsetsSpec named = new ListConsumerGroupOffsetsSpec().topicPartitions(partitions);
-        Map<TopicPartition, OffsetAndMetadata> found =
-                lab.admin.listConsumerGroupOffsets(Map.of(group, named), STABLE).partitionsToOffsetAndMetadata(group).get();
+        Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
+        // Of a position that is not stable the admin client leaves the partition out, and says nothing.
+        Lab.await(
+                "stable positions",
+                () -> {
+                    found.clear();
+                    found.putAll(lab.admin
+                            .listConsumerGroupOffsets(Map.of(group, named), STABLE)
+                            .partitionsToOffsetAndMetadata(group)
+                            .get());
+                    return found.keySet().containsAll(partitions);
+                });
         Map<TopicPartition, Long> positions = new HashMap<>();
         found.forEach((at, position) -> {
             if (position != null) {

@@ -3,8 +3,17 @@ from __future__ import annotations
 import json
 
 import pytest
+import structlog
 
-from sim.cli.output import format_json, format_table, print_json, print_line, print_table, warn
+from sim.cli.output import (
+    format_json,
+    format_table,
+    log_to_stderr,
+    print_json,
+    print_line,
+    print_table,
+    warn,
+)
 from sim.types import TopicPartition
 
 
@@ -33,3 +42,15 @@ def test_results_and_complaints_go_to_different_streams(capsys: pytest.CaptureFi
     print_line("line")
     warn("careful")
     assert capsys.readouterr() == ("A\t\n[]\nline\n", "careful\n")
+
+
+def test_logs_are_no_results(capsys: pytest.CaptureFixture[str]) -> None:
+    before = structlog.get_config()
+    log_to_stderr()
+    try:
+        structlog.get_logger("txnsim.test").info("controller.session_ended", broker=1)
+    finally:
+        structlog.configure(**before)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "controller.session_ended" in err

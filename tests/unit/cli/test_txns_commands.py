@@ -6,11 +6,11 @@ import argparse
 
 import pytest
 
+from sim.cli.output import Output
 from sim.cli.txns_commands import (
     AbortTransaction,
     CommandFailure,
     FindHanging,
-    Output,
     command_from,
     failed,
 )

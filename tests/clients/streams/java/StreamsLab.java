@@ -186,10 +186,16 @@ final class StreamsLab implements AutoCloseable {
      */
     List<Long> positions() throws Exception {
         ListConsumerGroupOffsetsSpec named = new ListConsumerGroupOffsetsSpec().topicPartitions(partitions(input));
-        Map<TopicPartition, OffsetAndMetadata> found = admin.listConsumerGroupOffsets(
-                        Map.of(application, named), new ListConsumerGroupOffsetsOptions().requireStable(true))
-                .partitionsToOffsetAndMetadata(application)
-                .get();
+        Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
+        // Of a position that is not stable the admin client leaves the partition out, and says nothing.
+        await("stable positions", () -> {
+            found.clear();
+            found.putAll(admin.listConsumerGroupOffsets(
+                            Map.of(application, named), new ListConsumerGroupOffsetsOptions().requireStable(true))
+                    .partitionsToOffsetAndMetadata(application)
+                    .get());
+            return found.keySet().containsAll(partitions(input));
+        });
         return partitions(input).stream()
                 .map(one -> found.get(one) == null ? 0L : found.get(one).offset())
                 .toList();
