@@ -179,10 +179,7 @@ class PartitionLog(FollowerLog):
                 return verdict
             newest = verdict
         if config.codec is not None and config.codec != header.compression:
-            packed = recoded(batch, header, config=config, log_start_offset=self._log_start_offset)
-            if not isinstance(packed, bytes):
-                return packed
-            batch = packed
+            batch = recoded(batch, header, config)
             header = read_batch_header(batch, 0)
         rejection = check_size(header.size, config)
         if rejection is not None:

@@ -142,10 +142,8 @@ def needs_examination(
     )
 
 
-def recoded(
-    batch: bytes, header: BatchHeader, *, config: LogConfig, log_start_offset: int
-) -> AppendRejection | bytes:
-    """The batch in its topic's codec (``compression.type``), or why it can't be read; where a
+def recoded(batch: bytes, header: BatchHeader, config: LogConfig) -> bytes:
+    """The batch in its topic's codec (``compression.type``), its records looked at before; where a
     codec's library is not installed it stays as it is.
     """
     assert config.codec is not None
@@ -155,8 +153,6 @@ def recoded(
         )
     except MissingExtraError:
         return batch
-    except CorruptBatchError as error:
-        return _invalid(str(error), log_start_offset)
 
 
 def examine(
@@ -168,7 +164,7 @@ def examine(
     now_ms: int,
     log_start_offset: int,
 ) -> AppendRejection | int:
-    """Look at each record.
+    """Look at each record; that it can be read has been seen (``newest_timestamp``).
 
     Returns:
         The true maximum of the timestamps, which the stored batch must carry; or why the batch is
@@ -180,8 +176,6 @@ def examine(
         return _judge_closed(
             header, config=config, now_ms=now_ms, log_start_offset=log_start_offset
         )
-    except CorruptBatchError as error:
-        return _invalid(str(error), log_start_offset)
     errors: list[tuple[int, str]] = []
     is_timestamp_error = False
     timestamp_max = NO_TIMESTAMP

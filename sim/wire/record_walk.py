@@ -61,8 +61,12 @@ def newest_delta_ms(records: bytes, at: int, count: int) -> int | None:
                 delta, at = read_signed(records, at - 1, VARLONG_BYTES_MAX)
             if delta > newest:
                 newest = delta
-            while records[at] > _ONE_BYTE_MAX:  # the delta of its offset
-                at += 1
+            if records[at] > _ONE_BYTE_MAX:  # the delta of its offset
+                start = at
+                while records[at] > _ONE_BYTE_MAX:
+                    at += 1
+                if at - start >= VARINT_BYTES_MAX:
+                    return None
             size = records[at + 1]  # of the key; odd: null
             at += 2
             if size > _ONE_BYTE_MAX:

@@ -107,3 +107,24 @@ def test_lengths_that_do_not_fill_a_record_are_noticed(at: int, byte: int) -> No
 def test_many_offsets_in_one_batch_are_read_over() -> None:
     batch = build_batch([Record(key=b"k")] * 100, timestamp_ms=0)
     assert newest_delta_ms(batch, HEADER_SIZE, 100) == 0
+
+
+def test_long_keys_and_headers_are_read_over() -> None:
+    batch = build_batch(
+        [Record(key=b"k" * 20_000, headers=(("h" * 90, b"x" * 90),))], timestamp_ms=0
+    )
+    assert newest_delta_ms(batch, HEADER_SIZE, 1) == 0
+
+
+def test_a_null_key_said_in_two_bytes_is_one() -> None:
+    # Size, attributes, the deltas of time and offset, key, value of one byte, no headers.
+    record = b"\x00\x00\x00\x81\x00\x02v\x00"
+    assert newest_delta_ms(bytes((len(record) << 1,)) + record, 0, 1) == 0
+
+
+@pytest.mark.parametrize(("length", "whole"), [(5, True), (6, False)])
+def test_an_offset_has_at_most_five_bytes(length: int, whole: bool) -> None:
+    offset = b"\x80" * (length - 1) + b"\x00"
+    record = b"\x00\x00" + offset + b"\x01\x02v\x00"
+    found = newest_delta_ms(bytes((len(record) << 1,)) + record, 0, 1)
+    assert found == (0 if whole else None)
