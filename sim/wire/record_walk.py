@@ -83,10 +83,7 @@ def newest_delta_ms(records: bytes, at: int, count: int) -> int | None:
                     size, at = _long_size(records, at)
             if not size & 1:
                 at += size >> 1
-            if records[at]:
-                at = _behind_headers(records, at, end)
-            else:
-                at += 1
+            at = _behind_headers(records, at, end) if records[at] else at + 1
             if at != end:
                 return None
     except IndexError:
