@@ -16,11 +16,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sim.cli import txns_commands, txns_operator
+from sim.cli import txns_commands
 from sim.cli.client_properties import read_client_properties
 from sim.cli.output import warn
 from sim.cli.parsing import CommandParser, VersionAction
 from sim.cli.txns_commands import Command, CommandFailure
+from sim.cli.txns_operator import HANGS, INCOMPLETE
 from sim.client.admin import Admin
 from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
@@ -64,7 +65,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_abort(branch("abort", "abort a hanging transaction (requires administrative privileges)"))
     find = branch("find-hanging", "find hanging transactions")
     _add_find_hanging(find)
-    txns_operator.add_find_all(find)
     _add_watch(find)
     force = branch(
         "forceTerminateTransaction",
@@ -74,11 +74,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     force.add_argument(
         "--transactionalId", required=True, dest="transactional_id", help="transactional id"
     )
-    txns_operator.add_repair(
+    _add_repair(
         branch("repair", "end hanging transactions, each judged again right before (--yes)")
     )
     why = branch("why", "explain why read_committed consumers of a partition stand still")
-    txns_operator.add_why(why)
+    why.add_argument("topic", help="topic name")
+    why.add_argument("partition", type=_integer, help="partition number")
     _add_watch(why)
 
 
@@ -149,6 +150,17 @@ def _add_abort(parser: argparse.ArgumentParser) -> None:
 
 def _add_find_hanging(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--broker-id", type=_integer, help="only partitions with a replica there")
+    _add_scope(parser)
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="search the whole cluster, or all of --topic, compare epochs and states too, tell"
+        f" reasons and commands; exit status {HANGS}: something hangs, {INCOMPLETE}: nothing seen"
+        " does, but not every partition could be looked at",
+    )
+
+
+def _add_scope(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--max-transaction-timeout",
         type=_integer,
@@ -158,6 +170,22 @@ def _add_find_hanging(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--topic", help="only this topic (required with --partition)")
     parser.add_argument("--partition", type=_integer, help="only this partition")
+
+
+def _add_repair(parser: argparse.ArgumentParser) -> None:
+    _add_scope(parser)
+    mode = parser.add_mutually_exclusive_group()
+    mode.add_argument(
+        "--dry-run", action="store_true", help="only tell what would be done (the default)"
+    )
+    mode.add_argument("--yes", action="store_true", help="do it")
+    parser.add_argument(
+        "--audit-file",
+        type=Path,
+        default=Path("txnsim-repairs.jsonl"),
+        metavar="FILE",
+        help="where each attempt and its outcome is written down (default %(default)s)",
+    )
 
 
 def _number(bits: int) -> Callable[[str], int]:

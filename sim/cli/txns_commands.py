@@ -13,7 +13,14 @@ from typing import Final, Protocol
 import msgspec
 
 from sim.cli.output import Output
-from sim.cli.txns_operator import FindAll, RepairHanging, Scope, Why
+from sim.cli.txns_operator import (
+    HANGING_HEADERS,
+    FindAll,
+    RepairHanging,
+    Scope,
+    Why,
+    hanging_row,
+)
 from sim.client.admin import Admin
 from sim.client.errors import ClientError, ErrorCode
 from sim.client.txn_views import AbortSpec, TransactionListing
@@ -215,12 +222,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
             raise failed(what, found)
         for one in found:
             if one.txn_start_offset == self.start_offset:
-                return AbortSpec(
-                    partition=self.partition,
-                    producer_id=one.producer_id,
-                    producer_epoch=one.producer_epoch,
-                    coordinator_epoch=one.coordinator_epoch or 0,
-                )
+                return AbortSpec.of(self.partition, one)
         raise CommandFailure(
             f"Could not find any open transactions starting at offset {self.start_offset}"
             f" on partition {self.partition}"
@@ -262,41 +264,17 @@ class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
         except ClientError as error:
             text = f"{error}. Enable debug logging for additional detail."
             raise CommandFailure(text, error) from error
-        rows = []
-        values = []
-        for one in found:
-            producer = one.producer
-            epoch = -1 if producer.coordinator_epoch is None else producer.coordinator_epoch
-            start = -1 if producer.txn_start_offset is None else producer.txn_start_offset
-            duration_min = one.duration_min(now_ms)
-            rows.append(
-                (
-                    one.partition.topic,
-                    str(one.partition.partition),
-                    str(producer.producer_id),
-                    str(producer.producer_epoch),
-                    str(epoch),
-                    str(start),
-                    str(producer.last_timestamp_ms),
-                    str(duration_min),
-                )
-            )
-            values.append(
-                {"partition": one.partition, "producer": producer, "duration_min": duration_min}
-            )
         return Output(
-            headers=(
-                "Topic",
-                "Partition",
-                "ProducerId",
-                "ProducerEpoch",
-                "CoordinatorEpoch",
-                "StartOffset",
-                "LastTimestamp",
-                "Duration(min)",
-            ),
-            rows=tuple(rows),
-            values=values,
+            headers=HANGING_HEADERS,
+            rows=tuple(hanging_row(one, now_ms) for one in found),
+            values=[
+                {
+                    "partition": one.partition,
+                    "producer": one.producer,
+                    "duration_min": one.duration_min(now_ms),
+                }
+                for one in found
+            ],
         )
 
 

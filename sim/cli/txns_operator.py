@@ -7,9 +7,7 @@ cluster without ``--yes``.
 
 from __future__ import annotations
 
-import argparse
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -18,6 +16,7 @@ import msgspec
 from sim.cli.output import Output, progress, warn
 from sim.client.admin import Admin
 from sim.client.errors import ClientError
+from sim.client.hanging import OpenTransaction
 from sim.client.judgement import Finding, Verdict
 from sim.client.repair import Outcome, Repair, repair
 from sim.client.stuck import Cause, explain
@@ -76,8 +75,8 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
             ]
         _tell_rest(found)
         return Output(
-            headers=_HEADERS,
-            rows=tuple(_row(one, now_ms) for one in found.hanging),
+            headers=HANGING_HEADERS,
+            rows=tuple(hanging_row(one.transaction, now_ms) for one in found.hanging),
             lines=tuple(lines),
             values={
                 "partitions": found.partitions,
@@ -133,7 +132,13 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
             warn(f"What was done is written down in {self.audit_file}.")
         left = [one for one in done if one.outcome not in _HEALED]
         return Output(
-            headers=(*_HEADERS[:6], "Outcome", "LastStableOffset", "HighWatermark", "Reason"),
+            headers=(
+                *HANGING_HEADERS[:6],
+                "Outcome",
+                "LastStableOffset",
+                "HighWatermark",
+                "Reason",
+            ),
             rows=tuple(_repair_row(one) for one in done),
             values={"repairs": done, "dry_run": not self.yes},
             status=HANGS if left else INCOMPLETE if found.unread else 0,
@@ -181,7 +186,7 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.NO_LONGER_HANGS})
-_HEADERS: Final = (
+HANGING_HEADERS: Final = (
     "Topic",
     "Partition",
     "ProducerId",
@@ -191,20 +196,22 @@ _HEADERS: Final = (
     "LastTimestamp",
     "Duration(min)",
 )
-"""Kafka's."""
+"""Those of Kafka's ``find-hanging``."""
+_OUTCOME_HEADERS: Final = ("Outcome", "LastStableOffset", "HighWatermark", "Reason")
 
 
-def _row(one: Finding, now_ms: int) -> tuple[str, ...]:
-    partition, producer = one.transaction.partition, one.transaction.producer
+def hanging_row(one: OpenTransaction, now_ms: int) -> tuple[str, ...]:
+    """The cells of an open transaction under ``HANGING_HEADERS``."""
+    partition, producer = one.partition, one.producer
     return (
         partition.topic,
         str(partition.partition),
         str(producer.producer_id),
         str(producer.producer_epoch),
         str(-1 if producer.coordinator_epoch is None else producer.coordinator_epoch),
-        str(producer.txn_start_offset),
+        str(-1 if producer.txn_start_offset is None else producer.txn_start_offset),
         str(producer.last_timestamp_ms),
-        str(one.transaction.duration_min(now_ms)),
+        str(one.duration_min(now_ms)),
     )
 
 
@@ -234,56 +241,10 @@ def _tell_rest(found: Survey) -> None:
     if counts[Verdict.ALIVE]:
         told.append(f"{counts[Verdict.ALIVE]} are old and alive")
     warn("; ".join(told) + ".")
-    for partition, why in _few(sorted(found.unread.items())):
+    for partition, why in sorted(found.unread.items())[:_FEW]:
         warn(f"not searched: {partition}: {why}")
     if len(found.unread) > _FEW:
         warn(f"not searched: {len(found.unread) - _FEW} more partitions")
 
 
 _FEW: Final = 10
-
-
-def _few(entries: Sequence[tuple[TopicPartition, str]]) -> Sequence[tuple[TopicPartition, str]]:
-    return entries[:_FEW]
-
-
-def add_find_all(parser: argparse.ArgumentParser) -> None:
-    """What ``find-hanging`` has beyond Kafka's."""
-    parser.add_argument(
-        "--all",
-        action="store_true",
-        help="search the whole cluster, or all of --topic, compare epochs and states too, tell"
-        f" reasons and commands; exit status {HANGS}: something hangs, {INCOMPLETE}: nothing seen"
-        " does, but not every partition could be looked at",
-    )
-
-
-def add_repair(parser: argparse.ArgumentParser) -> None:
-    """Options of ``repair``."""
-    parser.add_argument("--topic", help="only this topic")
-    parser.add_argument("--partition", type=int, help="only this partition of it")
-    parser.add_argument(
-        "--max-transaction-timeout",
-        type=int,
-        default=15,
-        metavar="MIN",
-        help="only transactions without a write for longer than this (default 15 minutes)",
-    )
-    mode = parser.add_mutually_exclusive_group()
-    mode.add_argument(
-        "--dry-run", action="store_true", help="only tell what would be done (the default)"
-    )
-    mode.add_argument("--yes", action="store_true", help="do it")
-    parser.add_argument(
-        "--audit-file",
-        type=Path,
-        default=Path("txnsim-repairs.jsonl"),
-        metavar="FILE",
-        help="where each attempt and its outcome is written down (default %(default)s)",
-    )
-
-
-def add_why(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``why``."""
-    parser.add_argument("topic", help="topic name")
-    parser.add_argument("partition", type=int, help="partition number")

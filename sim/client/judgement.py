@@ -73,35 +73,23 @@ def judge(
     findings = []
     for one in open_transactions:
         transactional_id = transactional_ids.get(one.producer.producer_id)
+        known = None if transactional_id is None else descriptions.get(transactional_id)
         if transactional_id is None:
-            findings.append(
-                Finding(
-                    transaction=one,
-                    verdict=Verdict.HANGING,
-                    reason=f"no coordinator knows producer id {one.producer.producer_id}",
-                )
-            )
-            continue
-        description = descriptions.get(transactional_id)
-        if description is None:
-            findings.append(
-                Finding(
-                    transaction=one,
-                    verdict=Verdict.HANGING,
-                    reason=f"its coordinator has forgotten transactional id {transactional_id}",
-                    transactional_id=transactional_id,
-                )
-            )
-            continue
-        verdict, reason = _compare(one, description)
+            verdict = Verdict.HANGING
+            reason = f"no coordinator knows producer id {one.producer.producer_id}"
+        elif known is None:
+            verdict = Verdict.HANGING
+            reason = f"its coordinator has forgotten transactional id {transactional_id}"
+        else:
+            verdict, reason = _compare(one, known)
         findings.append(
             Finding(
                 transaction=one,
                 verdict=verdict,
                 reason=reason,
                 transactional_id=transactional_id,
-                state=description.state,
-                coordinator_id=description.coordinator_id,
+                state=None if known is None else known.state,
+                coordinator_id=None if known is None else known.coordinator_id,
             )
         )
     return tuple(findings)

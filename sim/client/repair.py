@@ -72,12 +72,12 @@ async def repair(admin: Admin, finding: Finding, *, now_ms: int, dry_run: bool =
     partition, producer = finding.transaction.partition, finding.transaction.producer
     start = producer.txn_start_offset
     assert start is not None, "a transaction without a start is not open"
-    coordinator_epoch = producer.coordinator_epoch or 0
+    spec = AbortSpec.of(partition, producer)
     done = Repair(
         partition=partition,
         producer_id=producer.producer_id,
         producer_epoch=producer.producer_epoch,
-        coordinator_epoch=coordinator_epoch,
+        coordinator_epoch=spec.coordinator_epoch,
         start_offset=start,
         transactional_id=finding.transactional_id,
         reason=finding.reason,
@@ -93,13 +93,6 @@ async def repair(admin: Admin, finding: Finding, *, now_ms: int, dry_run: bool =
         return msgspec.structs.replace(done, outcome=Outcome.NO_LONGER_HANGS, reason=why)
     if dry_run:
         return done
-    spec = AbortSpec(
-        partition=partition,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        # A producer that hangs before its first marker shows none; 0 is below any real epoch.
-        coordinator_epoch=coordinator_epoch,
-    )
     try:
         await admin.abort_transaction(spec)
     except ClientError as refused:

@@ -76,6 +76,18 @@ class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):
     producer_epoch: int
     coordinator_epoch: int
 
+    @classmethod
+    def of(cls, partition: TopicPartition, producer: ProducerState) -> AbortSpec:
+        """The transaction that the producer has open there. One that hangs before the first marker
+        shows no coordinator epoch; 0 is below any real one.
+        """
+        return cls(
+            partition=partition,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            coordinator_epoch=producer.coordinator_epoch or 0,
+        )
+
     def __str__(self) -> str:
         return (
             f"AbortTransactionSpec(topicPartition={self.partition}, producerId={self.producer_id},"
