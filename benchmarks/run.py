@@ -17,7 +17,7 @@ import msgspec
 from benchmarks import build, report
 from benchmarks.measure import FULL, QUICK, Part, Plan, Round
 from benchmarks.process import ServerError
-from benchmarks.servers import ApacheKafka, Kfake, Server, Txnsim
+from benchmarks.servers import BROKERS, ApacheKafka, Kfake, Server, Txnsim
 from tests.support.apache_kafka import ApacheKafkaError
 
 _SERVERS: Final = ("apache", "txnsim", "kfake")
@@ -45,7 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # SIGTERM becomes an exception like SIGINT, so that the server that runs is stopped either way.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     plan = _plan(options)
-    servers = [_server(name, options.wheel) for name in options.server or _DEFAULT_SERVERS]
+    servers = [
+        _server(name, options.wheel, options.brokers) for name in options.server or _DEFAULT_SERVERS
+    ]
     began_s = time.monotonic()
     say = _progress(began_s)
     machine = _machine()
@@ -90,6 +92,13 @@ def _parser() -> argparse.ArgumentParser:
         help=f"may be repeated; default: {' and '.join(_DEFAULT_SERVERS)}",
     )
     parser.add_argument("--rounds", type=int, metavar="N", help="repetitions of everything")
+    parser.add_argument(
+        "--brokers",
+        type=int,
+        default=BROKERS,
+        metavar="N",
+        help="of txnsim (default %(default)s, which replicate); 1: without replication, as Kafka",
+    )
     parser.add_argument("--wheel", type=Path, help="a wheel of txnsim that is built already")
     return parser
 
@@ -107,12 +116,12 @@ def _plan(options: argparse.Namespace) -> Plan:
     return plan
 
 
-def _server(name: str, wheel: Path | None) -> Server:
+def _server(name: str, wheel: Path | None, brokers: int) -> Server:
     match name:
         case "apache":
             return ApacheKafka()
         case "txnsim":
-            return Txnsim(wheel)
+            return Txnsim(wheel, brokers=brokers)
         case _:
             return Kfake()
 

@@ -115,21 +115,24 @@ class Txnsim:
 
     Args:
         wheel: A wheel that is built already; this tree's is built otherwise.
+        brokers: How many; each replicates what the others lead.
     """
 
     name = "txnsim"
-    label = "txnsim"
 
-    def __init__(self, wheel: Path | None = None) -> None:
+    def __init__(self, wheel: Path | None = None, *, brokers: int = BROKERS) -> None:
         self._wheel = wheel
+        self._brokers = brokers
+        self.label = f"txnsim with {brokers} broker(s)"
 
     def prepare(self) -> None:
         """Build the wheel and install it with nothing but its runtime dependencies."""
         self._binary = build.txnsim_environment(self._wheel or build.wheel())
 
     def launch(self, home: Path) -> Launch:
-        """Three brokers on free ports."""
-        options = ("--port", "0", "--brokers", str(BROKERS), "--ready-file", str(home / READY_FILE))
+        """Its brokers on free ports."""
+        count = str(self._brokers)
+        options = ("--port", "0", "--brokers", count, "--ready-file", str(home / READY_FILE))
         return Launch(command=(str(self._binary), "serve", *options), bootstrap=None)
 
 
