@@ -12,7 +12,7 @@ import pytest
 from tests.test_tidy import ROOT, source
 
 PUBLIC: Final = {
-    "sim.config": ["Configuration", "load"],
+    "sim.config": ["Configuration", "load", "settings_of"],
     "sim.errors": [
         "BadInputError",
         "ClientError",

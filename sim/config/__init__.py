@@ -1,6 +1,6 @@
 """Files to settings: ``load(path)`` reads our YAML or a broker's ``server.properties``.
 
-- ``files``: ``load`` and what it answers, a ``Configuration``.
+- ``files``: ``load`` and what it answers, a ``Configuration``; ``settings_of`` for programs.
 - ``properties``: the syntax of Java's property files, with line numbers.
 - ``kafka_names``: every property of a real broker, and why some have no effect here.
 - ``listeners``: what a broker's listeners mean here.
@@ -17,6 +17,6 @@ Kafka's counterpart: KafkaConfig and its ConfigDef.
 
 from __future__ import annotations
 
-from sim.config.files import Configuration, load
+from sim.config.files import Configuration, load, settings_of
 
-__all__ = ["Configuration", "load"]
+__all__ = ["Configuration", "load", "settings_of"]

@@ -6,6 +6,7 @@ written. All problems of a file are told at once, each as ``file:line: field: wh
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, get_type_hints
@@ -75,12 +76,14 @@ class Configuration(msgspec.Struct, frozen=True, kw_only=True):
 class _Problems:
     """What is wrong with one file, collected so that one run shows all of it."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, *, has_lines: bool = True) -> None:
         self._file = file
+        self._has_lines = has_lines
         self._found: list[tuple[int, str]] = []
 
     def add(self, line: int, field: str, message: str) -> None:
-        self._found.append((line, f"{self._file}:{line}: {field}: {message}"))
+        place = f"{self._file}:{line}" if self._has_lines else self._file
+        self._found.append((line, f"{place}: {field}: {message}"))
 
     def add_validation(self, error: ValidationError, lines: _Lines) -> None:
         for detail in error.errors(include_url=False):
@@ -133,7 +136,7 @@ def load(path: Path) -> Configuration:
 def _from_yaml(data: bytes, *, path: Path) -> Configuration:
     from pydantic import ValidationError
 
-    from sim.config.model import ClusterFile, settings_model
+    from sim.config.model import ClusterFile
     from sim.config.security_section import read_section
     from sim.config.yaml_lines import read_mapping
 
@@ -145,27 +148,7 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
     except ValidationError as error:
         problems.add_validation(error, lines)
         raise problems.error() from None
-    settings: dict[str, object] = {}
-    origins: dict[str, Property] = {}
-    warned: list[tuple[str, Property]] = []
-    for given, value in cluster.settings.items():
-        line = lines["settings", given]
-        name = _our_name(given)
-        if name is None and (why := why_without_effect(given)) is not None:
-            warned.append((why, Property(line=line, name=given, value=str(value))))
-        elif name is None and given in SECURITY_PROPERTIES:
-            problems.add(line, f"settings.{given}", "the section security has it")
-        elif name is None:
-            problems.add(line, f"settings.{given}", _unknown(given, ours=True))
-        elif name in settings:
-            problems.add(line, f"settings.{given}", "given twice, under our name and under Kafka's")
-        else:
-            settings[name] = value
-            origins[name] = Property(line=line, name=f"settings.{given}", value=str(value))
-    try:
-        settings_model().model_validate(settings)
-    except ValidationError as error:
-        problems.add_settings(error, origins)
+    settings, warned = _named_settings(cluster.settings, lines, problems)
     security: SecurityOptions | None = None
     if cluster.security is not None:
         try:
@@ -174,7 +157,7 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
             problems.add(lines["security",], "security", str(error))
     problems.raise_if_any()
     return Configuration(
-        settings=msgspec.convert(settings, Settings),
+        settings=settings,
         security=security,
         brokers=cluster.brokers,
         host=cluster.host,
@@ -185,6 +168,59 @@ def _from_yaml(data: bytes, *, path: Path) -> Configuration:
         topics=tuple(cluster.topics.items()),
         warnings=_warnings(warned, file=file),
     )
+
+
+def settings_of(given: Mapping[str, object], *, where: str) -> tuple[Settings, tuple[str, ...]]:
+    """Settings given by name in a program, ours or Kafka's, judged like those of a YAML file.
+
+    Args:
+        given: Name -> value.
+        where: What messages call the place.
+
+    Returns:
+        The settings, and warnings about names without effect.
+
+    Raises:
+        ConfigError: A name is unknown or a value wrong; one line for each.
+    """
+    problems = _Problems(where, has_lines=False)
+    lines: _Lines = dict.fromkeys((("settings", name) for name in given), 0)
+    settings, warned = _named_settings(given, lines, problems)
+    problems.raise_if_any()
+    return settings, _warnings(warned, file=where)
+
+
+def _named_settings(
+    given: Mapping[str, object], lines: _Lines, problems: _Problems
+) -> tuple[Settings, list[tuple[str, Property]]]:
+    """Settings under our names or Kafka's, and those without effect; defaults after a problem."""
+    from pydantic import ValidationError
+
+    from sim.config.model import settings_model
+
+    settings: dict[str, object] = {}
+    origins: dict[str, Property] = {}
+    warned: list[tuple[str, Property]] = []
+    for label, value in given.items():
+        line = lines["settings", label]
+        name = _our_name(label)
+        if name is None and (why := why_without_effect(label)) is not None:
+            warned.append((why, Property(line=line, name=label, value=str(value))))
+        elif name is None and label in SECURITY_PROPERTIES:
+            problems.add(line, f"settings.{label}", "the section security has it")
+        elif name is None:
+            problems.add(line, f"settings.{label}", _unknown(label, ours=True))
+        elif name in settings:
+            problems.add(line, f"settings.{label}", "given twice, under our name and under Kafka's")
+        else:
+            settings[name] = value
+            origins[name] = Property(line=line, name=f"settings.{label}", value=str(value))
+    try:
+        settings_model().model_validate(settings)
+    except ValidationError as error:
+        problems.add_settings(error, origins)
+        return DEFAULTS, warned
+    return msgspec.convert(settings, Settings), warned
 
 
 def _from_properties(entries: list[Property], *, file: str) -> Configuration:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.config import Configuration, load
+from sim.config import Configuration, load, settings_of
 from sim.errors import ConfigError
 from sim.server.cluster import ClusterOptions
 from sim.settings import DEFAULTS
@@ -311,3 +311,37 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 def test_pydantic_is_imported_only_when_a_file_is_read() -> None:
     program = "import sys, sim.config; sys.exit('pydantic' in sys.modules or 'yaml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_settings_of_a_program_go_by_both_names_and_are_judged_like_a_file() -> None:
+    found, warnings = settings_of(
+        {
+            "transaction.max.timeout.ms": 60_000,
+            "transaction_partition_verification_enable": False,
+            "log.dirs": "somewhere",
+        },
+        where="SimulatedKafka",
+    )
+    assert found.transaction_max_timeout_ms == 60_000
+    assert found.transaction_partition_verification_enable is False
+    (warning,) = warnings
+    assert warning.startswith("SimulatedKafka: without effect, because ")
+    assert warning.endswith(": log.dirs")
+
+
+def test_wrong_settings_of_a_program_are_named_without_a_line() -> None:
+    with pytest.raises(ConfigError) as refusal:
+        settings_of(
+            {
+                "transaction.max.timeout": 1,
+                "transaction_version": "2",
+                "ssl.keystore.location": "keys",
+            },
+            where="SimulatedKafka",
+        )
+    assert str(refusal.value).splitlines() == [
+        "SimulatedKafka: settings.ssl.keystore.location: the section security has it",
+        "SimulatedKafka: settings.transaction.max.timeout: no such setting here, nor property of a "
+        "Kafka 4.3 broker; did you mean transaction.max.timeout.ms?",
+        "SimulatedKafka: settings.transaction_version: Input should be a valid integer, not '2'",
+    ]
