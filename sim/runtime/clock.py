@@ -105,7 +105,7 @@ class LoopClock:
 
     @property
     def advanced_ms(self) -> int:
-        """Sum of all advances."""
+        """Sum of all advances, less what it was set back."""
         return self._advanced_ms
 
     # Timers
@@ -133,9 +133,23 @@ class LoopClock:
             ValueError: ``ms`` is negative.
         """
         if ms < 0:
-            raise ValueError(f"the cluster clock can't be set back (asked for {ms} ms)")
+            raise ValueError(f"time does not go back (asked for {ms} ms): set_back() does that")
         self._advanced_ms += ms
         self._fire_due()
+
+    def set_back(self, ms: int) -> None:
+        """Set the cluster clock back; what is armed by ``call_at`` stays as far away as it was.
+
+        Raises:
+            ValueError: ``ms`` is negative.
+        """
+        if ms < 0:
+            raise ValueError(f"a clock is set back by 0 ms or more, not by {ms}")
+        self._advanced_ms -= ms
+        # All by the same: the order of the heap and the loop's handle stay right.
+        for timer in self._timers:
+            timer.deadline_ms -= ms
+        self._armed_ms -= ms
 
     def close(self) -> None:
         """Forget every ``call_at`` timer and take the handle back from the loop."""

@@ -36,7 +36,7 @@ class Clock(Protocol):
 
     @property
     def advanced_ms(self) -> int:
-        """How far the cluster clock has been advanced in all."""
+        """How far the cluster clock has been moved in all; negative where it was set back."""
 
     def now_ms(self) -> int:
         """Cluster wall time in ms since the epoch, including what was advanced."""
@@ -58,6 +58,13 @@ class Clock(Protocol):
     def advance(self, ms: int) -> None:
         """Move the cluster clock ``ms`` forward and fire every ``call_at`` timer that is then due,
         earliest first.
+        """
+
+    def set_back(self, ms: int) -> None:
+        """Set the cluster clock ``ms`` back, as an operator or NTP does: no time passes.
+
+        Every ``call_at`` timer keeps the time that it has left: what a broker does from time to
+        time goes by a monotonic clock in Kafka (ScheduledThreadPoolExecutor).
         """
 
 

@@ -30,6 +30,7 @@ from sim.faults.injector import Injector
 from sim.releases import Release, fleet_from, release_named
 from sim.runtime.env import Environment
 from sim.runtime.real import host_name
+from sim.runtime.skewed_clock import SkewedClock
 from sim.security.acls import NO_ACLS
 from sim.security.options import NO_SECURITY, SecurityOptions, check_security
 from sim.server.entrance import Entrance, authorizer_of, first_credentials
@@ -415,13 +416,16 @@ class SimCluster:
         self._controller.start()
         for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
             logs = BrokerLogs(options.settings)
+            clock = SkewedClock(self.environment.clock)
+            machine = self._machine(clock)
             member = Member(
                 broker_id=broker_id,
-                environment=self.environment,
+                environment=machine,
+                clock=clock,
                 metadata=metadata,
                 disk=logs,
                 doors=own,
-                make_broker=partial(self._make_broker, logs),
+                make_broker=partial(self._make_broker, machine, logs),
             )
             self.members[broker_id] = member
             member.join(listener)
@@ -431,10 +435,21 @@ class SimCluster:
         named = None if door.entrance is None else door.entrance.listener.advertised_host
         return named or self.options.advertised_host or _reachable(door.host)
 
-    def _make_broker(self, logs: BrokerLogs, broker_id: BrokerId) -> Broker:
+    def _machine(self, clock: SkewedClock) -> Environment:
+        """The world as one broker's machine sees it: by a clock of its own."""
+        world = self.environment
+        return Environment(
+            clock=clock,
+            rng=world.rng,
+            network=world.network,
+            tasks=world.tasks,
+            tracer=world.tracer,
+        )
+
+    def _make_broker(self, machine: Environment, logs: BrokerLogs, broker_id: BrokerId) -> Broker:
         return Broker(
             broker_id=broker_id,
-            environment=self.environment,
+            environment=machine,
             metadata=self.metadata,
             logs=logs,
         )

@@ -24,6 +24,7 @@ from sim.cluster.peers import Peers
 from sim.errors import ConfigError
 from sim.log.partition_log import PartitionLog
 from sim.runtime.env import Environment
+from sim.runtime.skewed_clock import SkewedClock
 from sim.server.entrance import Entrance
 from sim.server.listener import BrokerListener
 from sim.types import BrokerId, BrokerRegistrationCommand
@@ -69,6 +70,7 @@ class Member:
         *,
         broker_id: BrokerId,
         environment: Environment,
+        clock: SkewedClock,
         metadata: Metadata,
         disk: Disk,
         doors: tuple[Door, ...],
@@ -78,13 +80,16 @@ class Member:
 
         Args:
             broker_id: Its number.
-            environment: The world.
+            environment: The world as its machine sees it.
+            clock: Its machine's, the one of ``environment``.
             metadata: The controller's.
             disk: Its logs.
             doors: Where it listens.
             make_broker: A broker on this member's disk.
         """
         self.broker_id = broker_id
+        self.clock = clock
+        """What its machine takes for the time; it outlives the broker."""
         self.doors = doors
         self.state = MemberState.DOWN
         self.is_cut_off_from_clients = False

@@ -15,8 +15,8 @@ from sim.txn.state import TransactionState
 
 def readings(cluster: SimCluster) -> Iterator[Reading]:
     """Every metric of the table that has a value now."""
-    now_ms = cluster.environment.clock.now_ms()
     for broker in cluster.brokers.values():
+        now_ms = broker.environment.clock.now_ms()
         yield from _coordinator(broker, now_ms)
         yield from _partitions(broker, now_ms)
     yield Reading(

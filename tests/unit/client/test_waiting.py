@@ -48,6 +48,9 @@ class HandClock:
     def advance(self, ms: int) -> None:
         raise AssertionError("waiting is monotonic")
 
+    def set_back(self, ms: int) -> None:
+        raise AssertionError("waiting is monotonic")
+
 
 async def test_a_pause_ends_with_its_timer_and_a_cancelled_one_disarms_it() -> None:
     clock = HandClock()
