@@ -52,9 +52,15 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     port: int = 9092
     """First of consecutive ports; 0 picks free ones."""
+    ports: tuple[int, ...] = ()
+    """The port of each broker's listener in clear, where they are not consecutive."""
     advertised_host: str | None = None
     """What clients are told to connect to; the listening host unless given, and this machine's name
     where that is everywhere.
+    """
+    advertised: tuple[tuple[str, int], ...] = ()
+    """Host and port that clients are told of each broker's listener in clear, where somebody
+    between them and us translates ports, as containers do.
     """
     topics: tuple[tuple[str, int], ...] = ()
     """(name, partitions) of topics to create at start, replicated to up to three brokers."""
@@ -94,6 +100,11 @@ class SimCluster:
     def __init__(self, environment: Environment, options: ClusterOptions) -> None:
         if options.brokers < 1:
             raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
+        for name, given in (("ports", options.ports), ("advertised", options.advertised)):
+            if given and len(given) != options.brokers:
+                raise ConfigError(
+                    f"{name}: {len(given)} for {options.brokers} brokers, one for each"
+                )
         self.environment = environment
         self.options = options
         self.fleet = fleet_from(options.as_version, brokers=options.brokers, rules=options.rules)
@@ -346,7 +357,10 @@ class SimCluster:
         doors: list[tuple[str, int, ApiTable, Entrance | None]] = []
         if options.security.has_plain_listener:
             plain = self._apis(apis, CLIENT_LISTENER)
-            doors.append((options.host, options.port and options.port + away, plain, None))
+            port = options.port and options.port + away
+            if options.ports:
+                port = options.ports[index]
+            doors.append((options.host, port, plain, None))
         for entrance in self._entrances:
             listener = entrance.listener
             doors.append(
@@ -385,10 +399,10 @@ class SimCluster:
                 BrokerImage(
                     broker_id=BrokerId(number),
                     epoch=number,
-                    host=self._told(own[0]),
-                    port=own[0].port,
+                    host=self._told(own[0], number)[0],
+                    port=self._told(own[0], number)[1],
                     addresses={
-                        door.apis.listener: (self._told(door), door.port)
+                        door.apis.listener: self._told(door, number)
                         for door in own
                         if door.apis.listener != CLIENT_LISTENER
                     },
@@ -430,10 +444,12 @@ class SimCluster:
             self.members[broker_id] = member
             member.join(listener)
 
-    def _told(self, door: Door) -> str:
-        """The host by which clients are told to come to a door."""
+    def _told(self, door: Door, broker: int) -> tuple[str, int]:
+        """Host and port by which clients are told to come to a broker's door."""
+        if self.options.advertised and door.apis.listener == CLIENT_LISTENER:
+            return self.options.advertised[broker - 1]
         named = None if door.entrance is None else door.entrance.listener.advertised_host
-        return named or self.options.advertised_host or _reachable(door.host)
+        return named or self.options.advertised_host or _reachable(door.host), door.port
 
     def _machine(self, clock: SkewedClock) -> Environment:
         """The world as one broker's machine sees it: by a clock of its own."""

@@ -98,6 +98,37 @@ def test_ports_are_consecutive_and_clients_are_told_the_advertised_host() -> Non
     run_virtual(main, seed=1)
 
 
+def test_ports_may_be_given_one_by_one_and_clients_told_others() -> None:
+    async def main(env: VirtualEnvironment) -> None:
+        cluster = SimCluster(
+            env,
+            msgspec.structs.replace(
+                options(brokers=2),
+                ports=(9100, 9200),
+                advertised=(("outside.test", 31000), ("outside.test", 31001)),
+            ),
+        )
+        await cluster.start()
+        assert [door.port for member in cluster.members.values() for door in member.doors] == [
+            9100,
+            9200,
+        ]
+        assert cluster.bootstrap == "outside.test:31000,outside.test:31001"
+        await cluster.stop()
+
+    run_virtual(main, seed=1)
+
+
+@pytest.mark.parametrize("field", ["ports", "advertised"])
+def test_as_many_ports_as_brokers_are_wanted(field: str) -> None:
+    async def main(env: VirtualEnvironment) -> None:
+        given = {"ports": (1,), "advertised": (("outside.test", 1),)}[field]
+        with pytest.raises(ConfigError, match=f"{field}: 1 for 3 brokers, one for each"):
+            SimCluster(env, msgspec.structs.replace(options(), **{field: given}))
+
+    run_virtual(main, seed=1)
+
+
 async def test_a_stop_ends_what_still_waits() -> None:
     """A request that is held, an open transaction, a connection: nothing keeps it."""
     async with asyncio.timeout(10):
