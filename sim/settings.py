@@ -364,6 +364,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     log_cleaner_enable: Annotated[
         bool, _of("log.cleaner.enable", "boolean", "compacted topics are compacted")
     ] = True
+    log_cleaner_dedupe_buffer_size: Annotated[
+        int,
+        _of(
+            "log.cleaner.dedupe.buffer.size",
+            "bytes",
+            "what a round of cleaning can remember, at 24 bytes a key; Kafka wants more than a "
+            "mebibyte",
+            dynamic=True,
+        ),
+    ] = 134_217_728
+    log_cleaner_io_buffer_load_factor: Annotated[
+        float,
+        _of(
+            "log.cleaner.io.buffer.load.factor",
+            "of the buffer",
+            "how full it may become",
+            dynamic=True,
+        ),
+    ] = 0.9
     log_cleaner_backoff_ms: Annotated[
         int,
         _of(

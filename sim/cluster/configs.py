@@ -145,14 +145,23 @@ _TIMESTAMP_TYPES: Final = {
     "CreateTime": TimestampType.CREATE_TIME,
     "LogAppendTime": TimestampType.LOG_APPEND_TIME,
 }
+OFFSET_MAP_ENTRY_BYTES: Final = 24
+"""Of a key that the cleaner remembers: its MD5 and an offset (SkimpyOffsetMap)."""
 _CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 """Codecs by name; ``producer`` is none of them."""
 _LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
-_PYTHON_TYPES: Final = {bool: _BOOLEAN, int: _INT, str: _STRING, type(None): _INT}
+_PYTHON_TYPES: Final = {
+    bool: _BOOLEAN,
+    float: _DOUBLE,
+    int: _INT,
+    str: _STRING,
+    type(None): _INT,
+}
 _KINDS: Final[Mapping[str, ConfigType]] = {
     "group.consumer.assignors": _LIST,
     "leader.imbalance.check.interval.seconds": _LONG,
     "log.cleaner.backoff.ms": _LONG,
+    "log.cleaner.dedupe.buffer.size": _LONG,
     "log.initial.task.delay.ms": _LONG,
     "log.retention.check.interval.ms": _LONG,
     "offsets.retention.check.interval.ms": _LONG,
@@ -563,6 +572,11 @@ def log_config(
         min_cleanable_dirty_ratio=float(value("min.cleanable.dirty.ratio")),
         min_compaction_lag_ms=int(value("min.compaction.lag.ms")),
         max_compaction_lag_ms=max_compaction_lag_ms,
+        cleaner_keys_max=int(
+            cluster.log_cleaner_dedupe_buffer_size
+            // OFFSET_MAP_ENTRY_BYTES
+            * cluster.log_cleaner_io_buffer_load_factor
+        ),
         delete_retention_ms=int(value("delete.retention.ms")),
         codec=_CODEC_OF.get(codec),
         codec_level=None if level is None else int(value(level)),

@@ -13,6 +13,8 @@ what is outlived:
 What stays whatever the keys say: the last batch of each producer, emptied, because it carries the
 producer's sequence and epoch, and the last batch of the round, because it carries the offset up to
 which the log is known. A round never passes the last stable offset or reaches the active segment.
+Where the keys of the dirty part are more than it can remember, it ends at the first one too many,
+inside of a segment.
 
 ``clean`` is a generator that pauses after some work, so that nobody waits for a whole round. It
 reads segments that nobody writes any more, and puts a cleaned one in their place in one step.
@@ -74,21 +76,21 @@ def clean(log: LogUpkeep, dirt: Dirt, now_ms: int) -> Iterator[None]:
         MissingExtraError: Its codec needs a library that is not installed.
     """
     generation = log.generation
-    keys: dict[bytes, int] = {}
-    for _ in _note_keys(log, dirt, keys):
+    keys = _Keys(log.config.cleaner_keys_max)
+    for _ in keys.note(log, dirt):
         yield
         if log.generation != generation:
             return
     txns = CleanedTxns()
-    for group in _groups(log.inactive_segments(0, dirt.end_offset), log, dirt.end_offset):
-        rewriting = _Rewriting(log, dirt, keys, txns, now_ms)
+    for group in _groups(log.inactive_segments(0, keys.end_offset), log, dirt.end_offset):
+        rewriting = _Rewriting(log, keys, txns, now_ms)
         for _ in rewriting.rewrite(group):
             yield
             if log.generation != generation:
                 return
         if not log.replace_segments(group, rewriting.cleaned, txns.kept):
             return
-    log.note_cleaned(dirt.end_offset)
+    log.note_cleaned(keys.end_offset)
 
 
 # What could be cleaned
@@ -165,25 +167,51 @@ def _groups(segments: Sequence[Segment], log: LogUpkeep, end: int) -> Iterator[l
 # First pass
 
 
-def _note_keys(log: LogUpkeep, dirt: Dirt, keys: dict[bytes, int]) -> Iterator[None]:
-    """The last offset of each key in the dirty part, aborted records aside."""
-    start = dirt.first_dirty_offset
-    txns = CleanedTxns()
-    txns.expect(log.aborted_between(start, dirt.end_offset))
-    work = 0
-    for segment in log.inactive_segments(start, dirt.end_offset):
-        for batch in segment.batches():
-            header = read_batch_header(batch)
-            if header.is_control:
-                txns.on_control(header, read_control_record(batch))
-            elif not txns.on_data(header):
-                for offset, key, _ in batch_keys(batch, header):
-                    if key is not None and offset >= start:
-                        keys[key] = offset
-            work += header.size
-            if work >= WORK_BYTES:
-                work = 0
-                yield
+class _Keys:
+    """The last offset of each key in the dirty part, aborted records aside (SkimpyOffsetMap,
+    Cleaner.buildOffsetMap).
+    """
+
+    __slots__ = ("_keys_max", "end_offset", "offsets")
+
+    def __init__(self, keys_max: int) -> None:
+        self._keys_max = keys_max
+        self.offsets: dict[bytes, int] = {}
+        self.end_offset = 0
+        """Where the round ends: nothing is known of what comes from there on."""
+
+    def note(self, log: LogUpkeep, dirt: Dirt) -> Iterator[None]:
+        """Go through the dirty part, or as much of it as can be remembered."""
+        start = self.end_offset = dirt.first_dirty_offset
+        txns = CleanedTxns()
+        txns.expect(log.aborted_between(start, dirt.end_offset))
+        work = 0
+        segments = log.inactive_segments(start, dirt.end_offset)
+        behind = [*(segment.base_offset for segment in segments[1:]), dirt.end_offset]
+        for segment, next_offset in zip(segments, behind, strict=False):
+            for batch in segment.batches():
+                header = read_batch_header(batch)
+                if header.is_control:
+                    txns.on_control(header, read_control_record(batch))
+                elif not txns.on_data(header) and not self._take(batch, header, start):
+                    return
+                self.end_offset = max(self.end_offset, header.last_offset + 1)
+                work += header.size
+                if work >= WORK_BYTES:
+                    work = 0
+                    yield
+            self.end_offset = next_offset
+
+    def _take(self, batch: bytes, header: BatchHeader, start: int) -> bool:
+        """Remember the keys of a batch; whether there was room for all of them."""
+        for offset, key, _ in batch_keys(batch, header):
+            if key is None or offset < start:
+                continue
+            if len(self.offsets) >= self._keys_max:
+                return False
+            self.offsets[key] = offset
+            self.end_offset = offset + 1
+        return True
 
 
 # Second pass
@@ -192,14 +220,12 @@ def _note_keys(log: LogUpkeep, dirt: Dirt, keys: dict[bytes, int]) -> Iterator[N
 class _Rewriting:
     """One group of segments on its way into one."""
 
-    __slots__ = ("_dirt", "_keys", "_last_records", "_log", "_now_ms", "_txns", "cleaned")
+    __slots__ = ("_end_offset", "_keys", "_last_records", "_log", "_now_ms", "_txns", "cleaned")
 
-    def __init__(
-        self, log: LogUpkeep, dirt: Dirt, keys: dict[bytes, int], txns: CleanedTxns, now_ms: int
-    ) -> None:
+    def __init__(self, log: LogUpkeep, keys: _Keys, txns: CleanedTxns, now_ms: int) -> None:
         self._log = log
-        self._dirt = dirt
-        self._keys = keys
+        self._keys = keys.offsets
+        self._end_offset = keys.end_offset
         self._txns = txns
         self._now_ms = now_ms
         self._last_records: dict[int, ProducerLastRecord] = {}
@@ -218,8 +244,10 @@ class _Rewriting:
         for number, segment in enumerate(group):
             if number + 1 < len(group):
                 upper = group[number + 1].base_offset
-            else:
+            elif self._log.config.rules.half_cleaned_segments_are_indexed:
                 upper = segment.next_offset
+            else:
+                upper = self._end_offset  # KAFKA-13727: the segment may go on behind it
             self._txns.expect(self._log.aborted_between(segment.base_offset, upper))
             for batch in segment.batches():
                 header = read_batch_header(batch)
@@ -271,7 +299,7 @@ class _Rewriting:
         kept: list[int] = []
         has_tombstone = False
         for offset, key, has_value in batch_keys(batch, header):
-            if offset < self._dirt.end_offset and (
+            if offset < self._end_offset and (
                 key is None or offset < keys.get(key, -1) or not (has_value or is_young)
             ):
                 continue
@@ -294,7 +322,7 @@ class _Rewriting:
 
     def _must_remain(self, header: BatchHeader) -> bool:
         """Whether the batch is the last one of its producer or of the round."""
-        if header.last_offset + 1 == self._dirt.end_offset:
+        if header.last_offset + 1 == self._end_offset:
             return True
         if header.producer_id < 0:
             return False

@@ -60,6 +60,10 @@ class LogConfig(msgspec.Struct, frozen=True, kw_only=True):
     codec: int | None = None
     """What the topic compresses with (``compression.type``); None leaves it to producers."""
     codec_level: int | None = None
+    cleaner_keys_max: int = 5_033_164
+    """How many keys a round of cleaning can remember: ``log.cleaner.dedupe.buffer.size`` and
+    ``log.cleaner.io.buffer.load.factor``, at 24 bytes a key (SkimpyOffsetMap).
+    """
     delete_retention_ms: int = 86_400_000
     """How long tombstones and the markers of emptied transactions stay (KIP-534)."""
     producer_id_expiration_ms: int = 86_400_000

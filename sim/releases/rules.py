@@ -431,6 +431,25 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             before="a record with the key of a marker makes older markers of that kind go",
         ),
     ] = True
+    half_cleaned_segments_are_indexed: Annotated[
+        bool,
+        _rule(
+            "KAFKA-13727",
+            "2.8.2, 3.0.2, 3.1.1, 3.2",
+            after="a segment that was cleaned in part keeps all its aborted transactions",
+            before="those behind the part that was cleaned are forgotten, and readers get their "
+            "records",
+        ),
+    ] = True
+    reads_know_one_high_watermark: Annotated[
+        bool,
+        _rule(
+            "KAFKA-9807",
+            "2.5",
+            after="a Fetch takes the high watermark once, and the last stable offset from it",
+            before="a transaction that is replicated between two looks is read while it is open",
+        ),
+    ] = True
     markers_renew_producers: Annotated[
         bool,
         _rule(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from sim.log import cleaner
 from sim.log.cleaner import Dirt, clean, dirt_of, first_uncleanable_offset
 from sim.log.config import LogConfig
 from sim.log.partition_log import PartitionLog
+from sim.releases import LATEST, Rules
 from sim.wire.batch import GZIP, Record, build_batch, read_batch_header, read_records
 from tests.support.logs import NOW, LogDriver, consume
 
@@ -490,3 +492,66 @@ def test_a_round_over_nothing_notes_how_far_it_has_come() -> None:
     )
     assert list(clean(made.log, nothing, NOW)) == []
     assert made.log.cleaned_until == 0
+
+
+# A round that can't remember all keys
+
+
+def two_producers(rules: Rules = LATEST) -> Compacted:
+    """Producers 1 and 2 commit and abort by turns in one segment, and a round of cleaning has room
+    for two keys: it ends in the middle.
+    """
+    made = Compacted()
+    made.log.config = msgspec.structs.replace(made.log.config, cleaner_keys_max=2, rules=rules)
+    made.send(0, ("a", "1"), ("b", "1"), pid=1)  # 0, 1
+    made.end(committed=True, pid=1)  # 2
+    made.send(2, ("a", "aborted"), pid=1)  # 3
+    made.end(committed=False, pid=1)  # 4
+    made.send(0, ("c", "1"), ("d", "1"), pid=2)  # 5, 6
+    made.end(committed=True, pid=2)  # 7
+    made.send(2, ("c", "aborted"), pid=2)  # 8
+    made.end(committed=False, pid=2)  # 9
+    made.roll()  # 10
+    return made
+
+
+def test_a_round_ends_at_the_first_key_that_it_has_no_room_for() -> None:
+    made = two_producers()
+    dirt = made.clean()
+    assert dirt is not None
+    assert dirt.end_offset == 10
+    assert made.log.cleaned_until == 5
+    assert made.records() == [(0, "a", "1"), (1, "b", "1"), (5, "c", "1"), (6, "d", "1")]
+
+
+def test_a_segment_cleaned_in_part_keeps_all_its_aborted_transactions() -> None:
+    made = two_producers()
+    made.clean()
+    assert [(one.producer_id, one.last_offset) for one in made.log.snapshot().aborted] == [
+        (1, 4),
+        (2, 9),
+    ]
+    assert b"aborted" not in consume(made.log)
+
+
+def test_before_kafka_13727_a_segment_cleaned_in_part_forgot_them() -> None:
+    made = two_producers(Rules(half_cleaned_segments_are_indexed=False))
+    dirt = dirt_of(made.log, NOW)
+    assert dirt is not None
+    for _ in clean(made.log, dirt, NOW):
+        pass
+    assert [(one.producer_id, one.last_offset) for one in made.log.snapshot().aborted] == [(1, 4)]
+    assert b"aborted" in consume(made.log)
+
+
+def test_room_for_one_key_more_is_enough_where_a_key_comes_again() -> None:
+    made = Compacted()
+    made.log.config = msgspec.structs.replace(made.log.config, cleaner_keys_max=2)
+    made.put(("a", "1"))
+    made.roll()
+    made.put(("a", "2"))
+    made.roll()
+    made.clean()
+    assert made.log.cleaned_until == 2  # "end of a segment" comes again, and would be a third key
+    made.clean()
+    assert made.records() == [(2, "a", "2")]
