@@ -105,7 +105,7 @@ class LoopClock:
 
     @property
     def advanced_ms(self) -> int:
-        """Sum of all advances, less what it was set back."""
+        """Sum of all advances and of what it was set ahead or back."""
         return self._advanced_ms
 
     # Timers
@@ -133,23 +133,19 @@ class LoopClock:
             ValueError: ``ms`` is negative.
         """
         if ms < 0:
-            raise ValueError(f"time does not go back (asked for {ms} ms): set_back() does that")
+            raise ValueError(f"time does not go back (asked for {ms} ms); a clock can be set back: shift()")
         self._advanced_ms += ms
         self._fire_due()
 
-    def set_back(self, ms: int) -> None:
-        """Set the cluster clock back; what is armed by ``call_at`` stays as far away as it was.
-
-        Raises:
-            ValueError: ``ms`` is negative.
+    def shift(self, ms: int) -> None:
+        """Set the cluster clock ahead, or back where negative: no time passes, and what is armed
+        by ``call_at`` stays as far away as it was.
         """
-        if ms < 0:
-            raise ValueError(f"a clock is set back by 0 ms or more, not by {ms}")
-        self._advanced_ms -= ms
+        self._advanced_ms += ms
         # All by the same: the order of the heap and the loop's handle stay right.
         for timer in self._timers:
-            timer.deadline_ms -= ms
-        self._armed_ms -= ms
+            timer.deadline_ms += ms
+        self._armed_ms += ms
 
     def close(self) -> None:
         """Forget every ``call_at`` timer and take the handle back from the loop."""

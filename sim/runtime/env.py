@@ -60,8 +60,9 @@ class Clock(Protocol):
         earliest first.
         """
 
-    def set_back(self, ms: int) -> None:
-        """Set the cluster clock ``ms`` back, as an operator or NTP does: no time passes.
+    def shift(self, ms: int) -> None:
+        """Set the cluster clock ``ms`` ahead, or back where negative, as an operator or NTP does:
+        no time passes.
 
         Every ``call_at`` timer keeps the time that it has left: what a broker does from time to
         time goes by a monotonic clock in Kafka (ScheduledThreadPoolExecutor).

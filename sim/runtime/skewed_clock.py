@@ -55,7 +55,3 @@ class SkewedClock:
     def advance(self, ms: int) -> None:
         """Time passes, for everybody."""
         self._cluster.advance(ms)
-
-    def set_back(self, ms: int) -> None:
-        """Everybody's clock is set back."""
-        self._cluster.set_back(ms)

@@ -96,10 +96,10 @@ class ManualClock:
                 timer.callback()
         self._now_ms = until_ms
 
-    def set_back(self, ms: int) -> None:
-        """Set the cluster clock back; timers keep the time that they have left."""
-        self._now_ms -= ms
-        self._at = [(deadline_ms - ms, order, timer) for deadline_ms, order, timer in self._at]
+    def shift(self, ms: int) -> None:
+        """Set the cluster clock; timers keep the time that they have left."""
+        self._now_ms += ms
+        self._at = [(deadline_ms + ms, order, timer) for deadline_ms, order, timer in self._at]
 
     def pass_ms(self, ms: int) -> None:
         """Move the monotonic clock."""

@@ -48,7 +48,7 @@ class HandClock:
     def advance(self, ms: int) -> None:
         raise AssertionError("waiting is monotonic")
 
-    def set_back(self, ms: int) -> None:
+    def shift(self, ms: int) -> None:
         raise AssertionError("waiting is monotonic")
 
 
