@@ -131,6 +131,11 @@ class LogView:
         return min(first_unstable, self._high_watermark)
 
     @property
+    def is_all_stable(self) -> bool:
+        """Whether no transaction is open below the high watermark."""
+        return self.last_stable_offset == self._high_watermark
+
+    @property
     def first_undecided_offset(self) -> int | None:
         """First offset of the earliest open transaction, replicated or not."""
         return self._producers.first_undecided_offset()
@@ -181,6 +186,7 @@ class LogView:
         isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
         min_one_batch: bool = True,
         up_to_log_end: bool = False,
+        is_all_stable: bool = False,
     ) -> LogRead | Rejection:
         """Whole stored batches from the one that holds ``offset`` on; the reader drops the records
         before it.
@@ -191,6 +197,8 @@ class LogView:
             isolation: Whether to stop at the last stable offset.
             min_one_batch: Give the first batch even if it is larger (KIP-74).
             up_to_log_end: For followers: all there is, whatever ``isolation`` says.
+            is_all_stable: The reader found that nothing is open below the high watermark, a moment
+                ago, and believes that of what has been replicated since, too (KAFKA-9807).
         """
         if not self._log_start_offset <= offset <= self._log_end_offset:
             return Rejection(
@@ -198,7 +206,7 @@ class LogView:
                 reason=f"{self.topic_partition} has offsets {self._log_start_offset} to "
                 f"{self._log_end_offset}, asked for {offset}",
             )
-        last_stable_offset = self.last_stable_offset
+        last_stable_offset = self._high_watermark if is_all_stable else self.last_stable_offset
         is_committed = isolation == IsolationLevel.READ_COMMITTED and not up_to_log_end
         if up_to_log_end:
             upper = self._log_end_offset

@@ -83,6 +83,7 @@ RULES_2_8: Final = Rules(
     unnumbered_ids_expire=False,
     longest_timeout_is_never=False,
     stale_answers_spare_newer_debt=False,
+    positions_come_before_answer=False,
     transactions_are_verified=False,
     guards_are_compared=False,
     earlier_sequence_goes_first=False,

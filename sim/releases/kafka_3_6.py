@@ -86,6 +86,7 @@ RULES_3_6: Final = Rules(
     unload_calls_off_load=False,
     longest_timeout_is_never=False,
     stale_answers_spare_newer_debt=False,
+    positions_come_before_answer=False,
     request_has_one_epoch=False,
     lost_verification_is_retriable=False,
     open_transactions_have_epochs=False,

@@ -270,6 +270,17 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = True
 
+    positions_come_before_answer: Annotated[
+        bool,
+        _rule(
+            "KAFKA-17507",
+            "3.9.1, 4.0",
+            after="a marker is acknowledged once the positions of its transaction are the group's",
+            before="it is acknowledged before that, and what is done then concerns the producer's "
+            "next transaction as well",
+        ),
+    ] = True
+
     # Controller
 
     features_change_together: Annotated[

@@ -319,3 +319,17 @@ def test_batches_can_be_walked_from_an_offset(three: LogDriver) -> None:
     starts = [read_batch_header(data).base_offset for data in three.log.batches(3)]
     assert starts == [2, 4]
     assert list(three.log.batches(6)) == []
+
+
+def test_who_trusts_an_older_look_reads_what_is_open_by_now() -> None:
+    """Before KAFKA-9807 a Fetch compared with one high watermark and answered with the next."""
+    driver = LogDriver(follow=False)
+    driver.txn(0)
+    assert driver.log.is_all_stable  # nothing of it is replicated
+    driver.log.advance_high_watermark(driver.log.log_end_offset)
+    assert not driver.log.is_all_stable
+    trusting = driver.log.read(0, max_bytes=ALL, isolation=COMMITTED, is_all_stable=True)
+    assert isinstance(trusting, LogRead)
+    assert (trusting.last_stable_offset, bases(trusting), trusting.aborted) == (1, [0], ())
+    again = read(driver, 0, isolation=COMMITTED)
+    assert (again.last_stable_offset, bases(again)) == (0, [])
