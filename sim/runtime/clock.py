@@ -133,7 +133,7 @@ class LoopClock:
             ValueError: ``ms`` is negative.
         """
         if ms < 0:
-            raise ValueError(f"time does not go back (asked for {ms} ms); a clock can be set back: shift()")
+            raise ValueError(f"time does not go back (asked for {ms} ms); shift() sets the clock")
         self._advanced_ms += ms
         self._fire_due()
 
