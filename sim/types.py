@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Mapping
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from typing import Final, Generic, NewType, TypeVar
 
 import msgspec
@@ -382,6 +382,18 @@ class Crossing(msgspec.Struct, frozen=True, kw_only=True):
     subject: Subject
 
 
+    line: str = ""
+    """The connection or link on which it travels, unique among those that are open; empty inside a
+    broker.
+    """
+    is_copy: bool = False
+    """A request that arrives once more (``SubmitOutcome.DUPLICATE``)."""
+    carries_batches: bool = False
+    """A client's request or answer with record batches in it."""
+    role: str = ""
+    """``leader`` or ``follower``, where a replica does something."""
+    kind: str = ""
+    """What is done at a point inside a broker (``faults.meanings.KINDS``)."""
 class SubmitOutcome(IntEnum):
     """How an interceptor lets a crossing go on."""
 
@@ -394,8 +406,37 @@ class SubmitOutcome(IntEnum):
     """
 
 
+    DROP_ANSWER = 3
+    """Handled; the answer is lost."""
+    DUPLICATE = 4
+    """Handled, and ``times`` more, the further answers being thrown away."""
+    THROTTLE = 5
+    """The answer tells ``throttle_ms``, and the connection is muted for as long."""
+    CORRUPT = 6
+    """Goes on with the bytes damaged (``damage``)."""
+    DISCONNECT = 7
+    """Its connection or link breaks."""
+
+
+class DamagedPart(StrEnum):
+    """What of a message on a connection is damaged."""
+
+    LENGTH = "length"
+    CRC = "crc"
+    BYTES = "bytes"
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """How the bytes of a message are to be damaged."""
+
+    part: DamagedPart
+    noise: bytes
+    """Drawn from the run's seed: decides where and how."""
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """An interceptor's word on one crossing."""
 
     outcome: SubmitOutcome
     error: int = 0
+    times: int = 0
+    throttle_ms: int = 0
+    damage: Damage | None = None

@@ -1,8 +1,8 @@
 """Declared faults: which crossing is struck, and what happens to it.
 
-A rule is a value: it says at which point, whose request, the how-manieth, and what is done.
-Counting is the injector's business; here is only the pure question whether a rule concerns a
-crossing. Rules are read from YAML or JSON with ``msgspec.convert`` and written with
+A rule is a value: where (a point and criteria), when, and what is done. Counting is the injector's
+business; here are only the pure questions whether a rule concerns a crossing and whether it strikes
+it. Rules are read from YAML or JSON with ``msgspec.convert`` and written with
 ``msgspec.to_builtins``::
 
     id: late
@@ -17,64 +17,16 @@ transaction or marker of a batched request.
 
 from __future__ import annotations
 
-from typing import Final, assert_never
-
 import msgspec
 
-from sim.errors import ErrorCode
+from sim.faults.actions import Corrupt, CrossingAction, Duplicate
+from sim.faults.cluster_actions import ClusterAction
 from sim.faults.points import FaultPoint
-from sim.types import Crossing, Subject
-from sim.wire.apis import APIS, api_name
+from sim.faults.refusals import check
+from sim.types import Crossing, DamagedPart, Subject
+from sim.wire.apis import api_name
 
-
-class Hold(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="hold"):
-    """Wait until the rule is released, then go on."""
-
-
-class Delay(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="do",
-    tag="delay",
-):
-    """Wait ``delay_ms`` of monotonic time, then go on."""
-
-    delay_ms: int
-
-    def __post_init__(self) -> None:
-        if self.delay_ms < 0:
-            raise ValueError(f"delay_ms is {self.delay_ms}, expected 0 or more")
-
-
-class Drop(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="do", tag="drop"):
-    """Lose it."""
-
-
-class Fail(
-    msgspec.Struct,
-    frozen=True,
-    kw_only=True,
-    forbid_unknown_fields=True,
-    tag_field="do",
-    tag="error",
-):
-    """Answer with an error, given by Kafka's name of it (``NOT_COORDINATOR``)."""
-
-    error: str
-
-    def __post_init__(self) -> None:
-        if self.error.lower() not in ErrorCode.__members__:
-            raise ValueError(f"{self.error!r} is no error of Kafka's")
-
-    @property
-    def code(self) -> ErrorCode:
-        """The error as a code."""
-        return ErrorCode[self.error.lower()]
-
-
-Action = Hold | Delay | Drop | Fail
+Action = CrossingAction | ClusterAction
 
 
 class FaultRule(
@@ -86,16 +38,23 @@ class FaultRule(
     """Name of the rule, unique among the armed ones."""
     point: FaultPoint
     action: Action
+    then: CrossingAction | None = None
+    """What happens to the struck crossing once an action on the cluster is done; None: it passes.
+    """
 
     # Whose request
     api: str | int | None = None
     """Kafka's name of the API or its key."""
     broker: int | None = None
-    """The request's target, at response points too."""
+    """The request's target, at response points too; inside a broker that broker."""
     source: str | None = None
     """``client/<client id>`` or ``broker/<id>``."""
     client_id: str | None = None
     """Short for ``source: client/<client id>``."""
+    role: str | None = None
+    """``leader`` or ``follower``, at ``log.append``."""
+    kind: str | None = None
+    """What is appended, indexed or scanned, at points that know kinds (``faults.meanings``)."""
 
     # About whom
     transactional_id: str | None = None
@@ -112,6 +71,12 @@ class FaultRule(
     """How many are struck from there on; None: all."""
     occurrences: tuple[int, ...] = ()
     """If given, exactly these are struck; ``nth`` and ``limit`` are not used."""
+    probability: float = 1.0
+    """How likely each of those is struck, drawn from the run's seed (stream ``fault.<id>``)."""
+    after: str | None = None
+    """Id of a rule: before that one has struck, nothing matches."""
+    until: str | None = None
+    """Id of a rule: once that one has struck, nothing matches any more."""
 
     def __post_init__(self) -> None:
         """Refuse what could never strike.
@@ -119,31 +84,7 @@ class FaultRule(
         Raises:
             ValueError: The rule makes no sense; the message names the field.
         """
-        if not self.id:
-            raise ValueError("id is empty")
-        if isinstance(self.api, str) and self.api not in _API_NAMES:
-            raise ValueError(f"api {self.api!r} is no API of Kafka's")
-        if self.transactional_id is not None and self.api in _WITHOUT_TRANSACTIONAL_ID:
-            raise ValueError(
-                f"transactional_id can't be matched on {self.api}, which does not carry it; "
-                "producer_id can"
-            )
-        if self.partition is not None and self.topic is None:
-            raise ValueError(f"partition {self.partition} needs a topic")
-        if self.nth < 1 or (self.limit is not None and self.limit < 1):
-            raise ValueError(f"nth {self.nth} and limit {self.limit} count from 1")
-        if any(occurrence < 1 for occurrence in self.occurrences):
-            raise ValueError(f"occurrences {self.occurrences} count from 1")
-        if self.occurrences and (self.nth != 1 or self.limit is not None):
-            raise ValueError("occurrences excludes nth and limit")
-
-
-_WITHOUT_TRANSACTIONAL_ID: Final = frozenset(
-    {"WriteTxnMarkers", 27, "DescribeProducers", 61, "AllocateProducerIds", 67, "Fetch", 1}
-)
-"""APIs that speak of producers and partitions only: such a rule would never strike."""
-
-_API_NAMES: Final = frozenset(name for name, _ in APIS.values())
+        check(self)
 
 
 def matches(rule: FaultRule, crossing: Crossing) -> bool:
@@ -154,36 +95,49 @@ def matches(rule: FaultRule, crossing: Crossing) -> bool:
         and (rule.broker is None or crossing.target == f"broker/{rule.broker}")
         and (rule.source is None or crossing.source == rule.source)
         and (rule.client_id is None or crossing.source == f"client/{rule.client_id}")
+        and rule.role in (None, crossing.role)
+        and rule.kind in (None, crossing.kind)
+        and _can_happen_to(rule.action, crossing)
         and _concerns(rule, crossing.subject)
     )
 
 
-def strikes(rule: FaultRule, occurrence: int) -> bool:
-    """Whether a rule strikes the ``occurrence``-th crossing that matches it, counted from 1."""
+def strikes(rule: FaultRule, occurrence: int, struck: int) -> bool:
+    """Whether a rule strikes the ``occurrence``-th crossing that matches it, counted from 1, if
+    chance agrees.
+
+    Args:
+        rule: The rule.
+        occurrence: How many have matched, this one included.
+        struck: How many it has struck; asked only where chance decides which ones.
+    """
     if rule.occurrences:
         return occurrence in rule.occurrences
-    return occurrence >= rule.nth and (rule.limit is None or occurrence < rule.nth + rule.limit)
+    if occurrence < rule.nth:
+        return False
+    return rule.limit is None or _used(rule, occurrence - 1, struck) < rule.limit
 
 
-def spent(rule: FaultRule, occurrence: int) -> bool:
+def spent(rule: FaultRule, occurrence: int, struck: int) -> bool:
     """Whether a rule can strike no crossing after the ``occurrence``-th that matches it."""
     if rule.occurrences:
         return occurrence >= max(rule.occurrences)
-    return rule.limit is not None and occurrence >= rule.nth + rule.limit - 1
+    return rule.limit is not None and _used(rule, occurrence, struck) >= rule.limit
 
 
-def describe(action: Action) -> str:
-    """An action in words."""
+def _used(rule: FaultRule, occurrence: int, struck: int) -> int:
+    """How much of the limit is used up after the ``occurrence``-th."""
+    return struck if rule.probability < 1 else occurrence - rule.nth + 1
+
+
+def _can_happen_to(action: Action, crossing: Crossing) -> bool:
     match action:
-        case Hold():
-            return "hold"
-        case Delay(delay_ms=delay_ms):
-            return f"delay {delay_ms} ms"
-        case Drop():
-            return "drop"
-        case Fail(error=error):
-            return f"error {error.upper()}"
-    assert_never(action)
+        case Corrupt(what=DamagedPart.CRC):
+            return crossing.carries_batches
+        case Duplicate():
+            return not crossing.is_copy
+        case _:
+            return True
 
 
 def _concerns(rule: FaultRule, subject: Subject) -> bool:

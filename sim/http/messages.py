@@ -8,7 +8,7 @@ import uuid
 
 import msgspec
 
-from sim.faults.injector import ArmedRule
+from sim.faults.armed import ArmedRule
 from sim.faults.plan import FaultRule
 
 

@@ -15,7 +15,7 @@ from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
 from sim.client.hanging import OpenTransaction
 from sim.client.producer import Producer
-from sim.faults.injector import ArmedRule
+from sim.faults.armed import ArmedRule
 from sim.runtime.env import Environment
 from sim.scenario.model import Mode, Scenario
 from sim.scenario.players.base import Part, Player

@@ -13,7 +13,8 @@ from sim.check.facts import Finding, PartitionFacts
 from sim.client.txn_views import AbortSpec
 from sim.client.waiting import Deadline, pause
 from sim.errors import InvariantViolation, TxnsimError
-from sim.faults.plan import Delay, FaultRule
+from sim.faults.actions import Delay
+from sim.faults.plan import FaultRule
 from sim.faults.points import FaultPoint
 from sim.scenario.model import Call, Condition, Expectation, Step
 from sim.scenario.observations import (

@@ -122,7 +122,12 @@ class SimCluster:
                 key=lambda listener: listener.name != CLIENT_LISTENER,
             )
         ]
-        self.injector = Injector(clock=environment.clock, tracer=environment.tracer)
+        self.injector = Injector(
+            clock=environment.clock,
+            tracer=environment.tracer,
+            tasks=environment.tasks,
+            rng=environment.rng,
+        )
         """Where faults are armed: every crossing of this cluster's network passes it."""
         environment.network.interceptor = self.injector
         self._metadata: Metadata | None = None

@@ -11,7 +11,8 @@ import pytest
 
 from sim.api.kip_text.differences import DIFFERENCES
 from sim.errors import ErrorCode
-from sim.faults.plan import FaultRule, Hold
+from sim.faults.actions import Hold
+from sim.faults.plan import FaultRule
 from sim.faults.points import FaultPoint
 from sim.security.acls import (
     CLUSTER_NAME,

@@ -18,7 +18,7 @@ from sim.client.txn_admin import TransactionAdmin
 from sim.cluster.controller import NewTopic
 from sim.cluster.image import TopicImage
 from sim.errors import ErrorCode, Rejection
-from sim.faults.plan import Drop, Hold
+from sim.faults.actions import Drop, Hold
 from sim.faults.points import FaultPoint
 from sim.runtime.trace import TraceLevel
 from sim.txn.commands import TransactionDescription

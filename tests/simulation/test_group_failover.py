@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sim.errors import ErrorCode
-from sim.faults.plan import Delay
+from sim.faults.actions import Delay
 from sim.faults.points import FaultPoint
 from sim.placement import partition_for
 from sim.types import (

@@ -17,7 +17,8 @@ from sim.client.producer import Producer
 from sim.cluster.commits import Appends
 from sim.cluster.marker_writes import MarkerWrites
 from sim.errors import ErrorCode
-from sim.faults.plan import Action, Delay, Drop, Fail, Hold
+from sim.faults.actions import Delay, Drop, Fail, Hold
+from sim.faults.plan import Action
 from sim.faults.points import FaultPoint
 from sim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TxnMarker
 from tests.support.clusters import VirtualCluster, run_cluster, values

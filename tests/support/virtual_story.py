@@ -18,7 +18,7 @@ from aiokafka import TopicPartition as KafkaPartition
 
 from sim.client.cluster import Cluster
 from sim.client.producer import Producer
-from sim.faults.plan import Drop
+from sim.faults.actions import Drop
 from sim.faults.points import FaultPoint
 from sim.runtime.trace import TraceLevel
 from sim.types import TopicPartition

@@ -10,7 +10,7 @@ from sim.client.admin import Admin
 from sim.client.errors import ClientError
 from sim.client.producer import Producer
 from sim.client.stuck import Cause, Explanation, explain
-from sim.faults.plan import Hold
+from sim.faults.actions import Hold
 from sim.faults.points import FaultPoint
 from sim.types import TopicPartition
 from tests.real.hang import make_hanging

@@ -8,7 +8,7 @@ from sim.client.judgement import Verdict
 from sim.client.producer import Producer
 from sim.client.survey import Survey, survey
 from sim.client.txn_views import ProducerState
-from sim.faults.plan import Hold
+from sim.faults.actions import Hold
 from sim.faults.points import FaultPoint
 from sim.types import TopicPartition
 from tests.real.hang import make_hanging

@@ -19,7 +19,7 @@ from sim.client.txn_views import ProducerState, TransactionDescription
 from sim.cluster.broker import Broker
 from sim.cluster.growth import grown_topic
 from sim.errors import ErrorCode, InvariantViolation, Rejection
-from sim.faults.plan import Drop, Hold
+from sim.faults.actions import Drop, Hold
 from sim.faults.points import FaultPoint
 from sim.txn.list_filter import ListTransactions
 from sim.types import (

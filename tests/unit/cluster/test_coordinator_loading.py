@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from sim.cluster.coordinator_loading import CoordinatorLoading
+from sim.faults.actions import Delay, Drop, Fail, Hold
 from sim.faults.injector import Injector
-from sim.faults.plan import Action, Delay, Drop, Fail, FaultRule, Hold
+from sim.faults.plan import Action, FaultRule
 from sim.faults.points import FaultPoint
 from sim.runtime.virtual import VirtualEnvironment, run_virtual
 from sim.types import TRANSACTION_STATE_TOPIC, TopicPartition
@@ -21,7 +22,7 @@ class World:
     """One broker's loads."""
 
     def __init__(self, env: VirtualEnvironment, min_ms: int) -> None:
-        self.injector = Injector(clock=env.clock, tracer=env.tracer)
+        self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         env.network.interceptor = self.injector
         self.loading = CoordinatorLoading(node="broker/1", environment=env, min_ms=min_ms)
         self.finished: list[bool] = []

@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 import pytest
 
 from sim.errors import ErrorCode, PeerAnsweredError, PeerTimeoutError
+from sim.faults.actions import Delay, Drop, Fail, Hold
 from sim.faults.injector import Injector
-from sim.faults.plan import Action, Delay, Drop, Fail, FaultRule, Hold
+from sim.faults.plan import Action, FaultRule
 from sim.faults.points import FaultPoint
 from sim.runtime.virtual import VirtualEnvironment, run_virtual
 from sim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
@@ -39,7 +40,7 @@ def crossing(correlation_id: int = 1, *, source: str = "client/app") -> Crossing
 
 def run(main: Callable[[VirtualEnvironment, Injector], Awaitable[T]]) -> T:
     async def whole(env: VirtualEnvironment) -> T:
-        injector = Injector(clock=env.clock, tracer=env.tracer)
+        injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         env.network.interceptor = injector
         return await main(env, injector)
 

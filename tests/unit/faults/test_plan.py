@@ -9,18 +9,8 @@ import pytest
 import yaml
 
 from sim.errors import ErrorCode
-from sim.faults.plan import (
-    Action,
-    Delay,
-    Drop,
-    Fail,
-    FaultRule,
-    Hold,
-    describe,
-    matches,
-    spent,
-    strikes,
-)
+from sim.faults.actions import Delay, Drop, Fail, Hold
+from sim.faults.plan import Action, FaultRule, matches, spent, strikes
 from sim.faults.points import FaultPoint
 from sim.types import Crossing, Subject, TopicPartition
 
@@ -121,8 +111,8 @@ def test_counting_chooses_among_the_crossings_that_match(
     counts: dict[str, Any], struck: list[int], spent_after: int | None
 ) -> None:
     counted = rule(**counts)
-    assert [n for n in range(1, 7) if strikes(counted, n)] == struck
-    assert [n for n in range(7) if spent(counted, n)] == (
+    assert [n for n in range(1, 7) if strikes(counted, n, 0)] == struck
+    assert [n for n in range(7) if spent(counted, n, 0)] == (
         [] if spent_after is None else list(range(spent_after, 7))
     )
 
@@ -154,7 +144,7 @@ def test_actions_are_checked_and_described() -> None:
         Fail(error="NO_SUCH")
     assert Fail(error="NOT_COORDINATOR").code is ErrorCode.not_coordinator
     actions: list[Action] = [Hold(), Delay(delay_ms=5), Drop(), Fail(error="not_coordinator")]
-    assert [describe(action) for action in actions] == [
+    assert [str(action) for action in actions] == [
         "hold", "delay 5 ms", "drop", "error NOT_COORDINATOR",
     ]  # fmt: skip
 

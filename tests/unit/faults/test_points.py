@@ -11,7 +11,9 @@ from sim.faults.points import FaultPoint
 
 def test_points_have_dotted_names() -> None:
     assert {str(point) for point in FaultPoint} == {
-        "client.request", "client.response", "coordinator.load", "peer.request", "peer.response",
+        "client.request", "client.response", "clock.timer", "connection.open", "coordinator.load",
+        "group.completion", "log.append", "log.flush", "log.index", "log.read", "metadata.apply",
+        "now", "peer.request", "peer.response", "process.start", "process.stop",
     }  # fmt: skip
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.faults.injector import ArmedRule
-from sim.faults.plan import FaultRule, Hold
+from sim.faults.actions import Hold
+from sim.faults.armed import ArmedRule
+from sim.faults.plan import FaultRule
 from sim.faults.points import FaultPoint
 from sim.http.messages import Advance, fault
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from sim.faults.plan import Fail, Hold
+from sim.faults.actions import Fail, Hold
 from sim.scenario import catalog
 from sim.scenario.model import ACTS, CALLS, Condition, Milliseconds, Scenario, Step
 

@@ -10,7 +10,8 @@ import pytest
 from sim.api.peer_codec import KafkaPeerCodec
 from sim.client.producer import Producer
 from sim.errors import ConfigError
-from sim.faults.plan import Action, Delay, Drop, Fail, Hold
+from sim.faults.actions import Delay, Drop, Fail, Hold
+from sim.faults.plan import Action
 from sim.faults.points import FaultPoint
 from sim.runtime.real import host_name, real_environment
 from sim.runtime.virtual import VirtualEnvironment, run_virtual

@@ -12,7 +12,8 @@ from sim.api.registry import ADVERTISED, HANDLERS, SHIPPED
 from sim.api.request import ApiTable, Handler, Request, nobody
 from sim.client.fetching import fetch
 from sim.errors import ErrorCode
-from sim.faults.plan import Action, Delay, Drop, Fail, Hold
+from sim.faults.actions import Delay, Drop, Fail, Hold
+from sim.faults.plan import Action
 from sim.faults.points import FaultPoint
 from sim.runtime.trace import TraceLevel
 from sim.types import IsolationLevel, TopicPartition

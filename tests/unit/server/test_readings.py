@@ -11,7 +11,7 @@ import pytest
 from sim.client.admin import Admin
 from sim.client.producer import Producer
 from sim.client.requests import NewTopic
-from sim.faults.plan import Drop, Hold
+from sim.faults.actions import Drop, Hold
 from sim.faults.points import FaultPoint
 from sim.metrics import table
 from sim.metrics.table import METRICS

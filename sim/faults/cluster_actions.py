@@ -1,0 +1,156 @@
+"""What can be done to the cluster, at a fault point or at once (point ``now``).
+
+Each is a value that says itself in words (``str``). ``faults.hands`` carries them out. What lasts
+(a crashed broker, a partition, a full disk, a clock that is off, a replica that lags) ends with its
+``…_after_ms``, when its rule is released, or when its rule is disarmed; the ``after`` times are
+monotonic. A ``broker`` that is left out is the one at which the rule struck.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class _Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What happens to the cluster when a rule strikes; the struck crossing waits for it and then
+    passes, or meets the rule's ``then``.
+    """
+
+    @property
+    def ends_after_ms(self) -> int | None:
+        """When what lasts ends by itself; None: it does not, or does not last at all."""
+        return None
+
+
+class Crash(_Action, frozen=True, kw_only=True, tag_field="do", tag="crash"):
+    """Kill a broker, as ``kill -9`` does."""
+
+    broker: int | None = None
+    lose_unflushed: bool = False
+    """What was not flushed is gone, as after a power failure."""
+    restart_after_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_after("restart_after_ms", self.restart_after_ms)
+
+    @property
+    def ends_after_ms(self) -> int | None:
+        """When the broker is started again."""
+        return self.restart_after_ms
+
+    def __str__(self) -> str:
+        lost = ", unflushed data lost" if self.lose_unflushed else ""
+        return f"crash {_which(self.broker)}{lost}{_until('restart', self.restart_after_ms)}"
+
+
+class MoveLeader(_Action, frozen=True, kw_only=True, tag_field="do", tag="move-leader"):
+    """Make another replica the leader of a partition."""
+
+    topic: str
+    partition: int
+    to: int | None = None
+    """The new leader's broker id; if None the controller picks one of the ISR."""
+
+    def __str__(self) -> str:
+        to = "another replica" if self.to is None else f"broker {self.to}"
+        return f"move-leader {self.topic}-{self.partition} to {to}"
+
+
+class ResignLeader(_Action, frozen=True, kw_only=True, tag_field="do", tag="resign-leader"):
+    """Let a leader step down and be elected again, in a new leader epoch: a coordinator loads its
+    state anew.
+    """
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"resign-leader {self.topic}-{self.partition}"
+
+
+class Partition(_Action, frozen=True, kw_only=True, tag_field="do", tag="partition"):
+    """Cut every link between brokers of different groups; brokers in no group keep theirs."""
+
+    groups: tuple[tuple[int, ...], ...]
+    heal_after_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        members = [broker for group in self.groups for broker in group]
+        if len(self.groups) < 2 or not all(self.groups):
+            raise ValueError(f"groups {_sides(self.groups)}: a partition has two sides or more")
+        if len(set(members)) < len(members):
+            raise ValueError(f"groups {_sides(self.groups)}: a broker can be on one side only")
+        _check_after("heal_after_ms", self.heal_after_ms)
+
+    @property
+    def ends_after_ms(self) -> int | None:
+        """When the links are whole again."""
+        return self.heal_after_ms
+
+    def __str__(self) -> str:
+        return f"partition {_sides(self.groups)}{_until('heal', self.heal_after_ms)}"
+
+
+class ClockJump(_Action, frozen=True, kw_only=True, tag_field="do", tag="clock"):
+    """Set the clock forward or back: of one broker, or of the whole cluster."""
+
+    by_ms: int
+    broker: int | None = None
+    """None: everybody's."""
+
+    def __post_init__(self) -> None:
+        if self.by_ms == 0:
+            raise ValueError("by_ms is 0: the clock would not move")
+
+    def __str__(self) -> str:
+        whose = "every clock" if self.broker is None else f"the clock of broker {self.broker}"
+        return f"clock {self.by_ms:+} ms on {whose}"
+
+
+class FillDisk(_Action, frozen=True, kw_only=True, tag_field="do", tag="fill-disk"):
+    """Let a broker's disk be full: its log directory goes offline."""
+
+    broker: int | None = None
+    free_after_ms: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_after("free_after_ms", self.free_after_ms)
+
+    @property
+    def ends_after_ms(self) -> int | None:
+        """When there is room again."""
+        return self.free_after_ms
+
+    def __str__(self) -> str:
+        return f"fill-disk {_which(self.broker)}{_until('free', self.free_after_ms)}"
+
+
+class LagReplica(_Action, frozen=True, kw_only=True, tag_field="do", tag="lag-replica"):
+    """Let a follower fall behind in one partition: its Fetches wait until the rule is released."""
+
+    broker: int
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"lag-replica {self.topic}-{self.partition} on broker {self.broker}"
+
+
+ClusterAction = Crash | MoveLeader | ResignLeader | Partition | ClockJump | FillDisk | LagReplica
+
+
+def _which(broker: int | None) -> str:
+    return "the broker struck" if broker is None else f"broker {broker}"
+
+
+def _sides(groups: tuple[tuple[int, ...], ...]) -> str:
+    return " | ".join(" ".join(map(str, group)) for group in groups)
+
+
+def _until(what: str, after_ms: int | None) -> str:
+    return "" if after_ms is None else f", {what} after {after_ms} ms"
+
+
+def _check_after(field: str, after_ms: int | None) -> None:
+    if after_ms is not None and after_ms < 0:
+        raise ValueError(f"{field} is {after_ms}, expected 0 or more")
