@@ -88,6 +88,10 @@ class LogUpkeep(LogView):
         """
         return self._cleaned_until
 
+    def segments(self) -> tuple[Segment, ...]:
+        """All segments, the oldest first; the last one is written."""
+        return tuple(self._segments)
+
     def inactive_segments(self, start: int, end: int) -> list[Segment]:
         """Segments behind the active one that may hold offsets of ``[start, end)``."""
         return self._segments.between(start, min(end, self.active_base_offset))
@@ -129,6 +133,38 @@ class LogUpkeep(LogView):
     def producer_snapshots(self) -> tuple[Snapshot, ...]:
         """Snapshots of the producers' state, by offset."""
         return self._snapshots.all()
+
+    def producers_at_end(self) -> Snapshot:
+        """A snapshot of what all batches have left, as a broker takes it that stops in order."""
+        return self._log_end_offset, self._producers.to_snapshot()
+
+    # What did not reach the disk
+
+    def has_aborted_range(self, marker_offset: int) -> bool:
+        """Whether the abort whose marker lies there is noted in the transaction index."""
+        return marker_offset in self._index
+
+    def lose_aborted_range(self, marker_offset: int) -> None:
+        """The note of an abort was lost: readers are not told of it."""
+        self._index.remove(marker_offset)
+
+    @property
+    def newest_snapshot_offset(self) -> int | None:
+        """Where the newest snapshot of the producers was taken; None without one."""
+        newest = self._snapshots.newest
+        return None if newest is None else newest[0]
+
+    def lose_snapshot(self, offset: int) -> None:
+        """A snapshot of the producers was lost: what a reload begins with is an older one."""
+        self._snapshots.remove(offset)
+
+    def lose_flush(self, recovery_point: int) -> None:
+        """What lies at ``recovery_point`` and behind is not on disk after all."""
+        self._recovery_point = min(self._recovery_point, recovery_point)
+
+    def flush_up_to(self, offset: int) -> None:
+        """All below ``offset`` is on disk (UnifiedLog.flushUptoOffsetExclusive)."""
+        self._recovery_point = max(self._recovery_point, min(offset, self._log_end_offset))
 
     # Parts: storing
 

@@ -1,4 +1,11 @@
 """Kafka's files on disk, as bytes: read and written, without a policy of what to keep.
 
+- ``names``: what the names in a log directory say.
+- ``log_file``: record batches of a segment (``*.log``), up to a torn tail.
+- ``indexes``: the sparse indexes beside it (``*.index``, ``*.timeindex``), written only.
+- ``txn_index``: aborted transactions of a segment (``*.txnindex``).
 - ``producer_snapshot``: producer state of a partition at one offset (``*.snapshot``).
+- ``checkpoints``: leader epochs of a replica, offsets of all replicas of a broker.
+- ``metadata_files``: whose directory and which topic's folder it is.
+- ``partition_dir``: the whole folder of a replica.
 """

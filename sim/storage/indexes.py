@@ -1,0 +1,47 @@
+"""The two sparse indexes of a segment, as a broker writes them beside its ``.log`` file.
+
+- ``.index``: (offset relative to the base, position) in 4 bytes each, of a batch's last offset and
+  where the batch begins, once more than ``index.interval.bytes`` have been written since the last
+  entry (Kafka's OffsetIndex);
+- ``.timeindex``: (largest timestamp so far, relative offset of the batch that brought it) in 8 and
+  4 bytes, at the same moments and once more at the end of the segment (TimeIndex).
+
+A broker makes both anew where they are missing, so here they are only written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final
+
+from sim.wire.batch import read_batch_header
+
+_OFFSET_ENTRY: Final = Struct(">ii").pack
+_TIME_ENTRY: Final = Struct(">qi").pack
+
+
+def encode_indexes(
+    batches: Iterable[bytes], *, base_offset: int, index_interval_bytes: int
+) -> tuple[bytes, bytes]:
+    """The bytes of ``.index`` and ``.timeindex`` of a segment with these batches."""
+    offsets: list[bytes] = []
+    times: list[bytes] = []
+    position = unindexed = 0
+    largest, brought_by, timed_until = -1, base_offset, -1
+
+    for batch in batches:
+        header = read_batch_header(batch)
+        if header.max_timestamp_ms > largest:
+            largest, brought_by = header.max_timestamp_ms, header.last_offset
+        if unindexed > index_interval_bytes:
+            offsets.append(_OFFSET_ENTRY(header.last_offset - base_offset, position))
+            if largest > timed_until:
+                times.append(_TIME_ENTRY(largest, brought_by - base_offset))
+                timed_until = largest
+            unindexed = 0
+        unindexed += header.size
+        position += header.size
+    if largest > timed_until:
+        times.append(_TIME_ENTRY(largest, brought_by - base_offset))
+    return b"".join(offsets), b"".join(times)
