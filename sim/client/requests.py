@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 from uuid import UUID
 
 import msgspec
 
+from sim.client.errors import ErrorCode, NotSupportedError
 from sim.client.versions import ANY, Api, Request, VersionRange
 from sim.types import TopicPartition
 from sim.wire.codec import build
@@ -249,20 +250,37 @@ def list_transactions(
     duration_ms: int = -1,
     pattern: str | None = None,
 ) -> Request:
-    """Ask one broker for the transactions it coordinates. A filter needs the version that can say
-    it."""
-    least = 2 if pattern is not None else 1 if duration_ms >= 0 else 0
-    return Request(
-        api=Api.LIST_TRANSACTIONS,
-        within=VersionRange(least, ANY.highest),
-        build=lambda schema: build(
+    """Ask one broker for the transactions it coordinates.
+
+    A filter that the version chosen can't say is refused when the message is made, with a
+    NotSupportedError in the words of Java's ``ListTransactionsRequest.Builder``.
+    """
+
+    def make(schema: ModuleType) -> Any:
+        version = schema.ListTransactionsRequest.__version__
+        if duration_ms >= 0 and version < 1:
+            raise NotSupportedError(_NO_DURATION, error=ErrorCode.unsupported_version)
+        if pattern and version < 2:
+            raise NotSupportedError(_NO_PATTERN, error=ErrorCode.unsupported_version)
+        return build(
             schema.ListTransactionsRequest,
             state_filters=tuple(states),
             producer_id_filters=tuple(producer_ids),
             duration_filter=duration_ms,
-            transactional_id_pattern=pattern,
-        ),
-    )
+            transactional_id_pattern=pattern or None,
+        )
+
+    return Request(api=Api.LIST_TRANSACTIONS, build=make)
+
+
+_NO_DURATION: Final = (
+    "Duration filter can be set only when using API version 1 or higher. If client is connected to"
+    " an older broker, do not specify duration filter or set duration filter to -1."
+)
+_NO_PATTERN: Final = (
+    "Transactional ID pattern filter can be set only when using API version 2 or higher. If client"
+    " is connected to an older broker, do not specify the pattern filter."
+)
 
 
 # Records

@@ -1,8 +1,8 @@
 """Which version of which API we speak, and which one a broker and we have in common.
 
-Pure. Kafka's counterpart is ``NodeApiVersions.latestUsableVersion``. The ranges are what this
-client can say and understand; ``AddPartitionsToTxn`` ends at 3, because later versions are for
-brokers (KIP-890).
+Pure. Kafka's counterpart is ``NodeApiVersions.latestUsableVersion``, whose words a refusal has. The
+ranges are what this client can say and understand; ``AddPartitionsToTxn`` ends at 3, because later
+versions are for brokers (KIP-890).
 """
 
 from __future__ import annotations
@@ -25,17 +25,22 @@ class Api(IntEnum):
     FETCH = 1
     LIST_OFFSETS = 2
     METADATA = 3
+    OFFSET_FETCH = 9
     FIND_COORDINATOR = 10
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     CREATE_TOPICS = 19
     DELETE_TOPICS = 20
+    DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
     ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
     WRITE_TXN_MARKERS = 27
+    TXN_OFFSET_COMMIT = 28
     SASL_AUTHENTICATE = 36
     INCREMENTAL_ALTER_CONFIGS = 44
+    ALTER_PARTITION_REASSIGNMENTS = 45
     UPDATE_FEATURES = 57
     DESCRIBE_CLUSTER = 60
     DESCRIBE_PRODUCERS = 61
@@ -55,18 +60,25 @@ OURS: Final[Mapping[int, VersionRange]] = {
     Api.FETCH: VersionRange(4, 18),
     Api.LIST_OFFSETS: VersionRange(1, 11),
     Api.METADATA: VersionRange(1, 13),
+    # Up to here a request is about one group; we need no more.
+    Api.OFFSET_FETCH: VersionRange(2, 7),
     Api.FIND_COORDINATOR: VersionRange(1, 6),
     # After 0 the tokens come without headers; every broker since 1.0 knows 1 (KIP-152).
     Api.SASL_HANDSHAKE: VersionRange(1, 1),
     Api.API_VERSIONS: VersionRange(0, 4),
     Api.CREATE_TOPICS: VersionRange(2, 7),
     Api.DELETE_TOPICS: VersionRange(1, 6),
+    Api.DELETE_RECORDS: VersionRange(0, 2),
     Api.INIT_PRODUCER_ID: VersionRange(0, 5),
     Api.ADD_PARTITIONS_TO_TXN: VersionRange(0, 3),
+    Api.ADD_OFFSETS_TO_TXN: VersionRange(0, 4),
     Api.END_TXN: VersionRange(0, 5),
-    Api.WRITE_TXN_MARKERS: VersionRange(1, 2),
+    # 0 is all that brokers before 2.8 have; Java's clients have dropped it with 4.0.
+    Api.WRITE_TXN_MARKERS: VersionRange(0, 2),
+    Api.TXN_OFFSET_COMMIT: VersionRange(0, 5),
     Api.SASL_AUTHENTICATE: VersionRange(0, 2),
     Api.INCREMENTAL_ALTER_CONFIGS: VersionRange(0, 1),
+    Api.ALTER_PARTITION_REASSIGNMENTS: VersionRange(0, 1),
     Api.UPDATE_FEATURES: VersionRange(0, 2),
     Api.DESCRIBE_CLUSTER: VersionRange(0, 2),
     Api.DESCRIBE_PRODUCERS: VersionRange(0, 0),
@@ -105,10 +117,9 @@ def choose_version(
         NotSupportedError: There is none.
     """
     theirs = broker.get(api)
-    name = api.name.title().replace("_", "")
     if theirs is None:
         raise NotSupportedError(
-            f"the broker does not support {name}", error=ErrorCode.unsupported_version
+            f"The node does not support {api.name}", error=ErrorCode.unsupported_version
         )
     ours = OURS[api]
     highest = min(ours.highest, theirs.highest, within.highest)
@@ -117,8 +128,9 @@ def choose_version(
         wanted_low = max(ours.lowest, within.lowest)
         wanted_high = min(ours.highest, within.highest)
         raise NotSupportedError(
-            f"{name}: version {wanted_low} to {wanted_high} is needed,"
-            f" the broker supports {theirs.lowest} to {theirs.highest}",
+            f"The node does not support {api.name} with version in range"
+            f" [{wanted_low},{wanted_high}]. The supported range is"
+            f" [{theirs.lowest},{theirs.highest}].",
             error=ErrorCode.unsupported_version,
         )
     return highest

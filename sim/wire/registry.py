@@ -24,7 +24,16 @@ def _describe_transactions_v1() -> ModuleType:
     return describe_transactions_v1
 
 
-OWN: Final[dict[tuple[int, int], Callable[[], ModuleType]]] = {(65, 1): _describe_transactions_v1}
+def _write_txn_markers_v0() -> ModuleType:
+    from sim.wire.messages import write_txn_markers_v0
+
+    return write_txn_markers_v0
+
+
+OWN: Final[dict[tuple[int, int], Callable[[], ModuleType]]] = {
+    (27, 0): _write_txn_markers_v0,
+    (65, 1): _describe_transactions_v1,
+}
 """(API key, version) -> how to import it, for messages that kio does not have."""
 
 

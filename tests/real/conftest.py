@@ -1,14 +1,16 @@
 """The same tests against a real Apache Kafka and against the simulator.
 
 What was only tried on ourselves may be wrong on both sides. Every test that asks for ``target``
-runs at each level of ``transaction.version`` on both; ``pytest tests/real -m '' --target apache``
-(or ``txnsim``) chooses, ``--level 2`` too.
+runs at each level of ``transaction.version`` on both, and on both as Kafka 3.9, which has no such
+feature; ``pytest tests/real -m '' --target apache`` (or ``txnsim``) chooses, ``--level 2`` and
+``--release 3.9`` too.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from typing import Final
 
 import msgspec
 import pytest
@@ -16,6 +18,7 @@ import pytest
 from sim.client.admin import Admin
 from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
+from sim.releases import RELEASES
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
 
@@ -28,6 +31,11 @@ APACHE_PROPERTIES = {
 }
 
 
+NEWEST: Final = tuple(RELEASES)[-1]
+OLDER: Final = "3.9"
+"""The release line that is asked besides the newest: the last one that many clusters run."""
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster under test."""
 
@@ -36,26 +44,40 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     level: int
     """Finalized level of ``transaction.version`` at start."""
     bootstrap: str
+    release: str = NEWEST
+
+    @property
+    def is_older(self) -> bool:
+        """Whether it is of the older release line."""
+        return self.release == OLDER
+
+    @property
+    def patch_release(self) -> str:
+        """Version of the real Kafka whose tools belong to it."""
+        return RELEASES[self.release].patch_release
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--target`` and ``--level`` choose among the parameters."""
+    """``--target``, ``--level`` and ``--release`` choose among the parameters."""
     group = parser.getgroup("txnsim")
     group.addoption("--target", choices=("apache", "txnsim"), help="only against this cluster")
     group.addoption("--level", type=int, choices=(0, 1, 2), help="only at this transaction.version")
+    group.addoption("--release", choices=(NEWEST, OLDER), help="only as this release line")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One parameter per kind of cluster and level."""
+    """One parameter per kind of cluster and level, and one per kind as the older release."""
     if "target" not in metafunc.fixturenames:
         return
     kind = metafunc.config.getoption("--target", default=None)
     level = metafunc.config.getoption("--level", default=None)
+    release = metafunc.config.getoption("--release", default=None)
     marks = {"apache": pytest.mark.real, "txnsim": pytest.mark.slow}
+    places = [(n, NEWEST, f"tv{n}") for n in (0, 1, 2)] + [(0, OLDER, OLDER)]
     params = [
-        pytest.param((k, n), id=f"{k}-tv{n}", marks=marks[k])
-        for k, n in itertools.product(("apache", "txnsim"), (0, 1, 2))
-        if kind in (None, k) and level in (None, n)
+        pytest.param((k, n, r), id=f"{k}-{suffix}", marks=marks[k])
+        for k, (n, r, suffix) in itertools.product(("apache", "txnsim"), places)
+        if kind in (None, k) and level in (None, n) and release in (None, r)
     ]
     metafunc.parametrize("target", params, indirect=True, scope="session")
 
@@ -63,13 +85,18 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> Iterator[Target]:
     """A running cluster; tests share it and take names of their own."""
-    kind, level = request.param
+    kind, level, release = request.param
     if kind == "apache":
-        with ApacheKafka(transaction_version=level, properties=APACHE_PROPERTIES) as kafka:
-            yield Target(kind=kind, level=level, bootstrap=kafka.bootstrap)
+        with ApacheKafka(
+            transaction_version=level,
+            properties=APACHE_PROPERTIES,
+            version=RELEASES[release].patch_release,
+        ) as kafka:
+            yield Target(kind=kind, level=level, bootstrap=kafka.bootstrap, release=release)
     else:
-        with TxnsimServer(transaction_version=level) as server:
-            yield Target(kind=kind, level=level, bootstrap=server.bootstrap)
+        played = () if release == NEWEST else ("--as-version", release)
+        with TxnsimServer(transaction_version=level, arguments=played) as server:
+            yield Target(kind=kind, level=level, bootstrap=server.bootstrap, release=release)
 
 
 @pytest.fixture

@@ -196,8 +196,9 @@ def test_request_headers_are_read_as_kafka_writes_them() -> None:
 def test_golden_bytes_cover_every_version_that_we_have_a_schema_for() -> None:
     recorded = {(line["api"], line["version"]) for line in LINES}
     ours = {(key, version) for key in API_KEYS for version in registry.versions(key)}
-    # DescribeTransactions v1 exists in the text of KIP-994 only; Kafka never wrote one.
-    assert ours - recorded == {(65, 1)}
+    # DescribeTransactions v1 exists in the text of KIP-994 only; Kafka never wrote one. v0 of
+    # WriteTxnMarkers is gone since 4.0: its bytes are in a test of its own.
+    assert ours - recorded == {(27, 0), (65, 1)}
     # kio has all that Kafka 4.3.1 has, unstable versions included: nothing is excepted here.
     assert recorded - ours == set()
 

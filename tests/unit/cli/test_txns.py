@@ -188,10 +188,15 @@ def test_a_filter_that_the_broker_cannot_read_is_not_dropped(
     broker: FakeBroker, capsys: Captured
 ) -> None:
     broker.ranges[Api.LIST_TRANSACTIONS] = (0, 0)
-    assert run(broker, "list", "--duration-filter", "9") == 1
-    err = capsys.readouterr().err
-    assert "ListTransactions: version 1 to 2 is needed, the broker supports 0 to 0" in err
-    assert "too old" in err
+    for option, told in (
+        ("--duration-filter", "Duration filter can be set only when using API version 1"),
+        ("--transactional-id-pattern", "pattern filter can be set only when using API version 2"),
+    ):
+        assert run(broker, "list", option, "9") == 1
+        err = capsys.readouterr().err
+        assert told in err
+        assert "too old" in err
+    assert broker.of(Api.LIST_TRANSACTIONS) == []
 
 
 def test_describe(broker: FakeBroker, capsys: Captured) -> None:

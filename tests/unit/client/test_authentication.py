@@ -100,7 +100,7 @@ async def test_a_broker_that_objects_is_left(handlers: Any, message: str) -> Non
 async def test_a_broker_without_sasl_is_told_from_others() -> None:
     async with broker() as fake:
         del fake.ranges[Api.SASL_HANDSHAKE]
-        with pytest.raises(Exception, match="does not support SaslHandshake"):
+        with pytest.raises(Exception, match="does not support SASL_HANDSHAKE"):
             await connect(fake)
 
 

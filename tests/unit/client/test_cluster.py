@@ -193,5 +193,5 @@ async def test_a_broker_without_the_api_is_named() -> None:
         FakeBroker(ranges={10: (0, 0)}) as broker,
         Cluster(broker.address, settings=QUICK) as cluster,
     ):
-        with pytest.raises(NotSupportedError, match="FindCoordinator"):
+        with pytest.raises(NotSupportedError, match="FIND_COORDINATOR"):
             await cluster.coordinator("a")

@@ -139,7 +139,7 @@ async def test_bytes_that_are_no_answer_end_the_connection(bytes_: bytes, expect
 async def test_an_unknown_version_is_refused_before_anything_is_sent() -> None:
     async with FakeBroker(ranges={26: (0, 4)}) as broker:
         connection = await connect(broker)
-        with pytest.raises(NotSupportedError, match="EndTxn"):
+        with pytest.raises(NotSupportedError, match="END_TXN"):
             connection.send(
                 requests.end_txn(
                     "t",

@@ -115,12 +115,14 @@ def test_what_an_old_version_cannot_say_is_not_sent_in_it(request_: Request, low
     broker = {int(request_.api): VersionRange(0, lowest)}
     assert choose_version(request_.api, broker, within=request_.within) == lowest
     if lowest:
+        older = {int(request_.api): VersionRange(0, lowest - 1)}
         with pytest.raises(NotSupportedError):
-            choose_version(
-                request_.api,
-                {int(request_.api): VersionRange(0, lowest - 1)},
-                within=request_.within,
-            )
+            made_for(request_, older)
+
+
+def made_for(request_: Request, broker: dict[int, VersionRange]) -> object:
+    version = choose_version(request_.api, broker, within=request_.within)
+    return request_.build(codec.request_schema(request_.api, version))
 
 
 def test_topics_without_an_id_go_by_name() -> None:

@@ -24,9 +24,17 @@ def test_the_highest_common_version_is_chosen() -> None:
 @pytest.mark.parametrize(
     ("broker", "message"),
     [
-        ({}, "the broker does not support EndTxn"),
-        ({26: VersionRange(6, 7)}, "EndTxn: version 5 to 5 is needed, the broker supports 6 to 7"),
-        ({26: VersionRange(0, 4)}, "EndTxn: version 5 to 5 is needed, the broker supports 0 to 4"),
+        ({}, "The node does not support END_TXN"),
+        (
+            {26: VersionRange(6, 7)},
+            "The node does not support END_TXN with version in range [5,5]. The supported range is"
+            " [6,7].",
+        ),
+        (
+            {26: VersionRange(0, 4)},
+            "The node does not support END_TXN with version in range [5,5]. The supported range is"
+            " [0,4].",
+        ),
     ],
 )
 def test_no_common_version_says_what_was_needed(

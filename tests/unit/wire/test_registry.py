@@ -26,6 +26,8 @@ def test_unknown_key_is_refused() -> None:
 def test_own_messages_stand_beside_those_of_kio() -> None:
     assert registry.versions(65) == (0, 1)
     assert registry.load(65, 1, part="request") is registry.load(65, 1, part="response")
+    assert registry.versions(27) == (0, 1, 2)
+    assert registry.load(27, 0, part="request") is registry.load(27, 0, part="response")
 
 
 def test_names_of_other_versions_are_known() -> None:
