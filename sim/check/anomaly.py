@@ -1,0 +1,70 @@
+"""The names of what can be wrong, and what a checker answers with.
+
+Names follow Adya (Weak Consistency, 1999) where he has one, and Kafka's own words where the anomaly
+is one of logs and coordinators. What each demands as evidence: docs/checkers.md.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import msgspec
+
+
+class Kind(StrEnum):
+    """One kind of anomaly."""
+
+    # What was written and what was read (Adya)
+    DIRTY_WRITE = "dirty-write"
+    """G0: committed transactions overwrote one another in a circle."""
+    ABORTED_READ = "aborted-read"
+    """G1a: a read_committed reader got a record of a transaction that did not commit."""
+    INTERMEDIATE_READ = "intermediate-read"
+    """G1b: the last stable offset stood inside of a transaction on one partition."""
+    CIRCULAR_INFORMATION_FLOW = "circular-information-flow"
+    """G1c: committed transactions read from and overwrote one another in a circle."""
+    LOST_UPDATE = "lost-update"
+    """Two committed transactions each replaced the same version that both had read."""
+
+    # What was promised
+    LOST_WRITE = "lost-write"
+    """Acknowledged and committed, and readers pass its place without it."""
+    LOST_COMMIT = "lost-commit"
+    """The same of all records of a committed transaction of several."""
+    TORN_TRANSACTION = "torn-transaction"
+    """A part of a transaction is visible, another part never will be."""
+    DUPLICATE = "duplicate"
+    """One unit of work is visible twice."""
+    OUT_OF_ORDER = "out-of-order"
+    """A producer's records were turned around, or one can't be delivered any more."""
+    POSITIONS_BEFORE_DECISION = "positions-before-decision"
+    """A group's positions were visible of a transaction that was not committed."""
+
+    # What goes on
+    READER_WENT_BACK = "reader-went-back"
+    """The last stable offset regressed."""
+    STARVING_READER = "starving-reader"
+    """A reader gets nothing, for longer than any transaction may take, and nobody knows why."""
+    STUCK_LAST_STABLE_OFFSET = "stuck-last-stable-offset"
+    """A transaction without an owner is open on a partition (KIP-664: hanging)."""
+    STUCK_COORDINATOR = "stuck-coordinator"
+    """A transactional id is neither decided nor free again, for longer than its timeout."""
+    FALSE_FENCING = "false-fencing"
+    """A producer was told that it did wrong or was replaced, and neither is so."""
+    UNCLEANABLE_LOG = "uncleanable-log"
+    """The cleaner can't pass a hanging transaction."""
+
+
+class Anomaly(msgspec.Struct, frozen=True, kw_only=True):
+    """One conviction."""
+
+    kind: Kind
+    because: str
+    """A sentence about this very case."""
+    evidence: tuple[int, ...]
+    """Indexes of the observations that prove it, in order."""
+
+
+def convict(kind: Kind, because: str, *evidence: int) -> Anomaly:
+    """An anomaly whose evidence is in order, each observation once."""
+    return Anomaly(kind=kind, because=because, evidence=tuple(sorted(set(evidence))))
