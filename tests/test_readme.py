@@ -22,8 +22,7 @@ import pytest
 from sim.cli import main as cli
 from sim.config import load
 from sim.faults.plan import FaultRule
-from sim.http.messages import Advance, Elect, Isolate, Kill, MoveLeader
-from sim.http.openapi import document
+from sim.http.openapi import OPERATIONS, document
 from sim.scenario.catalog import find
 from sim.scenario.reading import read
 from tests.docs import PAGES, ROOT
@@ -35,12 +34,9 @@ that are run (`tests/recipes/test_pages.py`).
 """
 
 BODIES: Final = {
-    "/api/v1/brokers/{id}/isolate": Isolate,
-    "/api/v1/brokers/{id}/kill": Kill,
-    "/api/v1/clock": Advance,
-    "/api/v1/elections": Elect,
-    "/api/v1/faults": FaultRule,
-    "/api/v1/leaders": MoveLeader,
+    one.path: list[one.body] if one.body_is_list else one.body  # type: ignore[name-defined]
+    for one in OPERATIONS
+    if one.body is not None
 }
 
 

@@ -30,7 +30,7 @@ from sim.cluster.registrations import (
 )
 from sim.errors import ErrorCode, InvariantViolation, Rejection
 from sim.runtime.env import Environment, TimerHandle
-from sim.txn.producer_ids import ProducerIdAllocator
+from sim.txn.producer_ids import FIRST_PRODUCER_ID, ProducerIdAllocator
 from sim.types import (
     AllocateProducerIdsCommand,
     AllocateProducerIdsReply,
@@ -41,6 +41,7 @@ from sim.types import (
     BrokerId,
     BrokerRegistrationCommand,
     BrokerRegistrationReply,
+    ProducerId,
 )
 
 _log: Final = structlog.get_logger("txnsim.controller")
@@ -49,16 +50,30 @@ _log: Final = structlog.get_logger("txnsim.controller")
 class ControllerNode:
     """The controller, reachable for brokers."""
 
-    def __init__(self, *, metadata: Metadata, environment: Environment) -> None:
+    def __init__(
+        self,
+        *,
+        metadata: Metadata,
+        environment: Environment,
+        first_producer_id: ProducerId = FIRST_PRODUCER_ID,
+    ) -> None:
+        """A controller that does not run yet.
+
+        Args:
+            metadata: What it publishes.
+            environment: The world.
+            first_producer_id: Ids below are somebody's already.
+        """
         self.metadata = metadata
         self._environment = environment
         self._clock = environment.clock
-        self._producer_ids = ProducerIdAllocator()
+        self._producer_ids = ProducerIdAllocator(next_producer_id=first_producer_id)
         self._sessions = BrokerSessions(timeout_ms=metadata.settings.broker_session_timeout_ms)
         self._session_timer: TimerHandle | None = None
         self._unclean_timer: TimerHandle | None = None
         self._rebalance_timer: TimerHandle | None = None
         self._is_running = False
+        self._forget_heals: Callable[[], None] | None = None
 
     # Life
 
@@ -67,7 +82,7 @@ class ControllerNode:
         self._is_running = True
         network = self._environment.network
         network.register(CONTROLLER_ID, self.handle_peer)
-        network.on_heal(self._healed)
+        self._forget_heals = network.on_heal(self._healed)
         now_ms = self._clock.monotonic_ms()
         for broker_id, broker in self.metadata.image.brokers.items():
             self._sessions.register(broker_id, is_fenced=not broker.alive, now_ms=now_ms)
@@ -80,9 +95,17 @@ class ControllerNode:
         """Become unreachable, stop the timers."""
         self._is_running = False
         self._environment.network.unregister(CONTROLLER_ID)
+        if self._forget_heals is not None:
+            self._forget_heals()
+            self._forget_heals = None
         for timer in (self._session_timer, self._unclean_timer, self._rebalance_timer):
             if timer is not None:
                 timer.cancel()
+
+    @property
+    def next_producer_id(self) -> ProducerId:
+        """No block has held this id yet, nor any above."""
+        return ProducerId(self._producer_ids.next_producer_id)
 
     def state(self, broker_id: BrokerId) -> BrokerState | None:
         """What the controller makes of a broker; None where it has never been registered."""

@@ -15,25 +15,104 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sim.cluster.elections import ElectionType, elect_leader
-from sim.cluster.image import PartitionImage
 from sim.errors import ConfigError, ErrorCode, Rejection
 from sim.http.messages import (
     BrokerView,
     Elect,
     Isolate,
     Kill,
-    MoveLeader,
+    LeaderMove,
     PartitionView,
     Start,
-    TopicView,
 )
+from sim.http.operation import PREFIX, Operation, Query
 from sim.http.replies import RefusedError, as_json, body_of, number_of
+from sim.http.topics import known_partition, partition_of, partition_view
 from sim.server.cluster import SimCluster
 from sim.server.member import Member, MemberState
-from sim.types import BrokerId, TopicPartition
+from sim.types import BrokerId
 
 WAIT_MS: Final = 30_000
 WAIT_MS_MAX: Final = 600_000
+
+WAIT: Final = Query("wait_ms", "Answer after so long, also while the work goes on")
+
+BROKERS: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/brokers",
+    summary="Every broker, whether it runs or not",
+    answer=BrokerView,
+    is_list=True,
+)
+BROKER: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/brokers/{{id}}",
+    summary="One broker",
+    answer=BrokerView,
+    refusals=("404",),
+)
+STOP: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/stop",
+    summary="Stop a broker in good order: its leaders move away first",
+    answer=BrokerView,
+    may_take_longer=True,
+    query=(WAIT,),
+    refusals=("404", "409", "422"),
+)
+START: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/start",
+    summary="Start a broker that is down, on its port and its disk",
+    body=Start,
+    body_is_optional=True,
+    answer=BrokerView,
+    may_take_longer=True,
+    query=(WAIT,),
+    refusals=("404", "409", "422"),
+)
+KILL: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/kill",
+    summary="End a broker at once; the controller notices when its session ends",
+    body=Kill,
+    body_is_optional=True,
+    answer=BrokerView,
+    refusals=("404", "409", "422"),
+)
+ISOLATE: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/isolate",
+    summary="Cut a broker off from the controller and from the other brokers",
+    body=Isolate,
+    body_is_optional=True,
+    answer=BrokerView,
+    refusals=("404", "422"),
+)
+HEAL: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/heal",
+    summary="Undo an isolation",
+    answer=BrokerView,
+    refusals=("404",),
+)
+MOVE_LEADER: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/leaders",
+    summary="Hand a partition to another in-sync replica, under the next leader epoch",
+    body=LeaderMove,
+    answer=PartitionView,
+    refusals=("404", "409", "422"),
+)
+ELECT: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/elections",
+    summary="Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)",
+    body=Elect,
+    answer=PartitionView,
+    refusals=("404", "409", "422"),
+)
+OPERATIONS: Final = (BROKERS, BROKER, STOP, START, KILL, ISOLATE, HEAL, MOVE_LEADER, ELECT)
 
 _ELECTIONS: Final = {"preferred": ElectionType.PREFERRED, "unclean": ElectionType.UNCLEAN}
 
@@ -46,18 +125,16 @@ class LifeRoutes:
 
     def routes(self) -> list[Route]:
         """All of them."""
-        broker = "/api/v1/brokers/{id}"
         return [
-            Route("/api/v1/brokers", self.brokers, methods=["GET"]),
-            Route(broker, self.broker, methods=["GET"]),
-            Route(f"{broker}/stop", self.stop, methods=["POST"]),
-            Route(f"{broker}/start", self.start, methods=["POST"]),
-            Route(f"{broker}/kill", self.kill, methods=["POST"]),
-            Route(f"{broker}/isolate", self.isolate, methods=["POST"]),
-            Route(f"{broker}/heal", self.heal, methods=["POST"]),
-            Route("/api/v1/topics", self.topics, methods=["GET"]),
-            Route("/api/v1/leaders", self.move_leader, methods=["POST"]),
-            Route("/api/v1/elections", self.elect, methods=["POST"]),
+            BROKERS.route(self.brokers),
+            BROKER.route(self.broker),
+            STOP.route(self.stop),
+            START.route(self.start),
+            KILL.route(self.kill),
+            ISOLATE.route(self.isolate),
+            HEAL.route(self.heal),
+            MOVE_LEADER.route(self.move_leader),
+            ELECT.route(self.elect),
         ]
 
     # Brokers
@@ -177,40 +254,23 @@ class LifeRoutes:
 
     # Leaders
 
-    async def topics(self, _request: Request) -> Response:
-        """Every topic with its leaders, as the controller has it."""
-        image = self._cluster.metadata.image
-        return as_json(
-            [
-                TopicView(
-                    name=topic.name,
-                    id=topic.topic_id,
-                    is_internal=topic.is_internal,
-                    partitions=tuple(
-                        _partition(index, one) for index, one in enumerate(topic.partitions)
-                    ),
-                )
-                for _, topic in sorted(image.topics.items())
-            ]
-        )
-
     async def move_leader(self, request: Request) -> Response:
         """Hand a partition to another replica in sync."""
-        wanted = await body_of(request, MoveLeader)
-        where = self._partition_of(wanted.topic, wanted.partition)
+        wanted = await body_of(request, LeaderMove)
+        where = partition_of(self._cluster, wanted.topic, wanted.partition)
         try:
             self._cluster.move_leader(where, BrokerId(wanted.leader))
         except ConfigError as error:
-            isr = self._known(where).isr
+            isr = known_partition(self._cluster, where).isr
             raise RefusedError(
                 409, f"{error}; in sync are {', '.join(map(str, isr)) or 'none'}"
             ) from error
-        return as_json(_partition(where.partition, self._known(where)))
+        return as_json(partition_view(where.partition, known_partition(self._cluster, where)))
 
     async def elect(self, request: Request) -> Response:
         """What ElectLeaders does."""
         wanted = await body_of(request, Elect)
-        where = self._partition_of(wanted.topic, wanted.partition)
+        where = partition_of(self._cluster, wanted.topic, wanted.partition)
         kind = _ELECTIONS.get(wanted.type)
         if kind is None:
             raise RefusedError(
@@ -223,32 +283,4 @@ class LifeRoutes:
                 raise RefusedError(409, f"{elected.error.name.upper()}: {elected.reason}")
         else:
             metadata.publish(elected)
-        return as_json(_partition(where.partition, self._known(where)))
-
-    def _partition_of(self, topic: str, partition: int) -> TopicPartition:
-        found = self._cluster.metadata.image.topics.get(topic)
-        if found is None:
-            raise RefusedError(404, f"there is no topic {topic!r}; GET /api/v1/topics lists them")
-        if not 0 <= partition < len(found.partitions):
-            raise RefusedError(
-                404, f"{topic} has partitions 0 to {len(found.partitions) - 1}, not {partition}"
-            )
-        return TopicPartition(topic, partition)
-
-    def _known(self, where: TopicPartition) -> PartitionImage:
-        found = self._cluster.metadata.image.partition(where)
-        assert found is not None
-        return found
-
-
-def _partition(index: int, partition: PartitionImage) -> PartitionView:
-    return PartitionView(
-        partition=index,
-        leader=partition.leader,
-        leader_epoch=partition.leader_epoch,
-        partition_epoch=partition.partition_epoch,
-        replicas=partition.replicas,
-        isr=partition.isr,
-        elr=partition.elr,
-        last_known_elr=partition.last_known_elr,
-    )
+        return as_json(partition_view(where.partition, known_partition(self._cluster, where)))

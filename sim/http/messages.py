@@ -120,7 +120,7 @@ class TopicView(msgspec.Struct, frozen=True, kw_only=True):
     partitions: tuple[PartitionView, ...]
 
 
-class MoveLeader(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LeaderMove(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Make an in-sync replica the leader."""
 
     topic: str

@@ -1,248 +1,99 @@
-"""The OpenAPI document of the control port, made from its messages."""
+"""The OpenAPI document of the control port, made from its operations and their messages."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from sim.faults.plan import FaultRule
-from sim.http.messages import (
-    Advance,
-    BrokerView,
-    ClockState,
-    Elect,
-    Fault,
-    Health,
-    Isolate,
-    Kill,
-    MoveLeader,
-    PartitionView,
-    Problem,
-    Released,
-    Start,
-    TopicView,
+from sim.http import clock, events, faults, life, looks, rounds, topics, transactions
+from sim.http.messages import Problem
+from sim.http.operation import JSON, Operation, Query
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *looks.OPERATIONS,
+    *clock.OPERATIONS,
+    *faults.OPERATIONS,
+    *life.OPERATIONS,
+    *topics.OPERATIONS,
+    *transactions.OPERATIONS,
+    *events.OPERATIONS,
+    *rounds.OPERATIONS,
 )
-
-_TYPES: Final = (
-    *(FaultRule, Health, ClockState, Advance, Fault, Released, Problem),
-    *(BrokerView, Start, Kill, Isolate, TopicView, MoveLeader, PartitionView, Elect),
-)
+"""Everything that the control port can be asked, but for this document."""
 
 
-class _Operation(msgspec.Struct, frozen=True, kw_only=True):
-    method: str
-    path: str
-    summary: str
-    answer: type | None
-    status: str = "200"
-    body: type | None = None
-    is_list: bool = False
-    """The answer is an array of it."""
-    body_is_optional: bool = False
-    query: tuple[str, ...] = ()
-    refusals: tuple[str, ...] = ()
+References = Mapping[type, dict[str, Any]]
+"""A message -> where its schema is."""
 
 
-_OPERATIONS: Final = (
-    _Operation(method="get", path="/healthz", summary="The cluster answers", answer=Health),
-    _Operation(method="get", path="/metrics", summary="Metrics for Prometheus", answer=None),
-    _Operation(
-        method="get",
-        path="/api/v1/trace",
-        summary="The trace as JSON lines: header, events, trailer (serve --trace brief or full)",
-        answer=None,
-    ),
-    _Operation(method="get", path="/api/v1/clock", summary="The cluster clock", answer=ClockState),
-    _Operation(
-        method="post",
-        path="/api/v1/clock",
-        summary="Advance the cluster clock",
-        body=Advance,
-        answer=ClockState,
-        refusals=("422",),
-    ),
-    _Operation(
-        method="get",
-        path="/api/v1/faults",
-        summary="Every fault rule in force",
-        answer=Fault,
-        is_list=True,
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/faults",
-        summary="Put a fault rule in force",
-        body=FaultRule,
-        answer=Fault,
-        status="201",
-        refusals=("409", "422"),
-    ),
-    _Operation(
-        method="get",
-        path="/api/v1/faults/{id}",
-        summary="One rule and what has come of it",
-        answer=Fault,
-        refusals=("404",),
-    ),
-    _Operation(
-        method="delete",
-        path="/api/v1/faults/{id}",
-        summary="Take a rule back; what it holds goes on",
-        answer=Fault,
-        refusals=("404",),
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/faults/{id}/release",
-        summary="Let go what a rule holds; it stays in force",
-        answer=Released,
-        refusals=("404",),
-    ),
-    _Operation(
-        method="get",
-        path="/api/v1/faults/{id}/wait",
-        summary="Answer once the rule has struck so many times",
-        answer=Fault,
-        query=("struck", "timeout_ms"),
-        refusals=("404", "408", "422"),
-    ),
-    _Operation(
-        method="get",
-        path="/api/v1/brokers",
-        summary="Every broker, whether it runs or not",
-        answer=BrokerView,
-        is_list=True,
-    ),
-    _Operation(
-        method="get",
-        path="/api/v1/brokers/{id}",
-        summary="One broker",
-        answer=BrokerView,
-        refusals=("404",),
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/brokers/{id}/stop",
-        summary="Stop a broker in good order: its leaders move away first. 202: it takes longer "
-        "than wait_ms",
-        answer=BrokerView,
-        query=("wait_ms",),
-        refusals=("404", "409", "422"),
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/brokers/{id}/start",
-        summary="Start a broker that is down, on its port and its disk. 202: it takes longer than "
-        "wait_ms",
-        body=Start,
-        body_is_optional=True,
-        answer=BrokerView,
-        query=("wait_ms",),
-        refusals=("404", "409", "422"),
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/brokers/{id}/kill",
-        summary="End a broker at once; the controller notices when its session ends",
-        body=Kill,
-        body_is_optional=True,
-        answer=BrokerView,
-        refusals=("404", "409", "422"),
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/brokers/{id}/isolate",
-        summary="Cut a broker off from the controller and from the other brokers",
-        body=Isolate,
-        body_is_optional=True,
-        answer=BrokerView,
-        refusals=("404", "422"),
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/brokers/{id}/heal",
-        summary="Undo an isolation",
-        answer=BrokerView,
-        refusals=("404",),
-    ),
-    _Operation(
-        method="get",
-        path="/api/v1/topics",
-        summary="Every topic with leaders, ISR, ELR and epochs, as the controller has it",
-        answer=TopicView,
-        is_list=True,
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/leaders",
-        summary="Hand a partition to another in-sync replica, under the next leader epoch",
-        body=MoveLeader,
-        answer=PartitionView,
-        refusals=("404", "409", "422"),
-    ),
-    _Operation(
-        method="post",
-        path="/api/v1/elections",
-        summary="Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)",
-        body=Elect,
-        answer=PartitionView,
-        refusals=("404", "409", "422"),
-    ),
-)
-
-
-def document() -> dict[str, Any]:
+def document(operations: Sequence[Operation] = OPERATIONS) -> dict[str, Any]:
     """The document, ready to be encoded as JSON."""
-    _, components = msgspec.json.schema_components(
-        _TYPES, ref_template="#/components/schemas/{name}"
+    used = {kind for one in operations for kind in (one.body, one.answer) if kind is not None}
+    types = sorted((*used, Problem), key=lambda kind: kind.__name__)
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
     )
+    references = dict(zip(types, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
-    for operation in _OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method] = _operation(operation)
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method] = _operation(operation, references)
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "txnsim control port",
             "version": "1",
-            "description": "Clock, faults, brokers, leaders, health and metrics of a simulated "
-            "Kafka cluster.",
+            "description": "Brokers, topics, transactions, faults, clock, scenarios and events of "
+            "a simulated Kafka cluster. The guide is docs/control-api.md.",
         },
         "paths": paths,
         "components": {"schemas": components},
     }
 
 
-def _operation(operation: _Operation) -> dict[str, Any]:
+def _operation(operation: Operation, references: References) -> dict[str, Any]:
+    def content_of(kind: type, *, is_list: bool = False) -> dict[str, Any]:
+        schema = references[kind]
+        return {JSON: {"schema": {"type": "array", "items": schema} if is_list else schema}}
+
     described: dict[str, Any] = {"summary": operation.summary, "responses": {}}
-    parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "query", "schema": {"type": "integer"}} for name in operation.query
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in operation.parameters
     ]
-    if "{id}" in operation.path:
-        parameters.append(
-            {"name": "id", "in": "path", "required": True, "schema": {"type": "string"}}
-        )
+    parameters += [_query(query) for query in operation.query]
     if parameters:
         described["parameters"] = parameters
     if operation.body is not None:
         described["requestBody"] = {
             "required": not operation.body_is_optional,
-            "content": _content(operation.body),
+            "content": content_of(operation.body, is_list=operation.body_is_list),
         }
     if operation.answer is None:
-        content: dict[str, Any] = {"text/plain": {"schema": {"type": "string"}}}
+        content: dict[str, Any] = {operation.media_type: {"schema": {"type": "string"}}}
     else:
-        content = _content(operation.answer, is_list=operation.is_list)
-    described["responses"][operation.status] = {
-        "description": operation.summary,
-        "content": content,
-    }
+        content = content_of(operation.answer, is_list=operation.is_list)
+    responses = described["responses"]
+    responses[operation.status] = {"description": operation.summary, "content": content}
+    if operation.may_take_longer:
+        responses["202"] = {
+            "description": "It takes longer than wait_ms: the state so far; the work goes on",
+            "content": content,
+        }
     for status in operation.refusals:
-        described["responses"][status] = {"description": "Refused", "content": _content(Problem)}
+        responses[status] = {"description": "Refused", "content": content_of(Problem)}
     return described
 
 
-def _content(kind: type, *, is_list: bool = False) -> dict[str, Any]:
-    reference: dict[str, Any] = {"$ref": f"#/components/schemas/{kind.__name__}"}
-    schema = {"type": "array", "items": reference} if is_list else reference
-    return {"application/json": {"schema": schema}}
+def _query(query: Query) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": query.kind}
+    if query.many:
+        schema = {"type": "array", "items": schema}
+    return {
+        "name": query.name,
+        "in": "query",
+        "description": query.summary,
+        "required": False,
+        "schema": schema,
+    }

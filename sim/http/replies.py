@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, TypeVar
 
 import msgspec
@@ -71,3 +72,24 @@ def number_of(request: Request, name: str, *, default: int, least: int, most: in
     if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
         raise RefusedError(422, f"{name} is {text!r}, expected a whole number {least} to {most}")
     return int(text)
+
+
+def word_of(request: Request, name: str, *, default: str, words: Sequence[str]) -> str:
+    """One of some words in the query.
+
+    Raises:
+        RefusedError: It is none of them.
+    """
+    text = request.query_params.get(name, default)
+    if text not in words:
+        raise RefusedError(422, f"{name} is {text!r}, expected one of {', '.join(words)}")
+    return text
+
+
+def flag_of(request: Request, name: str) -> bool:
+    """A yes or no in the query; no unless given.
+
+    Raises:
+        RefusedError: It is neither ``true`` nor ``false``.
+    """
+    return word_of(request, name, default="false", words=("true", "false")) == "true"

@@ -60,8 +60,9 @@ class ControlServer:
         bound.listen()
         host, port = bound.getsockname()[:2]
         self.url = f"http://{host}:{port}"
+        self._api = ControlApi(self._cluster)
         config = uvicorn.Config(
-            ControlApi(self._cluster).app(),
+            self._api.app(),
             log_config=None,
             access_log=False,
             lifespan="off",
@@ -81,6 +82,7 @@ class ControlServer:
         _trace: TracebackType | None,
     ) -> None:
         """Close the port and wait until its last request is through."""
+        self._api.close()
         self._server.should_exit = True
         await self._task
         self._socket.close()

@@ -6,6 +6,7 @@ What ``txnsim serve``, the scenarios, the control port and tests start. It only 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from functools import partial
 from itertools import count
@@ -36,9 +37,13 @@ from sim.security.options import NO_SECURITY, SecurityOptions, check_security
 from sim.server.entrance import Entrance, authorizer_of, first_credentials
 from sim.server.listener import BrokerListener
 from sim.server.member import Door, Member, MemberState
+from sim.server.snapshot import Snapshot, restored
 from sim.settings import DEFAULTS, Settings
-from sim.types import BrokerId, TopicPartition
+from sim.txn.producer_ids import FIRST_PRODUCER_ID
+from sim.types import BrokerId, ProducerId, TopicPartition
 
+TURNS_TO_END: Final = 20
+"""Turns of the loop in which everything that was held, however deep, has come to its end."""
 KIP_TEXT_PORT_DISTANCE: Final = 100
 """From the first client port to the first one that answers by the letter of the KIPs."""
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
@@ -132,6 +137,7 @@ class SimCluster:
         environment.network.interceptor = self.injector
         self._metadata: Metadata | None = None
         self._controller: ControllerNode | None = None
+        self._resetting = asyncio.Lock()
 
     @property
     def brokers(self) -> dict[BrokerId, Broker]:
@@ -204,6 +210,95 @@ class SimCluster:
                 await member.kill()
         await self.environment.tasks.close()
 
+    # Between tests
+
+    def snapshot(self) -> Snapshot:
+        """The present state, for ``reset``."""
+        releases = {broker_id: self.fleet.of(broker_id) for broker_id in self.members}
+        return Snapshot(image=self.metadata.image, releases=releases)
+
+    async def reset(self, snapshot: Snapshot) -> None:
+        """Make it a fresh cluster on the same ports, with the topics and settings of a snapshot.
+
+        It is as if every machine had been formatted: logs, transactions, producers and groups are
+        gone, whatever was held is thrown away, faults are disarmed, links whole, clocks right, and
+        every broker runs. Clients are disconnected; who connects again meets the new cluster.
+        Producer ids and topic ids go on: nobody from before is taken for somebody of now.
+
+        Raises:
+            OSError: A broker is down and can't have its port back; nothing has changed.
+        """
+        async with self._resetting:
+            heirs = await self._heirs(snapshot)
+            former = self.metadata.image
+            controller, members = self.controller, tuple(self.members.values())
+            for member in members:
+                if member.state is not MemberState.DOWN:
+                    await member.kill()
+            controller.stop()
+            self._undisturb()
+            # What was held goes on now, in the loop's next turns, finds its broker gone, and ends.
+            for _ in range(TURNS_TO_END):
+                await asyncio.sleep(0)
+            for broker_id, release in snapshot.releases.items():
+                self.fleet.assign(broker_id, release)
+            self._bound = heirs
+            self._make_brokers(
+                [self._respoken(member, snapshot.releases[member.broker_id]) for member in members],
+                first_producer_id=controller.next_producer_id,
+            )
+            fresh = msgspec.structs.replace(
+                self.metadata.image, offset=former.offset, features_epoch=former.features_epoch
+            )
+            self.metadata.publish(
+                restored(fresh, snapshot, new_topic_id=self.metadata.new_topic_id)
+            )
+            for member in self.members.values():
+                member.let_in()
+
+    async def _heirs(self, snapshot: Snapshot) -> list[BrokerListener]:
+        """A listener for each broker's next life: it has the sockets of the present one, or new
+        ones where the broker is down.
+        """
+        heirs: dict[BrokerId, BrokerListener] = {}
+        try:
+            for broker_id, member in self.members.items():
+                heir = heirs[broker_id] = self._new_listener()
+                if member.listener is None:
+                    for door in self._respoken(member, snapshot.releases[broker_id]):
+                        await heir.bind(
+                            door.host, door.port, apis=door.apis, entrance=door.entrance
+                        )
+        except OSError:
+            for heir in heirs.values():
+                await heir.close()
+            raise
+        for broker_id, member in self.members.items():
+            if member.listener is not None:
+                doors = self._respoken(member, snapshot.releases[broker_id])
+                heirs[broker_id].succeed(member.listener, [door.apis for door in doors])
+        return list(heirs.values())
+
+    def _respoken(self, member: Member, release: Release) -> tuple[Door, ...]:
+        """A broker's doors, with what that release speaks there."""
+        spoken = self._spoken(release)
+        return tuple(
+            door
+            if door.apis.listener == kip_text.LISTENER
+            else msgspec.structs.replace(door, apis=self._apis(spoken, door.apis.listener))
+            for door in member.doors
+        )
+
+    def _undisturb(self) -> None:
+        """Disarm every fault, heal every link, set the clock right."""
+        self.injector.disarm_all()
+        network, clock = self.environment.network, self.environment.clock
+        nodes = (CONTROLLER_ID, *self.members)
+        for source in nodes:
+            for target in nodes:
+                network.heal(source, target)
+        clock.shift(-clock.advanced_ms)
+
     # Life of brokers
 
     async def start_broker(self, broker_id: BrokerId, *, as_version: str | None = None) -> None:
@@ -226,14 +321,7 @@ class SimCluster:
             if complaint is not None:
                 raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
             self.fleet.assign(broker_id, release)
-            member.doors = tuple(
-                door
-                if door.apis.listener == kip_text.LISTENER
-                else msgspec.structs.replace(
-                    door, apis=self._apis(self._spoken(release), door.apis.listener)
-                )
-                for door in member.doors
-            )
+            member.doors = self._respoken(member, release)
         await member.start()
 
     async def stop_broker(self, broker_id: BrokerId) -> None:
@@ -326,7 +414,7 @@ class SimCluster:
         """Open the doors of each broker, so that every port is known before the brokers live."""
         doors = []
         for index in range(self.options.brokers):
-            listener = BrokerListener(environment=self.environment, settings=self.options.settings)
+            listener = self._new_listener()
             self._bound.append(listener)
             doors.append(
                 tuple(
@@ -342,6 +430,9 @@ class SimCluster:
                 )
             )
         return doors
+
+    def _new_listener(self) -> BrokerListener:
+        return BrokerListener(environment=self.environment, settings=self.options.settings)
 
     def _spoken(self, release: Release) -> ApiTable:
         """What brokers of a release speak under the cluster's settings."""
@@ -396,7 +487,9 @@ class SimCluster:
             for broker in self.metadata.image.alive_brokers()
         )
 
-    def _make_brokers(self, doors: list[tuple[Door, ...]]) -> None:
+    def _make_brokers(
+        self, doors: list[tuple[Door, ...]], *, first_producer_id: ProducerId = FIRST_PRODUCER_ID
+    ) -> None:
         options = self.options
         image = controller.initial_image(
             cluster_id=options.settings.cluster_id,
@@ -431,7 +524,11 @@ class SimCluster:
             fleet=self.fleet,
             reaches=lambda broker_id: network.reaches(CONTROLLER_ID, broker_id),
         )
-        self._controller = ControllerNode(metadata=metadata, environment=self.environment)
+        self._controller = ControllerNode(
+            metadata=metadata,
+            environment=self.environment,
+            first_producer_id=first_producer_id,
+        )
         self._controller.start()
         for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
             logs = BrokerLogs(options.settings)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from sim.api.registry import SHIPPED
@@ -28,7 +29,7 @@ class BrokerListener:
 
     def __init__(self, *, environment: Environment, settings: Settings) -> None:
         self._environment = environment
-        self._sockets: list[Listener] = []
+        self._doors: list[_BoundDoor] = []
         self._broker: Broker | None = None
         self.settings: Final = settings
         self.network: Final = environment.network
@@ -66,20 +67,30 @@ class BrokerListener:
         Raises:
             OSError: The port is busy and named, or the host is none of ours.
         """
+        door = _BoundDoor(self, apis, entrance)
         try:
-            socket = await self.network.listen(
-                host,
-                port,
-                lambda: Connection(self, apis, entrance),
-                tls=None if entrance is None else entrance.tls,
+            door.socket = await self.network.listen(
+                host, port, door, tls=None if entrance is None else entrance.tls
             )
         except OSError as error:
             if error.errno != errno.EADDRINUSE:
                 raise
             # Loops word it differently; the port is what matters.
             raise OSError(error.errno, f"{host}:{port} is in use") from error
-        self._sockets.append(socket)
-        return socket.address[1]
+        self._doors.append(door)
+        return door.socket.address[1]
+
+    def succeed(self, former: BrokerListener, apis: Sequence[ApiTable]) -> None:
+        """Take over the sockets of another listener, as they are; its connections stay with it.
+
+        Args:
+            former: Whose sockets; it has none afterwards.
+            apis: What is spoken at each of them from now on, in the order in which they were bound.
+        """
+        for door, spoken in zip(former._doors, apis, strict=True):
+            door.listener = self
+            door.apis = spoken
+        self._doors, former._doors = former._doors, []
 
     def open(self, broker: Broker) -> None:
         """From now on requests are handled."""
@@ -97,8 +108,9 @@ class BrokerListener:
         """Stop listening and close every connection."""
         self.is_open = False
         self.is_gone = True
-        for socket in self._sockets:
-            await socket.close()
+        for door in self._doors:
+            if door.socket is not None:
+                await door.socket.close()
         for connection in list(self.connections):
             connection.close()
         # Connections are closed in the loop's next turns; wait until the last one has said so.
@@ -106,3 +118,19 @@ class BrokerListener:
             if not self.connections:
                 break
             await asyncio.sleep(0)
+
+
+class _BoundDoor:
+    """A listening socket; who connects there belongs to the listener that has it at that moment."""
+
+    __slots__ = ("apis", "entrance", "listener", "socket")
+
+    def __init__(self, listener: BrokerListener, apis: ApiTable, entrance: Entrance | None) -> None:
+        self.listener = listener
+        self.apis = apis
+        self.entrance = entrance
+        self.socket: Listener | None = None
+
+    def __call__(self) -> Connection:
+        """Somebody has connected."""
+        return Connection(self.listener, self.apis, self.entrance)

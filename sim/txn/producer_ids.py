@@ -21,6 +21,9 @@ BLOCK_LENGTH: Final = 1_000
 RETRY_BACKOFF_MS: Final = 50
 """Pause after a failed request for a block (RPCProducerIdManager.RETRY_BACKOFF_MS)."""
 
+FIRST_PRODUCER_ID: Final = ProducerId(0)
+"""The first one that a formatted cluster gives out."""
+
 _PREFETCH_NUMERATOR: Final = 9
 _PREFETCH_DENOMINATOR: Final = 10
 _INT64_MAX: Final = 2**63 - 1
@@ -120,7 +123,7 @@ class ProducerIdPool:
 class ProducerIdAllocator(msgspec.Struct, frozen=True, kw_only=True):
     """The controller's share: the next id that no block has held."""
 
-    next_producer_id: int = 0
+    next_producer_id: int = FIRST_PRODUCER_ID
 
     def allocate(
         self, command: AllocateProducerIdsCommand, *, broker_epoch: int | None

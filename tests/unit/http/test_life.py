@@ -3,27 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from typing import Any
 
 import httpx
 import msgspec
 import pytest
 
-from sim.http.app import ControlApi
-from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.clusters import VirtualCluster
+from tests.support.control_port import run_story
 
-Story = Callable[[VirtualCluster, httpx.AsyncClient], Awaitable[None]]
 BROKERS = "/api/v1/brokers"
-
-
-def run(story: Story, **changes: Any) -> None:
-    async def main(cluster: VirtualCluster) -> None:
-        transport = httpx.ASGITransport(app=ControlApi(cluster.sim).app())
-        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
-            await story(cluster, client)
-
-    run_cluster(main, **changes)
 
 
 async def states(client: httpx.AsyncClient) -> list[tuple[str, bool]]:
@@ -49,7 +37,7 @@ def test_brokers_are_shown_as_they_run_and_as_the_controller_has_them() -> None:
         }
         assert len((await client.get(BROKERS)).json()) == 3
 
-    run(story)
+    run_story(story)
 
 
 def test_a_broker_is_stopped_and_started() -> None:
@@ -61,7 +49,7 @@ def test_a_broker_is_stopped_and_started() -> None:
         assert (started.status_code, started.json()["state"]) == (200, "running")
         assert started.json()["epoch"] > 3
 
-    run(story)
+    run_story(story)
 
 
 def test_who_does_not_want_to_wait_is_told_the_state_so_far() -> None:
@@ -74,7 +62,7 @@ def test_who_does_not_want_to_wait_is_told_the_state_so_far() -> None:
         await asyncio.sleep(20)
         assert (await states(client))[0] == ("running", False)
 
-    run(story)
+    run_story(story)
 
 
 def test_a_broker_comes_back_as_another_release_if_the_features_allow_it() -> None:
@@ -87,7 +75,7 @@ def test_a_broker_comes_back_as_another_release_if_the_features_allow_it() -> No
         started = await client.post(f"{BROKERS}/1/start", json={"as_version": "4.3"})
         assert (started.status_code, started.json()["release"]) == (200, "4.3")
 
-    run(story)
+    run_story(story)
 
 
 def test_an_isolated_broker_is_shown_as_one() -> None:
@@ -102,7 +90,7 @@ def test_an_isolated_broker_is_shown_as_one() -> None:
         assert (await states(client))[1] == ("running", False)
         assert not (await client.post(f"{BROKERS}/2/isolate")).json()["cut_off_from_clients"]
 
-    run(story)
+    run_story(story)
 
 
 def test_a_start_that_is_cut_short_is_refused() -> None:
@@ -115,7 +103,7 @@ def test_a_start_that_is_cut_short_is_refused() -> None:
         assert answer.status_code == 409
         assert "killed while it started" in answer.json()["error"]
 
-    run(story)
+    run_story(story)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +130,7 @@ def test_a_refusal_says_what_to_do(
         assert answer.status_code == status
         assert advice in answer.json()["error"]
 
-    run(story)
+    run_story(story)
 
 
 def test_one_that_is_down_can_be_neither_stopped_nor_killed() -> None:
@@ -152,7 +140,7 @@ def test_one_that_is_down_can_be_neither_stopped_nor_killed() -> None:
             answer = await client.post(f"{BROKERS}/1/{way}")
             assert answer.status_code == 409
 
-    run(story)
+    run_story(story)
 
 
 def test_leaders_are_shown_moved_and_elected() -> None:
@@ -177,7 +165,7 @@ def test_leaders_are_shown_moved_and_elected() -> None:
         again = await client.post("/api/v1/elections", json=wanted)
         assert (again.status_code, again.json()) == (200, elected), "it was not needed"
 
-    run(story)
+    run_story(story)
 
 
 def test_an_election_without_candidates_is_refused() -> None:
@@ -188,4 +176,4 @@ def test_an_election_without_candidates_is_refused() -> None:
         assert answer.status_code == 409
         assert answer.json()["error"].startswith("ELIGIBLE_LEADERS_NOT_AVAILABLE")
 
-    run(story, brokers=1)
+    run_story(story, brokers=1)

@@ -34,7 +34,7 @@ def test_the_document_describes_the_routes_that_there_are() -> None:
     async def main(cluster: VirtualCluster) -> set[tuple[str, str]]:
         app = ControlApi(cluster.sim).app()
         return {
-            (method.lower(), route.path)
+            (method.lower(), route.path_format)
             for route in app.routes
             if isinstance(route, Route)
             for method in (route.methods or ())

@@ -1,0 +1,24 @@
+"""The control port of a cluster in virtual time, asked as an HTTP client would."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import httpx
+
+from sim.http.app import ControlApi
+from tests.support.clusters import VirtualCluster, run_cluster
+
+Story = Callable[[VirtualCluster, httpx.AsyncClient], Awaitable[None]]
+
+
+def run_story(story: Story, **changes: Any) -> None:
+    """Play a story beside a cluster; ``changes`` are those of ``clusters.options``."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        transport = httpx.ASGITransport(app=ControlApi(cluster.sim).app())
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            await story(cluster, client)
+
+    run_cluster(main, **changes)

@@ -1,0 +1,44 @@
+"""The clock through the control port, over a cluster in virtual time."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from sim.http.replies import BODY_BYTES_MAX
+from tests.support.clusters import VirtualCluster
+from tests.support.control_port import run_story
+
+
+def test_an_advance_moves_the_cluster_clock() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        before = (await client.get("/api/v1/clock")).json()
+        answer = await client.post("/api/v1/clock", json={"advance_ms": 5_000})
+        assert answer.json() == {
+            "now_ms": before["now_ms"] + 5_000,
+            "advanced_ms": before["advanced_ms"] + 5_000,
+        }
+        assert cluster.env.clock.advanced_ms == 5_000
+
+    run_story(story)
+
+
+@pytest.mark.parametrize(
+    ("content", "status"),
+    [
+        (b'{"advance_ms": -1}', 422),
+        (b'{"advance_ms": 1e99}', 422),
+        (b'{"advance_ms": 400000000000000}', 422),
+        (b'{"advance_ms": "1"}', 422),
+        (b"{", 422),
+        (b" " * (BODY_BYTES_MAX + 1), 413),
+    ],
+)
+def test_a_bad_advance_is_refused_with_the_reason(content: bytes, status: int) -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        answer = await client.post("/api/v1/clock", content=content)
+        assert answer.status_code == status
+        assert answer.json()["error"]
+        assert cluster.env.clock.advanced_ms == 0
+
+    run_story(story)

@@ -1,0 +1,231 @@
+"""The trace through the control port, whole and as it grows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from sim.client.producer import Producer
+from sim.http.events import (
+    EVENTS_BEHIND_MAX,
+    EVENTS_PER_TURN_MAX,
+    LISTENERS_MAX,
+    SILENCE_MS,
+    EventRoutes,
+)
+from sim.http.replies import RefusedError
+from sim.runtime.trace import TraceLevel
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.control_port import run_story
+
+
+def test_the_trace_comes_as_json_lines() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        tracer = cluster.sim.environment.tracer
+        tracer.level = TraceLevel.BRIEF
+        tracer.emit("note", "test", data={"text": "here"})
+        answer = await client.get("/api/v1/trace")
+        assert answer.headers["content-type"].startswith("application/x-ndjson")
+        lines = [msgspec.json.decode(line) for line in answer.text.splitlines()]
+        assert lines[0]["k"] == "run"
+        assert lines[-1]["k"] == "end"
+        assert lines[-1]["events"] == len(lines) - 2 > 0
+
+    run_story(story)
+
+
+# As it grows
+
+
+def request(query: str = "", **headers: str) -> Request:
+    return Request(
+        {
+            "type": "http",
+            "method": "GET",
+            "path": "/api/v1/events",
+            "query_string": query.encode(),
+            "headers": [
+                (name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()
+            ],
+        }
+    )
+
+
+async def listen(
+    routes: EventRoutes, query: str = "", **headers: str
+) -> AsyncGenerator[bytes, None]:
+    response = await routes.stream(request(query, **headers))
+    assert isinstance(response, StreamingResponse)
+    async with aclosing(response.body_iterator) as pieces:  # type: ignore[type-var]
+        async for piece in pieces:
+            yield bytes(piece)  # type: ignore[arg-type]
+
+
+def events_of(piece: bytes) -> list[tuple[str, Any]]:
+    found = []
+    for block in piece.decode().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.splitlines() if line[0] != ":")
+        if fields:
+            found.append((fields["event"], msgspec.json.decode(fields["data"])))
+    return found
+
+
+async def heard(stream: AsyncIterator[bytes], count: int) -> list[tuple[str, Any]]:
+    """The next events, at least so many."""
+    found: list[tuple[str, Any]] = []
+    while len(found) < count:
+        found += events_of(await anext(stream))
+    return found
+
+
+def routes_of(cluster: VirtualCluster, level: TraceLevel = TraceLevel.BRIEF) -> EventRoutes:
+    cluster.sim.environment.tracer.level = level
+    return EventRoutes(cluster.sim)
+
+
+def say(cluster: VirtualCluster, text: str, node: str = "test") -> int:
+    return cluster.sim.environment.tracer.emit("note", node, data={"text": text})
+
+
+def test_a_listener_hears_what_happens_from_now_on() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        routes = routes_of(cluster)
+        say(cluster, "before")
+        async with aclosing(listen(routes)) as stream:
+            assert await anext(stream) == b": connected\n\n"
+            said = say(cluster, "now")
+            ((kind, event),) = await heard(stream, 1)
+            assert kind == "note"
+            assert (event["i"], event["node"], event["d"]) == (said, "test", {"text": "now"})
+
+    run_cluster(main)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("kind=note", ["one", "two", "three"]),
+        ("kind=fault&kind=note", ["one", "two", "three"]),
+        ("node=broker/1", ["one", "two"]),
+        ("node=broker/1/txn/7", ["two"]),
+        ("node=broker/1&node=broker/11", ["one", "two", "three"]),
+    ],
+)
+def test_a_listener_chooses_kinds_and_nodes(query: str, expected: list[str]) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        routes = routes_of(cluster)
+        cluster.sim.environment.tracer.emit("fault.arm", "elsewhere", data={})
+        say(cluster, "one", "broker/1")
+        say(cluster, "two", "broker/1/txn/7")
+        say(cluster, "three", "broker/11")
+        async with aclosing(listen(routes, f"{query}&from=0")) as stream:
+            await anext(stream)
+            found = await heard(stream, len(expected))
+            assert [event["d"]["text"] for kind, event in found if kind == "note"] == expected
+
+    run_cluster(main)
+
+
+def test_a_listener_goes_on_where_it_was_cut_off() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        routes = routes_of(cluster)
+        first = say(cluster, "first")
+        say(cluster, "second")
+        async with aclosing(listen(routes, last_event_id=str(first))) as stream:
+            await anext(stream)
+            assert [event["d"]["text"] for _, event in await heard(stream, 1)] == ["second"]
+
+    run_cluster(main)
+
+
+def test_a_slow_listener_is_told_how_many_events_it_has_lost() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        routes = routes_of(cluster)
+        async with aclosing(listen(routes)) as stream:
+            await anext(stream)
+            for number in range(EVENTS_BEHIND_MAX + 7):
+                say(cluster, str(number))
+            (kind, lost), *rest = await heard(stream, 2)
+            assert (kind, lost["lost"]) == ("lost", 7)
+            assert rest[0][1]["i"] == lost["next"]
+            assert len(rest) <= EVENTS_PER_TURN_MAX, "brokers get their turn in between"
+            rest += await heard(stream, EVENTS_BEHIND_MAX - len(rest))
+            assert rest[-1][1]["d"] == {"text": str(EVENTS_BEHIND_MAX + 6)}
+
+    run_cluster(main)
+
+
+def test_silence_is_broken_by_a_comment() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        routes = routes_of(cluster)
+        async with aclosing(listen(routes, "kind=note")) as stream:
+            await anext(stream)
+            before_ms = cluster.env.clock.monotonic_ms()
+            assert await anext(stream) == b": nothing new\n\n"
+            assert cluster.env.clock.monotonic_ms() - before_ms >= SILENCE_MS
+
+    run_cluster(main)
+
+
+def test_streams_end_with_the_control_port() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        routes = routes_of(cluster)
+        async with aclosing(listen(routes, "kind=note")) as stream:
+            await anext(stream)
+            routes.close()
+            assert [piece async for piece in stream] == []
+
+    run_cluster(main)
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [("kind=nothing", 422), ("kind=faul", 422), ("from=-1", 422)]
+)
+def test_a_listener_that_asks_for_what_is_not_there_is_refused(query: str, status: int) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        with pytest.raises(RefusedError) as refused:
+            await routes_of(cluster).stream(request(query))
+        assert refused.value.status == status
+
+    run_cluster(main)
+
+
+def test_only_so_many_may_listen() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        routes = routes_of(cluster)
+        streams = [listen(routes) for _ in range(LISTENERS_MAX)]
+        for stream in streams:
+            await anext(stream)
+        with pytest.raises(RefusedError, match="close one of them"):
+            await routes.stream(request())
+        for stream in streams:
+            await stream.aclose()
+        async with aclosing(listen(routes)) as stream:
+            await anext(stream)
+
+    run_cluster(main)
+
+
+def test_recording_is_switched_on_while_the_cluster_runs() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        refused = await client.get("/api/v1/events")
+        assert refused.status_code == 409
+        assert "POST /api/v1/trace" in refused.json()["error"]
+        assert (await client.post("/api/v1/trace", json={"level": "loud"})).status_code == 422
+        state = (await client.post("/api/v1/trace", json={"level": "full"})).json()
+        assert (state["level"], state["listeners"]) == ("full", 0)
+        async with cluster.client() as app, Producer(app) as producer:
+            await producer.send("orders", 0, b"v")
+        later = (await client.post("/api/v1/trace", json={"level": "off"})).json()
+        assert later["next"] > state["next"]
+        await asyncio.sleep(0)
+
+    run_story(story)

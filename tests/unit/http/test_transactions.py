@@ -1,0 +1,129 @@
+"""Transactions through the control port: as coordinators have them and as partitions do."""
+
+from __future__ import annotations
+
+import asyncio
+
+import httpx
+import pytest
+
+from sim.client.errors import ClientError
+from sim.client.producer import Producer
+from sim.faults.actions import Hold
+from sim.faults.points import FaultPoint
+from tests.support.clusters import VirtualCluster, until_state
+from tests.support.control_port import run_story
+
+TRANSACTIONS = "/api/v1/transactions"
+OPEN = "/api/v1/open-transactions"
+
+
+def test_an_open_transaction_is_shown_by_coordinator_and_partition() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        async with cluster.client() as app, Producer(app, transactional_id="a/b") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("orders", 1, b"v")
+            cluster.advance(5_000)
+            (listed,) = (await client.get(TRANSACTIONS)).json()
+            assert listed == (await client.get(f"{TRANSACTIONS}/a/b")).json()
+            assert (listed["state"], listed["pending_state"]) == ("Ongoing", None)
+            assert listed["partitions"] == [{"topic": "orders", "partition": 1}]
+            assert listed["open_for_ms"] >= 5_000
+            assert listed["markers_owed"] == 0
+            (known,) = (await client.get("/api/v1/producers?topic=orders&partition=1")).json()
+            assert known["open_since_offset"] == 0
+            assert known["producer_id"] == listed["producer_id"]
+            (judged,) = (await client.get(OPEN)).json()
+            assert (judged["verdict"], judged["transactional_id"]) == ("alive", "a/b")
+            assert (await client.get(f"{OPEN}?verdict=hanging")).json() == []
+            await producer.commit()
+        assert (await client.get(OPEN)).json() == []
+
+    run_story(story)
+
+
+def test_markers_that_are_owed_are_counted() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        cluster.arm(Hold(), FaultPoint.PEER_REQUEST, api="WriteTxnMarkers")
+        async with cluster.client() as app, Producer(app, transactional_id="app") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("orders", 0, b"v")
+            await producer.commit()
+            await cluster.struck()
+            (owing,) = (await client.get(f"{TRANSACTIONS}?state=PrepareCommit")).json()
+            assert (owing["markers_owed"], owing["pending_state"]) == (1, "CompleteCommit")
+            (judged,) = (await client.get(OPEN)).json()
+            assert judged["verdict"] == "decided"
+            cluster.sim.injector.disarm_all()
+            await until_state(app, "app", "CompleteCommit")
+            (ended,) = (await client.get(TRANSACTIONS)).json()
+            assert (ended["markers_owed"], ended["start_ms"], ended["open_for_ms"]) == (
+                0,
+                None,
+                None,
+            )
+            assert (await client.get(f"{TRANSACTIONS}?state=Ongoing")).json() == []
+
+    run_story(story)
+
+
+def test_a_transaction_that_its_coordinator_does_not_know_hangs() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        cluster.arm(Hold(), FaultPoint.CLIENT_REQUEST, api="Produce", client_id="app")
+        async with cluster.client() as app:
+            producer = Producer(
+                app, transactional_id="app", delivery_timeout_ms=200, request_timeout_ms=150
+            )
+            await producer.init_transactions()
+            producer.begin()
+            late = producer.send("orders", 0, b"late")
+            await cluster.struck()
+            with pytest.raises(ClientError):
+                await late
+            await producer.abort()
+            await client.post("/api/v1/faults/f/release")
+            await asyncio.sleep(1)
+            (judged,) = (await client.get(f"{OPEN}?verdict=hanging")).json()
+            assert judged["start_offset"] >= 0
+            assert judged["abort_command"].startswith("abort --topic orders --partition 0")
+            assert "marker" in judged["reason"] or "no longer has" in judged["reason"]
+            await producer.close()
+
+    run_story(story, level=0, transaction_partition_verification_enable=False)
+
+
+def test_every_producer_of_every_partition_is_shown_unless_one_is_asked_for() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        async with cluster.client() as app, Producer(app, idempotent=True) as producer:
+            await producer.send("orders", 0, b"v")
+            await producer.send("orders", 2, b"v")
+        known = (await client.get("/api/v1/producers")).json()
+        assert [(one["topic"], one["partition"]) for one in known] == [("orders", 0), ("orders", 2)]
+        assert {one["open_since_offset"] for one in known} == {None}
+        assert len((await client.get("/api/v1/producers?topic=orders")).json()) == 2
+        assert (await client.get("/api/v1/producers?topic=orders&partition=1")).json() == []
+
+    run_story(story)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "advice"),
+    [
+        (f"{TRANSACTIONS}?state=Open", 422, "Ongoing"),
+        (f"{TRANSACTIONS}/nobody", 404, "GET /api/v1/transactions lists"),
+        ("/api/v1/producers?partition=1", 422, "needs a topic"),
+        ("/api/v1/producers?topic=nope", 404, "GET /api/v1/topics"),
+        ("/api/v1/producers?topic=orders&partition=9", 404, "partitions 0 to 2"),
+        ("/api/v1/producers?topic=orders&partition=x", 422, "whole number"),
+        (f"{OPEN}?verdict=bad", 422, "alive, decided, hanging"),
+    ],
+)
+def test_what_is_not_there_is_refused_with_the_reason(path: str, status: int, advice: str) -> None:
+    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        answer = await client.get(path)
+        assert answer.status_code == status
+        assert advice in answer.json()["error"]
+
+    run_story(story)
