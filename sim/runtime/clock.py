@@ -80,6 +80,7 @@ class LoopClock:
         self._wall_ns = wall_ns
         self._monotonic_ns = monotonic_ns
         self._start_ns = monotonic_ns()
+        self.stopwatch_ns = monotonic_ns
         self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self._start_ns
         self._advanced_ms = 0
         self._timers: list[_ClusterTimer] = []

@@ -47,6 +47,10 @@ class Clock(Protocol):
     def monotonic_us(self) -> int:
         """Microseconds since the start of the run."""
 
+    @property
+    def stopwatch_ns(self) -> Callable[[], int]:
+        """The monotonic source itself, in nanoseconds: the cheapest to read, for differences."""
+
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
         """Call back once ``now_ms() >= deadline_ms``. An advance fires these in the order of their
         deadlines.

@@ -44,6 +44,11 @@ class SkewedClock:
         return self._now_ms() + self.offset_ms
 
     @property
+    def stopwatch_ns(self) -> Callable[[], int]:
+        """The monotonic source, everybody's."""
+        return self._cluster.stopwatch_ns
+
+    @property
     def advanced_ms(self) -> int:
         """How far this clock has been moved in all."""
         return self._cluster.advanced_ms + self.offset_ms

@@ -18,6 +18,7 @@ import structlog
 from sim.api.request import Answer, ApiTable, ClientLink, Handler, Request
 from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from sim.faults.points import FaultPoint
+from sim.metrics.requests import NO_METER, ApiMeter
 from sim.security.principals import ANONYMOUS
 from sim.server.forwarding import FORWARDED, controller_reached
 from sim.server.sasl import SaslSession, SaslState, Then
@@ -50,10 +51,17 @@ class Connection(asyncio.Protocol):
         "_is_pumping",
         "_link",
         "_listener",
+        "_local_ns",
+        "_meter",
+        "_meters",
         "_output",
         "_peer",
         "_reader",
+        "_received_ns",
+        "_request_bytes",
+        "_response_bytes",
         "_sasl",
+        "_stopwatch_ns",
         "_transport",
         "_write_paused",
         "principal",
@@ -80,6 +88,14 @@ class Connection(asyncio.Protocol):
         self.principal = ANONYMOUS
         """Who the client is, as far as is known by now."""
         self._sasl: SaslSession | None = None
+        self._meters = listener.meters
+        self._stopwatch_ns = listener.stopwatch_ns
+        # Of the request that is being handled (``metrics.requests``).
+        self._meter: ApiMeter = NO_METER
+        self._received_ns = 0
+        self._local_ns = -1
+        self._request_bytes = 0
+        self._response_bytes = -1
 
     # asyncio.Protocol
 
@@ -165,6 +181,7 @@ class Connection(asyncio.Protocol):
             self._transport.close()
 
     def _take_up(self, frame: bytes) -> None:
+        received_ns = self._stopwatch_ns()
         try:
             if self._sasl is not None and not self._passes(self._sasl, frame):
                 return
@@ -175,8 +192,11 @@ class Connection(asyncio.Protocol):
         if self._sasl is not None and refused is None:
             self._sasl.handled(request)
         self._is_busy = True
+        self._local_ns = self._response_bytes = -1
+        meter = self._meter = self._meters[request.api_key, request.api_version]
         if refused is not None:
             self._send(request, handler.refuse(request, refused))
+            meter.observe(self._stopwatch_ns() - received_ns, len(frame), self._response_bytes)
             self._is_busy = False
             return
         listener = self._listener
@@ -191,6 +211,12 @@ class Connection(asyncio.Protocol):
             partial(self._handled, request, handler),
             name=handler.name,
         )
+        local_ns = self._stopwatch_ns()
+        if self._response_bytes >= 0:
+            meter.observe(local_ns - received_ns, len(frame), self._response_bytes)
+        else:
+            self._received_ns, self._local_ns = received_ns, local_ns
+            self._request_bytes = len(frame)
 
     def _passes(self, session: SaslSession, frame: bytes) -> bool:
         """Whether a frame is an ordinary request; what belongs to the authentication is done with.
@@ -295,29 +321,48 @@ class Connection(asyncio.Protocol):
         if reply is Answer.NEVER:
             return
         self._send(request, reply)
+        if self._local_ns >= 0:
+            self._observe_waited()
         self._is_busy = False
         if not self._is_pumping:
             self.pump()
 
     def _send(self, request: Request, reply: Any) -> None:
+        self._response_bytes = 0
         if self._transport is None or reply is Answer.NONE:
             return
         if reply is Answer.CLOSE:
             self._flush()
             self.close()
             return
+        meter = self._meter
         key, version, correlation_id = request.api_key, request.api_version, request.correlation_id
         if type(reply) is bytes:
+            at = meter.error_at
+            if at is not None and (reply[at] or reply[at + 1]):
+                meter.tell_error_in(reply)
+            self._response_bytes = len(reply)
             self._output.append(codec.frame_response(key, version, correlation_id, reply))
             return
+        meter.tell_errors_of(reply)
         pieces = codec.encode_pieces(reply)
-        size = sum(map(len, pieces))
+        size = self._response_bytes = sum(map(len, pieces))
         head = codec.response_head(key, version, correlation_id, size)
         if size < UNJOINED_FROM_BYTES:
             self._output.append(b"".join((head, *pieces)))
         else:
             # Record batches go to the socket as they lie in the log.
             self._output += (head, *pieces)
+
+    def _observe_waited(self) -> None:
+        """A request has been answered that had to wait for something."""
+        answered_ns = self._stopwatch_ns()
+        self._meter.observe_waited(
+            answered_ns - self._received_ns,
+            answered_ns - self._local_ns,
+            self._request_bytes,
+            self._response_bytes,
+        )
 
     def _flush(self) -> None:
         self._flush_is_due = False

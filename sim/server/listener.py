@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from sim.api.registry import SHIPPED
 from sim.api.request import ApiTable
 from sim.cluster.broker import Broker
+from sim.metrics.requests import RequestMeters
 from sim.runtime.env import Environment, Listener
 from sim.server.connection import Connection
 from sim.settings import Settings
@@ -35,8 +36,10 @@ class BrokerListener:
         self.network: Final = environment.network
         self.tasks: Final = environment.tasks
         self.clock: Final = environment.clock
+        self.stopwatch_ns: Final = environment.clock.stopwatch_ns
         self.tracer: Final = environment.tracer
         self.connections: dict[Connection, None] = {}
+        self.meters: Final = RequestMeters()
         self.node = ""
         self.is_open = False
         self.is_gone = False

@@ -76,6 +76,9 @@ class ManualClock:
     def monotonic_us(self) -> int:
         return self._monotonic_ms * 1_000
 
+    def stopwatch_ns(self) -> int:
+        return self._monotonic_ms * 1_000_000
+
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> ManualTimer:
         timer = ManualTimer(callback)
         heapq.heappush(self._at, (deadline_ms, next(self._order), timer))

@@ -35,6 +35,9 @@ class HandClock:
     def monotonic_us(self) -> int:
         return self.time_ms * 1_000
 
+    def stopwatch_ns(self) -> int:
+        return self.time_ms * 1_000_000
+
     def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> Handle:
         raise AssertionError("waiting is monotonic")
 
