@@ -13,6 +13,8 @@ import pytest
 
 pytest.register_assert_rewrite("tests.support")
 
+pytest_plugins = ["pytester"]
+
 
 @pytest.fixture(autouse=True)
 def undisturbed_clients(request: pytest.FixtureRequest) -> Iterator[None]:

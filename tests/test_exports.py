@@ -35,6 +35,17 @@ PUBLIC: Final = {
         "TxnsimError",
         "UnsupportedRequestError",
     ],
+    "sim.testing": [
+        "AsyncFault",
+        "AsyncSimulatedKafka",
+        "Fate",
+        "Fault",
+        "FaultRule",
+        "FaultState",
+        "ReadRecord",
+        "SimulatedKafka",
+        "run_virtual",
+    ],
 }
 
 

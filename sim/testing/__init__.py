@@ -1,0 +1,58 @@
+"""A simulated Kafka cluster in your tests: what users' tests import.
+
+- ``cluster.AsyncSimulatedKafka`` lives in the caller's event loop; its twin
+  ``blocking.SimulatedKafka`` in a thread, for clients that block. Their parts: ``faults``, ``life``
+  (clock, brokers, leaders), ``topics`` (and transactions), ``recording`` (the trace).
+- ``judging`` has the assertions; what they compare is in ``reading`` and ``exactly_once``.
+- ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
+- ``plugin`` is the pytest plugin, ``report`` what a failing test shows. ``container`` starts the
+  cluster of the container image.
+
+The names below are imported when they are first used: pytest loads the plugin in every run of
+whoever has txnsim installed, and most tests don't want a cluster.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from sim.faults.plan import FaultRule
+    from sim.testing.blocking import Fault, SimulatedKafka
+    from sim.testing.cluster import AsyncSimulatedKafka
+    from sim.testing.faults import AsyncFault, FaultState
+    from sim.testing.reading import Fate, ReadRecord
+    from sim.testing.virtual import run_virtual
+
+__all__ = [
+    "AsyncFault",
+    "AsyncSimulatedKafka",
+    "Fate",
+    "Fault",
+    "FaultRule",
+    "FaultState",
+    "ReadRecord",
+    "SimulatedKafka",
+    "run_virtual",
+]
+
+_HOMES: Final = {
+    "AsyncFault": "sim.testing.faults",
+    "AsyncSimulatedKafka": "sim.testing.cluster",
+    "Fate": "sim.testing.reading",
+    "Fault": "sim.testing.blocking",
+    "FaultRule": "sim.faults.plan",
+    "FaultState": "sim.testing.faults",
+    "ReadRecord": "sim.testing.reading",
+    "SimulatedKafka": "sim.testing.blocking",
+    "run_virtual": "sim.testing.virtual",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

@@ -1,0 +1,105 @@
+"""Was each input worked on exactly once? Pure: values in, complaints out.
+
+What is judged is what an application can be held to: each thing that it was given and that counts
+(committed input) is found in its output once, nothing else is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+Value = bytes | None
+
+SHOWN_MAX: Final = 10
+"""Values of one kind that a complaint names."""
+_VALUE_CHARACTERS_MAX: Final = 80
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """What does not fit, each with how often."""
+
+    missing: Mapping[Value, int] = {}
+    """Owed and not there."""
+    repeated: Mapping[Value, int] = {}
+    """There more often than owed; how many times too often."""
+    aborted_but_read: Mapping[Value, int] = {}
+    """There though their input was aborted."""
+    unexpected: Mapping[Value, int] = {}
+    """There though nobody owes them."""
+    remarks: Mapping[Value, str] = {}
+    """What else is known of a value."""
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether everything is there once."""
+        return not (self.missing or self.repeated or self.aborted_but_read or self.unexpected)
+
+    def __str__(self) -> str:
+        """One paragraph per kind of complaint."""
+        kinds = (
+            ("missing", self.missing),
+            ("more than once", self.repeated),
+            ("aborted, but read", self.aborted_but_read),
+            ("from nowhere", self.unexpected),
+        )
+        lines: list[str] = []
+        for title, found in kinds:
+            if found:
+                lines.append(f"{title}: {_total(found)}")
+                lines += [f"  {line}" for line in self._shown(found)]
+        return "\n".join(lines)
+
+    def _shown(self, found: Mapping[Value, int]) -> Iterable[str]:
+        for value, count in list(found.items())[:SHOWN_MAX]:
+            times = f" × {count}" if count > 1 else ""
+            remark = f" ({self.remarks[value]})" if value in self.remarks else ""
+            yield f"{_text(value)}{times}{remark}"
+        if len(found) > SHOWN_MAX:
+            yield f"… and {len(found) - SHOWN_MAX} more"
+
+
+def compare(
+    owed: Iterable[Value],
+    read: Iterable[Value],
+    *,
+    aborted: Iterable[Value] = (),
+    remarks: Mapping[Value, str] | None = None,
+) -> Comparison:
+    """Hold what was read against what is owed.
+
+    Args:
+        owed: What the input comes to; a value may be owed several times.
+        read: What was read, in any order.
+        aborted: What would have been owed for input that was aborted.
+        remarks: What else is known of values.
+    """
+    wanted, found = Counter(owed), Counter(read)
+    surplus = found - wanted
+    never = set(aborted) - wanted.keys()
+    return Comparison(
+        missing=dict(wanted - found),
+        repeated={value: count for value, count in surplus.items() if value in wanted},
+        aborted_but_read={value: count for value, count in surplus.items() if value in never},
+        unexpected={
+            value: count
+            for value, count in surplus.items()
+            if value not in wanted and value not in never
+        },
+        remarks=remarks or {},
+    )
+
+
+def _total(found: Mapping[Value, int]) -> str:
+    count = sum(found.values())
+    return f"{count} record{'s' if count != 1 else ''}"
+
+
+def _text(value: Value) -> str:
+    if value is None:
+        return "null"
+    text = repr(value.decode("utf-8", "backslashreplace"))
+    return text if len(text) <= _VALUE_CHARACTERS_MAX else f"{text[:_VALUE_CHARACTERS_MAX]}…"

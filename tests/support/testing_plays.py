@@ -1,0 +1,42 @@
+"""What tests of ``sim.testing`` have our own client do to a cluster."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from sim.client.cluster import Cluster
+from sim.client.producer import Producer
+from sim.testing.cluster import AsyncSimulatedKafka
+from tests.support.clusters import client_of
+
+
+@asynccontextmanager
+async def client(kafka: AsyncSimulatedKafka, name: str = "app") -> AsyncIterator[Cluster]:
+    """Our own client of the cluster, in its loop."""
+    async with client_of(kafka.world.environment, kafka.cluster, name) as cluster:
+        yield cluster
+
+
+async def committed(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
+    """Write values in a transaction of their own, to partition 0."""
+    await _transact(kafka, topic, values, commits=True)
+
+
+async def aborted(kafka: AsyncSimulatedKafka, topic: str, *values: str) -> None:
+    """The same in a transaction that is aborted."""
+    await _transact(kafka, topic, values, commits=False)
+
+
+async def _transact(
+    kafka: AsyncSimulatedKafka, topic: str, values: tuple[str, ...], *, commits: bool
+) -> None:
+    async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        for value in values:
+            await producer.send(topic, 0, value.encode())
+        if commits:
+            await producer.commit()
+        else:
+            await producer.abort()

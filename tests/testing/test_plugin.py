@@ -1,0 +1,336 @@
+"""The pytest plugin, in runs of pytest inside of pytest."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+ARM = 'faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")'
+
+
+@pytest.fixture
+def suite(pytester: pytest.Pytester) -> pytest.Pytester:
+    """A folder whose tests run in the order in which they are written."""
+    pytester.makeini(
+        "[pytest]\naddopts = -p no:randomly -p no:cacheprovider\n"
+        "asyncio_default_fixture_loop_scope = function\n"
+    )
+    return pytester
+
+
+def test_every_test_has_a_cluster_of_its_own(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        seen = []
+
+        def test_one(txnsim_cluster):
+            txnsim_cluster.topics.create("orders")
+            seen.append(txnsim_cluster.bootstrap)
+
+        def test_two(txnsim_cluster):
+            assert txnsim_cluster.topics.names() == ()
+            assert txnsim_cluster.bootstrap not in seen
+        """
+    )
+    suite.runpytest_inprocess().assert_outcomes(passed=2)
+
+
+def test_ini_options_and_markers_say_what_it_is_like(suite: pytest.Pytester) -> None:
+    suite.makeini(
+        """
+        [pytest]
+        addopts = -p no:randomly -p no:asyncio
+        txnsim_brokers = 2
+        txnsim_transaction_version = 1
+        txnsim_topics =
+            orders:4
+        txnsim_settings =
+            transaction.max.timeout.ms=60000
+        """
+    )
+    suite.makepyfile(
+        """
+        import pytest
+
+        def image(kafka):
+            return kafka.cluster.metadata.image
+
+        def test_ini(txnsim_cluster):
+            assert len(txnsim_cluster.brokers.states()) == 2
+            assert len(image(txnsim_cluster).topics["orders"].partitions) == 4
+            assert image(txnsim_cluster).features["transaction.version"] == 1
+            assert txnsim_cluster.cluster.options.settings.transaction_max_timeout_ms == 60000
+
+        @pytest.mark.txnsim(brokers=1, topics={"payments": 1})
+        class TestMarked:
+            @pytest.mark.txnsim(transaction_version=2)
+            def test_both(self, txnsim_cluster):
+                assert len(txnsim_cluster.brokers.states()) == 1
+                assert txnsim_cluster.topics.names() == ("payments",)
+                assert image(txnsim_cluster).features["transaction.version"] == 2
+
+        @pytest.mark.txnsim(partitions=1)
+        def test_wrong(txnsim_cluster):
+            pass
+        """
+    )
+    result = suite.runpytest_inprocess()
+    result.assert_outcomes(passed=2, errors=1)
+    result.stdout.fnmatch_lines(["*ConfigError: txnsim: no partitions; there are brokers, *"])
+
+
+def test_a_fault_that_never_struck_fails_its_test_at_the_end(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        f"""
+        import pytest
+
+        def test_idle(faults):
+            {ARM}
+
+        @pytest.mark.txnsim(faults_may_miss=True)
+        def test_told_by_marker(faults):
+            {ARM}
+
+        def test_told_when_armed(faults):
+            faults.arm(point="client.request", api="EndTxn", action="hold", may_miss=True)
+
+        def test_fails_anyhow(faults):
+            {ARM}
+            assert False, "its own reason"
+        """
+    )
+    result = suite.runpytest_inprocess()
+    result.assert_outcomes(passed=3, failed=1, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "*ERROR at teardown of test_idle*",
+            "armed, but never struck:",
+            '  idle: nothing matched: {"id":"idle",*',
+        ]
+    )
+
+
+def test_a_failing_test_tells_what_happened(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        from kafka import KafkaProducer
+
+        def test_abort(txnsim_cluster):
+            txnsim_cluster.faults.arm(
+                id="once", point="client.request", api="EndTxn", limit=1,
+                action={"do": "error", "error": "NOT_COORDINATOR"},
+            )
+            producer = KafkaProducer(
+                bootstrap_servers=txnsim_cluster.bootstrap.split(","),
+                transactional_id="shop", client_id="shop",
+            )
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("orders", b"one", partition=0).get(30)
+            producer.abort_transaction()
+            producer.close()
+            txnsim_cluster.transactions.wait_for_state("shop", "CompleteAbort")
+            txnsim_cluster.assert_exactly_once(["one"], "orders")
+        """
+    )
+    result = suite.runpytest_inprocess("-W", "ignore")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E*AssertionError: not exactly once, from what was given to orders:*",
+            "E*missing: 1 record*",
+            "E*'one' (written there in a transaction that is aborted)*",
+            "*txnsim: what happened*",
+            "* ms  coordinator (broker *): shop (producer 0, epoch 0) is Ongoing with orders-0*",
+            "* ms  fault: error NOT_COORDINATOR EndTxn of shop*",
+            "* ms  orders-0 (broker *): ABORT marker *",
+            "*txnsim: last events*",
+            "*txnsim: faults*",
+            "once: * struck,*",
+        ]
+    )
+
+
+def test_the_shared_cluster_outlives_tests_and_its_faults_do_not(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        f"""
+        import pytest
+
+        @pytest.fixture(scope="session")
+        def bootstrap(txnsim_session_cluster):
+            return txnsim_session_cluster.bootstrap
+
+        def test_one(bootstrap, txnsim_session_cluster, faults):
+            assert txnsim_session_cluster.bootstrap == bootstrap
+            txnsim_session_cluster.topics.create("orders")
+            {ARM}
+
+        def test_two(bootstrap, txnsim_session_cluster, faults):
+            assert txnsim_session_cluster.topics.names() == ("orders",)
+            assert faults.states() == ()
+            txnsim_session_cluster.reset()
+            assert txnsim_session_cluster.bootstrap == bootstrap
+            assert txnsim_session_cluster.topics.names() == ()
+
+        def test_three(txnsim_session_cluster):
+            txnsim_session_cluster.trace.note("of the third")
+            assert False
+
+        def test_other(txnsim_cluster, txnsim_session_cluster):
+            assert txnsim_cluster.bootstrap != txnsim_session_cluster.bootstrap
+        """
+    )
+    result = suite.runpytest_inprocess()
+    result.assert_outcomes(passed=3, failed=1, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_one*", "armed, but never struck:"])
+    result.stdout.fnmatch_lines(["*txnsim: what happened*", "*scenario: of the third*"])
+
+
+COROUTINES = """
+    import asyncio
+    import pytest
+
+    pytestmark = {marks}
+
+    async def test_coroutines(async_txnsim_cluster, async_faults, async_clock):
+        fault = await async_faults.arm(point="client.request", api="Metadata", action="pass")
+        await async_txnsim_cluster.topics.create("orders")
+        await async_clock.advance(1000)
+        await async_txnsim_cluster.assert_exactly_once([], "orders")
+        await fault.wait_until_struck()
+
+    async def test_shared(async_txnsim_session_cluster, async_wait_until_struck, async_faults):
+        await async_faults.arm(id="seen", point="client.request", api="Metadata", action="pass")
+        await async_txnsim_session_cluster.topics.create("orders")
+        await async_txnsim_session_cluster.topics.read("orders")
+        await async_wait_until_struck("seen")
+"""
+
+
+@pytest.mark.parametrize(
+    ("marks", "without"),
+    [
+        ("pytest.mark.asyncio", ["-p", "no:anyio"]),
+        ("pytest.mark.asyncio", []),
+        ("pytest.mark.anyio", ["-p", "no:asyncio"]),
+    ],
+    ids=["asyncio", "both", "anyio"],
+)
+def test_coroutines_with_the_plugin_of_your_choice(
+    suite: pytest.Pytester, marks: str, without: list[str]
+) -> None:
+    suite.makeconftest(
+        "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"
+    )
+    suite.makepyfile(COROUTINES.format(marks=marks))
+    suite.runpytest_subprocess(*without).assert_outcomes(passed=2)
+
+
+def test_coroutines_without_any_plugin(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import asyncio
+
+        def test_run(async_txnsim_cluster):
+            async def main():
+                await async_txnsim_cluster.topics.create("orders")
+                return await async_txnsim_cluster.topics.names()
+
+            assert asyncio.run(main()) == ("orders",)
+        """
+    )
+    result = suite.runpytest_subprocess("-p", "no:asyncio", "-p", "no:anyio")
+    result.assert_outcomes(passed=1)
+
+
+def test_virtual_time(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        f"""
+        import asyncio
+        import pytest
+        from aiokafka import AIOKafkaProducer
+
+        @pytest.mark.txnsim(topics=["orders"])
+        def test_hours(txnsim_virtual):
+            async def main(kafka):
+                producer = AIOKafkaProducer(
+                    bootstrap_servers=kafka.bootstrap, transactional_id="shop"
+                )
+                async with producer:
+                    async with producer.transaction():
+                        await producer.send_and_wait("orders", b"one")
+                    await asyncio.sleep(7200)
+                await kafka.assert_exactly_once(["one"], "orders")
+                return kafka.world.tracer.hash
+
+            assert txnsim_virtual(main, seed=7)
+
+        def test_idle(txnsim_virtual):
+            async def main(kafka):
+                await kafka.{ARM}
+
+            txnsim_virtual(main)
+
+        def test_fails(txnsim_virtual):
+            async def main(kafka):
+                await kafka.trace.note("of virtual time")
+                assert False
+
+            txnsim_virtual(main, seed=3, brokers=1)
+
+        def test_refused(txnsim_virtual):
+            txnsim_virtual(lambda kafka: None, partitions=1)
+        """
+    )
+    result = suite.runpytest_inprocess()
+    result.assert_outcomes(passed=2, failed=2, errors=1)
+    result.stdout.fnmatch_lines(["*ERROR at teardown of test_idle*", "armed, but never struck:"])
+    result.stdout.fnmatch_lines(
+        ["E*virtual run with seed 3*", "*txnsim: what happened*", "*scenario: of virtual time*"]
+    )
+
+
+def test_several_processes_do_not_meet(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.parametrize("number", range(4))
+        def test_each(number, txnsim_cluster, txnsim_session_cluster):
+            txnsim_cluster.topics.create("orders")
+            assert txnsim_cluster.topics.names() == ("orders",)
+
+        def test_fails(txnsim_cluster):
+            txnsim_cluster.trace.note("told by a worker")
+            assert False
+        """
+    )
+    result = suite.runpytest_subprocess("-n", "2")
+    result.assert_outcomes(passed=4, failed=1)
+    result.stdout.fnmatch_lines(["*txnsim: what happened*", "*scenario: told by a worker*"])
+
+
+def test_a_suite_that_does_not_use_it_is_not_disturbed(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        import sys
+        import pytest
+
+        @pytest.fixture
+        def clock():
+            return "ours"
+
+        def test_own_fixture(clock):
+            assert clock == "ours"
+
+        def test_nothing_is_loaded():
+            assert not [name for name in sys.modules if name.startswith("sim.server")]
+
+        def test_fails():
+            assert False
+        """
+    )
+    result = suite.runpytest_subprocess("-p", "no:asyncio", "-p", "no:anyio", "--strict-markers")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.no_fnmatch_line("*txnsim: *")

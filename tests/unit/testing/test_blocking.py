@@ -1,0 +1,105 @@
+"""The cluster in a thread of its own."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from typing import Any
+
+import pytest
+
+from sim.errors import ConfigError
+from sim.testing import blocking, cluster, faults, life, recording, topics
+from sim.testing.blocking import SimulatedKafka
+from sim.testing.home import LoopThread
+from sim.testing.options import wanted
+
+TWINS = {
+    blocking.Faults: faults.AsyncFaults,
+    blocking.Fault: faults.AsyncFault,
+    blocking.Clock: life.AsyncClock,
+    blocking.Brokers: life.AsyncBrokers,
+    blocking.Leaders: life.AsyncLeaders,
+    blocking.BlockingTopics: topics.AsyncTopics,
+    blocking.Transactions: topics.AsyncTransactions,
+    blocking.Trace: recording.AsyncTrace,
+    blocking.SimulatedKafka: cluster.AsyncSimulatedKafka,
+}
+
+
+@pytest.mark.parametrize("twin", TWINS, ids=lambda twin: twin.__name__)
+def test_a_twin_has_every_coroutine_of_its_model(twin: type[Any]) -> None:
+    coroutines = {
+        name
+        for name, member in vars(TWINS[twin]).items()
+        if inspect.iscoroutinefunction(member) and not name.startswith("_")
+    }
+    assert coroutines - vars(twin).keys() == set()
+
+
+def test_everything_can_be_done_from_a_thread_that_blocks() -> None:
+    with SimulatedKafka(topics={"orders": 1}) as kafka:
+        assert kafka.bootstrap.count(",") == 2
+        fault = kafka.faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")
+        assert (fault.id, fault.rule.api, fault.matched, fault.struck, fault.held) == (
+            *("idle", "EndTxn"), 0, 0, 0,
+        )  # fmt: skip
+        with pytest.raises(TimeoutError):
+            fault.wait_until_struck(timeout_ms=1)
+        with pytest.raises(AssertionError, match="idle"):
+            kafka.assert_all_faults_struck()
+        assert fault.release() == 0
+        fault.disarm()
+        assert kafka.faults.never_struck() == ("idle",)
+        assert kafka.brokers.states() == {1: "running", 2: "running", 3: "running"}
+        assert kafka.leaders.of("orders") in (1, 2, 3)
+        kafka.topics.create("more")
+        assert kafka.topics.committed("more") == []
+        kafka.assert_exactly_once([], "orders")
+        kafka.assert_no_hanging_transactions()
+        assert kafka.transactions.list() == ()
+        assert kafka.clock.advance(1_000) > 0
+        kafka.trace.note("done")
+        assert kafka.trace.story()[-1].text == "done"
+        kafka.reset()
+        assert kafka.topics.names() == ("orders",)
+        assert kafka.cluster.options.brokers == 3
+
+
+def test_its_thread_ends_with_it() -> None:
+    before = threading.active_count()
+    kafka = SimulatedKafka(brokers=1)
+    kafka.start()
+    with pytest.raises(RuntimeError, match="runs already"):
+        kafka.start()
+    kafka.stop()
+    kafka.stop()
+    assert threading.active_count() == before
+
+
+def test_a_failed_start_leaves_no_thread_behind() -> None:
+    before = threading.active_count()
+    with pytest.raises(ConfigError, match="at least one broker"):
+        SimulatedKafka(brokers=0).start()
+    assert threading.active_count() == before
+
+
+def test_several_share_a_thread() -> None:
+    thread = LoopThread()
+    with (
+        SimulatedKafka.of(wanted(brokers=1), thread=thread) as one,
+        SimulatedKafka.of(wanted(brokers=1), thread=thread) as two,
+    ):
+        assert one.bootstrap != two.bootstrap
+        assert one.asynchronous.home is two.asynchronous.home
+    assert thread.is_alive
+    thread.stop()
+
+
+async def test_its_cluster_is_there_for_coroutines_too() -> None:
+    with SimulatedKafka(brokers=1) as kafka:
+        fault = await kafka.asynchronous.faults.arm(
+            point="client.request", api="EndTxn", action="hold"
+        )
+        await fault.disarm()
+        assert await kafka.asynchronous.brokers.states() == {1: "running"}

@@ -1,0 +1,54 @@
+"""The cluster in the caller's loop."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.errors import ConfigError
+from sim.testing.cluster import AsyncSimulatedKafka
+from sim.testing.virtual import run_virtual
+
+
+async def test_it_runs_in_the_caller_s_loop_over_tcp() -> None:
+    async with AsyncSimulatedKafka(topics={"orders": 3}, transaction_version=1) as kafka:
+        async with Cluster(kafka.bootstrap) as outside:
+            (topic,) = await Admin(outside).describe_topics(["orders"])
+        assert len(topic.partitions) == 3
+        assert kafka.cluster.metadata.image.features["transaction.version"] == 1
+        with pytest.raises(RuntimeError, match="runs already"):
+            await kafka.start()
+    await kafka.stop()
+    assert kafka.was_started
+
+
+async def test_it_can_be_started_again_and_reset() -> None:
+    kafka = AsyncSimulatedKafka(brokers=1)
+    with pytest.raises(RuntimeError, match="does not run"):
+        _ = kafka.bootstrap
+    await kafka.start()
+    await kafka.topics.create("orders")
+    await kafka.faults.arm(point="client.request", api="EndTxn", action="hold")
+    before = kafka.bootstrap
+    await kafka.reset()
+    assert kafka.bootstrap == before
+    assert await kafka.topics.names() == ()
+    await kafka.assert_all_faults_struck()
+    await kafka.stop()
+    await kafka.start()
+    await kafka.stop()
+
+
+def test_a_fault_that_never_struck_fails_the_assertion() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        await kafka.faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")
+        with pytest.raises(AssertionError, match="idle: nothing matched"):
+            await kafka.assert_all_faults_struck()
+
+    run_virtual(main)
+
+
+def test_what_can_not_be_had_is_refused_at_once() -> None:
+    with pytest.raises(ConfigError, match="Expected `int`"):
+        AsyncSimulatedKafka(brokers="three")  # type: ignore[arg-type]

@@ -1,0 +1,73 @@
+"""Faults by the asynchronous door."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.client.producer import Producer
+from sim.faults.actions import Hold
+from sim.faults.plan import FaultRule
+from sim.faults.points import FaultPoint
+from sim.testing.cluster import AsyncSimulatedKafka
+from sim.testing.virtual import run_virtual
+from tests.support.testing_plays import client
+
+HELD = {"point": "client.request", "api": "EndTxn", "action": "hold"}
+
+
+def test_a_fault_is_armed_struck_waited_for_and_released() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        fault = await kafka.faults.arm(**HELD)
+        assert (fault.id, fault.struck, fault.rule.api) == ("fault-1", 0, "EndTxn")
+        assert await kafka.faults.never_struck() == ("fault-1",)
+        async with client(kafka) as cluster, Producer(cluster, transactional_id="app") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("orders", 0, b"one")
+            committing = kafka.world.environment.tasks.spawn(producer.commit(), name="commit")
+            await fault.wait_until_struck()
+            assert (fault.matched, fault.struck, fault.held) == (1, 1, 1)
+            assert await fault.release() == 1
+            await committing
+            await fault.disarm()
+        assert await kafka.faults.never_struck() == ()
+        (state,) = await kafka.faults.states()
+        assert (state.struck, state.held, state.released, state.in_force) == (1, 0, 1, False)
+
+    run_virtual(main, topics=["orders"])
+
+
+def test_a_wait_in_vain_ends_in_time() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        await kafka.faults.arm(id="late", **HELD)
+        with pytest.raises(TimeoutError, match="0 of 1 strikes within 500 ms"):
+            await kafka.faults.wait_until_struck("late", timeout_ms=500)
+        await kafka.faults.disarm_all()
+        with pytest.raises(KeyError):
+            await kafka.faults.release("late")
+
+    run_virtual(main)
+
+
+def test_every_rule_counts_that_should_strike_whoever_armed_it() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        await kafka.faults.arm(id="tolerant", may_miss=True, **HELD)
+        kafka.cluster.injector.arm(
+            FaultRule(id="other-door", point=FaultPoint.CLIENT_REQUEST, api="EndTxn", action=Hold())
+        )
+        assert await kafka.faults.never_struck() == ("other-door",)
+        await kafka.faults.disarm("tolerant")
+        assert [state.in_force for state in await kafka.faults.states()] == [False, True]
+        kafka.faults.forget()
+        assert [state.rule.id for state in await kafka.faults.states()] == ["other-door"]
+
+    run_virtual(main)
+
+
+def test_two_rules_of_one_name_are_refused() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        await kafka.faults.arm(id="late", **HELD)
+        with pytest.raises(ValueError, match="'late' is armed already"):
+            await kafka.faults.arm(id="late", **HELD)
+
+    run_virtual(main)

@@ -1,0 +1,84 @@
+"""Work of a cluster runs in its loop, whoever wants it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+
+import pytest
+
+from sim.testing.home import Home, LoopThread, blocking, in_home
+
+
+class Resident:
+    def __init__(self, home: Home) -> None:
+        self.home = home
+
+    @in_home
+    async def thread(self, *, fails: bool = False) -> str:
+        """Where it runs."""
+        if fails:
+            raise LookupError("no")
+        return threading.current_thread().name
+
+
+class Twin:
+    def __init__(self, asynchronous: Resident) -> None:
+        self.asynchronous = asynchronous
+
+    thread = blocking(Resident.thread)
+
+
+@pytest.fixture
+def loop_thread():
+    thread = LoopThread()
+    yield thread
+    thread.stop()
+    assert not thread.is_alive
+
+
+async def test_from_its_own_loop_it_is_awaited_directly() -> None:
+    home = Home(asyncio.get_running_loop())
+    assert await Resident(home).thread() == threading.current_thread().name
+
+
+async def test_from_another_loop_it_runs_in_the_cluster_s_thread(loop_thread: LoopThread) -> None:
+    assert await Resident(loop_thread.home).thread() == "txnsim"
+
+
+def test_a_thread_that_blocks_gets_the_result(loop_thread: LoopThread) -> None:
+    assert Twin(Resident(loop_thread.home)).thread() == "txnsim"
+
+
+def test_failures_come_through(loop_thread: LoopThread) -> None:
+    with pytest.raises(LookupError, match="no"):
+        Twin(Resident(loop_thread.home)).thread(fails=True)
+
+
+async def test_blocking_in_the_cluster_s_own_loop_is_refused_instead_of_waiting_for_ever() -> None:
+    home = Home(asyncio.get_running_loop())
+    with pytest.raises(RuntimeError, match="use AsyncSimulatedKafka here"):
+        Twin(Resident(home)).thread()
+
+
+async def test_who_stops_waiting_cancels_the_work(loop_thread: LoopThread) -> None:
+    begun, cancelled = threading.Event(), threading.Event()
+
+    async def endless() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+
+    waiting = asyncio.ensure_future(  # noqa: TID251 - the test itself owns it
+        loop_thread.home.run(endless())
+    )
+    await asyncio.to_thread(begun.wait, 10)
+    waiting.cancel()
+    assert await asyncio.to_thread(cancelled.wait, 10)
+
+
+def test_a_twin_has_the_name_and_the_words_of_its_model() -> None:
+    assert Twin.thread.__name__ == "thread"
+    assert Twin.thread.__doc__ == "Where it runs."

@@ -1,0 +1,92 @@
+"""Assertions and their messages."""
+
+from __future__ import annotations
+
+import pytest
+
+from sim.client.hanging import OpenTransaction
+from sim.client.judgement import Finding, Verdict
+from sim.client.txn_views import ProducerState
+from sim.faults.actions import Hold
+from sim.faults.plan import FaultRule
+from sim.faults.points import FaultPoint
+from sim.testing.cluster import AsyncSimulatedKafka
+from sim.testing.faults import FaultState
+from sim.testing.judging import all_faults_struck, no_hanging_transactions
+from sim.testing.virtual import run_virtual
+from sim.types import TopicPartition
+from tests.support.testing_plays import aborted, committed
+
+HANGING = Finding(
+    transaction=OpenTransaction(
+        partition=TopicPartition("orders", 1),
+        producer=ProducerState(
+            producer_id=7,
+            producer_epoch=0,
+            last_sequence=0,
+            last_timestamp_ms=0,
+            coordinator_epoch=None,
+            txn_start_offset=3,
+        ),
+    ),
+    verdict=Verdict.HANGING,
+    reason="no coordinator knows producer id 7",
+)
+
+
+def state(*, struck: int = 0, matched: int = 0, may_miss: bool = False) -> FaultState:
+    return FaultState(
+        rule=FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold()),
+        matched=matched,
+        struck=struck,
+        held=0,
+        released=0,
+        may_miss=may_miss,
+        in_force=True,
+    )
+
+
+def test_what_hangs_is_named_with_its_reason_and_its_end() -> None:
+    no_hanging_transactions(())
+    with pytest.raises(AssertionError) as refusal:
+        no_hanging_transactions((HANGING,))
+    assert str(refusal.value).splitlines() == [
+        "1 transaction hangs:",
+        "  orders-1 since offset 3: producer 7, epoch 0: no coordinator knows producer id 7",
+        "    txnsim txns abort --topic orders --partition 1 --start-offset 3",
+    ]
+    with pytest.raises(AssertionError, match="2 transactions hang:"):
+        no_hanging_transactions((HANGING, HANGING))
+
+
+def test_a_fault_that_never_struck_is_named() -> None:
+    all_faults_struck([state(struck=1), state(may_miss=True)])
+    with pytest.raises(AssertionError, match=r"late: nothing matched: \{"):
+        all_faults_struck([state()])
+    with pytest.raises(AssertionError, match=r"late: 2 crossings matched: \{"):
+        all_faults_struck([state(matched=2)])
+
+
+def test_topics_are_compared_by_what_readers_see() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        await committed(kafka, "input", "a", "b")
+        await aborted(kafka, "input", "c")
+        await committed(kafka, "output", "A", "B")
+        await aborted(kafka, "output", "B")
+        await kafka.assert_exactly_once("input", "output", derive=bytes.upper)
+        await kafka.assert_exactly_once(["A", b"B"], "output")
+        await kafka.assert_exactly_once("input", "output", derive=lambda value: [value.upper()])
+        await committed(kafka, "output", "B", "C")
+        with pytest.raises(AssertionError) as refusal:
+            await kafka.assert_exactly_once("input", "output", derive=bytes.upper)
+        assert str(refusal.value).splitlines() == [
+            "not exactly once, from input to output:",
+            "more than once: 1 record",
+            "  'B' (written there in a transaction that is aborted)",
+            "aborted, but read: 1 record",
+            "  'C'",
+        ]
+        with pytest.raises(TypeError, match="found 7"):
+            await kafka.assert_exactly_once([7], "output")
+
+    run_virtual(main, topics={"input": 2, "output": 1})

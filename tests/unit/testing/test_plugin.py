@@ -1,0 +1,29 @@
+"""The plugin is nearly nothing for those who don't use it. What it does for those who do is in
+tests/testing.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+PROGRAM = """
+import sys
+import pytest
+before = set(sys.modules)
+import sim.testing.plugin
+print(*sorted(name for name in set(sys.modules) - before if not name.startswith("_")))
+"""
+
+
+def test_it_imports_nothing_but_itself() -> None:
+    loaded = subprocess.run(
+        [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
+    ).stdout.split()
+    assert loaded == ["sim", "sim.testing", "sim.testing.plugin"]
+
+
+def test_pytest_finds_it_by_its_entry_point(pytestconfig) -> None:
+    from sim.testing import plugin
+
+    assert pytestconfig.pluginmanager.get_plugin("txnsim") is plugin
