@@ -132,11 +132,13 @@ class Fate(msgspec.Struct, frozen=True):
     maybe_committed: bool = False
     """A commit was asked for, and nobody knows whether it took effect."""
     aborted: bool = False
-    """An abort was acknowledged, or a commit refused; no commit can have taken effect."""
+    """An end was asked for, and no commit can have taken effect: it was refused, or an abort was
+    asked for, with whatever answer.
+    """
 
     @property
     def open(self) -> bool:
-        """Nobody asked for an end, or for an abort with unknown outcome."""
+        """Nobody has asked for an end."""
         return not (self.committed or self.maybe_committed or self.aborted)
 
 
@@ -164,8 +166,7 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
             return Fate(committed=True)
         if Outcome.UNKNOWN in commits:
             return Fate(maybe_committed=True)
-        told = any(not end.commit and end.outcome is Outcome.OK for _, end in self.ends)
-        return Fate(aborted=told or Outcome.FAILED in commits)
+        return Fate(aborted=bool(self.ends))
 
 
 class _Draft:

@@ -19,6 +19,7 @@ from sim.cli.parsing import CommandParser, VersionAction
 
 COMMANDS: Final = {
     "serve": ("sim.cli.serve", "start a cluster of brokers in this process"),
+    "check": ("sim.cli.check", "judge what clients saw: find anomalies in a recorded history"),
     "scenario": ("sim.cli.scenario", "list, show and run stories about transactions"),
     "txns": ("sim.cli.txns", "look at the transactions of any Kafka cluster, and repair them"),
 }

@@ -97,8 +97,8 @@ OK, FAILED, UNKNOWN = Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN
         pytest.param([(True, UNKNOWN)], Fate(maybe_committed=True), id="commit without an answer"),
         pytest.param([(True, FAILED)], Fate(aborted=True), id="commit refused"),
         pytest.param([(False, OK)], Fate(aborted=True), id="abort"),
-        pytest.param([(False, UNKNOWN)], Fate(), id="abort without an answer"),
-        pytest.param([(False, FAILED)], Fate(), id="abort refused"),
+        pytest.param([(False, UNKNOWN)], Fate(aborted=True), id="abort without an answer"),
+        pytest.param([(False, FAILED)], Fate(aborted=True), id="abort refused"),
         pytest.param(
             [(True, UNKNOWN), (True, OK)], Fate(committed=True), id="commit, at the second attempt"
         ),
