@@ -1,0 +1,182 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sim.check.fencing import false_fencing
+from tests.support.told import FAILED, UNKNOWN, Told
+
+WRONG_STATE: dict[str, Any] = {"outcome": FAILED, "error": "INVALID_TXN_STATE"}
+FENCED: dict[str, Any] = {"outcome": FAILED, "error": "PRODUCER_FENCED"}
+
+
+def in_a_transaction() -> Told:
+    told = Told()
+    told.initialised()
+    told.began()
+    told.wrote("T1", "r1", 0)
+    return told
+
+
+def test_told_that_it_never_began_what_it_had_begun() -> None:
+    told = in_a_transaction()
+    told.wait(5)
+    ended = told.committed(**WRONG_STATE)
+    (anomaly,) = false_fencing(told.history)
+    assert anomaly.evidence == (1, ended)
+
+
+def test_fenced_in_time_by_nobody() -> None:
+    told = in_a_transaction()
+    refused = told.wrote("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
+    told.wrote("T1", "r3", outcome=FAILED, error="INVALID_PRODUCER_EPOCH")
+    (anomaly,) = false_fencing(told.history)
+    assert anomaly.evidence == (1, refused)
+    assert "timeout of 60000 ms had not passed" in anomaly.because
+
+
+def test_fenced_because_it_took_too_long() -> None:
+    told = in_a_transaction()
+    told.wait(1)
+    told.committed(**FENCED)
+    assert false_fencing(told.history) == ()
+
+
+def test_fenced_where_nobody_knows_the_timeout() -> None:
+    told = Told()
+    told.initialised(timeout_ms=None)
+    told.began()
+    told.committed(**FENCED)
+    assert false_fencing(told.history) == ()
+
+
+def test_the_timeout_as_last_told_counts() -> None:
+    told = in_a_transaction()
+    told.described("Ongoing", timeout_ms=1000)
+    told.described("Ongoing", timeout_ms=None)
+    told.described("Empty", transactional_id="another", timeout_ms=900_000)
+    told.wait(0.1)
+    told.committed(**FENCED)
+    assert false_fencing(told.history) == ()
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        pytest.param(lambda told: told.initialised("another"), id="replaced"),
+        pytest.param(lambda told: told.initialised("another", outcome=UNKNOWN), id="perhaps"),
+        pytest.param(lambda told: told.initialised(), id="initialised itself anew"),
+        pytest.param(lambda told: told.operator_aborted(), id="an operator's abort"),
+        pytest.param(lambda told: told.aborted(), id="its own abort"),
+        pytest.param(lambda told: told.committed(outcome=UNKNOWN), id="its own commit"),
+        pytest.param(
+            lambda told: told.committed("T0", outcome=UNKNOWN),
+            id="an end of the transaction before, nobody knows when it came",
+        ),
+    ],
+)
+@pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
+def test_reasons_for_the_error(reason: Callable[[Told], int], error: dict[str, str]) -> None:
+    told = Told()
+    told.initialised()
+    told.began("T0")
+    told.began()
+    told.wrote("T1", "r1", 0)
+    reason(told)
+    told.committed(**error)
+    assert false_fencing(told.history) == ()
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    [
+        pytest.param(lambda told: told.initialised("another", outcome=FAILED), id="refused"),
+        pytest.param(
+            lambda told: told.initialised("another", "another-id", producer_id=8), id="another id"
+        ),
+        pytest.param(lambda told: told.operator_aborted(producer_id=8), id="of another producer"),
+        pytest.param(lambda told: told.operator_aborted(outcome=FAILED), id="a refused abort"),
+        pytest.param(lambda told: told.committed("T9", outcome=UNKNOWN), id="of another id"),
+    ],
+)
+def test_no_reasons(nothing: Callable[[Told], int]) -> None:
+    told = in_a_transaction()
+    told.began("T9", transactional_id="other")
+    nothing(told)
+    told.committed(**WRONG_STATE)
+    assert len(false_fencing(told.history)) == 1
+
+
+def test_who_does_not_own_the_id_is_fenced_rightly() -> None:
+    told = Told()
+    told.initialised()
+    told.initialised("another", outcome=FAILED)
+    told.initialised("another", outcome=UNKNOWN)
+    told.began()
+    told.committed(**FENCED)
+    assert false_fencing(told.history) == ()
+
+
+@pytest.mark.parametrize(
+    ("before", "false"),
+    [
+        pytest.param([], False, id="nothing was ever acknowledged"),
+        pytest.param([{"outcome": FAILED, "error": "NOT_COORDINATOR"}], False, id="refused"),
+        pytest.param([{}], True, id="added"),
+    ],
+)
+def test_a_producer_that_adds_partitions_must_have_had_one_added(
+    before: list[dict[str, str]], *, false: bool
+) -> None:
+    told = Told()
+    told.initialised()
+    told.began()
+    for more in before:
+        told.added(**more)
+    told.committed(**WRONG_STATE)
+    assert bool(false_fencing(told.history)) is false
+
+
+def test_a_record_that_was_taken_does_not_replace_a_refused_addition() -> None:
+    told = Told()
+    told.initialised()
+    told.began()
+    told.added(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
+    told.wrote("T1", "r1", 0)
+    told.committed(**WRONG_STATE)
+    assert false_fencing(told.history) == ()
+
+
+def test_a_refused_record_is_no_end() -> None:
+    told = in_a_transaction()
+    told.wrote("T1", "r2", **WRONG_STATE)
+    assert false_fencing(told.history) == ()
+
+
+def test_a_refused_end_of_another_kind_may_have_been_an_end() -> None:
+    told = in_a_transaction()
+    told.committed(outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
+    told.committed(**WRONG_STATE)
+    assert false_fencing(told.history) == ()
+
+
+def test_a_transaction_of_an_unknown_id_convicts_nobody() -> None:
+    told = Told()
+    told.initialised()
+    told.wrote("T1", "r1", 0)
+    told.committed(**WRONG_STATE)
+    assert false_fencing(told.history) == ()
+
+
+def test_reasons_are_asked_for_once_an_end_is_told() -> None:
+    told = Told()
+    told.initialised()
+    told.began()
+    told.wrote("T1", "r1", 0)
+    told.initialised("another")
+    told.wrote("T1", "r2", **FENCED)
+    told.committed(**FENCED)
+    told.committed(**FENCED)
+    assert false_fencing(told.history) == ()
