@@ -221,6 +221,8 @@ class ReplicaFetchCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partitions: tuple[ReplicaFetchPartition, ...] = ()
     """Those whose state has changed since the last request of the session."""
     forgotten: tuple[tuple[uuid.UUID, TopicPartition], ...] = ()
+    followed: tuple[TopicPartition, ...] = ()
+    """All that the session is about, for fault plans: it does not travel."""
 
 
 class ReplicaFetchedPartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -338,6 +340,8 @@ class BrokerHeartbeatCommand(msgspec.Struct, frozen=True, kw_only=True):
     metadata_offset: int
     want_fence: bool = False
     want_shut_down: bool = False
+    has_failed_directory: bool = False
+    """Its log directory is among those that are offline (KIP-858)."""
 
 
 class BrokerHeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,8 +384,6 @@ class Crossing(msgspec.Struct, frozen=True, kw_only=True):
     api_version: int
     correlation_id: int
     subject: Subject
-
-
     line: str = ""
     """The connection or link on which it travels, unique among those that are open; empty inside a
     broker.
@@ -394,6 +396,8 @@ class Crossing(msgspec.Struct, frozen=True, kw_only=True):
     """``leader`` or ``follower``, where a replica does something."""
     kind: str = ""
     """What is done at a point inside a broker (``faults.meanings.KINDS``)."""
+
+
 class SubmitOutcome(IntEnum):
     """How an interceptor lets a crossing go on."""
 
@@ -404,8 +408,6 @@ class SubmitOutcome(IntEnum):
     """Answered with ``error`` instead of being handled (request) or instead of the true answer
     (response).
     """
-
-
     DROP_ANSWER = 3
     """Handled; the answer is lost."""
     DUPLICATE = 4
@@ -432,6 +434,8 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
     part: DamagedPart
     noise: bytes
     """Drawn from the run's seed: decides where and how."""
+
+
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """An interceptor's word on one crossing."""
 

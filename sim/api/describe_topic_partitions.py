@@ -112,9 +112,7 @@ def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
         isr_nodes=partition.isr,
         eligible_leader_replicas=partition.elr,
         last_known_elr=partition.last_known_elr,
-        offline_replicas=tuple(
-            replica for replica in partition.replicas if not image.is_alive(replica)
-        ),
+        offline_replicas=tuple(filter(image.is_offline, partition.replicas)),
     )
 
 

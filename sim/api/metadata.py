@@ -161,9 +161,7 @@ def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
         leader_epoch=partition.leader_epoch,
         replica_nodes=replicas,
         isr_nodes=isr,
-        offline_replicas=tuple(
-            replica for replica in partition.replicas if not image.is_alive(replica)
-        ),
+        offline_replicas=tuple(filter(image.is_offline, partition.replicas)),
     )
 
 

@@ -98,6 +98,7 @@ def heartbeat_request(api_version: int, command: BrokerHeartbeatCommand) -> Any:
         current_metadata_offset=command.metadata_offset,
         want_fence=command.want_fence,
         want_shut_down=command.want_shut_down,
+        offline_log_dirs=(ONE_DIRECTORY,) if command.has_failed_directory else (),
     )
 
 
@@ -109,6 +110,7 @@ def heartbeat_command(message: Any) -> BrokerHeartbeatCommand:
         metadata_offset=message.current_metadata_offset,
         want_fence=message.want_fence,
         want_shut_down=message.want_shut_down,
+        has_failed_directory=bool(message.offline_log_dirs),
     )
 
 

@@ -18,12 +18,15 @@ from sim.cluster.broker_logs import BrokerLogs
 from sim.cluster.client_metrics import ClientMetrics
 from sim.cluster.commits import Commits
 from sim.cluster.coordinator_loading import CoordinatorLoading
+from sim.cluster.crossings import Crossings, timer_gate
 from sim.cluster.deletions import Deletions
 from sim.cluster.fetch import Fetching
 from sim.cluster.fetch_sessions import FetchSessions
 from sim.cluster.group_host import GroupHost
 from sim.cluster.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
+from sim.cluster.image_intake import ImageIntake
 from sim.cluster.isr_changes import IsrChanges
+from sim.cluster.log_gate import COORDINATOR, LogGate
 from sim.cluster.log_maintenance import LogMaintenance
 from sim.cluster.log_trace import LogTrace
 from sim.cluster.marker_writes import MarkerWrites
@@ -49,6 +52,7 @@ from sim.placement import partition_for
 from sim.runtime.env import Environment, TimerHandle
 from sim.settings import Settings
 from sim.txn.commands import AddPartitions, VerifyPartitions
+from sim.txn.log_reader import subjects_in
 from sim.txn.markers import LeaderLookup, NoLeader
 from sim.txn.service import TransactionCoordinator
 from sim.types import (
@@ -113,6 +117,21 @@ class Broker:
             fleet=metadata.fleet,
         )
         self.log_trace = LogTrace(environment.tracer, self.node)
+        self.crossings = Crossings(
+            node=self.node, network=environment.network, tasks=environment.tasks
+        )
+        self.log_gate = LogGate(
+            crossings=self.crossings, disk=logs, directory_failed=self.fail_directory
+        )
+        self.on_directory_failure: Callable[[], object] = lambda: None
+        """Tells whoever keeps this broker alive that its log directory is offline."""
+        self._intake = ImageIntake(
+            broker_id=broker_id,
+            crossings=self.crossings,
+            current=lambda: self.image,
+            take_up=self.apply,
+        )
+        self._timers = timer_gate(self.crossings)
         self._make_replication(environment)
         self._make_coordinators(environment)
         self._make_request_paths(environment)
@@ -163,6 +182,7 @@ class Broker:
             image=lambda: self.image,
             peers=self.peers,
             purgatory=self.purgatory,
+            gate=self.log_gate,
             log_trace=self.log_trace,
         )
         self.log_maintenance = LogMaintenance(
@@ -171,6 +191,7 @@ class Broker:
             settings=lambda: self.settings,
             hosted=self.replicas.hosted,
             log_trace=self.log_trace,
+            gate=self._timers,
         )
 
     def _make_coordinators(self, environment: Environment) -> None:
@@ -186,8 +207,8 @@ class Broker:
             rules=self.release.rules,
         )
         self.loading = CoordinatorLoading(
-            node=self.node,
-            environment=environment,
+            crossings=self.crossings,
+            clock=environment.clock,
             min_ms=metadata.settings.coordinator_load_min_ms,
         )
         self.group_host = GroupHost(
@@ -199,6 +220,8 @@ class Broker:
             commits=self.commits,
             verification=self.verification,
             loading=self.loading,
+            crossings=self.crossings,
+            gate=self.log_gate,
             partitions=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
         )
         self.groups = self.group_host.coordinator
@@ -214,6 +237,7 @@ class Broker:
             transaction_version=self.transaction_version,
             allocate_producer_ids=self._allocate_producer_ids,
             partitions=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
+            timers=self._timers,
             rules=self.release.rules,
         )
 
@@ -226,6 +250,7 @@ class Broker:
             watermarks=self.watermarks,
             commits=self.commits,
             groups=self.group_host,
+            gate=self.log_gate,
             log_trace=self.log_trace,
             rules=self.release.rules,
         )
@@ -236,11 +261,15 @@ class Broker:
             watermarks=self.watermarks,
             commits=self.commits,
             verification=self.verification,
+            gate=self.log_gate,
             log_trace=self.log_trace,
             rules=self.release.rules,
         )
         self.fetching = Fetching(
-            settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            crossings=self.crossings,
         )
         new_bits = environment.rng.stream(f"client-instances.b{self.broker_id}").getrandbits
         self.client_metrics = ClientMetrics(
@@ -259,7 +288,7 @@ class Broker:
         now_ms = self.environment.clock.now_ms()
         self.logs.reopen(self.metadata.image, self.broker_id, now_ms=now_ms)
         self.environment.network.register(self.broker_id, self.handle_peer)
-        self._unsubscribe = self.metadata.subscribe(self.apply, broker_id=self.broker_id)
+        self._unsubscribe = self.metadata.subscribe(self._intake.told, broker_id=self.broker_id)
         self.apply(self.metadata.image)
         self.coordinator.start()
         self.groups.start()
@@ -270,6 +299,7 @@ class Broker:
 
     def stop(self) -> None:
         """Answer what is parked, stop the timers, become unreachable."""
+        self.crossings.stop()
         self.peers.close()
         self.environment.network.unregister(self.broker_id)
         if self._unsubscribe is not None:
@@ -317,6 +347,21 @@ class Broker:
             self.watermarks.advance(partition)
         if changes.followed or changes.unfollowed:
             self.replica_fetchers.apply(changes.followed, changes.unfollowed)
+
+    def fail_directory(self) -> None:
+        """The log directory goes offline: its replicas are not served any more, the controller
+        hears of it (ReplicaManager.handleLogDirFailure).
+        """
+        if self.logs.has_failed or self.crossings.is_stopped:
+            return
+        self.logs.has_failed = True
+        _log.error("broker.directory_failed", broker=self.broker_id)
+        led = tuple(self.replicas.led)
+        self.replica_fetchers.apply((), self.replicas.directory_failed())
+        self._transaction_logs = {}
+        for topic_partition in led:
+            self.purgatory.release(topic_partition)
+        self.on_directory_failure()
 
     # Queries
 
@@ -434,10 +479,16 @@ class Broker:
         self, partition: int, batch: bytes, _coordinator_epoch: int, timeout_ms: int
     ) -> ErrorCode:
         """Append a coordinator's record with acks=all."""
+        gate = None if self.log_gate.is_open else self.log_gate
+        if gate is not None and partition in self._transaction_logs:
+            where = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
+            error = await gate.admit(subjects_in(batch, where), kind=COORDINATOR)
+            if error is not None:
+                return error
         log = self._transaction_logs.get(partition)
         if log is None:
             return ErrorCode.not_leader_or_follower
-        return await self.commits.append(log, batch, timeout_ms=timeout_ms)
+        return await self.commits.append(log, batch, timeout_ms=timeout_ms, gate=gate)
 
     def _load_transactions(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
         log = self.replicas.hosted[topic_partition]
@@ -486,7 +537,12 @@ class Broker:
     def _arm_expiry(self) -> None:
         clock = self.environment.clock
         interval_ms = self.settings.producer_id_expiration_check_interval_ms
-        self._expiry_timer = clock.call_at(clock.now_ms() + interval_ms, self._expire_producers)
+        self._expiry_timer = clock.call_at(
+            clock.now_ms() + interval_ms,
+            lambda: self._timers(
+                "producer-id-expiration", self._expire_producers, self._arm_expiry
+            ),
+        )
 
     def _expire_producers(self) -> None:
         now_ms = self.environment.clock.now_ms()
@@ -498,7 +554,10 @@ class Broker:
 
     def _arm_checkpoint(self) -> None:
         def note() -> None:
-            self.logs.checkpoint()
+            # Written to the log directory, so a full disk is noticed now at the latest
+            # (CheckpointFileWithFailureHandler).
+            if self.log_gate.refuse_full() is None and not self.logs.has_failed:
+                self.logs.checkpoint()
             self._arm_checkpoint()
 
         self._checkpoint_timer = self.environment.clock.call_later(

@@ -41,7 +41,7 @@ class BrokerLifecycle:
         *("_clock", "_in_flight", "_is_shutting_down", "_is_soon", "_metadata_offset"),
         *("_on_registered", "_on_shutdown", "_on_unfenced", "_peers", "_registration"),
         *("_settings", "_timer", "_was_answered", "broker_epoch", "broker_id", "is_fenced"),
-        "is_stopped",
+        *("has_failed_directory", "is_failure_known", "is_stopped"),
     )
 
     def __init__(
@@ -67,6 +67,10 @@ class BrokerLifecycle:
         self.is_fenced = True
         """As the last heartbeat was answered."""
         self.is_stopped = False
+        self.has_failed_directory = False
+        """Its log directory is offline."""
+        self.is_failure_known = False
+        """The controller has heard of that."""
         self._peers = peers
         self._clock = clock
         self._settings = settings
@@ -121,6 +125,16 @@ class BrokerLifecycle:
         else:
             self._schedule(0)
 
+    def directory_failed(self) -> None:
+        """Tell the controller that the log directory is offline, at once and with every heartbeat
+        (BrokerLifecycleManager.propagateDirectoryFailure).
+        """
+        self.has_failed_directory = True
+        if self._in_flight:
+            self._is_soon = True
+        elif self.broker_epoch >= 0:
+            self._schedule(0)
+
     def stop(self) -> None:
         """Send nothing any more."""
         self.is_stopped = True
@@ -153,8 +167,11 @@ class BrokerLifecycle:
             broker_epoch=self.broker_epoch,
             metadata_offset=self._metadata_offset(),
             want_shut_down=self._is_shutting_down,
+            has_failed_directory=self.has_failed_directory,
         )
-        self._peers.heartbeat(command, timeout_ms=timeout_ms).on_done(self._heard)
+        self._peers.heartbeat(command, timeout_ms=timeout_ms).on_done(
+            lambda answer: self._heard(answer, command)
+        )
 
     def _registered(self, answer: Pending[BrokerRegistrationReply]) -> None:
         self._in_flight = False
@@ -168,7 +185,9 @@ class BrokerLifecycle:
         assert self._on_registered is not None
         self._on_registered(self.broker_epoch)
 
-    def _heard(self, answer: Pending[BrokerHeartbeatReply]) -> None:
+    def _heard(
+        self, answer: Pending[BrokerHeartbeatReply], command: BrokerHeartbeatCommand
+    ) -> None:
         self._in_flight = False
         if self.is_stopped:
             return
@@ -176,6 +195,7 @@ class BrokerLifecycle:
             return
         reply = answer.result()
         self.is_fenced = reply.is_fenced
+        self.is_failure_known = command.has_failed_directory
         if reply.should_shut_down:
             self.stop()
             if self._on_shutdown is not None:

@@ -23,7 +23,7 @@ LogKey = tuple[uuid.UUID, int]
 class BrokerLogs:
     """The logs of one broker."""
 
-    __slots__ = ("_high_watermarks", "_logs", "_settings", "rules")
+    __slots__ = ("_high_watermarks", "_logs", "_settings", "has_failed", "is_full", "rules")
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -31,6 +31,12 @@ class BrokerLogs:
         """Of the release that runs on this disk."""
         self._logs: dict[LogKey, PartitionLog] = {}
         self._high_watermarks: dict[LogKey, int] = {}
+        self.is_full = False
+        """There is no room: the next write fails, and the directory with it."""
+        self.has_failed = False
+        """The log directory is offline; only a broker that starts anew brings it back, as in Kafka
+        (LogDirFailureChannel).
+        """
 
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
@@ -74,7 +80,11 @@ class BrokerLogs:
         self._high_watermarks = {key: log.high_watermark for key, log in self._logs.items()}
 
     def close(self) -> None:
-        """The broker stops in good order: everything is on disk and noted."""
+        """The broker stops in good order: everything is on disk and noted, unless the directory has
+        failed.
+        """
+        if self.has_failed:
+            return
         self.checkpoint()
         for log in self._logs.values():
             log.flush()
@@ -90,6 +100,7 @@ class BrokerLogs:
         """A broker starts on this disk: logs of replicas that are gone are deleted, of the high
         watermarks is known what was noted.
         """
+        self.has_failed = False
         for key in [key for key in self._logs if not _is_hosted(key, image, broker_id)]:
             del self._logs[key]
         for key, log in self._logs.items():

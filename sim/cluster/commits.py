@@ -6,6 +6,7 @@ DelayedProduce, Partition.checkEnoughReplicasReachOffset.
 
 from __future__ import annotations
 
+from sim.cluster.log_gate import LogGate
 from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import Replicas
 from sim.cluster.watermarks import Watermarks
@@ -36,14 +37,26 @@ class Commits:
         self._purgatory = purgatory
         self._watermarks = watermarks
 
-    async def append(self, log: PartitionLog, batch: bytes, *, timeout_ms: int) -> ErrorCode:
-        """Append a coordinator's batch to a led log and wait until it is committed."""
+    async def append(
+        self, log: PartitionLog, batch: bytes, *, timeout_ms: int, gate: LogGate | None = None
+    ) -> ErrorCode:
+        """Append a coordinator's batch to a led log and wait until it is committed.
+
+        Args:
+            log: The log.
+            batch: The batch.
+            timeout_ms: How long to wait.
+            gate: If given, it has let the batch pass, and is told when that is in the log.
+        """
         too_few = self._replicas.too_few_in_sync(log.topic_partition)
         if too_few is not None:
             return too_few.error
+        before = None if gate is None else gate.durable(log)
         appended = log.append_coordinator(batch, now_ms=self._clock.now_ms())
         if isinstance(appended, Rejection):
             return appended.error
+        if gate is not None and before is not None:
+            gate.appended(log, before)
         self._watermarks.appended(log)
         if log.high_watermark > appended.last_offset:
             return ErrorCode.none
@@ -74,7 +87,10 @@ class Commits:
     ) -> bool:
         topic_partition = log.topic_partition
         if self._replicas.led.get(topic_partition) is not log:
-            failed[topic_partition] = ErrorCode.not_leader_or_follower
+            is_offline = topic_partition in self._replicas.offline
+            failed[topic_partition] = (
+                ErrorCode.kafka_storage_error if is_offline else ErrorCode.not_leader_or_follower
+            )
             return True
         if log.high_watermark <= last_offset:
             return False

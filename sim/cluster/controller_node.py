@@ -23,6 +23,7 @@ from sim.cluster.metadata import Metadata
 from sim.cluster.peers import CONTROLLER_ID
 from sim.cluster.registrations import (
     begin_controlled_shutdown,
+    fail_directory,
     fence_broker,
     is_stale,
     register_broker,
@@ -173,6 +174,8 @@ class ControllerNode:
         )
         before = self._sessions.state(broker_id)
         changed = image if state is before else self._become(image, broker_id, state)
+        if command.has_failed_directory:
+            changed = fail_directory(changed, broker_id, self.metadata.settings)
         self._sessions.heard(
             command, state, now_ms=self._clock.monotonic_ms(), metadata_offset=changed.offset
         )

@@ -11,14 +11,16 @@ from typing import Final
 
 import msgspec
 
+from sim.cluster.crossings import Crossings, error_in
 from sim.cluster.fetch_values import FetchOutcome, FetchPartition, Naming
 from sim.cluster.purgatory import Purgatory
 from sim.cluster.replicas import Replicas
 from sim.errors import ErrorCode, Rejection
+from sim.faults.points import FaultPoint
 from sim.log.answers import LogRead
 from sim.log.partition_log import PartitionLog
 from sim.settings import Settings
-from sim.types import IsolationLevel, TopicPartition
+from sim.types import IsolationLevel, Subject, TopicPartition
 
 CONSUMER_REPLICA_ID: Final = -1
 FUTURE_REPLICA_ID: Final = -3
@@ -58,10 +60,27 @@ Outcomes = list[FetchOutcome]
 """Of each partition of the command, in its order."""
 
 
+class _BytesLeft:
+    """How much of an answer is left to be filled."""
+
+    __slots__ = ("bytes", "must_progress")
+
+    def __init__(self, max_bytes: int) -> None:
+        self.bytes = max_bytes
+        self.must_progress = True
+        """Only the first partition with data may exceed the limits, so that a huge batch never
+        blocks a reader.
+        """
+
+    def take(self, size: int) -> None:
+        self.bytes = max(0, self.bytes - size)
+        self.must_progress = self.must_progress and size == 0
+
+
 class Fetching:
     """The fetch path of one broker."""
 
-    __slots__ = ("_purgatory", "_replicas", "_settings")
+    __slots__ = ("_crossings", "_purgatory", "_replicas", "_settings")
 
     def __init__(
         self,
@@ -69,14 +88,18 @@ class Fetching:
         settings: Callable[[], Settings],
         replicas: Replicas,
         purgatory: Purgatory[TopicPartition],
+        crossings: Crossings,
     ) -> None:
+        self._crossings = crossings
         self._settings = settings
         self._replicas = replicas
         self._purgatory = purgatory
 
     async def fetch(self, command: FetchCommand) -> Outcomes:
         """Read; wait up to ``max_wait_ms`` for ``min_bytes``, then read again."""
-        outcomes = self._read(command)
+        outcomes = (
+            await self._read_watched(command) if self._crossings.armed else self._read(command)
+        )
         if self._is_answered(command, outcomes):
             return outcomes
         # KafkaApis keeps what does not exist from the replica manager: it is neither waited for nor
@@ -91,7 +114,8 @@ class Fetching:
             timeout_ms=command.max_wait_ms,
             check=lambda: self._has_enough(command),
         )
-        for at, outcome in zip(there, self._read(command), strict=True):
+        again = await self._read_watched(command) if self._crossings.armed else self._read(command)
+        for at, outcome in zip(there, again, strict=True):
             outcomes[at] = outcome
         return outcomes
 
@@ -127,40 +151,76 @@ class Fetching:
 
     def _read(self, command: FetchCommand) -> Outcomes:
         outcomes: Outcomes = []
-        remaining = min(command.max_bytes, self._settings().fetch_max_bytes)
-        must_progress = True
+        left = self._all_bytes(command)
         for wanted in command.partitions:
-            outcome = self._read_partition(
-                command, wanted, max_bytes=remaining, must_progress=must_progress
-            )
-            remaining = max(0, remaining - outcome.size)
-            # Only the first partition with data may exceed the limits, so that a huge batch never
-            # blocks a reader.
-            must_progress = must_progress and outcome.size == 0
+            log = self._look(command, wanted)
+            if not isinstance(log, FetchOutcome):
+                log = self._read_partition(command, wanted, log, left)
+            left.take(log.size)
+            outcomes.append(log)
+        return outcomes
+
+    async def _read_watched(self, command: FetchCommand) -> Outcomes:
+        """The same while a fault may strike between the look at a log and the read."""
+        outcomes: Outcomes = []
+        left = self._all_bytes(command)
+        for wanted in command.partitions:
+            outcome = await self._read_partition_watched(command, wanted, left)
+            left.take(outcome.size)
             outcomes.append(outcome)
         return outcomes
+
+    def _all_bytes(self, command: FetchCommand) -> _BytesLeft:
+        return _BytesLeft(min(command.max_bytes, self._settings().fetch_max_bytes))
+
+    def _look(self, command: FetchCommand, wanted: FetchPartition) -> PartitionLog | FetchOutcome:
+        """The log to read, or what is answered without reading."""
+        log = self._log(command, wanted)
+        if isinstance(log, Rejection):
+            return FetchOutcome(error=log.error)
+        diverged = _divergence(log, wanted) if wanted.last_fetched_epoch >= 0 else None
+        return log if diverged is None else diverged
+
+    async def _read_partition_watched(
+        self, command: FetchCommand, wanted: FetchPartition, left: _BytesLeft
+    ) -> FetchOutcome:
+        log = self._look(command, wanted)
+        if isinstance(log, FetchOutcome):
+            return log
+        was_all_stable = log.is_all_stable
+        verdict = await self._crossings.verdict(
+            FaultPoint.LOG_READ, Subject(partitions=(wanted.topic_partition,))
+        )
+        error = error_in(verdict)
+        if error:
+            return FetchOutcome(error=ErrorCode(error))
+        log = self._look(command, wanted)
+        if isinstance(log, FetchOutcome):
+            return log
+        return self._read_partition(
+            command,
+            wanted,
+            log,
+            left,
+            is_all_stable=was_all_stable and not log.config.rules.reads_know_one_high_watermark,
+        )
 
     def _read_partition(
         self,
         command: FetchCommand,
         wanted: FetchPartition,
+        log: PartitionLog,
+        left: _BytesLeft,
         *,
-        max_bytes: int,
-        must_progress: bool,
+        is_all_stable: bool = False,
     ) -> FetchOutcome:
-        log = self._log(command, wanted)
-        if isinstance(log, Rejection):
-            return FetchOutcome(error=log.error)
-        if wanted.last_fetched_epoch >= 0:
-            diverged = _divergence(log, wanted)
-            if diverged is not None:
-                return diverged
         read = log.read(
             wanted.offset,
-            max_bytes=min(max_bytes, wanted.max_bytes),
+            max_bytes=min(left.bytes, wanted.max_bytes),
             isolation=command.isolation,
-            min_one_batch=must_progress,
+            min_one_batch=left.must_progress,
             up_to_log_end=command.is_to_log_end,
+            is_all_stable=is_all_stable,
         )
         match read:
             case LogRead():

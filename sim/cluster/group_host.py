@@ -13,11 +13,14 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from sim.cluster.commits import Commits
 from sim.cluster.coordinator_loading import CoordinatorLoading
+from sim.cluster.crossings import Crossings, error_in, is_lost, timer_gate
 from sim.cluster.image import ClusterImage
+from sim.cluster.log_gate import COORDINATOR, LogGate
 from sim.cluster.replicas import LeadershipChanges, Replicas
 from sim.cluster.verification import TransactionOperation, Verification
 from sim.cluster.watermarks import Watermarks
 from sim.errors import ErrorCode, Rejection
+from sim.faults.points import FaultPoint
 from sim.group.offset_commands import CommittingProducer
 from sim.group.service import GroupCoordinator
 from sim.log.answers import Appended
@@ -25,14 +28,17 @@ from sim.log.partition_log import PartitionLog
 from sim.log.verification import SENTINEL
 from sim.placement import partition_for
 from sim.runtime.env import Environment
+from sim.runtime.pending import Pending
 from sim.settings import Settings
 from sim.types import (
     CONSUMER_OFFSETS_TOPIC,
     BrokerId,
     CoordinatorEpoch,
     LeaderEpoch,
+    Subject,
     TopicPartition,
     TxnMarker,
+    Verdict,
 )
 
 _NO_SEQUENCE = -1
@@ -44,9 +50,12 @@ class GroupHost:
     __slots__ = (
         "_clock",
         "_commits",
+        "_crossings",
+        "_gate",
         "_loading",
         "_replicas",
         "_settings",
+        "_tasks",
         "_topics",
         "_verification",
         "_watermarks",
@@ -64,8 +73,13 @@ class GroupHost:
         commits: Commits,
         verification: Verification,
         loading: CoordinatorLoading,
+        crossings: Crossings,
+        gate: LogGate,
         partitions: int | None = None,
     ) -> None:
+        self._tasks = environment.tasks
+        self._crossings = crossings
+        self._gate = gate
         self._clock = environment.clock
         self._settings = settings
         self._replicas = replicas
@@ -87,6 +101,7 @@ class GroupHost:
             new_id=lambda: str(new_id()),
             # In Kafka's own form (Uuid), as members of the consumer protocol get it.
             new_short_id=lambda: urlsafe_b64encode(new_id().bytes).rstrip(b"=").decode(),
+            timers=timer_gate(crossings),
             partitions=partitions,
         )
 
@@ -137,13 +152,36 @@ class GroupHost:
         log = self._led(partition)
         if isinstance(log, Rejection):
             return log
+        full = self._gate.refuse_full()
+        if full is not None:
+            return Rejection(error=full, reason="the disk is full")
         too_few = self._replicas.too_few_in_sync(log.topic_partition)
         if too_few is not None:
             return too_few
+        before = self._gate.durable(log) if self._crossings.armed else None
         appended = log.append_coordinator(batch, now_ms=self._clock.now_ms(), guard=guard)
         if isinstance(appended, Appended):
             self._watermarks.appended(log)
+            if before is not None:
+                self._gate.appended(log, before)
         return appended
+
+    def admit(
+        self, partition: int, producer: CommittingProducer | None
+    ) -> Awaitable[Rejection | None] | None:
+        """Ask before positions are appended; None where nobody wants to be asked."""
+        return None if self._gate.is_open else self._admit(partition, producer)
+
+    async def _admit(self, partition: int, producer: CommittingProducer | None) -> Rejection | None:
+        subject = Subject(
+            transactional_id=None if producer is None else producer.transactional_id,
+            producer_id=None if producer is None else producer.producer_id,
+            partitions=(TopicPartition(CONSUMER_OFFSETS_TOPIC, partition),),
+        )
+        error = await self._gate.admit(subject, kind=COORDINATOR)
+        if error is None:
+            return None
+        return Rejection(error=error, reason="the log does not take the positions")
 
     def replicated(self, partition: int) -> int:
         """The high watermark; 0 where the partition is not led any more."""
@@ -220,10 +258,38 @@ class GroupHost:
 
     def marker_written(
         self, topic_partition: TopicPartition, marker: TxnMarker, offset: int
-    ) -> None:
-        """A marker is in the log: what the producer has pending there is decided."""
-        if topic_partition.topic == CONSUMER_OFFSETS_TOPIC:
+    ) -> Pending[ErrorCode] | None:
+        """A marker is in the log: what the producer has pending there is decided.
+
+        Returns:
+            What is there once the positions are the group's; None where they are already.
+        """
+        if topic_partition.topic != CONSUMER_OFFSETS_TOPIC:
+            return None
+        if not self._crossings.armed:
             self.coordinator.marker_written(topic_partition.partition, marker, offset)
+            return None
+        completion: Pending[ErrorCode] = Pending(self._tasks)
+
+        def complete(verdict: Verdict | None) -> None:
+            error = ErrorCode(error_in(verdict))
+            if not error and not is_lost(verdict):
+                if self.coordinator.owns(topic_partition.partition):
+                    self.coordinator.marker_written(topic_partition.partition, marker, offset)
+                else:
+                    error = ErrorCode.not_leader_or_follower
+            completion.resolve(error)
+
+        self._crossings.go_on(
+            complete,
+            FaultPoint.GROUP_COMPLETION,
+            Subject(
+                producer_id=marker.producer_id,
+                partitions=(topic_partition,),
+                committed=marker.committed,
+            ),
+        )
+        return completion
 
 
 def _ids(random_bits: Callable[[int], int]) -> Callable[[], uuid.UUID]:

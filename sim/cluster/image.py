@@ -36,6 +36,8 @@ class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
     """Not fenced."""
     in_controlled_shutdown: bool = False
     """On its way out: it leads nothing any more and is in no ISR."""
+    has_failed_directory: bool = False
+    """Its log directory is offline: it lives, but none of its replicas can be served."""
     incarnation_id: uuid.UUID | None = None
     """Of the process; None for those that a cluster is formatted with."""
     addresses: Mapping[str, tuple[str, int]] = {}
@@ -142,9 +144,21 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
         return broker is not None and broker.alive
 
     def is_active(self, broker_id: BrokerId) -> bool:
-        """Whether that broker may lead and be in an ISR (ClusterControlManager.isActive)."""
+        """Whether that broker may lead and be in an ISR (ClusterControlManager.isActive, and the
+        directory that ReplicationControlManager.LeaderAcceptor asks for).
+        """
         broker = self.brokers.get(broker_id)
-        return broker is not None and broker.alive and not broker.in_controlled_shutdown
+        return (
+            broker is not None
+            and broker.alive
+            and not broker.in_controlled_shutdown
+            and not broker.has_failed_directory
+        )
+
+    def is_offline(self, replica: BrokerId) -> bool:
+        """Whether replicas on that broker can't be served (KRaftMetadataCache.isReplicaOffline)."""
+        broker = self.brokers.get(replica)
+        return broker is None or not broker.alive or broker.has_failed_directory
 
     # Changes
 

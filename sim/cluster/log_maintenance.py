@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 
+from sim.cluster.crossings import TimerGate, at_once
 from sim.cluster.log_trace import LogTrace
 from sim.errors import CorruptBatchError, MissingExtraError
-from sim.log.cleaner import Dirt, clean, dirt_of
+from sim.log.cleaner import Dirt, clean, dirt_of, measure
 from sim.log.partition_log import PartitionLog
 from sim.runtime.env import Clock, Tasks, TimerHandle
 from sim.settings import Settings
@@ -32,7 +33,9 @@ class LogMaintenance:
         settings: Callable[[], Settings],
         hosted: Mapping[TopicPartition, PartitionLog],
         log_trace: LogTrace,
+        gate: TimerGate = at_once,
     ) -> None:
+        self._gate = gate
         self._log_trace = log_trace
         self._clock = clock
         self._tasks = tasks
@@ -65,15 +68,47 @@ class LogMaintenance:
         """Kafka's uncleanable-partitions-count."""
         return len(self._uncleanable)
 
+    # At once, for whoever does not want to wait for a timer
+
+    def roll_now(self, topic_partition: TopicPartition) -> None:
+        """End the active segment of a log that this broker hosts; nothing where it hosts none."""
+        log = self._hosted.get(topic_partition)
+        if log is not None:
+            log.roll(self._clock.now_ms())
+
+    def delete_old_now(self, topic_partition: TopicPartition) -> None:
+        """Delete the segments that retention lets go."""
+        log = self._hosted.get(topic_partition)
+        if log is not None:
+            self._delete_segments([log])
+
+    def clean_now(self, topic_partition: TopicPartition) -> None:
+        """Clean a compacted log, however little of it is dirty.
+
+        Raises:
+            CorruptBatchError: A batch can't be read.
+            MissingExtraError: Its codec needs a library that is not installed.
+        """
+        log = self._hosted.get(topic_partition)
+        if log is None or not log.config.is_compacted or log.segments_count == 1:
+            return
+        now_ms = self._clock.now_ms()
+        for _ in clean(log, measure(log, now_ms), now_ms):
+            pass  # in one go: who asks for it waits for it
+
     # Retention
 
     def _arm_retention(self, delay_ms: int) -> None:
         self._retention_timer = self._clock.call_at(
-            self._clock.now_ms() + delay_ms, self._delete_old
+            self._clock.now_ms() + delay_ms,
+            lambda: self._gate("retention", self._delete_old, self._arm_next_retention),
         )
 
-    def _delete_old(self) -> None:
+    def _arm_next_retention(self) -> None:
         self._arm_retention(self._settings().log_retention_check_interval_ms)
+
+    def _delete_old(self) -> None:
+        self._arm_next_retention()
         self._delete_segments(log for log in self._hosted.values() if not log.config.is_compacted)
 
     def _delete_segments(self, logs: Iterable[PartitionLog]) -> None:
@@ -88,7 +123,8 @@ class LogMaintenance:
 
     def _arm_cleaner(self) -> None:
         self._cleaner_timer = self._clock.call_at(
-            self._clock.now_ms() + self._settings().log_cleaner_backoff_ms, self._look_for_dirt
+            self._clock.now_ms() + self._settings().log_cleaner_backoff_ms,
+            lambda: self._gate("cleaner", self._look_for_dirt, self._arm_cleaner),
         )
 
     def _look_for_dirt(self) -> None:

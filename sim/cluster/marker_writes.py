@@ -9,21 +9,34 @@ from collections.abc import Callable
 
 from sim.cluster.commits import Appends, Commits
 from sim.cluster.group_host import GroupHost
+from sim.cluster.log_gate import MARKER, LogGate
 from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.replicas import Replicas
 from sim.cluster.watermarks import Watermarks
 from sim.errors import ErrorCode, Rejection
 from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock
+from sim.runtime.pending import Pending
 from sim.settings import Settings
 from sim.types import (
     CONSUMER_OFFSETS_TOPIC,
     ProducerId,
+    Subject,
     TopicPartition,
     TxnMarker,
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
+
+
+class _Written:
+    """What a request has written, and what of it is waited for."""
+
+    __slots__ = ("appends", "completions")
+
+    def __init__(self) -> None:
+        self.appends: Appends = []
+        self.completions: list[tuple[TopicPartition, Pending[ErrorCode]]] = []
 
 
 class MarkerWrites:
@@ -32,6 +45,7 @@ class MarkerWrites:
     __slots__ = (
         "_clock",
         "_commits",
+        "_gate",
         "_groups",
         "_log_trace",
         "_replicas",
@@ -49,10 +63,12 @@ class MarkerWrites:
         watermarks: Watermarks,
         commits: Commits,
         groups: GroupHost,
+        gate: LogGate,
         log_trace: LogTrace,
         rules: Rules = LATEST,
     ) -> None:
         self._rules = rules
+        self._gate = gate
         self._clock = clock
         self._settings = settings
         self._replicas = replicas
@@ -63,7 +79,7 @@ class MarkerWrites:
 
     async def write(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
         """Write the markers that this broker leads."""
-        appends: Appends = []
+        written = _Written()
         merged: dict[ProducerId, dict[TopicPartition, int]] = {}
         now_ms = self._clock.now_ms()
         for marker in command.markers:
@@ -71,9 +87,19 @@ class MarkerWrites:
                 return _failed(command)
             errors = merged.setdefault(marker.producer_id, {})
             for topic_partition in dict.fromkeys(marker.partitions):
-                errors[topic_partition] = self._write(marker, topic_partition, now_ms, appends)
+                errors[topic_partition] = (
+                    self._write(marker, topic_partition, now_ms, written)
+                    if self._gate.is_open
+                    else await self._write_watched(marker, topic_partition, now_ms, written)
+                )
+        appends = written.appends
         is_forgotten = self._is_forgotten(command, appends)
         late = await self._commits.wait(appends, timeout_ms=self._settings().request_timeout_ms)
+        for topic_partition, completion in written.completions:
+            # The positions of the transaction come before the answer (KAFKA-17507).
+            failed = await completion
+            if failed:
+                late.setdefault(topic_partition, failed)
         if late:
             for errors in merged.values():
                 for topic_partition, error in errors.items():
@@ -129,8 +155,36 @@ class MarkerWrites:
         has_producer = marker.producer_id >= 0 and marker.producer_epoch >= 0
         return not has_producer and self._is_here(marker)
 
+    async def _write_watched(
+        self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int, written: _Written
+    ) -> ErrorCode:
+        """The same while somebody may object to it."""
+        if topic_partition not in self._replicas.led:
+            return self._write(marker, topic_partition, now_ms, written)
+        subject = Subject(
+            producer_id=marker.producer_id,
+            partitions=(topic_partition,),
+            committed=marker.committed,
+        )
+        error = await self._gate.admit(subject, kind=MARKER)
+        if error is not None:
+            return error
+        log = self._replicas.led.get(topic_partition)
+        if log is None:
+            return self._write(marker, topic_partition, now_ms, written)
+        before, end = self._gate.durable(log), log.log_end_offset
+        answer = self._write(marker, topic_partition, now_ms, written)
+        if answer is ErrorCode.none:
+            self._gate.appended(
+                log,
+                before,
+                aborted_at=None if marker.committed else end,
+                producer_id=marker.producer_id,
+            )
+        return answer
+
     def _write(
-        self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int, appends: Appends
+        self, marker: TxnMarker, topic_partition: TopicPartition, now_ms: int, written: _Written
     ) -> ErrorCode:
         # "Not hosted online here" is answered 3 whether or not the partition exists elsewhere: the
         # sender looks the leader up again.
@@ -147,7 +201,7 @@ class MarkerWrites:
         if self._groups.refuses_markers(topic_partition):
             return ErrorCode.not_leader_or_follower
         before = bounds(log, marker.producer_id) if self._log_trace.on else None
-        written = log.append_marker(
+        appended = log.append_marker(
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
             committed=marker.committed,
@@ -156,15 +210,17 @@ class MarkerWrites:
             now_ms=now_ms,
             start_offset=marker.start_offset,
         )
-        if isinstance(written, Rejection):
+        if isinstance(appended, Rejection):
             if before is not None:
-                self._log_trace.marker_refused(topic_partition, marker, written)
-            return written.error
+                self._log_trace.marker_refused(topic_partition, marker, appended)
+            return appended.error
         self._watermarks.appended(log)
         if before is not None:
-            self._log_trace.marked(log, marker, written.base_offset, before)
-        self._groups.marker_written(topic_partition, marker, written.base_offset)
-        appends.append((log, written.base_offset))
+            self._log_trace.marked(log, marker, appended.base_offset, before)
+        completion = self._groups.marker_written(topic_partition, marker, appended.base_offset)
+        if completion is not None and self._rules.positions_come_before_answer:
+            written.completions.append((topic_partition, completion))
+        written.appends.append((log, appended.base_offset))
         return ErrorCode.none
 
 

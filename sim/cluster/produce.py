@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from sim.cluster.commits import Appends, Commits
+from sim.cluster.log_gate import DATA, LogGate
 from sim.cluster.log_trace import LogTrace, bounds
 from sim.cluster.replicas import Replicas
 from sim.cluster.verification import TransactionOperation, Verification, produce_error
@@ -25,7 +26,14 @@ from sim.log.verification import SENTINEL
 from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock
 from sim.settings import Settings
-from sim.types import INTERNAL_TOPICS, ProducerEpoch, ProducerId, TopicPartition, TransactionalId
+from sim.types import (
+    INTERNAL_TOPICS,
+    ProducerEpoch,
+    ProducerId,
+    Subject,
+    TopicPartition,
+    TransactionalId,
+)
 from sim.wire.batch_header import BatchHeader
 
 ACKS_ALL: Final = -1
@@ -71,6 +79,7 @@ class Producing:
     __slots__ = (
         "_clock",
         "_commits",
+        "_gate",
         "_log_trace",
         "_replicas",
         "_rules",
@@ -88,10 +97,12 @@ class Producing:
         watermarks: Watermarks,
         commits: Commits,
         verification: Verification,
+        gate: LogGate,
         log_trace: LogTrace,
         rules: Rules = LATEST,
     ) -> None:
         self._rules = rules
+        self._gate = gate
         self._log_trace = log_trace
         self._clock = clock
         self._settings = settings
@@ -114,7 +125,11 @@ class Producing:
                 asked = tuple(partition for partition, guard in guards.items() if guard != SENTINEL)
                 if asked:
                     await self._verify(command, transactional[0].header, asked, outcomes)
-        appended = self._append(command, guards, outcomes)
+        appended = (
+            self._append(command, guards, outcomes)
+            if self._gate.is_open
+            else await self._append_watched(command, guards, outcomes)
+        )
         if command.acks == ACKS_ALL and appended:
             failed = await self._commits.wait(appended, timeout_ms=command.timeout_ms)
             for partition, error in failed.items():
@@ -207,66 +222,104 @@ class Producing:
         self, command: ProduceCommand, guards: dict[TopicPartition, int], outcomes: Outcomes
     ) -> Appends:
         """Append what is left."""
-        if command.acks not in (-1, 0, 1):
-            for part in command.partitions:
-                outcomes.setdefault(
-                    part.topic_partition, ProduceOutcome(error=ErrorCode.invalid_required_acks)
-                )
-            return []
         now_ms = self._clock.now_ms()
         appended: Appends = []
         for part in command.partitions:
-            partition = part.topic_partition
-            if partition in outcomes:
-                continue
-            log = self._log_for_append(command, partition)
-            if isinstance(log, Rejection):
-                outcomes[partition] = ProduceOutcome(error=log.error)
-                continue
-            too_few = command.acks == ACKS_ALL and self._replicas.too_few_in_sync(partition)
-            if too_few:
-                # ReplicaManager.processFailedRecord tells the log start: there is a log.
-                outcomes[partition] = ProduceOutcome(
-                    error=too_few.error, log_start_offset=log.log_start_offset
-                )
-                continue
-            before = bounds(log, part.header.producer_id) if self._log_trace.on else None
-            result = log.append_client(
-                part.batch,
-                guard=guards.get(partition, SENTINEL),
-                now_ms=now_ms,
-                header=part.header,
-            )
-            if isinstance(result, Appended):
-                self._watermarks.appended(log)
-                if before is not None:
-                    self._log_trace.appended(log, part.header, result, before)
-                appended.append((log, result.last_offset))
-                outcomes[partition] = ProduceOutcome(
-                    base_offset=result.base_offset,
-                    log_append_time_ms=result.log_append_time_ms,
-                    log_start_offset=result.log_start_offset,
-                )
-            else:
-                if before is not None:
-                    self._log_trace.refused(partition, part.header, result)
-                outcomes[partition] = ProduceOutcome(
-                    error=result.error,
-                    log_start_offset=result.log_start_offset,
-                    record_errors=result.record_errors,
-                    message=result.reason if result.record_errors else None,
+            if part.topic_partition not in outcomes:
+                log = self._log_for_append(command, part.topic_partition)
+                outcomes[part.topic_partition] = (
+                    log
+                    if isinstance(log, ProduceOutcome)
+                    else self._write(log, part, guards, now_ms, appended)
                 )
         return appended
 
+    async def _append_watched(
+        self, command: ProduceCommand, guards: dict[TopicPartition, int], outcomes: Outcomes
+    ) -> Appends:
+        """The same while somebody may object to it: a partition that has to wait lets those behind
+        it in the request wait, too.
+        """
+        appended: Appends = []
+        for part in command.partitions:
+            where = part.topic_partition
+            if where in outcomes:
+                continue
+            log = self._log_for_append(command, where)
+            if isinstance(log, ProduceOutcome):
+                outcomes[where] = log
+                continue
+            producer_id = part.header.producer_id
+            subject = Subject(
+                transactional_id=command.transactional_id,
+                producer_id=producer_id if producer_id >= 0 else None,
+                partitions=(where,),
+            )
+            error = await self._gate.admit(subject, kind=DATA)
+            if error is not None:
+                outcomes[where] = ProduceOutcome(error=error)
+                continue
+            log = self._log_for_append(command, where)  # it may be another's by now
+            if isinstance(log, ProduceOutcome):
+                outcomes[where] = log
+                continue
+            before = self._gate.durable(log)
+            outcomes[where] = self._write(log, part, guards, self._clock.now_ms(), appended)
+            self._gate.appended(log, before)
+        return appended
+
+    def _write(
+        self,
+        log: PartitionLog,
+        part: ProducePartition,
+        guards: dict[TopicPartition, int],
+        now_ms: int,
+        appended: Appends,
+    ) -> ProduceOutcome:
+        """Append one batch; what was written is added to ``appended``."""
+        partition = part.topic_partition
+        before = bounds(log, part.header.producer_id) if self._log_trace.on else None
+        result = log.append_client(
+            part.batch,
+            guard=guards.get(partition, SENTINEL),
+            now_ms=now_ms,
+            header=part.header,
+        )
+        if isinstance(result, Appended):
+            self._watermarks.appended(log)
+            if before is not None:
+                self._log_trace.appended(log, part.header, result, before)
+            appended.append((log, result.last_offset))
+            return ProduceOutcome(
+                base_offset=result.base_offset,
+                log_append_time_ms=result.log_append_time_ms,
+                log_start_offset=result.log_start_offset,
+            )
+        if before is not None:
+            self._log_trace.refused(partition, part.header, result)
+        return ProduceOutcome(
+            error=result.error,
+            log_start_offset=result.log_start_offset,
+            record_errors=result.record_errors,
+            message=result.reason if result.record_errors else None,
+        )
+
     def _log_for_append(
         self, command: ProduceCommand, partition: TopicPartition
-    ) -> PartitionLog | Rejection:
+    ) -> PartitionLog | ProduceOutcome:
+        """The led log, or what is answered without it."""
+        if command.acks not in (-1, 0, 1):
+            return ProduceOutcome(error=ErrorCode.invalid_required_acks)
         if partition.topic in INTERNAL_TOPICS and not command.internal_topics_allowed:
-            return Rejection(
-                error=ErrorCode.invalid_topic_exception,
-                reason=f"{partition.topic} is internal: clients may not write it",
-            )
-        return self._replicas.leader(partition)
+            return ProduceOutcome(error=ErrorCode.invalid_topic_exception)
+        log = self._replicas.leader(partition)
+        if isinstance(log, Rejection):
+            return ProduceOutcome(error=log.error)
+        too_few = command.acks == ACKS_ALL and self._replicas.too_few_in_sync(partition)
+        if too_few:
+            # ReplicaManager.processFailedRecord tells the log start: there is a log.
+            return ProduceOutcome(error=too_few.error, log_start_offset=log.log_start_offset)
+        return log
 
 
 def _mixed_producers(parts: list[ProducePartition], rules: Rules) -> ProduceOutcome | None:

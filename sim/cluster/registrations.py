@@ -92,6 +92,17 @@ def unfence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings)
     return _changed(back, broker_id, alive=True, in_controlled_shutdown=False)
 
 
+def fail_directory(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
+    """The broker's log directory is offline: out of every ISR, leaders moved away, until it
+    registers anew (ReplicationControlManager.handleDirectoriesOffline).
+    """
+    broker = image.brokers[broker_id]
+    if broker.has_failed_directory:
+        return image
+    image = without_broker(image, broker_id, settings)
+    return image.with_broker(msgspec.structs.replace(broker, has_failed_directory=True))
+
+
 def begin_controlled_shutdown(
     image: ClusterImage, broker_id: BrokerId, settings: Settings
 ) -> ClusterImage:

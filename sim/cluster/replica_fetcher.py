@@ -13,11 +13,13 @@ ReplicaFetcherThread, AbstractFetcherThread.
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from sim.cluster.image import ClusterImage
+from sim.cluster.log_gate import COORDINATOR, DATA, FOLLOWER, MARKER, LogGate
 from sim.cluster.log_trace import LogTrace
 from sim.cluster.peers import Peers
 from sim.cluster.purgatory import Purgatory
@@ -29,6 +31,7 @@ from sim.runtime.env import Clock, Tasks
 from sim.runtime.pending import Pending
 from sim.settings import Settings
 from sim.types import (
+    INTERNAL_TOPICS,
     BrokerId,
     ReplicaFetchCommand,
     ReplicaFetchedPartition,
@@ -36,6 +39,8 @@ from sim.types import (
     ReplicaFetchReply,
     ReplicaOffsetCommand,
     ReplicaOffsetReply,
+    ReplicatedBatch,
+    Subject,
     TopicPartition,
 )
 
@@ -70,7 +75,7 @@ class _Followed:
 class ReplicaFetchers:
     """The fetchers of one broker."""
 
-    __slots__ = ("_by_leader", "_leaders", "_make", "_tasks")
+    __slots__ = ("_by_leader", "_held_back", "_leaders", "_make", "_tasks", "lagging")
 
     def __init__(
         self,
@@ -82,8 +87,15 @@ class ReplicaFetchers:
         image: Callable[[], ClusterImage],
         peers: Peers,
         purgatory: Purgatory[TopicPartition],
+        gate: LogGate,
         log_trace: LogTrace,
     ) -> None:
+        self.lagging: set[TopicPartition] = set()
+        """Partitions that a fault lets fall behind; whoever owns the broker may put a set here that
+        outlives it.
+        """
+        self._held_back: dict[TopicPartition, Following] = {}
+        """Those of them that would be fetched."""
         self._tasks = tasks
         self._by_leader: dict[BrokerId, _Fetcher] = {}
         self._leaders: dict[TopicPartition, BrokerId] = {}
@@ -93,10 +105,12 @@ class ReplicaFetchers:
                 broker_id=broker_id,
                 leader=leader,
                 clock=clock,
+                tasks=tasks,
                 settings=settings,
                 image=image,
                 peers=peers,
                 purgatory=purgatory,
+                gate=gate,
                 log_trace=log_trace,
             )
 
@@ -106,10 +120,14 @@ class ReplicaFetchers:
         """Follow these from now on, and those no more."""
         changed: dict[BrokerId, None] = {}
         for topic_partition in unfollowed:
+            self._held_back.pop(topic_partition, None)
             self._drop(topic_partition, changed)
         for following in followed:
             topic_partition = following.log.topic_partition
             self._drop(topic_partition, changed)
+            if topic_partition in self.lagging:
+                self._held_back[topic_partition] = following
+                continue
             fetcher = self._by_leader.get(following.leader)
             if fetcher is None:
                 fetcher = self._by_leader[following.leader] = self._make(following.leader)
@@ -120,12 +138,28 @@ class ReplicaFetchers:
             # After the present callback, so that the leader has the same metadata by then.
             self._tasks.soon(self._by_leader[leader].send)
 
+    def lag(self, topic_partition: TopicPartition) -> None:
+        """Fetch this one no more until ``catch_up``, whoever leads it."""
+        self.lagging.add(topic_partition)
+        leader = self._leaders.get(topic_partition)
+        if leader is not None:
+            following = self._by_leader[leader].following(topic_partition)
+            self.apply([following], [])
+
+    def catch_up(self, topic_partition: TopicPartition) -> None:
+        """Undo ``lag``."""
+        self.lagging.discard(topic_partition)
+        following = self._held_back.pop(topic_partition, None)
+        if following is not None:
+            self.apply([following], [])
+
     def stop(self) -> None:
         """Fetch nothing any more."""
         for fetcher in self._by_leader.values():
             fetcher.stop()
         self._by_leader.clear()
         self._leaders.clear()
+        self._held_back.clear()
 
     def _drop(self, topic_partition: TopicPartition, changed: dict[BrokerId, None]) -> None:
         leader = self._leaders.pop(topic_partition, None)
@@ -138,9 +172,11 @@ class _Fetcher:
     """What we fetch from one leader."""
 
     __slots__ = (
-        *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_image", "_is_stopped"),
-        *("_is_waiting", "_leader", "_log_trace", "_peers", "_purgatory", "_request"),
-        *("_session_epoch", "_session_id", "_settings", "_wait_ms"),
+        *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate", "_image"),
+        *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_trace", "_peers"),
+        *("_purgatory", "_request", "_session_epoch", "_session_id", "_settings", "_tasks"),
+        "_names",
+        "_wait_ms",
     )
 
     def __init__(
@@ -149,13 +185,17 @@ class _Fetcher:
         broker_id: BrokerId,
         leader: BrokerId,
         clock: Clock,
+        tasks: Tasks,
         settings: Callable[[], Settings],
         image: Callable[[], ClusterImage],
         peers: Peers,
         purgatory: Purgatory[TopicPartition],
+        gate: LogGate,
         log_trace: LogTrace,
     ) -> None:
         self._log_trace = log_trace
+        self._tasks = tasks
+        self._gate = gate
         self._broker_id = broker_id
         self._leader = leader
         self._clock = clock
@@ -164,6 +204,8 @@ class _Fetcher:
         self._peers = peers
         self._purgatory = purgatory
         self._followed: dict[TopicPartition, _Followed] = {}
+        self._names: tuple[TopicPartition, ...] | None = None
+        """The same by name; None where they have changed."""
         self._changed: dict[TopicPartition, None] = {}
         """Those that the next request has to name."""
         self._forgotten: dict[TopicPartition, uuid.UUID] = {}
@@ -174,6 +216,8 @@ class _Fetcher:
         self._wait_ms = 0
         self._is_waiting = False
         """After an error of the whole request."""
+        self._is_standing = False
+        """An append has to wait: as Kafka's fetcher thread it does nothing else meanwhile."""
         self._is_stopped = False
 
     # Partitions
@@ -182,6 +226,7 @@ class _Fetcher:
         """Fetch this one, too, from the next request on."""
         topic_partition = following.log.topic_partition
         self._followed[topic_partition] = _Followed(following, self._request + 1)
+        self._names = None
         self._changed[topic_partition] = None
         self._forgotten.pop(topic_partition, None)
 
@@ -189,8 +234,19 @@ class _Fetcher:
         """Fetch this one no more."""
         followed = self._followed.pop(topic_partition, None)
         self._changed.pop(topic_partition, None)
+        self._names = None
         if followed is not None:
             self._forgotten[topic_partition] = followed.topic_id
+
+    def following(self, topic_partition: TopicPartition) -> Following:
+        """What is followed of a partition that is fetched here."""
+        followed = self._followed[topic_partition]
+        return Following(
+            topic_id=followed.topic_id,
+            log=followed.log,
+            leader=self._leader,
+            leader_epoch=followed.leader_epoch,
+        )
 
     def stop(self) -> None:
         """Answers that still come are nobody's."""
@@ -200,7 +256,7 @@ class _Fetcher:
 
     def send(self) -> None:
         """Ask for what is new from where we are; a request that is still out is superseded."""
-        if self._is_stopped or self._is_waiting or not self._followed:
+        if self._is_stopped or self._is_waiting or self._is_standing or not self._followed:
             return
         self._request += 1
         request = self._request
@@ -214,6 +270,8 @@ class _Fetcher:
         if not self._session_id:
             # There is no session yet, or its first answer is still out: begin one with everything.
             changed, forgotten, self._session_epoch = dict.fromkeys(self._followed), {}, 0
+        if self._names is None:
+            self._names = tuple(self._followed)
         broker = self._image().brokers.get(self._broker_id)
         command = ReplicaFetchCommand(
             replica_id=self._broker_id,
@@ -231,6 +289,7 @@ class _Fetcher:
                 ]
             ),
             forgotten=tuple([(topic_id, tp) for tp, topic_id in forgotten.items()]),
+            followed=self._names,
         )
         self._session_epoch += 1
         self._peers.replica_fetch(self._leader, command).on_done(
@@ -253,15 +312,79 @@ class _Fetcher:
                 self._begin_again(pause_ms=0)
             return
         self._session_id = reply.session_id
+        if not self._gate.is_open:
+            self._is_standing = True
+            self._tasks.drive(
+                self._take_watched(request, reply),
+                lambda _, error: self._stood(request, reply, error),
+                name=f"replica fetcher {self._broker_id} of {self._leader}",
+            )
+            return
         for told in reply.partitions:
-            followed = self._followed.get(told.topic_partition)
-            if followed is None and not told.topic_partition.topic:
-                followed = self._by_id(told)
-            if followed is not None and request >= followed.first_request:
+            followed = self._asked(request, told)
+            if followed is not None:
                 self._take(followed, told)
+        self._go_on(request, reply)
+
+    def _asked(self, request: int, told: ReplicaFetchedPartition) -> _Followed | None:
+        """The partition of which something is told, if it still concerns us."""
+        followed = self._followed.get(told.topic_partition)
+        if followed is None and not told.topic_partition.topic:
+            followed = self._by_id(told)
+        if followed is None or request < followed.first_request:
+            return None
+        return followed
+
+    def _go_on(self, request: int, reply: ReplicaFetchReply) -> None:
         if request == self._request:
             self._adapt_wait(is_idle=not reply.partitions)
             self.send()
+
+    async def _take_watched(self, request: int, reply: ReplicaFetchReply) -> None:
+        """Take over an answer while somebody may object to its appends: whichever waits lets all
+        that comes behind it wait, too.
+        """
+        for told in reply.partitions:
+            followed = self._asked(request, told)
+            if followed is None:
+                continue
+            if self._is_refused(followed, told):
+                continue
+            log = followed.log
+            for batch in told.batches:
+                error = await self._gate.admit(
+                    _subject(log.topic_partition, batch),
+                    kind=_kind(log.topic_partition, batch),
+                    role=FOLLOWER,
+                )
+                if self._is_stopped or self._asked(request, told) is not followed:
+                    break
+                if error is not None:
+                    self._delay(followed)
+                    break
+                before, end = self._gate.durable(log), log.log_end_offset
+                if not self._append(followed, batch, self._clock.now_ms()):
+                    break
+                if log.log_end_offset > end:
+                    self._gate.appended(
+                        log,
+                        before,
+                        role=FOLLOWER,
+                        aborted_at=batch.base_offset if _is_abort(batch) else None,
+                        producer_id=batch.producer_id,
+                    )
+            else:
+                self._follow(log, told)
+
+    def _stood(self, request: int, reply: ReplicaFetchReply, error: BaseException | None) -> None:
+        self._is_standing = False
+        if error is not None:
+            if not isinstance(error, asyncio.CancelledError):
+                raise error
+        elif request == self._request:
+            self._go_on(request, reply)
+        else:
+            self.send()  # what has changed meanwhile has waited, too
 
     def _by_id(self, told: ReplicaFetchedPartition) -> _Followed | None:
         """The partition by its topic's id: where answers are Kafka's bytes they name no topic."""
@@ -304,11 +427,20 @@ class _Fetcher:
         """Take over what the leader tells of one partition
         (AbstractFetcherThread.processFetchRequest).
         """
+        if self._is_refused(followed, told):
+            return
+        now_ms = self._clock.now_ms() if told.batches else 0
+        for batch in told.batches:
+            if not self._append(followed, batch, now_ms):
+                break
+        self._follow(followed.log, told)
+
+    def _is_refused(self, followed: _Followed, told: ReplicaFetchedPartition) -> bool:
+        """Whether there is nothing to take over but an error or a truncation; it is acted upon."""
         log = followed.log
-        topic_partition = log.topic_partition
         if told.error:
             self._failed(followed, told.error)
-            return
+            return True
         if told.diverging is not None:
             own = log.end_offset_for_epoch(told.diverging[0])
             offset = truncation_offset(
@@ -317,22 +449,28 @@ class _Fetcher:
                 own_answer=(own.leader_epoch, own.end_offset),
             )
             self._truncate(log, offset)
-            self._changed[topic_partition] = None
-            return
-        now_ms = self._clock.now_ms() if told.batches else 0
-        for batch in told.batches:
-            if batch.base_offset < log.log_end_offset:
-                if batch.last_offset < log.log_end_offset or log.log_end_offset > (
-                    log.log_start_offset
-                ):
-                    continue  # sent twice: the answer to a superseded request was on its way
-                # The leader's log starts within this batch
-                # (Partition.appendRecordsToFollowerOrFutureReplica).
-                self._restart(log, batch.base_offset)
-            if batch.leader_epoch > followed.leader_epoch:
-                break  # written by a leader that we have not heard of (KAFKA-18723)
-            log.append_replicated(batch, now_ms=now_ms)
-            self._changed[topic_partition] = None
+            self._changed[log.topic_partition] = None
+            return True
+        return False
+
+    def _append(self, followed: _Followed, batch: ReplicatedBatch, now_ms: int) -> bool:
+        """Append one batch, unless it is here already; whether to go on with the next one."""
+        log = followed.log
+        if batch.base_offset < log.log_end_offset:
+            if batch.last_offset < log.log_end_offset or log.log_end_offset > log.log_start_offset:
+                return True  # sent twice: the answer to a superseded request was on its way
+            # The leader's log starts within this batch
+            # (Partition.appendRecordsToFollowerOrFutureReplica).
+            self._restart(log, batch.base_offset)
+        if batch.leader_epoch > followed.leader_epoch:
+            return False  # written by a leader that we have not heard of (KAFKA-18723)
+        log.append_replicated(batch, now_ms=now_ms)
+        self._changed[log.topic_partition] = None
+        return True
+
+    def _follow(self, log: PartitionLog, told: ReplicaFetchedPartition) -> None:
+        """Take over the leader's high watermark and log start."""
+        topic_partition = log.topic_partition
         moved = log.follow_high_watermark(told.high_watermark)
         if told.log_start_offset > log.log_start_offset and log.raise_log_start(
             told.log_start_offset
@@ -417,6 +555,24 @@ class _Fetcher:
         followed.is_delayed = False
         self._changed[topic_partition] = None
         self.send()
+
+
+def _subject(topic_partition: TopicPartition, batch: ReplicatedBatch) -> Subject:
+    return Subject(
+        producer_id=batch.producer_id if batch.producer_id >= 0 else None,
+        partitions=(topic_partition,),
+        committed=batch.committed if batch.is_marker else None,
+    )
+
+
+def _kind(topic_partition: TopicPartition, batch: ReplicatedBatch) -> str:
+    if batch.is_marker:
+        return MARKER
+    return COORDINATOR if topic_partition.topic in INTERNAL_TOPICS else DATA
+
+
+def _is_abort(batch: ReplicatedBatch) -> bool:
+    return batch.is_marker and not batch.committed
 
 
 def _position(

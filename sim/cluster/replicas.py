@@ -49,6 +49,34 @@ class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
     """Partitions that are not to be fetched any more: led here, without a leader, or deleted."""
 
 
+def changed_roles(
+    old: ClusterImage, new: ClusterImage, broker_id: BrokerId
+) -> tuple[TopicPartition, ...]:
+    """Partitions that a broker leads or follows under another leader epoch, or no more."""
+    found: dict[TopicPartition, None] = {}
+    for name in dict.fromkeys((*old.topics, *new.topics)):
+        before, after = old.topics.get(name), new.topics.get(name)
+        if before is after:
+            continue
+        roles_before, roles_after = _roles(before, broker_id), _roles(after, broker_id)
+        for index in sorted({*roles_before, *roles_after}):
+            if roles_before.get(index) != roles_after.get(index):
+                found[TopicPartition(name, index)] = None
+    return tuple(found)
+
+
+def _roles(
+    topic: TopicImage | None, broker_id: BrokerId
+) -> dict[int, tuple[uuid.UUID, BrokerId, LeaderEpoch]]:
+    if topic is None:
+        return {}
+    return {
+        index: (topic.topic_id, partition.leader, partition.leader_epoch)
+        for index, partition in enumerate(topic.partitions)
+        if broker_id in partition.replicas
+    }
+
+
 class _Changes:
     """``LeadershipChanges`` in the making."""
 
@@ -77,8 +105,8 @@ class Replicas:
     """The replicas of one broker."""
 
     __slots__ = (
-        *("_broker_id", "_followed", "_logs", "_settings"),
-        *("hosted", "image", "led", "replicated"),
+        *("_broker_id", "_followed", "_led_offline", "_logs", "_settings"),
+        *("hosted", "image", "led", "offline", "replicated"),
     )
 
     def __init__(
@@ -93,6 +121,12 @@ class Replicas:
         """The hosted logs that this broker leads."""
         self.replicated: dict[TopicPartition, Partition] = {}
         """Those led partitions that have followers."""
+        self.offline: set[TopicPartition] = set()
+        """Replicas of this broker that can't be served: its log directory has failed
+        (HostedPartition.Offline).
+        """
+        self._led_offline: set[TopicPartition] = set()
+        """Those of them of which it has not heard that another broker leads them."""
         self._followed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = {}
 
     # Lookups
@@ -118,6 +152,11 @@ class Replicas:
         log = self.hosted.get(topic_partition)
         if log is not None:
             return self._epoch_mismatch(log, current_leader_epoch) or log
+        if topic_partition in self.offline:
+            return Rejection(
+                error=ErrorCode.kafka_storage_error,
+                reason=f"{topic_partition} is in an offline log directory",
+            )
         if self.image.partition(topic_partition) is not None:
             return Rejection(
                 error=ErrorCode.not_leader_or_follower,
@@ -162,6 +201,19 @@ class Replicas:
             self._logs.configure(new, topic, self._broker_id)
         return changes.frozen()
 
+    def directory_failed(self) -> tuple[TopicPartition, ...]:
+        """No replica is served any more (ReplicaManager.handleLogDirFailure).
+
+        Returns:
+            What was followed and is not to be fetched any more.
+        """
+        self.offline.update(self.hosted)
+        self._led_offline.update(self.led)
+        unfollowed = tuple(self._followed)
+        for mapping in (self.hosted, self.led, self.replicated, self._followed):
+            mapping.clear()
+        return unfollowed
+
     # Parts
 
     def _host(self, topic: TopicImage, changes: _Changes, now_ms: int) -> None:
@@ -177,9 +229,12 @@ class Replicas:
         for index, partition in enumerate(topic.partitions):
             topic_partition = TopicPartition(topic.name, index)
             if self._broker_id not in partition.replicas:
-                if topic_partition in self.hosted:
+                if topic_partition in self.hosted or topic_partition in self.offline:
                     self._give_up(topic_partition, changes)
                     self._logs.forget_replica(topic, index)
+                continue
+            if self._logs.has_failed:
+                self._leave_offline(topic_partition, partition, changes)
                 continue
             log = self.hosted.get(topic_partition)
             if log is None:
@@ -195,6 +250,17 @@ class Replicas:
                     log.replicate_all()
             else:
                 self._follow(log, topic, partition, changes)
+
+    def _leave_offline(
+        self, topic_partition: TopicPartition, partition: PartitionImage, changes: _Changes
+    ) -> None:
+        """Coordinators go by the metadata alone: they resign once another broker leads
+        (BrokerMetadataPublisher).
+        """
+        self.offline.add(topic_partition)
+        if partition.leader != self._broker_id and topic_partition in self._led_offline:
+            self._led_offline.discard(topic_partition)
+            changes.lost.append((topic_partition, partition.leader_epoch))
 
     def _lead(self, log: PartitionLog, partition: PartitionImage, changes: _Changes) -> None:
         topic_partition = log.topic_partition
@@ -265,7 +331,10 @@ class Replicas:
         self.replicated.pop(topic_partition, None)
         if self._followed.pop(topic_partition, None) is not None:
             changes.unfollowed.append(topic_partition)
-        if self.hosted.pop(topic_partition, None) is not None:
+        is_offline = topic_partition in self.offline
+        self.offline.discard(topic_partition)
+        self._led_offline.discard(topic_partition)
+        if self.hosted.pop(topic_partition, None) is not None or is_offline:
             changes.deleted.append(topic_partition)
 
     def _may_join(self, broker_id: BrokerId, broker_epoch: int) -> bool:

@@ -12,11 +12,12 @@ Counterpart in Kafka: GroupCoordinatorService.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 import structlog
 
+from sim.cluster.crossings import TimerGate, at_once
 from sim.cluster.image import ClusterImage
 from sim.cluster.resource_configs import group_intervals
 from sim.errors import ErrorCode, Rejection
@@ -46,6 +47,8 @@ from sim.group.offset_commands import (
     Position,
 )
 from sim.group.offset_machine import (
+    CommitDecision,
+    DeleteDecision,
     decide_commit,
     decide_delete_offsets,
     delete_all_offsets,
@@ -72,6 +75,8 @@ _DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
 _NOT_RUNNING: Final = Rejection(
     error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
 )
+
+DecisionT = TypeVar("DecisionT", CommitDecision, DeleteDecision)
 
 VerifyCommit = Callable[[int, CommittingProducer], Awaitable[int | Rejection]]
 """(partition of ``__consumer_offsets``, producer) -> guard, or why the coordinator of the
@@ -103,6 +108,7 @@ class GroupCoordinator:
         image: Callable[[], ClusterImage],
         new_id: Callable[[], str],
         new_short_id: Callable[[], str],
+        timers: TimerGate = at_once,
         partitions: int | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
@@ -117,6 +123,7 @@ class GroupCoordinator:
             image: The metadata as the broker knows it.
             new_id: A random UUID as text, for members of classic groups.
             new_short_id: The same in Kafka's short form, for members of the consumer protocol.
+            timers: Is asked before the scan for old positions.
             partitions: Of ``__consumer_offsets``, where the topic exists already.
         """
         self._broker_id = broker_id
@@ -125,6 +132,7 @@ class GroupCoordinator:
         self.partitions: Final = partitions or settings.offsets_topic_num_partitions
         """Of ``__consumer_offsets``, by which groups are placed as long as this broker runs."""
         self._tasks = tasks
+        self._timers = timers
         self._shards: dict[int, GroupShard] = {}
         self._loading: dict[int, CoordinatorEpoch] = {}
         self._running = False
@@ -262,12 +270,7 @@ class GroupCoordinator:
         shard = self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = decide_commit(
-            shard,
-            command,
-            metadata_bytes_max=self._settings.offset_metadata_max_bytes,
-            now_ms=self._clock.now_ms(),
-        )
+        decision = await self._decided(shard, lambda: self._decide_commit(shard, command))
         if isinstance(decision, Rejection):
             return decision
         group = shard.groups.get(command.group_id)
@@ -298,11 +301,8 @@ class GroupCoordinator:
             return Rejection(error=coordinator_error(guard.error), reason=guard.reason)
         if not self._is_current(shard):
             return self._refuse(shard.partition)
-        decision = decide_commit(
-            shard,
-            command,
-            metadata_bytes_max=self._settings.offset_metadata_max_bytes,
-            now_ms=self._clock.now_ms(),
+        decision = await self._decided(
+            shard, lambda: self._decide_commit(shard, command), producer=producer
         )
         if isinstance(decision, Rejection):
             return decision
@@ -332,7 +332,7 @@ class GroupCoordinator:
         shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
         if isinstance(shard, Rejection):
             return shard
-        decision = decide_delete_offsets(shard, command)
+        decision = await self._decided(shard, lambda: decide_delete_offsets(shard, command))
         if isinstance(decision, Rejection):
             return decision
         error = await self._write(shard, decision.records)
@@ -482,6 +482,37 @@ class GroupCoordinator:
             return None
         return Rejection(error=ErrorCode.invalid_group_id, reason="a group needs a name")
 
+    def _decide_commit(
+        self, shard: GroupShard, command: CommitOffsets
+    ) -> CommitDecision | Rejection:
+        return decide_commit(
+            shard,
+            command,
+            metadata_bytes_max=self._settings.offset_metadata_max_bytes,
+            now_ms=self._clock.now_ms(),
+        )
+
+    async def _decided(
+        self,
+        shard: GroupShard,
+        decide: Callable[[], DecisionT | Rejection],
+        *,
+        producer: CommittingProducer | None = None,
+    ) -> DecisionT | Rejection:
+        """Decide about positions; whoever has to wait for the log before they are appended decides
+        anew, as the group may be another one by then.
+        """
+        decision = decide()
+        if isinstance(decision, Rejection) or not decision.records:
+            return decision
+        waiting = self._writer.admit(shard, producer)
+        if waiting is None:
+            return decision
+        refused = await waiting
+        if refused is not None:
+            return refused
+        return decide() if self._is_current(shard) else self._refuse(shard.partition)
+
     async def _write(
         self,
         shard: GroupShard,
@@ -518,9 +549,13 @@ class GroupCoordinator:
 
     def _arm_expiry(self) -> None:
         interval_ms = self._settings.offsets_retention_check_interval_ms
-        self._expiry = self._clock.call_at(self._clock.now_ms() + interval_ms, self._expire)
+        self._expiry = self._clock.call_at(
+            self._clock.now_ms() + interval_ms,
+            lambda: self._timers("offsets-expiration", self._expire, self._arm_expiry),
+        )
 
     def _expire(self) -> None:
+        self._arm_expiry()
         now_ms = self._clock.now_ms()
         for shard in tuple(self._shards.values()):
             shard.offsets.prune(replicated=self._writer.replicated(shard))
@@ -532,7 +567,6 @@ class GroupCoordinator:
                     now_ms=now_ms,
                 )
                 self._write_aside(shard, records)
-        self._arm_expiry()
 
 
 def _consumer_settings(settings: Settings) -> ConsumerSettings:

@@ -105,7 +105,7 @@ class GroupShard:
         self.offsets.apply_marker(
             producer_id, committed=committed, offset=offset, replicated=replicated
         )
-        self.end_offset = offset + 1
+        self.end_offset = max(self.end_offset, offset + 1)  # it may come late
 
     @classmethod
     def load(cls, chunks: Iterable[bytes], *, partition: int, coordinator_epoch: int) -> GroupShard:

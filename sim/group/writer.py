@@ -53,6 +53,13 @@ class OffsetsLog(Protocol):
     def append(self, partition: int, batch: bytes, *, guard: int) -> Appended | Rejection:
         """Append a coordinator's batch to the local log."""
 
+    def admit(
+        self, partition: int, producer: CommittingProducer | None
+    ) -> Awaitable[Rejection | None] | None:
+        """Ask before positions are appended, as somebody may hold or refuse them; None where
+        nobody wants to be asked.
+        """
+
     def replicated(self, partition: int) -> int:
         """The high watermark."""
 
@@ -114,6 +121,13 @@ class GroupWriter:
         shard.end_offset = appended.last_offset + 1
         return appended.last_offset
 
+    def admit(
+        self, shard: GroupShard, producer: CommittingProducer | None
+    ) -> Awaitable[Rejection | None] | None:
+        """Ask whether positions may be appended; None where nobody has to be asked."""
+        waiting = self._log.admit(shard.partition, producer)
+        return None if waiting is None else _worded(waiting)
+
     def replicated(self, shard: GroupShard) -> int:
         """The high watermark of the shard's log."""
         return self._log.replicated(shard.partition)
@@ -122,3 +136,10 @@ class GroupWriter:
         """Wait until everything up to ``offset`` is replicated; in a coordinator's words."""
         waiting = self._log.committed(shard.partition, offset)
         return _NONE if waiting is None else coordinator_error(await waiting)
+
+
+async def _worded(waiting: Awaitable[Rejection | None]) -> Rejection | None:
+    refused = await waiting
+    if refused is None:
+        return None
+    return Rejection(error=coordinator_error(refused.error), reason=refused.reason)

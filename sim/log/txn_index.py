@@ -60,6 +60,13 @@ class TxnIndex:
         del self._entries[:gone]
         del self._last_offsets[:gone]
 
+    def remove(self, last_offset: int) -> None:
+        """Forget the transaction whose marker lies at exactly that offset."""
+        if last_offset in self:
+            at = bisect_left(self._last_offsets, last_offset)
+            del self._entries[at]
+            del self._last_offsets[at]
+
     def replace(self, start: int, end: int, entries: Sequence[AbortedTxn]) -> None:
         """Put ``entries`` in place of those whose marker lies in ``[start, end)``: that part of the
         log was cleaned.
@@ -87,6 +94,10 @@ class TxnIndex:
             if entry.last_stable_offset >= upper:
                 break
         return tuple(found)
+
+    def __contains__(self, last_offset: int) -> bool:
+        at = bisect_left(self._last_offsets, last_offset)
+        return at < len(self._last_offsets) and self._last_offsets[at] == last_offset
 
     def entries(self) -> tuple[AbortedTxn, ...]:
         """All entries, in the order of their markers."""

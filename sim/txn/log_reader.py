@@ -10,16 +10,25 @@ Counterpart in Kafka: TransactionStateManager.loadTransactionMetadata.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 import msgspec
 
 from sim.errors import CorruptBatchError, CorruptLogRecordError
 from sim.releases.rules import LATEST, Rules
 from sim.txn.log_format import decode_record
-from sim.txn.state import TxnMetadata
+from sim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from sim.txn.transitions import apply
-from sim.types import TransactionalId
+from sim.types import Subject, TopicPartition, TransactionalId
 from sim.wire.batch import iter_batches, read_records
+
+_RESULTS: Final = {
+    TransactionState.PREPARE_COMMIT: True,
+    TransactionState.COMPLETE_COMMIT: True,
+    TransactionState.PREPARE_ABORT: False,
+    TransactionState.COMPLETE_ABORT: False,
+}
+"""Whether a transaction in that state is committed."""
 
 
 class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +36,30 @@ class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
 
     entries: dict[TransactionalId, TxnMetadata]
     problem: str | None = None
+
+
+def subjects_in(batch: bytes, where: TopicPartition) -> Subject:
+    """Whom the records of a batch are about, for fault plans.
+
+    Args:
+        batch: As a coordinator appends it.
+        where: The partition of ``__transaction_state``.
+    """
+    subjects = []
+    for record in read_records(batch, 0):
+        found = None if record.key is None else decode_record(record.key, record.value)
+        if isinstance(found, TxnTransition):
+            subjects.append(
+                Subject(
+                    transactional_id=found.transactional_id,
+                    producer_id=found.producer_id,
+                    partitions=(where,),
+                    committed=_RESULTS.get(found.state),
+                )
+            )
+        elif found is not None:
+            subjects.append(Subject(transactional_id=found.transactional_id, partitions=(where,)))
+    return Subject(partitions=(where,), others=tuple(subjects))
 
 
 def read_log(chunks: Iterable[bytes], *, rules: Rules = LATEST) -> LoadedLog:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from sim.cluster.crossings import TimerGate, at_once
 from sim.errors import ErrorCode
 from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock, Tasks, TimerHandle
@@ -41,9 +42,11 @@ class Scans:
         append: Append,
         transaction_version: Callable[[], TransactionVersion],
         abort: AbortTimedOut,
+        gate: TimerGate = at_once,
         rules: Rules = LATEST,
     ) -> None:
         self._rules = rules
+        self._gate = gate
         self._ownership = ownership
         self._clock = clock
         self._settings = settings
@@ -71,7 +74,10 @@ class Scans:
     def _arm_abort(self) -> None:
         interval_ms = self._settings.transaction_abort_timed_out_cleanup_interval_ms
         deadline_ms = self._clock.now_ms() + interval_ms
-        self._timers["abort"] = self._clock.call_at(deadline_ms, self._on_abort)
+        self._timers["abort"] = self._clock.call_at(
+            deadline_ms,
+            lambda: self._gate("transaction-timeouts", self._on_abort, self._arm_abort),
+        )
 
     def _on_abort(self) -> None:
         self._arm_abort()
@@ -86,7 +92,10 @@ class Scans:
     def _arm_expiry(self) -> None:
         interval_ms = self._settings.transaction_remove_expired_cleanup_interval_ms
         deadline_ms = self._clock.now_ms() + interval_ms
-        self._timers["expiry"] = self._clock.call_at(deadline_ms, self._on_expiry)
+        self._timers["expiry"] = self._clock.call_at(
+            deadline_ms,
+            lambda: self._gate("transactional-id-expiration", self._on_expiry, self._arm_expiry),
+        )
 
     def _on_expiry(self) -> None:
         self._arm_expiry()

@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
+from sim.cluster.crossings import TimerGate, at_once
 from sim.errors import ErrorCode, Rejection
 from sim.releases.rules import LATEST, Rules
 from sim.runtime.env import Clock, Tasks
@@ -113,6 +114,7 @@ class TransactionCoordinator:
         transaction_version: Callable[[], TransactionVersion],
         allocate_producer_ids: AllocateProducerIds,
         partitions: int | None = None,
+        timers: TimerGate = at_once,
         rules: Rules = LATEST,
     ) -> None:
         self._rules = rules
@@ -163,6 +165,7 @@ class TransactionCoordinator:
             append=append,
             transaction_version=transaction_version,
             abort=self._abort_timed_out,
+            gate=timers,
             rules=rules,
         )
 

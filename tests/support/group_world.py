@@ -67,6 +67,12 @@ class ListLog:
             base_offset=base, last_offset=self.end - 1, log_append_time_ms=-1, log_start_offset=0
         )
 
+    def admit(
+        self, partition: int, producer: CommittingProducer | None
+    ) -> Awaitable[Rejection | None] | None:
+        """``OffsetsLog.admit``."""
+        return None
+
     def replicated(self, partition: int) -> int:
         """``OffsetsLog.replicated``."""
         return self.high_watermark

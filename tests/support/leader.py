@@ -35,6 +35,7 @@ from sim.types import (
 )
 from sim.wire.batch import read_batch_header
 from tests.support.coordinator import ManualClock
+from tests.support.gates import Gates
 from tests.support.images import cluster, partition, topic
 from tests.support.logs import batch
 from tests.support.peer_network import RecordingNetwork, SentRequest
@@ -102,7 +103,9 @@ class Leader:
             node="broker/1",
             rules=rules,
         )
+        self.gates = Gates(tasks, disk=logs)
         self.producing = Producing(
+            gate=self.gates.log,
             clock=self.clock,
             settings=lambda: self.settings,
             replicas=self.replicas,
@@ -113,7 +116,10 @@ class Leader:
             rules=rules,
         )
         self.fetching = Fetching(
-            settings=lambda: self.settings, replicas=self.replicas, purgatory=self.purgatory
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            crossings=self.gates.crossings,
         )
 
     def apply(self, image: ClusterImage) -> None:

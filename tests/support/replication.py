@@ -36,6 +36,7 @@ from sim.types import (
     TopicPartition,
 )
 from tests.support.coordinator import ManualClock
+from tests.support.gates import Gates
 from tests.support.images import B1, B2, B3, cluster, partition, topic
 
 TP: Final = TopicPartition("orders", 0)
@@ -100,7 +101,9 @@ class Node:
             watermarks=self.watermarks,
             isr_changes=self.isr_changes,
         )
+        self.gates = Gates(tasks)
         self.fetchers = ReplicaFetchers(
+            gate=self.gates.log,
             broker_id=broker_id,
             clock=clock,
             tasks=tasks,

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from sim.cluster.coordinator_loading import CoordinatorLoading
+from sim.cluster.crossings import Crossings
 from sim.faults.actions import Delay, Drop, Fail, Hold
 from sim.faults.injector import Injector
 from sim.faults.plan import Action, FaultRule
@@ -24,7 +25,11 @@ class World:
     def __init__(self, env: VirtualEnvironment, min_ms: int) -> None:
         self.injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
         env.network.interceptor = self.injector
-        self.loading = CoordinatorLoading(node="broker/1", environment=env, min_ms=min_ms)
+        self.loading = CoordinatorLoading(
+            crossings=Crossings(node="broker/1", network=env.network, tasks=env.tasks),
+            clock=env.clock,
+            min_ms=min_ms,
+        )
         self.finished: list[bool] = []
 
     def load(self) -> None:

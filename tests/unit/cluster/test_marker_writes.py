@@ -54,6 +54,7 @@ class Bench(ReplicaBench):
         self.settle()
         node = self.leader
         self.writes = MarkerWrites(
+            gate=node.gates.log,
             clock=self.clock,
             settings=lambda: self.settings,
             replicas=node.replicas,

@@ -1,0 +1,42 @@
+"""The gates of one broker's inner fault points, for tests of the parts behind them."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from sim.cluster.broker_logs import BrokerLogs
+from sim.cluster.crossings import Crossings
+from sim.cluster.log_gate import LogGate
+from sim.runtime.env import Interceptor, Network, PassAll, Tasks
+from sim.settings import Settings
+
+
+class OnlyFaults:
+    """A network that has nothing but an interceptor."""
+
+    def __init__(self, interceptor: Interceptor | None = None) -> None:
+        self.interceptor: Interceptor = interceptor or PassAll()
+
+
+class Gates:
+    """Crossings and log gate of broker 1, and what came of a failing directory."""
+
+    def __init__(
+        self,
+        tasks: Tasks,
+        *,
+        interceptor: Interceptor | None = None,
+        disk: BrokerLogs | None = None,
+    ) -> None:
+        self.disk = disk or BrokerLogs(Settings())
+        self.failures = 0
+        self.network = OnlyFaults(interceptor)
+        self.crossings = Crossings(
+            node="broker/1", network=cast(Network, self.network), tasks=tasks
+        )
+        self.log = LogGate(
+            crossings=self.crossings, disk=self.disk, directory_failed=self._directory_failed
+        )
+
+    def _directory_failed(self) -> None:
+        self.failures += 1
