@@ -149,6 +149,12 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="say what was started as JSON")
     parser.add_argument(
+        "--until-eof",
+        action="store_true",
+        help="end when standard input ends: a test that starts it over a pipe takes it along, "
+        "however the test ends",
+    )
+    parser.add_argument(
         "--as-version",
         action="append",
         default=[],
@@ -286,6 +292,8 @@ async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
+    if args.until_eof:
+        _stop_at_eof(loop, stop)
     environment = real.real_environment(trace_level=TraceLevel[args.trace.upper()])
     with contextlib.ExitStack() as files:
         demo = None
@@ -294,6 +302,17 @@ async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
         cluster = SimCluster(environment, options)
         await cluster.start()
         return await _serve_until(stop, cluster, args, demo)
+
+
+def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
+    """Set ``stop`` when standard input ends; what comes before is read and forgotten."""
+
+    def read() -> None:
+        if not os.read(sys.stdin.fileno(), 65_536):
+            loop.remove_reader(sys.stdin.fileno())
+            stop.set()
+
+    loop.add_reader(sys.stdin.fileno(), read)
 
 
 def _secured(

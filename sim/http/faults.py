@@ -14,7 +14,7 @@ from starlette.routing import Route
 from sim.faults.plan import FaultRule
 from sim.http.messages import Fault, Released, fault
 from sim.http.operation import PREFIX, Operation, Query
-from sim.http.replies import RefusedError, as_json, body_of, number_of
+from sim.http.replies import RefusedError, as_json, body_of, flag_of, number_of
 from sim.server.cluster import SimCluster
 
 WAIT_MS: Final = 30_000
@@ -61,8 +61,12 @@ ARM_PLAN: Final = Operation(
 VERIFY: Final = Operation(
     method="post",
     path=f"{PREFIX}/faults/verify",
-    summary="Whether every rule in force has struck; 409 names those that have not",
+    summary="Whether every rule that was armed has struck, also of those that were taken back; 409 "
+    "names those that have not",
     answer=NeverStruck,
+    also=("409",),
+    query=(Query("forget", "Begin a new account: judge only later ones next time", "boolean"),),
+    refusals=("422",),
 )
 DISARM_ALL: Final = Operation(
     method="delete",
@@ -161,15 +165,19 @@ class FaultRoutes:
                 409, f"{error}: choose another id, or DELETE {PREFIX}/faults/{rule.id} first"
             ) from error
 
-    async def verify(self, _request: Request) -> Response:
-        """Whether every rule has struck: one that never did tested nothing."""
-        idle = [armed for armed in self._cluster.injector.rules() if armed.struck == 0]
+    async def verify(self, request: Request) -> Response:
+        """Whether every rule has struck: one that never did has tested nothing."""
+        injector = self._cluster.injector
+        forgets = flag_of(request, "forget")
+        idle = injector.never_struck()
+        if forgets:
+            injector.forget()
         if not idle:
             return as_json(NeverStruck(error=None, never_struck=()))
         told = "; ".join(f"{one.rule.id}: {one.matched} crossings matched" for one in idle)
         answer = NeverStruck(
-            error=f"{len(idle)} of the faults in force never struck ({told}): compare their "
-            f"criteria with what the clients do (GET {PREFIX}/events shows it), or take them back",
+            error=f"{len(idle)} of the faults never struck ({told}): compare their criteria with "
+            f"what the clients do (GET {PREFIX}/events shows it), or leave them out",
             never_struck=tuple(fault(armed) for armed in idle),
         )
         return as_json(answer, status=409)

@@ -46,6 +46,9 @@ class Fault(msgspec.Struct, frozen=True, kw_only=True):
     held: int
     """How many crossings wait for the release."""
     released: int
+    in_force: bool = True
+    failure: str | None = None
+    """Why an action on the cluster could not be carried out, the last time."""
 
 
 class Released(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,4 +154,6 @@ def fault(armed: ArmedRule) -> Fault:
         struck=armed.struck,
         held=len(armed.held),
         released=armed.released,
+        in_force=not armed.is_disarmed,
+        failure=armed.failure,
     )

@@ -76,6 +76,8 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
         content = content_of(operation.answer, is_list=operation.is_list)
     responses = described["responses"]
     responses[operation.status] = {"description": operation.summary, "content": content}
+    for status in operation.also:
+        responses[status] = {"description": operation.summary, "content": content}
     if operation.may_take_longer:
         responses["202"] = {
             "description": "It takes longer than wait_ms: the state so far; the work goes on",

@@ -43,6 +43,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     media_type: str = JSON
     """Of an answer that is no JSON."""
     status: str = "200"
+    also: tuple[str, ...] = ()
+    """Further statuses of the same answer."""
     may_take_longer: bool = False
     """Then 202 comes with the state so far, and the work goes on."""
     body: type | None = None

@@ -233,6 +233,11 @@ class SimCluster:
             former = self.metadata.image
             controller, members = self.controller, tuple(self.members.values())
             for member in members:
+                if member.listener is not None:
+                    member.listener.pause()  # what is let go now is not answered any more
+            self.injector.disarm_all()
+            self.injector.forget()
+            for member in members:
                 if member.state is not MemberState.DOWN:
                     await member.kill()
             controller.stop()
@@ -290,8 +295,7 @@ class SimCluster:
         )
 
     def _undisturb(self) -> None:
-        """Disarm every fault, heal every link, set the clock right."""
-        self.injector.disarm_all()
+        """Heal every link, set the clock right."""
         network, clock = self.environment.network, self.environment.clock
         nodes = (CONTROLLER_ID, *self.members)
         for source in nodes:

@@ -112,6 +112,20 @@ def test_a_file_may_ask_for_the_control_port_and_the_argument_wins(tmp_path: Pat
         assert args.http == port
 
 
+def test_clients_may_be_told_other_addresses() -> None:
+    told = ("--advertised", "localhost:31000", "--advertised", "localhost:31001")
+    options = options_from(arguments("--brokers", "2", *told))
+    assert options.advertised == (("localhost", 31_000), ("localhost", 31_001))
+    with pytest.raises(ConfigError, match="--advertised: 2 addresses for 3 brokers"):
+        options_from(arguments(*told))
+
+
+@pytest.mark.parametrize("text", ["localhost", ":9092", "localhost:", "localhost:0", "a:99999"])
+def test_an_address_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="expected HOST:PORT"):
+        options_from(arguments("--brokers", "1", "--advertised", text))
+
+
 # The banner
 
 
@@ -251,6 +265,23 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
 
 
 @pytest.mark.slow
+def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    command = [sys.executable, "-m", "sim.cli.main", "serve", "--port", "0", "--brokers", "1"]
+    with subprocess.Popen(
+        [*command, "--until-eof", "--ready-file", str(ready)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(b"not yet\n")
+        process.stdin.flush()
+        while not ready.exists():
+            assert process.poll() is None
+        process.stdin.close()
+        assert process.wait(timeout=30) == 0
+
+
 def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
     with TxnsimServer(brokers=1, transaction_version=1) as server:
         printed = server.wait_for_output(f"SIGTERM to the process {server.pid}")

@@ -133,7 +133,10 @@ def test_a_fault_that_never_struck_fails_the_verification() -> None:
         assert answer.status_code == 409
         assert [one["rule"]["id"] for one in answer.json()["never_struck"]] == ["idle"]
         assert "idle: 0 crossings matched" in answer.json()["error"]
-        await client.delete(f"{FAULTS}/idle")
+        (gone,) = (await client.delete(f"{FAULTS}/idle"),)
+        assert not gone.json()["in_force"]
+        assert (await client.post(f"{FAULTS}/verify?forget=true")).status_code == 409
         assert (await client.post(f"{FAULTS}/verify")).status_code == 200
+        assert (await client.post(f"{FAULTS}/verify?forget=1")).status_code == 422
 
     run_story(story)

@@ -30,6 +30,8 @@ def test_an_armed_rule_is_shown_with_its_counters() -> None:
         "struck": 1,
         "held": 0,
         "released": 1,
+        "in_force": True,
+        "failure": None,
     }
 
 

@@ -26,3 +26,16 @@ async def test_a_busy_port_is_named() -> None:
         port = int(first.url.rpartition(":")[2])
         with pytest.raises(OSError, match=str(port)):
             await ControlServer(sim, port=port).__aenter__()
+
+
+async def test_elsewhere_than_on_loopback_it_may_be_called_by_any_name() -> None:
+    async with (
+        real_cluster(brokers=1) as sim,
+        ControlServer(sim, port=0) as near,
+        ControlServer(sim, port=0, host="0.0.0.0") as everywhere,
+        httpx.AsyncClient(headers={"host": "kafka.test"}) as client,
+    ):
+        port = everywhere.url.rpartition(":")[2]
+        answer = await client.get(f"http://127.0.0.1:{port}/healthz")
+        assert answer.status_code == 200
+        assert (await client.get(f"{near.url}/healthz")).status_code == 400

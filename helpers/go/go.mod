@@ -1,0 +1,3 @@
+module txnsim.test/txnsimtest
+
+go 1.26.0

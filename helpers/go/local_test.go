@@ -1,0 +1,123 @@
+package txnsimtest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What needs no Kafka client: the process, the answers of the control port, resets.
+
+func TestAFreshClusterAfterEachReset(t *testing.T) {
+	cluster := Start(t, Options{Brokers: 1, Topics: map[string]int{"orders": 2}})
+	if len(cluster.Brokers()) != 1 {
+		t.Fatalf("brokers: %v", cluster.Brokers())
+	}
+	cluster.CreateTopic(t, "payments", 1, map[string]string{"cleanup.policy": "compact"})
+	cluster.Snapshot(t, "with-payments")
+	cluster.CreateTopic(t, "more", 1, nil)
+	before := cluster.Bootstrap()
+	began := time.Now()
+	cluster.ResetTo(t, "with-payments")
+	t.Logf("a reset took %v", time.Since(began))
+	if cluster.Partition(t, "payments", 0).LeaderReplica() == nil {
+		t.Error("payments has no leader")
+	}
+	var gone *Error
+	err := cluster.Do(context.Background(), http.MethodGet, "/api/v1/topics/more", nil, nil)
+	if found, ok := isStatus(err, http.StatusNotFound); ok {
+		gone = found
+	}
+	if gone == nil || !strings.Contains(gone.Reason, "GET /api/v1/topics") {
+		t.Errorf("more is still there, or the refusal says nothing: %v", err)
+	}
+	cluster.Reset(t)
+	cluster.AssertNoHangingTransactions(t)
+	if cluster.Bootstrap() != before {
+		t.Errorf("another address: %s", cluster.Bootstrap())
+	}
+}
+
+func TestOneClusterForSeveralTests(t *testing.T) {
+	cluster := Start(t, Options{
+		Topics:   map[string]int{"orders": 1},
+		Settings: map[string]any{"broker.heartbeat.interval.ms": 50},
+	})
+	t.Run("a broker stops and comes back", func(t *testing.T) {
+		partition := cluster.Partition(t, "orders", 0)
+		cluster.StopBroker(t, partition.Leader)
+		if moved := cluster.Partition(t, "orders", 0).Leader; moved == partition.Leader {
+			t.Errorf("broker %d still leads", moved)
+		}
+		cluster.StartBroker(t, partition.Leader)
+		cluster.AdvanceClock(t, time.Hour)
+	})
+	t.Run("a fault that never struck is named", func(t *testing.T) {
+		cluster.Reset(t)
+		cluster.Faults().Arm(t, Rule{ID: "idle", Point: "client.request", API: "EndTxn", Action: Drop()})
+		if idle := cluster.neverStruck(false); !strings.Contains(idle, "idle") {
+			t.Errorf("said: %q", idle)
+		}
+		cluster.Faults().DisarmAll(t)
+		cluster.Faults().Forget(t)
+		cluster.Faults().Verify(t)
+	})
+	t.Run("a refusal says what to do", func(t *testing.T) {
+		cluster.Reset(t)
+		rule := Rule{ID: "x", Point: "nowhere", Action: Hold()}
+		err := cluster.Do(context.Background(), http.MethodPost, "/api/v1/faults", rule, nil)
+		if _, ok := isStatus(err, http.StatusUnprocessableEntity); !ok {
+			t.Errorf("said: %v", err)
+		}
+	})
+}
+
+func TestEventsAreReadUntilTheCallerHasEnough(t *testing.T) {
+	stream := ": connected\n\nid: 1\nevent: note\ndata: {\"i\":1,\"k\":\"note\",\"node\":\"a\",\"d\":{\"text\":\"x\"}}\n\n" +
+		"event: lost\ndata: {\"lost\":7,\"next\":9}\n\nevent: note\ndata: {\"i\":9,\"k\":\"note\"}\n\n"
+	server := httptest.NewServer(http.HandlerFunc(func(answer http.ResponseWriter, request *http.Request) {
+		if got := request.URL.Query()["kind"]; !slices.Equal(got, []string{"note", "fault"}) {
+			t.Errorf("kinds: %v", got)
+		}
+		fmt.Fprint(answer, stream)
+	}))
+	defer server.Close()
+	var seen []string
+	err := Connect(server.URL).Events(context.Background(), func(event Event) bool {
+		seen = append(seen, event.Kind)
+		return len(seen) < 2
+	}, "note", "fault")
+	if err != nil || !slices.Equal(seen, []string{"note", "lost"}) {
+		t.Errorf("%v %v", seen, err)
+	}
+}
+
+func TestACommandThatIsNotThereIsExplained(t *testing.T) {
+	inner := &recorded{TB: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		Start(inner, Options{Command: "/nonexistent/txnsim"})
+	}()
+	<-done
+	if !strings.Contains(inner.said, "pip install") {
+		t.Errorf("said: %q", inner.said)
+	}
+}
+
+// recorded is a test whose failure is the point.
+type recorded struct {
+	testing.TB
+	said string
+}
+
+func (r *recorded) Fatalf(format string, args ...any) {
+	r.said = fmt.Sprintf(format, args...)
+	runtime.Goexit()
+}

@@ -1,0 +1,218 @@
+package txnsimtest
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Place is a partition of a topic.
+type Place struct {
+	Topic     string `json:"topic"`
+	Partition int    `json:"partition"`
+}
+
+// Transaction is a transactional id as its coordinator has it.
+type Transaction struct {
+	TransactionalID string  `json:"transactional_id"`
+	Coordinator     int     `json:"coordinator"`
+	State           string  `json:"state"`
+	PendingState    *string `json:"pending_state"`
+	ProducerID      int64   `json:"producer_id"`
+	ProducerEpoch   int     `json:"producer_epoch"`
+	TimeoutMS       int     `json:"timeout_ms"`
+	StartMS         *int64  `json:"start_ms"`
+	Partitions      []Place `json:"partitions"`
+	MarkersOwed     int     `json:"markers_owed"`
+}
+
+// OpenTransaction is open on a partition; Verdict says what becomes of it: alive, decided or hanging.
+type OpenTransaction struct {
+	Place
+	ProducerID      int64   `json:"producer_id"`
+	ProducerEpoch   int     `json:"producer_epoch"`
+	StartOffset     int64   `json:"start_offset"`
+	Verdict         string  `json:"verdict"`
+	Reason          string  `json:"reason"`
+	TransactionalID *string `json:"transactional_id"`
+	AbortCommand    string  `json:"abort_command"`
+}
+
+// Transactions are all that coordinators know.
+func (c *Client) Transactions(t testing.TB) []Transaction {
+	t.Helper()
+	var found []Transaction
+	c.must(t, http.MethodGet, "/api/v1/transactions", nil, &found)
+	return found
+}
+
+// WaitForTransaction waits until a transactional id is in one of some states.
+func (c *Client) WaitForTransaction(t testing.TB, id string, atMost time.Duration, states ...string) Transaction {
+	t.Helper()
+	deadline := time.Now().Add(atMost)
+	for {
+		var found Transaction
+		err := c.Do(context.Background(), http.MethodGet, "/api/v1/transactions/"+url.PathEscape(id), nil, &found)
+		if err == nil && slices.Contains(states, found.State) {
+			return found
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s is %q and not %s within %v (%v)", id, found.State, strings.Join(states, " or "), atMost, err)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// OpenTransactions are those that are open on partitions, with what becomes of each.
+func (c *Client) OpenTransactions(t testing.TB) []OpenTransaction {
+	t.Helper()
+	return c.open(t, "")
+}
+
+// HangingTransactions are those that no marker will ever end.
+func (c *Client) HangingTransactions(t testing.TB) []OpenTransaction {
+	t.Helper()
+	return c.open(t, "?verdict=hanging")
+}
+
+func (c *Client) open(t testing.TB, query string) []OpenTransaction {
+	t.Helper()
+	var found []OpenTransaction
+	c.must(t, http.MethodGet, "/api/v1/open-transactions"+query, nil, &found)
+	return found
+}
+
+// AssertNoHangingTransactions fails the test if a transaction is open that nobody will ever end.
+func (c *Client) AssertNoHangingTransactions(t testing.TB) {
+	t.Helper()
+	for _, one := range c.HangingTransactions(t) {
+		t.Errorf("%s-%d: the transaction of producer %d hangs since offset %d: %s (txnsim txns %s)",
+			one.Topic, one.Partition, one.ProducerID, one.StartOffset, one.Reason, one.AbortCommand)
+	}
+}
+
+// Histories
+
+// Seen is one observation of a history, in the words of docs/checkers.md: for instance
+// Seen{"seen": "began", "transaction": "t1", "transactional_id": "app"}.
+type Seen map[string]any
+
+// History is what the clients of a test saw, in order; the checkers judge it.
+type History struct {
+	client *Client
+	who    string
+	seen   []Seen
+}
+
+// NewHistory is an empty one; who is the name of the client that is noted.
+func (c *Client) NewHistory(who string) *History { return &History{client: c, who: who} }
+
+// Add notes what a client saw, with its name and the time unless they are given.
+func (h *History) Add(seen Seen) {
+	if _, ok := seen["who"]; !ok {
+		seen["who"] = h.who
+	}
+	if _, ok := seen["at_ms"]; !ok {
+		seen["at_ms"] = time.Now().UnixMilli()
+	}
+	h.seen = append(h.seen, seen)
+}
+
+// Look adds what an onlooker sees of a partition over the wire: open transactions, what their coordinators say, and a read.
+func (h *History) Look(t testing.TB, topic string, partition int) {
+	t.Helper()
+	var seen []Seen
+	h.client.must(t, http.MethodPost, "/api/v1/looks", Place{topic, partition}, &seen)
+	h.seen = append(h.seen, seen...)
+}
+
+// Verdict is what the checkers make of a history.
+type Verdict struct {
+	Kinds     []string `json:"kinds"`
+	Anomalies []struct {
+		Kind    string `json:"kind"`
+		Because string `json:"because"`
+	} `json:"anomalies"`
+}
+
+func (v Verdict) String() string {
+	if len(v.Kinds) == 0 {
+		return "healthy"
+	}
+	return strings.Join(v.Kinds, ", ")
+}
+
+// Judge asks every checker.
+func (h *History) Judge(t testing.TB) Verdict {
+	t.Helper()
+	var verdict Verdict
+	h.client.must(t, http.MethodPost, "/api/v1/verdicts", h.seen, &verdict)
+	return verdict
+}
+
+// Scenarios
+
+// Run is one run of a scenario: the anomalies that were declared and those that were observed.
+type Run struct {
+	Run        string   `json:"run"`
+	Mode       string   `json:"mode"`
+	Expected   string   `json:"expected"`
+	Observed   string   `json:"observed"`
+	Verdict    []string `json:"verdict"`
+	AsDeclared bool     `json:"as_declared"`
+}
+
+// ScenarioResult is what a scenario came to.
+type ScenarioResult struct {
+	ID       string `json:"id"`
+	Scenario string `json:"scenario"`
+	State    string `json:"state"`
+	Error    string `json:"error"`
+	Runs     []Run  `json:"runs"`
+}
+
+// Observed is the verdict of a run by its label, "healthy" or kinds of anomalies.
+func (r ScenarioResult) Observed(t testing.TB, label string) string {
+	t.Helper()
+	for _, one := range r.Runs {
+		if one.Run == label {
+			return one.Observed
+		}
+	}
+	t.Fatalf("%s has no run %q: %+v", r.Scenario, label, r.Runs)
+	return ""
+}
+
+// RunScenario plays a shipped scenario, by name or alias, in a virtual cluster of its own, and waits for its end.
+func (c *Client) RunScenario(t testing.TB, name string, atMost time.Duration) ScenarioResult {
+	t.Helper()
+	return c.runScenario(t, map[string]any{"name": name}, atMost)
+}
+
+// RunScenarioText plays a scenario that is given as YAML (docs/writing-scenarios.md).
+func (c *Client) RunScenarioText(t testing.TB, yaml string, atMost time.Duration) ScenarioResult {
+	t.Helper()
+	return c.runScenario(t, map[string]any{"yaml": yaml}, atMost)
+}
+
+func (c *Client) runScenario(t testing.TB, body map[string]any, atMost time.Duration) ScenarioResult {
+	t.Helper()
+	var result ScenarioResult
+	deadline := time.Now().Add(atMost)
+	c.must(t, http.MethodPost, "/api/v1/runs?wait_ms=10000", body, &result)
+	for result.State == "running" || result.State == "waiting" {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s has not ended within %v", result.Scenario, atMost)
+		}
+		c.must(t, http.MethodGet, fmt.Sprintf("/api/v1/runs/%s?wait_ms=10000", result.ID), nil, &result)
+	}
+	if result.State != "done" {
+		t.Fatalf("%s: %s", result.Scenario, result.Error)
+	}
+	return result
+}
