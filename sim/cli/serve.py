@@ -62,6 +62,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="address that clients are told, for containers and other machines (default: --host)",
     )
     parser.add_argument(
+        "--advertised",
+        action="append",
+        default=[],
+        metavar="HOST:PORT",
+        help="address that clients are told of the first broker, of the second when repeated, and "
+        "so on: where somebody translates ports on the way, as containers do",
+    )
+    parser.add_argument(
         "--config",
         type=Path,
         default=None,
@@ -133,6 +141,13 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="PORT",
         help=f"open the control port on loopback (default {HTTP_PORT_DEFAULT} when given without "
         "a number)",
+    )
+    parser.add_argument(
+        "--http-host",
+        default=None,
+        metavar="HOST",
+        help="address that the control port listens on (default 127.0.0.1); whoever reaches it can "
+        "do anything to the cluster",
     )
     parser.add_argument(
         "--ready-file",
@@ -211,6 +226,8 @@ def options_from(args: argparse.Namespace) -> ClusterOptions:
     changes = {name: value for name, value in given.items() if value is not None}
     if args.topic:
         changes["topics"] = (*options.topics, *(_topic(text) for text in args.topic))
+    if args.advertised:
+        changes["advertised"] = tuple(_address(text) for text in args.advertised)
     if args.as_version:
         changes["as_version"] = (*options.as_version, *args.as_version)
     settings: dict[str, Any] = {}
@@ -234,6 +251,11 @@ def _check_ports(options: ClusterOptions, *, http: int | None) -> None:
             "or 0 for free ones"
         )
     _check_kip_text_port(options)
+    if options.advertised and len(options.advertised) != options.brokers:
+        raise ConfigError(
+            f"--advertised: {len(options.advertised)} addresses for {options.brokers} brokers, "
+            "give one for each"
+        )
     if http is not None and not 0 <= http <= PORT_MAX:
         raise ConfigError(f"--http {http}: a port is a number from 0 to {PORT_MAX}")
 
@@ -285,6 +307,13 @@ def _topic(text: str) -> tuple[str, int]:
     if not separator or not name or not partitions.isdigit() or int(partitions) < 1:
         raise ConfigError(f"--topic {text}: expected NAME:PARTITIONS, as in orders:6")
     return name, int(partitions)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or not 1 <= int(port) <= PORT_MAX:
+        raise ConfigError(f"--advertised {text}: expected HOST:PORT, as in kafka.test:9092")
+    return host, int(port)
 
 
 async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
@@ -351,10 +380,11 @@ async def _serve_until(
             if args.http is not None:
                 # The control port is an extra and is imported after the brokers listen: clients
                 # need not wait for it.
-                from sim.http.server import ControlServer
+                from sim.http.server import LOOPBACK, ControlServer
 
+                server = ControlServer(cluster, port=args.http, host=args.http_host or LOOPBACK)
                 try:
-                    http = await stack.enter_async_context(ControlServer(cluster, port=args.http))
+                    http = await stack.enter_async_context(server)
                 except OSError as error:
                     warn(
                         f"control port: {error.strerror}: choose another --http, or --http 0 for "

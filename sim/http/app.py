@@ -6,6 +6,9 @@ cluster. Each module beside this one has one noun: its messages, its operations,
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Final
+
 import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -27,6 +30,9 @@ from sim.http.topics import TopicRoutes
 from sim.http.transactions import TransactionRoutes
 from sim.server.cluster import SimCluster
 
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+ANY_NAME: Final = ("*",)
+
 
 class ControlApi:
     """The routes over one cluster."""
@@ -36,8 +42,12 @@ class ControlApi:
         self._events = EventRoutes(cluster)
         self._openapi = msgspec.json.encode(document())
 
-    def app(self) -> Starlette:
-        """The ASGI application."""
+    def app(self, allowed_hosts: Sequence[str] = LOOPBACK_NAMES) -> Starlette:
+        """The ASGI application.
+
+        Args:
+            allowed_hosts: The names by which it may be called.
+        """
         cluster = self._cluster
         nouns = (
             LookRoutes(cluster),
@@ -56,9 +66,7 @@ class ControlApi:
             ],
             # Loopback names only: a page in a browser must not reach the port through a name of its
             # own.
-            middleware=[
-                Middleware(TrustedHostMiddleware, allowed_hosts=["localhost", "127.0.0.1", "[::1]"])
-            ],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(allowed_hosts))],
             exception_handlers={RefusedError: refused},
         )
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final
 
 from sim.errors import MissingExtraError
-from sim.runtime.real import loopback_socket
+from sim.runtime.real import tcp_socket
 from sim.server.cluster import SimCluster
 
 try:
@@ -23,10 +23,11 @@ except ImportError as error:
         f"the control port needs {error.name}: pip install 'txnsim[http]'"
     ) from error
 
-from sim.http.app import ControlApi
+from sim.http.app import ANY_NAME, LOOPBACK_NAMES, ControlApi
 
 NEEDED: Final = (prometheus_client, starlette, uvicorn)
 
+LOOPBACK: Final = "127.0.0.1"
 GRACE_SECONDS: Final = 1
 """How long open requests may go on when the port closes."""
 
@@ -43,8 +44,17 @@ class _Server(uvicorn.Server):
 class ControlServer:
     """The control port of one cluster, open inside ``async with``."""
 
-    def __init__(self, cluster: SimCluster, *, port: int) -> None:
+    def __init__(self, cluster: SimCluster, *, port: int, host: str = LOOPBACK) -> None:
+        """A port that is not open yet.
+
+        Args:
+            cluster: Whose.
+            port: Its number; 0 picks a free one.
+            host: The address to listen on. Anywhere but on loopback whoever can reach it can do
+                anything to the cluster: for containers.
+        """
         self._cluster = cluster
+        self._host = host
         self._port = port
         self.url = ""
 
@@ -54,7 +64,7 @@ class ControlServer:
         Raises:
             OSError: It is busy.
         """
-        bound = loopback_socket(self._port)
+        bound = tcp_socket(self._host, self._port)
         # At once, not when uvicorn's task runs: whoever is told of the port may connect, and nobody
         # else can bind it any more.
         bound.listen()
@@ -62,7 +72,7 @@ class ControlServer:
         self.url = f"http://{host}:{port}"
         self._api = ControlApi(self._cluster)
         config = uvicorn.Config(
-            self._api.app(),
+            self._api.app(LOOPBACK_NAMES if self._host == LOOPBACK else ANY_NAME),
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -78,19 +78,19 @@ def host_name() -> str:
     return socket.getfqdn()
 
 
-def loopback_socket(port: int) -> socket.socket:
-    """A bound TCP socket on loopback, for a server that wants to be handed one; 0 picks a port.
+def tcp_socket(host: str, port: int) -> socket.socket:
+    """A bound TCP socket, for a server that wants to be handed one; 0 picks a port.
 
     Raises:
-        OSError: The port is busy; the error names it.
+        OSError: The port is busy, or this is no address of ours; the error names it.
     """
     bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind(("127.0.0.1", port))
+        bound.bind((host, port))
     except OSError as error:
         bound.close()
-        raise OSError(error.errno, f"127.0.0.1:{port}: {error.strerror}") from error
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from error
     return bound
 
 

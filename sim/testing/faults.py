@@ -107,8 +107,8 @@ class AsyncFaults:
         Args:
             rule: The rule, its fields, or its YAML text.
             may_miss: It need not strike: ``never_struck`` and the pytest plugin don't ask for it.
-            fields: The rule's fields: ``point="client.request", api="Produce", action="hold"``. An
-                action with particulars is a mapping: ``{"do": "delay", "delay_ms": 700}``.
+            fields: The rule's fields: ``point="client.request", api="Produce", action="hold"``; an
+                action with particulars as a mapping, ``{"do": "delay", "delay_ms": 700}``.
 
         Returns:
             What comes of it.
@@ -195,3 +195,5 @@ class AsyncFaults:
     def forget(self) -> None:
         """Begin anew: what was armed so far is nobody's any more."""
         self._armed.clear()
+        if self._world.is_running:
+            self._world.sim.injector.forget()
