@@ -6,9 +6,16 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
+from sim.metrics import table
 from sim.metrics.table import METRICS, Kind, Reading
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -26,11 +33,22 @@ class _Readings(Collector):
         for reading in self._read():
             readings.setdefault(reading.metric, []).append(reading)
         for metric in METRICS:
-            family_type = GaugeMetricFamily if metric.kind is Kind.GAUGE else CounterMetricFamily
-            family = family_type(metric.name, metric.meaning, labels=metric.labels)
-            for reading in readings.get(metric.name, ()):
-                family.add_metric(reading.labels, reading.value)
-            yield family
+            yield _family(metric, readings.get(metric.name, ()))
+
+
+def _family(metric: table.Metric, readings: Iterable[Reading]) -> Metric:
+    if metric.kind is Kind.HISTOGRAM:
+        histogram = HistogramMetricFamily(metric.name, metric.meaning, labels=metric.labels)
+        bounds = [*map(floatToGoString, metric.bounds), "+Inf"]
+        for one in readings:
+            buckets = list(zip(bounds, one.counts, strict=True))
+            histogram.add_metric(one.labels, buckets, one.value)
+        return histogram
+    family_type = GaugeMetricFamily if metric.kind is Kind.GAUGE else CounterMetricFamily
+    family = family_type(metric.name, metric.meaning, labels=metric.labels)
+    for one in readings:
+        family.add_metric(one.labels, one.value)
+    return family
 
 
 def exposition(read: Callable[[], Iterable[Reading]]) -> Callable[[], bytes]:

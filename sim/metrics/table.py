@@ -17,6 +17,7 @@ class Kind(Enum):
 
     GAUGE = "gauge"
     COUNTER = "counter"
+    HISTOGRAM = "histogram"
 
 
 class Metric(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,6 +34,8 @@ class Metric(msgspec.Struct, frozen=True, kw_only=True):
     """Kafka's JMX name where it has the same metric."""
     draft: str | None = None
     """The name in a KIP's draft, where Kafka never shipped it."""
+    bounds: tuple[float, ...] = ()
+    """Upper bounds of a histogram's buckets."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +44,9 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     metric: str
     labels: tuple[str, ...]
     value: float
+    """Of a histogram the sum."""
+    counts: tuple[int, ...] = ()
+    """Of a histogram: how many values are within each bound, and how many there are."""
 
 
 LATE_TRANSACTIONS: Final = "txnsim_partitions_with_late_transactions"
@@ -63,6 +69,17 @@ UNDER_MIN_ISR: Final = "txnsim_partitions_under_min_isr"
 OFFLINE_PARTITIONS: Final = "txnsim_offline_partitions"
 FIRST_UNCLEANABLE: Final = "txnsim_first_uncleanable_offset"
 UNCLEANABLE: Final = "txnsim_uncleanable_partitions"
+REQUESTS: Final = "txnsim_requests"
+REQUEST_ERRORS: Final = "txnsim_request_errors"
+REQUEST_MS: Final = "txnsim_request_milliseconds"
+REQUEST_LOCAL_MS: Final = "txnsim_request_local_milliseconds"
+REQUEST_REMOTE_MS: Final = "txnsim_request_remote_milliseconds"
+REQUEST_BYTES: Final = "txnsim_request_bytes"
+RESPONSE_BYTES: Final = "txnsim_response_bytes"
+
+TIME_BITS: Final = range(16, 36)
+TIME_BOUNDS_MS: Final = tuple((1 << bits) / 1_000_000 for bits in TIME_BITS)
+"""From 66 µs to 34 s, each twice the one before: powers of two of nanoseconds."""
 
 METRICS: Final = (
     Metric(
@@ -295,5 +312,95 @@ METRICS: Final = (
             "installed"
         ),
         kafka="kafka.log:type=LogCleanerManager,name=uncleanable-partitions-count,logDirectory=*",
+    ),
+    Metric(
+        name=REQUESTS,
+        kind=Kind.COUNTER,
+        unit="requests",
+        labels=("broker", "api", "version"),
+        meaning="requests of clients that have been answered, by API and version",
+        advice=(
+            "compare rates: many times more InitProducerId than producers, or FindCoordinator "
+            "and Metadata far above their number, is a client that begins anew again and again; "
+            "versions tell which clients still are old"
+        ),
+        kafka="kafka.network:type=RequestMetrics,name=RequestsPerSec,request=*,version=*",
+    ),
+    Metric(
+        name=REQUEST_ERRORS,
+        kind=Kind.COUNTER,
+        unit="errors",
+        labels=("broker", "api", "error"),
+        meaning=(
+            "errors in answers to clients, once for each element that tells of one; NONE is not "
+            "counted, as Apache Kafka does"
+        ),
+        advice=(
+            "INVALID_TXN_STATE, INVALID_PRODUCER_EPOCH or PRODUCER_FENCED rising: producers are "
+            "late or there are two of one transactional id; CONCURRENT_TRANSACTIONS: markers are "
+            "slow; NOT_COORDINATOR and NOT_LEADER_OR_FOLLOWER pass after leaders have moved"
+        ),
+        kafka="kafka.network:type=RequestMetrics,name=ErrorsPerSec,request=*,error=*",
+    ),
+    Metric(
+        name=REQUEST_MS,
+        kind=Kind.HISTOGRAM,
+        unit="ms",
+        labels=("broker", "api"),
+        meaning=(
+            "from taking up a request until its answer is handed over; it is written to the "
+            "socket at the end of the same turn of the loop"
+        ),
+        advice=(
+            "high: see which part it is, the broker's own work or waiting for others; a Fetch "
+            "may wait as long as its client allows"
+        ),
+        kafka="kafka.network:type=RequestMetrics,name=TotalTimeMs,request=*",
+        bounds=TIME_BOUNDS_MS,
+    ),
+    Metric(
+        name=REQUEST_LOCAL_MS,
+        kind=Kind.COUNTER,
+        unit="ms",
+        labels=("broker", "api"),
+        meaning="the part of it until the answer was there, or had to be waited for",
+        advice=(
+            "divided by the requests it is the mean: high, and the machine is busy, or requests "
+            "name thousands of partitions"
+        ),
+        kafka="kafka.network:type=RequestMetrics,name=LocalTimeMs,request=*",
+    ),
+    Metric(
+        name=REQUEST_REMOTE_MS,
+        kind=Kind.HISTOGRAM,
+        unit="ms",
+        labels=("broker", "api"),
+        meaning=(
+            "the rest of it: waiting for replicas, for a coordinator's log, for other brokers, "
+            "for records to fetch, for members of a group; 0 where nothing was waited for"
+        ),
+        advice=(
+            "high for Produce or EndTxn: replicas do not keep up, or verification is slow; see "
+            "the metrics of both"
+        ),
+        kafka="kafka.network:type=RequestMetrics,name=RemoteTimeMs,request=*",
+        bounds=TIME_BOUNDS_MS,
+    ),
+    Metric(
+        name=REQUEST_BYTES,
+        kind=Kind.COUNTER,
+        unit="bytes",
+        labels=("broker", "api"),
+        meaning="size of the requests",
+        advice="divided by the requests it is the mean: small for Produce, batching is off",
+        kafka="kafka.network:type=RequestMetrics,name=RequestBytes,request=*",
+    ),
+    Metric(
+        name=RESPONSE_BYTES,
+        kind=Kind.COUNTER,
+        unit="bytes",
+        labels=("broker", "api"),
+        meaning="size of the bodies of their answers",
+        advice="divided by the requests it is the mean: small for Fetch, consumers poll too often",
     ),
 )

@@ -36,7 +36,7 @@ class BrokerListener:
         self.network: Final = environment.network
         self.tasks: Final = environment.tasks
         self.clock: Final = environment.clock
-        self.stopwatch_ns: Final = environment.clock.stopwatch_ns
+        self.stopwatch_ns = environment.clock.stopwatch_ns
         self.tracer: Final = environment.tracer
         self.connections: dict[Connection, None] = {}
         self.meters: Final = RequestMeters()

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from sim.cluster.broker import Broker
 from sim.cluster.image import NO_LEADER, ClusterImage
+from sim.errors import ErrorCode
 from sim.log.cleaner import first_uncleanable_offset
 from sim.metrics import table
+from sim.metrics.requests import ApiTotals
 from sim.metrics.table import Reading
 from sim.server.cluster import SimCluster
 from sim.txn.state import TransactionState
+from sim.wire.apis import api_name
+
+_ERRORS: Final = {int(error): error.name.upper() for error in ErrorCode}
+"""Kafka's names; a fault may answer with a code that has none."""
 
 
 def readings(cluster: SimCluster) -> Iterator[Reading]:
@@ -28,6 +35,8 @@ def readings(cluster: SimCluster) -> Iterator[Reading]:
             labels=(str(listener.broker.broker_id),),
             value=len(listener.connections),
         )
+        for totals in listener.meters.totals():
+            yield from _requests(str(listener.broker.broker_id), totals)
     for armed in cluster.injector.rules():
         yield Reading(metric=table.FAULTS_STRUCK, labels=(armed.rule.id,), value=armed.struck)
 
@@ -37,6 +46,27 @@ def late_transactions(cluster: SimCluster) -> int:
     the metrics say.
     """
     return int(sum(one.value for one in readings(cluster) if one.metric == table.LATE_TRANSACTIONS))
+
+
+def _requests(broker: str, totals: ApiTotals) -> Iterator[Reading]:
+    api = api_name(totals.api_key)
+    for version, count in totals.requests.items():
+        yield Reading(metric=table.REQUESTS, labels=(broker, api, str(version)), value=count)
+    for error, count in totals.errors.items():
+        name = _ERRORS.get(error, str(error))
+        yield Reading(metric=table.REQUEST_ERRORS, labels=(broker, api, name), value=count)
+    for metric, counts, sum_ns in (
+        (table.REQUEST_MS, totals.total_counts, totals.total_ns),
+        (table.REQUEST_REMOTE_MS, totals.remote_counts, totals.remote_ns),
+    ):
+        within = (*(sum(counts[: bits + 1]) for bits in table.TIME_BITS), sum(counts))
+        yield Reading(metric=metric, labels=(broker, api), value=sum_ns / 1_000_000, counts=within)
+    for metric, value in (
+        (table.REQUEST_LOCAL_MS, totals.local_ns / 1_000_000),
+        (table.REQUEST_BYTES, totals.request_bytes),
+        (table.RESPONSE_BYTES, totals.response_bytes),
+    ):
+        yield Reading(metric=metric, labels=(broker, api), value=value)
 
 
 def _coordinator(broker: Broker, now_ms: int) -> Iterator[Reading]:

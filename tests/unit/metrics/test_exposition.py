@@ -6,7 +6,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sim.metrics import table
 from sim.metrics.exposition import exposition
-from sim.metrics.table import METRICS, Kind, Reading
+from sim.metrics.table import METRICS, Reading
 
 
 def test_gauges_and_counters_are_told_apart_and_labelled() -> None:
@@ -21,6 +21,19 @@ def test_gauges_and_counters_are_told_apart_and_labelled() -> None:
     assert 'txnsim_transaction_timeouts_total{broker="1"} 2.0' in text
 
 
+def test_a_histogram_has_its_buckets_their_sum_and_the_whole_number() -> None:
+    (metric,) = (one for one in METRICS if one.name == table.REQUEST_MS)
+    counts = (*(0 for _ in metric.bounds[1:]), 2, 3)
+    reading = Reading(metric=table.REQUEST_MS, labels=("1", "EndTxn"), value=90_000, counts=counts)
+    text = exposition(lambda: [reading])().decode()
+    labels = 'api="EndTxn",broker="1"'
+    assert f'txnsim_request_milliseconds_bucket{{{labels},le="0.065536"}} 0.0' in text
+    assert f'txnsim_request_milliseconds_bucket{{{labels},le="34359.738368"}} 2.0' in text
+    assert f'txnsim_request_milliseconds_bucket{{{labels},le="+Inf"}} 3.0' in text
+    assert f"txnsim_request_milliseconds_count{{{labels}}} 3.0" in text
+    assert f"txnsim_request_milliseconds_sum{{{labels}}} 90000.0" in text
+
+
 def test_every_metric_of_the_table_is_shown_with_kind_and_meaning() -> None:
     families = {
         family.name: family
@@ -28,7 +41,7 @@ def test_every_metric_of_the_table_is_shown_with_kind_and_meaning() -> None:
     }
     for metric in METRICS:
         family = families[metric.name]
-        assert family.type == ("gauge" if metric.kind is Kind.GAUGE else "counter")
+        assert family.type == metric.kind.value
         assert family.documentation == metric.meaning
         assert family.samples == []
 

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from sim.metrics import table
-from sim.metrics.table import METRICS, Metric
+from sim.metrics.table import METRICS, Kind, Metric
 
 
 def test_no_name_is_there_twice() -> None:
@@ -22,6 +22,8 @@ def test_a_metric_says_what_it_is(metric: Metric) -> None:
     assert len(metric.meaning) > 10
     assert all(re.fullmatch(r"[a-z]+", label) for label in metric.labels)
     assert len(metric.advice) > 10
+    assert bool(metric.bounds) == (metric.kind is Kind.HISTOGRAM)
+    assert list(metric.bounds) == sorted(set(metric.bounds))
     assert metric.kafka is None or metric.kafka.startswith("kafka.")
     assert metric.kafka is None or metric.draft is None, "shipped, so it is no draft any more"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
@@ -11,10 +12,10 @@ import pytest
 from sim.client.admin import Admin
 from sim.client.producer import Producer
 from sim.client.requests import NewTopic
-from sim.faults.actions import Drop, Hold
+from sim.faults.actions import Delay, Drop, Hold
 from sim.faults.points import FaultPoint
 from sim.metrics import table
-from sim.metrics.table import METRICS
+from sim.metrics.table import METRICS, Kind
 from sim.server.readings import late_transactions, readings
 from sim.types import TopicPartition
 from sim.wire.batch import Record, build_batch
@@ -240,6 +241,48 @@ async def a_batch_that_can_not_be_read(cluster: VirtualCluster, read: Watch) -> 
     assert read(table.UNCLEANABLE) == {("1",): 1}
 
 
+def ticking(stopwatch_ns: Callable[[], int]) -> Callable[[], int]:
+    """Work takes no virtual time: here each look at the watch takes a microsecond."""
+    ticks = itertools.count(0, 1_000)
+    return lambda: stopwatch_ns() + next(ticks)
+
+
+async def requests_of_a_client(cluster: VirtualCluster, read: Watch) -> None:
+    """One EndTxn that is held, and a question about a transactional id that nobody knows."""
+    for listener in cluster.sim.listeners:
+        listener.stopwatch_ns = ticking(listener.stopwatch_ns)
+    for metric in STORIES[requests_of_a_client]:
+        assert read(metric) == {}
+    cluster.arm(Delay(delay_ms=250), FaultPoint.CLIENT_REQUEST, "slow", api="EndTxn")
+    async with cluster.client() as client, Producer(client, transactional_id="tx") as producer:
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await producer.commit()
+        home = str(cluster.leader(cluster.home("tx")))
+        assert read(table.REQUESTS)[(home, "EndTxn", "5")] == 1
+        (ended,) = (
+            one
+            for one in readings(cluster.sim)
+            if one.metric == table.REQUEST_REMOTE_MS and one.labels == (home, "EndTxn")
+        )
+        assert ended.value == pytest.approx(250, abs=50)
+        within = dict(zip(table.TIME_BOUNDS_MS, ended.counts, strict=False))
+        assert [count for bound, count in within.items() if bound < 200] == [0] * 12
+        assert [count for bound, count in within.items() if bound > 300] == [1] * 7
+        assert ended.counts[-1] == 1
+        assert read(table.REQUEST_REMOTE_MS)[(home, "EndTxn")] == ended.value
+        assert read(table.REQUEST_MS)[(home, "EndTxn")] >= ended.value
+        assert 0 < read(table.REQUEST_LOCAL_MS)[(home, "EndTxn")] < 50
+        assert 20 < read(table.REQUEST_BYTES)[(home, "EndTxn")] < 100
+        assert 10 < read(table.RESPONSE_BYTES)[(home, "EndTxn")] < 30
+        error = "TRANSACTIONAL_ID_NOT_FOUND"
+        assert error not in {name for _, _, name in read(table.REQUEST_ERRORS)}
+        await Admin(client).describe_transactions(["nobody"])
+        nobodys = str(cluster.leader(cluster.home("nobody")))
+        assert read(table.REQUEST_ERRORS)[(nobodys, "DescribeTransactions", error)] == 1
+
+
 STORIES: Final[Mapping[Story, set[str]]] = {
     a_transaction: {
         table.ACTIVE_MS,
@@ -260,6 +303,15 @@ STORIES: Final[Mapping[Story, set[str]]] = {
     a_transaction_log_with_too_few_replicas: {table.COMPLETIONS_WAITING, table.UNDER_MIN_ISR},
     a_compacted_topic: {table.FIRST_UNCLEANABLE},
     a_batch_that_can_not_be_read: {table.UNCLEANABLE},
+    requests_of_a_client: {
+        table.REQUESTS,
+        table.REQUEST_ERRORS,
+        table.REQUEST_MS,
+        table.REQUEST_LOCAL_MS,
+        table.REQUEST_REMOTE_MS,
+        table.REQUEST_BYTES,
+        table.RESPONSE_BYTES,
+    },
 }
 """Which metrics each of them moves."""
 
@@ -273,10 +325,16 @@ def test_every_reading_is_in_the_table_with_its_labels() -> None:
             await producer.init_transactions()
             producer.begin()
             await producer.send("orders", 0, b"v")
+            await Admin(client).describe_transactions(["nobody"])
             found = list(readings(cluster.sim))
-        labels = {metric.name: len(metric.labels) for metric in METRICS}
-        assert {one.metric for one in found} == set(labels)
-        assert all(len(one.labels) == labels[one.metric] for one in found)
+        known = {metric.name: metric for metric in METRICS}
+        assert {one.metric for one in found} == set(known)
+        for one in found:
+            metric = known[one.metric]
+            assert len(one.labels) == len(metric.labels)
+            buckets = len(metric.bounds) + 1 if metric.kind is Kind.HISTOGRAM else 0
+            assert len(one.counts) == buckets
+            assert list(one.counts) == sorted(one.counts)
 
     run_cluster(main)
 
