@@ -1,24 +1,108 @@
 """``txnsim txns`` beside Kafka's own tool, on the same cluster: the same bytes once sorted and with
 the times masked.
+
+Every command and option of Kafka's tool is among what is asked here; one test holds the list
+against the help of the tool itself. The tool is that of the cluster's release.
 """
 
 from __future__ import annotations
 
+import contextlib
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from sim.client.admin import Admin
 from sim.client.cluster import Cluster
+from sim.client.errors import ClientError
 from sim.client.producer import Producer
+from sim.releases import RELEASES
 from sim.types import TopicPartition
-from tests.real.conftest import Target
+from tests.clients.kafka_tools.runner import Tools
+from tests.real.conftest import OLDER, Target
 from tests.real.hang import make_hanging
-from tests.support.apache_kafka import ToolResult, run_kafka_tool
+from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 
-TOOL = "org.apache.kafka.tools.TransactionsCommand"
+TOOL: Final = "kafka-transactions"
+
+SINCE_4_1: Final = ("--transactional-id-pattern", "forceTerminateTransaction")
+"""What the tool of the older release does not have."""
+
+Args = tuple[str, ...]
+
+WHERE: Final = ("--topic", "{name}", "--partition", "0")
+LOOKS: Final[tuple[Args, ...]] = (
+    ("list",),
+    ("list", "--transactional-id-pattern", ".*-open"),
+    ("list", "--transactional-id-pattern", "no-such-id"),
+    ("list", "--transactional-id-pattern", ""),
+    ("list", "--duration-filter", "100000"),
+    ("list", "--duration-filter", "-7"),
+    ("describe", "--transactional-id", "{name}-open"),
+    ("describe", "--transactional-id", "{name}-idle"),
+    ("describe-producers", *WHERE),
+    ("describe-producers", "--topic", "{name}", "--partition", "1"),
+    ("describe-producers", *WHERE, "--broker-id", "1"),
+    ("find-hanging", *WHERE, "--max-transaction-timeout", "0"),
+)
+"""Asked while one id has a transaction open and one has none; they change nothing."""
+
+SEARCHES: Final[tuple[Args, ...]] = (
+    ("find-hanging", "--topic", "{name}"),
+    ("find-hanging", *WHERE, "--max-transaction-timeout", "59"),
+    ("find-hanging", *WHERE, "--max-transaction-timeout", "61"),
+    ("find-hanging", "--broker-id", "1"),
+    ("find-hanging", "--broker-id", "1", "--topic", "{name}"),
+    ("find-hanging", "--broker-id", "1", *WHERE),
+    ("describe-producers", *WHERE),
+    ("abort", *WHERE, "--start-offset", "7"),
+)
+"""Asked while a transaction hangs."""
+
+ABORTS: Final[tuple[Args, ...]] = (
+    ("abort", *WHERE, "--start-offset", "{offset}"),
+    (
+        *(
+            "abort",
+            *WHERE,
+            "--producer-id",
+            "{producer_id}",
+            "--producer-epoch",
+            "{producer_epoch}",
+        ),
+        *("--coordinator-epoch", "-1"),
+    ),
+)
+"""Both ways to end it."""
+
+FORCED: Final[Args] = ("forceTerminateTransaction", "--transactionalId", "{name}-open")
+
+REFUSED: Final[tuple[Args, ...]] = (
+    ("describe", "--transactional-id", "nobody"),
+    ("describe", "--transactional-id", ""),
+    ("list", "--transactional-id-pattern", "("),
+    ("abort", "--topic", "t", "--partition", "0"),
+    ("abort", "--topic", "t", "--partition", "0", "--producer-id", "1"),
+    (
+        *("abort", "--topic", "t", "--partition", "0", "--producer-id", "1"),
+        *("--producer-epoch", "1"),
+    ),
+    ("find-hanging",),
+    ("find-hanging", "--broker-id", "1", "--partition", "0"),
+    ("find-hanging", "--topic", "no-such-topic"),
+    ("find-hanging", "--topic", "bad topic"),
+    ("find-hanging", "--broker-id", "99"),
+    ("describe-producers", "--topic", "bad topic", "--partition", "0"),
+    ("forceTerminateTransaction", "--transactionalId", ""),
+)
+
+OF_THE_TOOL_ITSELF: Final = {"-h", "--help", "--bootstrap-server"}
+"""Options that every call has, or that ask nothing of a cluster."""
 
 
 def ours(target: Target, *args: str) -> ToolResult:
@@ -27,8 +111,26 @@ def ours(target: Target, *args: str) -> ToolResult:
     return ToolResult(done.returncode, done.stdout, done.stderr)
 
 
-def kafkas(target: Target, *args: str) -> ToolResult:
-    return run_kafka_tool(TOOL, "--bootstrap-server", target.bootstrap, *args)
+@pytest.fixture(scope="module", autouse=True)
+def jvms() -> Iterator[None]:
+    """Ends the tools' JVMs, one per cluster, with the last test."""
+    with contextlib.ExitStack() as stack:
+        _JVMS.append(stack)
+        yield
+    _JVMS.clear()
+    _TOOLS.clear()
+
+
+_JVMS: Final[list[contextlib.ExitStack]] = []
+_TOOLS: Final[dict[str, Tools]] = {}
+
+
+def kafkas(target: Target, *args: str, before: Args = ()) -> ToolResult:
+    tools = _TOOLS.get(target.bootstrap)
+    if tools is None:
+        fresh = Tools(target.bootstrap, version=target.patch_release)
+        tools = _TOOLS[target.bootstrap] = _JVMS[0].enter_context(fresh)
+    return tools.at(TOOL, *before, *args)
 
 
 def comparable(output: str) -> list[str]:
@@ -48,13 +150,17 @@ def comparable(output: str) -> list[str]:
 
 
 def first_complaint(result: ToolResult) -> list[str]:
-    """All brokers are asked at once: which one's refusal is told is a matter of chance."""
-    lines = result.stderr.splitlines()[:1]
-    return [re.sub(r"sent to broker \d+", "sent to broker N", line) for line in lines]
+    """All brokers are asked at once: which one's refusal is told is a matter of chance. The older
+    release brings two loggers along, and both have something to say of that.
+    """
+    lines = [
+        line for line in result.stderr.splitlines() if not line.startswith(("log4j:", "SLF4J:"))
+    ]
+    return [re.sub(r"sent to broker \d+", "sent to broker N", line) for line in lines[:1]]
 
 
-def check_same(target: Target, *args: str) -> ToolResult:
-    mine, theirs = ours(target, *args), kafkas(target, *args)
+def check_same(target: Target, *args: str, before: Args = ()) -> ToolResult:
+    mine, theirs = ours(target, *before, *args), kafkas(target, *args, before=before)
     assert comparable(mine.stdout) == comparable(theirs.stdout)
     assert mine.code == theirs.code
     # Ours may add a line that says what to do; the first one is Kafka's.
@@ -62,9 +168,20 @@ def check_same(target: Target, *args: str) -> ToolResult:
     return mine
 
 
+def filled(args: Args, **values: object) -> Args:
+    return tuple(arg.format(**values) if "{" in arg else arg for arg in args)
+
+
+def is_known(target: Target, args: Args) -> bool:
+    """Whether the tool of the target's release has this."""
+    return not (target.is_older and any(word in SINCE_4_1 for word in args))
+
+
 async def test_tables_are_those_of_kafkas_tool(
-    target: Target, cluster: Cluster, admin: Admin, name: str
+    target: Target, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
 ) -> None:
+    config = tmp_path / "client.properties"
+    config.write_text("client.id=operator\nrequest.timeout.ms=20000\n")
     await admin.create_topic(name, partitions=2)
     async with (
         Producer(cluster, transactional_id=f"{name}-open") as still_open,
@@ -77,55 +194,87 @@ async def test_tables_are_those_of_kafkas_tool(
         await still_open.commit()
         still_open.begin()
         await still_open.send(name, 0, b"y")
-
-        check_same(target, "list")
-        check_same(target, "list", "--transactional-id-pattern", ".*-open")
-        check_same(target, "list", "--duration-filter", "100000")
-        check_same(target, "describe", "--transactional-id", f"{name}-open")
-        check_same(target, "describe", "--transactional-id", f"{name}-idle")
-        check_same(target, "describe-producers", "--topic", name, "--partition", "0")
-        check_same(target, "describe-producers", "--topic", name, "--partition", "1")
+        for look in LOOKS:
+            if is_known(target, look):
+                check_same(target, *filled(look, name=name))
+        check_same(target, "list", before=("--command-config", str(config)))
         await still_open.abort()
 
 
 async def test_a_hanging_transaction_is_found_alike_and_aborted(
     target: Target, admin: Admin, name: str
 ) -> None:
+    everywhere = len(admin.cluster.brokers())  # so that broker 1 has a replica
+    await admin.create_topic(name, partitions=1, replication_factor=everywhere)
+    where = TopicPartition(name, 0)
+    offset = 0
+    # Each way by each tool: what the other one sees afterwards is the same.
+    for tool in (ours, kafkas):
+        for number, abort in enumerate(ABORTS):
+            identity = await make_hanging(admin, where, f"{name}-{tool.__name__}-{number}")
+            if offset == 0:
+                for search in SEARCHES:
+                    found = check_same(target, *filled(search, name=name))
+                    is_it = f"\t{identity.producer_id} " in found.stdout.replace("\n", "\t")
+                    assert is_it == (search[0] != "abort" and "61" not in search), search
+            words = filled(
+                abort,
+                name=name,
+                offset=offset,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+            )
+            done = tool(target, *words)
+            assert (done.code, done.stdout, first_complaint(done)) == (0, "", [])
+            offset += 2  # the ghost's record and the marker
+            check_same(target, "find-hanging", "--topic", name)
+            check_same(target, "describe-producers", *filled(WHERE, name=name))
+            (producers,) = (await admin.describe_producers((where,))).values()
+            assert not isinstance(producers, ClientError)
+            assert all(one.txn_start_offset is None for one in producers)
+
+
+async def test_a_transaction_is_terminated_alike(
+    target: Target, cluster: Cluster, admin: Admin, name: str
+) -> None:
+    if not is_known(target, FORCED):
+        pytest.skip("Kafka's tool of this release has no forceTerminateTransaction")
     await admin.create_topic(name, partitions=1)
-    identity = await make_hanging(admin, TopicPartition(name, 0), f"{name}-ghost")
-    where = ("--topic", name, "--partition", "0")
-    found = check_same(target, "find-hanging", "--topic", name)
-    assert str(identity.producer_id) in found.stdout
-    check_same(target, "find-hanging", *where, "--max-transaction-timeout", "59")
-    check_same(target, "find-hanging", *where, "--max-transaction-timeout", "61")
-    check_same(target, "find-hanging", "--broker-id", "1")
-    check_same(target, "abort", *where, "--start-offset", "7")
-    aborted = ours(target, "abort", *where, "--start-offset", "0")
-    assert aborted == ToolResult(0, "", "")
-    check_same(target, "find-hanging", "--topic", name)
-    check_same(target, "describe-producers", *where)
+    described = ("describe", "--transactional-id", f"{name}-open")
+    for tool in (ours, kafkas):
+        async with Producer(cluster, transactional_id=f"{name}-open") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send(name, 0, b"x")
+            assert "Ongoing" in check_same(target, *described).stdout
+            assert tool(target, *filled(FORCED, name=name)) == ToolResult(0, "", "")
+            assert "Empty" in check_same(target, *described).stdout
 
 
-@pytest.mark.parametrize(
-    "args",
-    [
-        ("describe", "--transactional-id", "nobody"),
-        ("describe", "--transactional-id", ""),
-        ("list", "--transactional-id-pattern", "("),
-        ("abort", "--topic", "t", "--partition", "0"),
-        ("abort", "--topic", "t", "--partition", "0", "--producer-id", "1"),
-        (
-            *("abort", "--topic", "t", "--partition", "0", "--producer-id", "1"),
-            *("--producer-epoch", "1"),
-        ),
-        ("find-hanging",),
-        ("find-hanging", "--broker-id", "1", "--partition", "0"),
-        ("find-hanging", "--topic", "no-such-topic"),
-        ("find-hanging", "--topic", "bad topic"),
-        ("find-hanging", "--broker-id", "99"),
-        ("describe-producers", "--topic", "bad topic", "--partition", "0"),
-    ],
-    ids=lambda args: " ".join(args),
-)
-async def test_refusals_have_kafkas_words_and_status(target: Target, args: tuple[str, ...]) -> None:
+@pytest.mark.parametrize("args", REFUSED, ids=" ".join)
+async def test_refusals_have_kafkas_words_and_status(target: Target, args: Args) -> None:
+    if not is_known(target, args):
+        pytest.skip("Kafka's tool of this release does not know it")
     check_same(target, *args)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("version", [RELEASES[OLDER].patch_release, KAFKA_VERSION])
+def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> None:
+    compared = [*LOOKS, *SEARCHES, *ABORTS, FORCED, *REFUSED]
+    with Tools("localhost:9", version=version) as tools:
+        overview = tools.at(TOOL, "--help").stdout
+        commands = set(re.findall(r"^    ([a-zA-Z-]+) ", overview, re.MULTILINE)) - {"COMMAND"}
+        told = {name: tools.at(TOOL, name, "--help").stdout for name in commands}
+    assert {"list", "find-hanging"} <= commands <= {args[0] for args in compared}
+    for command, text in told.items():
+        options = set(re.findall(r"(?<![\w-])--?[a-zA-Z][\w-]*", text))
+        used = {word for args in compared if args[0] == command for word in args}
+        missing = options - used - OF_THE_TOOL_ITSELF
+        assert not missing, (command, missing)
+
+
+def test_what_is_compared_with_the_older_tool_only_lacks_what_came_later() -> None:
+    left_out = [args for args in (*LOOKS, *REFUSED, FORCED) if set(args) & set(SINCE_4_1)]
+    assert OLDER < "4.1"
+    assert len(left_out) == 6

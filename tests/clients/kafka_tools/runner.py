@@ -1,6 +1,6 @@
 """Kafka's command-line tools, many of them in one JVM: what an operator types and what he sees.
 
-A JVM per tool would cost a second each time. ``ToolRunner`` (tests/clients/java/kafka4) calls their
+A JVM per tool would cost a second each time. ``ToolRunner`` (tests/clients/java) calls their
 ``main``, catches their exit and hands back what they printed.
 """
 
@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, TracebackType
 from typing import Final
 
-from tests.support.apache_kafka import ToolResult
+from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
 from tests.support.foreign_clients import java_program
 
 _TOOLS: Final[Mapping[str, str]] = MappingProxyType(
@@ -53,16 +53,17 @@ class ToolError(Exception):
     """A tool did not end, or took its JVM with it."""
 
 
-def tools_command() -> list[str]:
+def tools_command(version: str = KAFKA_VERSION) -> list[str]:
     """Command line of the JVM in which the tools run; compiled on first use."""
-    return java_program("ToolRunner")
+    return java_program("ToolRunner", version=version)
 
 
 class Tools:
-    """The tools, against one address; as a context manager, which ends their JVM."""
+    """The tools of a release, against one address; as a context manager, which ends their JVM."""
 
-    def __init__(self, bootstrap: str) -> None:
+    def __init__(self, bootstrap: str, *, version: str = KAFKA_VERSION) -> None:
         self.bootstrap = bootstrap
+        self._version = version
         self._process: subprocess.Popen[str] | None = None
 
     def __enter__(self) -> Tools:
@@ -88,7 +89,7 @@ class Tools:
         """
         if self._process is None:
             self._process = subprocess.Popen(
-                tools_command(),
+                tools_command(self._version),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 text=True,
