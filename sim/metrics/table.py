@@ -114,7 +114,10 @@ METRICS: Final = (
         kind=Kind.GAUGE,
         unit="producers",
         labels=("broker",),
-        meaning="producer ids that the led partitions know",
+        meaning=(
+            "producer ids that the hosted partitions know, leaders and followers, each once for "
+            "every partition"
+        ),
         advice=(
             "grows with each new producer and falls after producer.id.expiration.ms: if it only "
             "grows, look for clients that make a producer per message"
@@ -391,7 +394,7 @@ METRICS: Final = (
         kind=Kind.COUNTER,
         unit="bytes",
         labels=("broker", "api"),
-        meaning="size of the requests",
+        meaning="size of the bodies of requests, headers left out",
         advice="divided by the requests it is the mean: small for Produce, batching is off",
         kafka="kafka.network:type=RequestMetrics,name=RequestBytes,request=*",
     ),

@@ -196,7 +196,9 @@ class Connection(asyncio.Protocol):
         meter = self._meter = self._meters[request.api_key, request.api_version]
         if refused is not None:
             self._send(request, handler.refuse(request, refused))
-            meter.observe(self._stopwatch_ns() - received_ns, len(frame), self._response_bytes)
+            meter.observe(
+                self._stopwatch_ns() - received_ns, self._request_bytes, self._response_bytes
+            )
             self._is_busy = False
             return
         listener = self._listener
@@ -213,10 +215,9 @@ class Connection(asyncio.Protocol):
         )
         local_ns = self._stopwatch_ns()
         if self._response_bytes >= 0:
-            meter.observe(local_ns - received_ns, len(frame), self._response_bytes)
+            meter.observe(local_ns - received_ns, self._request_bytes, self._response_bytes)
         else:
             self._received_ns, self._local_ns = received_ns, local_ns
-            self._request_bytes = len(frame)
 
     def _passes(self, session: SaslSession, frame: bytes) -> bool:
         """Whether a frame is an ordinary request; what belongs to the authentication is done with.
@@ -272,6 +273,7 @@ class Connection(asyncio.Protocol):
         version only).
         """
         header = codec.read_request_header(frame)
+        self._request_bytes = len(frame) - header.body_offset
         key, version = header.api_key, header.api_version
         apis = self._apis
         handler = apis.handlers.get(key)

@@ -96,9 +96,7 @@ def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
     yield Reading(
         metric=table.UNCLEANABLE, labels=labels, value=broker.log_maintenance.uncleanable_count
     )
-    producers: set[int] = set()
     for topic_partition, log in broker.replicas.led.items():
-        producers.update(producer.producer_id for producer in log.producers())
         lag = log.high_watermark - log.last_stable_offset
         if lag:
             yield Reading(
@@ -112,7 +110,9 @@ def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
                 labels=(topic_partition.topic, str(topic_partition.partition)),
                 value=first_uncleanable_offset(log, now_ms),
             )
-    yield Reading(metric=table.PRODUCER_IDS, labels=labels, value=len(producers))
+    # Followers too, and a producer once per partition (ReplicaManager.producerIdCount).
+    producers = sum(len(log.producers()) for log in broker.replicas.hosted.values())
+    yield Reading(metric=table.PRODUCER_IDS, labels=labels, value=producers)
 
 
 def _late(broker: Broker, now_ms: int) -> int:
