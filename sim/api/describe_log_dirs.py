@@ -26,8 +26,16 @@ DEVIATIONS: Final = (
 
 
 async def handle(request: Request) -> Reply:
-    """The one directory with what was asked for."""
+    """The one directory with what was asked for; one that is offline tells nothing else."""
     schema = request.schema
+    if request.broker.logs.has_failed:
+        failed = build(
+            schema.DescribeLogDirsResult,
+            error_code=ErrorCode.kafka_storage_error,
+            log_dir=directory_of(request.broker),
+            topics=(),
+        )
+        return request.answer(error_code=ErrorCode.none, results=(failed,))
     by_topic: dict[str, list[Any]] = {}
     for topic_partition in _wanted(request):
         log = request.broker.replicas.hosted[topic_partition]

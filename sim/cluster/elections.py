@@ -10,12 +10,14 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import Final
 
+import msgspec
+
 from sim.cluster.image import NO_LEADER, ClusterImage, PartitionImage
 from sim.cluster.leadership import rules_of, updated_partition
 from sim.cluster.partition_changes import Election
 from sim.errors import ErrorCode, Rejection
 from sim.settings import Settings
-from sim.types import TopicPartition
+from sim.types import BrokerId, LeaderEpoch, TopicPartition
 
 NOT_NEEDED: Final = Rejection(
     error=ErrorCode.election_not_needed, reason="Leader election not needed for topic partition."
@@ -81,6 +83,24 @@ def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
     return image.with_partitions(changes)
 
 
+def resign_leader(
+    image: ClusterImage, topic_partition: TopicPartition
+) -> tuple[ClusterImage, ClusterImage] | Rejection:
+    """The leader steps down and is elected again: without a leader, and with the same one under a
+    later leader epoch. Whoever coordinates by that partition has to load it anew.
+    """
+    partition = image.partition(topic_partition)
+    if partition is None:
+        return _unknown(f"No such partition as {topic_partition}")
+    if not image.is_active(partition.leader):
+        return Rejection(
+            error=ErrorCode.leader_not_available, reason=f"{topic_partition} has no live leader"
+        )
+    left = _led_by(NO_LEADER, partition)
+    without = image.with_partition(topic_partition, left)
+    return without, without.with_partition(topic_partition, _led_by(partition.leader, left))
+
+
 def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
     """Give partitions back to their preferred replicas where those may lead
     (ReplicationControlManager.maybeBalancePartitionLeaders).
@@ -95,6 +115,15 @@ def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
             if changed is not None:
                 changes[where] = changed
     return image.with_partitions(changes)
+
+
+def _led_by(leader: BrokerId, partition: PartitionImage) -> PartitionImage:
+    return msgspec.structs.replace(
+        partition,
+        leader=leader,
+        leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
+        partition_epoch=partition.partition_epoch + 1,
+    )
 
 
 def _unknown(reason: str) -> Rejection:

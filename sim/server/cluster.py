@@ -35,6 +35,7 @@ from sim.runtime.skewed_clock import SkewedClock
 from sim.security.acls import NO_ACLS
 from sim.security.options import NO_SECURITY, SecurityOptions, check_security
 from sim.server.entrance import Entrance, authorizer_of, first_credentials
+from sim.server.fault_hands import FaultHands
 from sim.server.listener import BrokerListener
 from sim.server.member import Door, Member, MemberState
 from sim.server.snapshot import Snapshot, restored
@@ -135,6 +136,7 @@ class SimCluster:
         )
         """Where faults are armed: every crossing of this cluster's network passes it."""
         environment.network.interceptor = self.injector
+        self.injector.hands = FaultHands(self)
         self._metadata: Metadata | None = None
         self._controller: ControllerNode | None = None
         self._resetting = asyncio.Lock()

@@ -18,19 +18,27 @@ import msgspec
 from sim.api.request import ApiTable
 from sim.cluster.broker import Broker
 from sim.cluster.broker_lifecycle import BrokerLifecycle
+from sim.cluster.crossings import Crossings
 from sim.cluster.log_trace import LogTrace
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import Peers
 from sim.errors import ConfigError
+from sim.faults.points import FaultPoint
 from sim.log.partition_log import PartitionLog
 from sim.runtime.env import Environment
 from sim.runtime.skewed_clock import SkewedClock
 from sim.server.entrance import Entrance
 from sim.server.listener import BrokerListener
-from sim.types import BrokerId, BrokerRegistrationCommand
+from sim.types import BrokerId, BrokerRegistrationCommand, TopicPartition
 
 SHUTDOWN_TIMEOUT_MS: Final = 300_000
 """How long a controlled shutdown may take (BrokerServer.shutdown: five minutes)."""
+
+
+LOG_DIR_FAILURE_TIMEOUT_MS: Final = 30_000
+"""How long the controller may be out of reach before a broker with a failed log directory ends
+itself (log.dir.failure.timeout.ms).
+"""
 
 
 class MemberState(Enum):
@@ -54,6 +62,9 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 
 class Disk(Protocol):
     """What outlives a broker (``cluster.broker_logs``)."""
+
+    is_full: bool
+    has_failed: bool
 
     def close(self) -> None:
         """The broker stops in good order."""
@@ -90,6 +101,9 @@ class Member:
         self.broker_id = broker_id
         self.clock = clock
         """What its machine takes for the time; it outlives the broker."""
+        self.disk = disk
+        self.lagging: set[TopicPartition] = set()
+        """What it is to fall behind in, in every life."""
         self.doors = doors
         self.state = MemberState.DOWN
         self.is_cut_off_from_clients = False
@@ -97,7 +111,9 @@ class Member:
         self.listener: BrokerListener | None = None
         self._environment = environment
         self._metadata = metadata
-        self._disk = disk
+        self._crossings = Crossings(
+            node=f"broker/{broker_id}", network=environment.network, tasks=environment.tasks
+        )
         self._make_broker = make_broker
         self._peers = Peers(
             network=environment.network,
@@ -105,6 +121,8 @@ class Member:
             request_timeout_ms=metadata.settings.request_timeout_ms,
         )
         self._lifecycle: BrokerLifecycle | None = None
+        self._life = 0
+        """Counts starts and ends: whoever had to wait sees whether it is still the same one."""
         self._clean_epoch = -1
         """What a clean shutdown has left on the disk (Kafka's CleanShutdownFileHandler)."""
         self._waiting: asyncio.Future[bool] | None = None
@@ -120,8 +138,7 @@ class Member:
             listener: Bound; it is opened by the caller, when every broker lives.
         """
         self.listener = listener
-        self.broker = self._make_broker(self.broker_id)
-        self.broker.start()
+        self._begin_life()
         self._lifecycle = self._new_lifecycle()
         self._lifecycle.go_on(self._metadata.image.brokers[self.broker_id].epoch)
         self.state = MemberState.RUNNING
@@ -138,6 +155,12 @@ class Member:
         if self.state is not MemberState.DOWN:
             raise self._wrong_state("start", "stop or kill it first")
         self.state = MemberState.STARTING
+        self._life += 1
+        if self._crossings.armed:
+            life = self._life
+            await self._crossings.verdict(FaultPoint.PROCESS_START)
+            if life != self._life:
+                raise ConfigError(f"broker {self.broker_id} was killed before it had started")
         self._lifecycle = self._new_lifecycle()
         self._lifecycle.register(
             self._registration(), on_registered=self._registered, on_unfenced=self._settle
@@ -176,6 +199,11 @@ class Member:
         """
         if self.state is not MemberState.RUNNING:
             raise self._wrong_state("stop", "only one that runs can be")
+        if self._crossings.armed:
+            life = self._life
+            await self._crossings.verdict(FaultPoint.PROCESS_STOP)
+            if life != self._life or self.state is not MemberState.RUNNING:
+                raise ConfigError(f"broker {self.broker_id} did not wait to be stopped")
         self.state = MemberState.STOPPING
         lifecycle = self._lifecycle
         assert lifecycle is not None
@@ -187,8 +215,9 @@ class Member:
             timer.cancel()
         if not may_stop:
             raise ConfigError(f"broker {self.broker_id} was killed while it stopped")
-        self._clean_epoch = lifecycle.broker_epoch
-        await self._end("stopped", then=self._disk.close)
+        if not self.disk.has_failed:
+            self._clean_epoch = lifecycle.broker_epoch
+        await self._end("stopped", then=self.disk.close)
 
     async def kill(self, *, lose_unflushed: bool = False) -> None:
         """End it at once, as ``kill -9`` does: nobody is told, the controller finds out by itself.
@@ -207,7 +236,7 @@ class Member:
         await self._end("machine lost", then=self._lose_unflushed)
 
     def _lose_unflushed(self) -> None:
-        losers = self._disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
+        losers = self.disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
         log_trace = LogTrace(self._environment.tracer, f"broker/{self.broker_id}")
         if log_trace.on:
             for log in losers:
@@ -216,6 +245,7 @@ class Member:
     async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
         """Its last moment is one step: nobody can start it again half dead."""
         self.state = MemberState.DOWN
+        self._life += 1
         self._trace("node.down", reason=reason)
         self._settle(went_well=False)
         if self._lifecycle is not None:
@@ -230,6 +260,20 @@ class Member:
             then()
         if listener is not None:
             await listener.close()
+
+    # Replicas
+
+    def lag(self, topic_partition: TopicPartition) -> None:
+        """Let it fall behind in a partition, until ``catch_up``."""
+        self.lagging.add(topic_partition)
+        if self.broker is not None:
+            self.broker.replica_fetchers.lag(topic_partition)
+
+    def catch_up(self, topic_partition: TopicPartition) -> None:
+        """Undo ``lag``."""
+        self.lagging.discard(topic_partition)
+        if self.broker is not None:
+            self.broker.replica_fetchers.catch_up(topic_partition)
 
     # Clients
 
@@ -271,8 +315,26 @@ class Member:
 
     def _registered(self, _epoch: int) -> None:
         """The controller knows the new incarnation: it leads nothing and begins to follow."""
-        self.broker = self._make_broker(self.broker_id)
-        self.broker.start()
+        self._begin_life()
+
+    def _begin_life(self) -> None:
+        broker = self.broker = self._make_broker(self.broker_id)
+        broker.replica_fetchers.lagging = self.lagging
+        broker.on_directory_failure = self._directory_failed
+        broker.start()
+
+    def _directory_failed(self) -> None:
+        """The controller has to hear of it; a broker that can't tell it ends itself."""
+        lifecycle = self._lifecycle
+        assert lifecycle is not None
+        lifecycle.directory_failed()
+        life = self._life
+
+        def give_up() -> None:
+            if life == self._life and not lifecycle.is_failure_known:
+                self._environment.tasks.spawn(self.kill(), name=f"broker-{self.broker_id}-gives-up")
+
+        self._environment.clock.call_later(LOG_DIR_FAILURE_TIMEOUT_MS, give_up)
 
     def _settle(self, *, went_well: bool = True) -> None:
         waiting, self._waiting = self._waiting, None

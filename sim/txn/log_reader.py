@@ -17,7 +17,7 @@ import msgspec
 from sim.errors import CorruptBatchError, CorruptLogRecordError
 from sim.releases.rules import LATEST, Rules
 from sim.txn.log_format import decode_record
-from sim.txn.state import TransactionState, TxnMetadata, TxnTransition
+from sim.txn.state import Tombstone, TransactionState, TxnMetadata
 from sim.txn.transitions import apply
 from sim.types import Subject, TopicPartition, TransactionalId
 from sim.wire.batch import iter_batches, read_records
@@ -47,18 +47,19 @@ def subjects_in(batch: bytes, where: TopicPartition) -> Subject:
     """
     subjects = []
     for record in read_records(batch, 0):
-        found = None if record.key is None else decode_record(record.key, record.value)
-        if isinstance(found, TxnTransition):
-            subjects.append(
-                Subject(
-                    transactional_id=found.transactional_id,
-                    producer_id=found.producer_id,
-                    partitions=(where,),
-                    committed=_RESULTS.get(found.state),
-                )
+        assert record.key is not None  # it is our own
+        found = decode_record(record.key, record.value)
+        assert found is not None
+        if isinstance(found, Tombstone):
+            subject = Subject(transactional_id=found.transactional_id, partitions=(where,))
+        else:
+            subject = Subject(
+                transactional_id=found.transactional_id,
+                producer_id=found.producer_id,
+                partitions=(where,),
+                committed=_RESULTS.get(found.state),
             )
-        elif found is not None:
-            subjects.append(Subject(transactional_id=found.transactional_id, partitions=(where,)))
+        subjects.append(subject)
     return Subject(partitions=(where,), others=tuple(subjects))
 
 

@@ -10,6 +10,7 @@ from sim.cluster.elections import (
     elect_leader,
     elect_unclean,
     rebalance_leaders,
+    resign_leader,
 )
 from sim.cluster.image import ClusterImage, PartitionImage
 from sim.errors import ErrorCode, Rejection
@@ -134,3 +135,27 @@ def test_leaders_go_back_to_their_preferred_replicas_where_those_may_lead() -> N
     after = rebalance_leaders(image, DEFAULTS)
     assert leaders(after) == [1, 1, 1, -1]
     assert rebalance_leaders(after, DEFAULTS) is after
+
+
+def test_a_leader_that_resigns_is_elected_again_two_epochs_later() -> None:
+    where = TopicPartition("a", 0)
+    image = cluster().with_topic(topic("a", partition(2, epoch=4)))
+    resigned = resign_leader(image, where)
+    assert not isinstance(resigned, Rejection)
+    without, again = (found.partition(where) for found in resigned)
+    assert without is not None
+    assert again is not None
+    assert (without.leader, without.leader_epoch, without.partition_epoch) == (-1, 5, 5)
+    assert (again.leader, again.leader_epoch, again.partition_epoch) == (2, 6, 6)
+    assert again.isr == (1, 2, 3)
+
+
+def test_who_is_not_there_can_not_resign() -> None:
+    image = cluster(broker(1), broker(2, alive=False)).with_topic(topic("a", partition(2)))
+    for where, error in (
+        (TopicPartition("a", 7), ErrorCode.unknown_topic_or_partition),
+        (TopicPartition("a", 0), ErrorCode.leader_not_available),
+    ):
+        refused = resign_leader(image, where)
+        assert isinstance(refused, Rejection)
+        assert refused.error is error

@@ -11,6 +11,7 @@ from sim.cluster.image import ClusterImage
 from sim.cluster.leadership import ELIGIBLE_LEADER_REPLICAS
 from sim.cluster.registrations import (
     begin_controlled_shutdown,
+    fail_directory,
     fence_broker,
     is_stale,
     register_broker,
@@ -136,3 +137,18 @@ def test_others_are_left_alone() -> None:
     image = fence_broker(world(), B3, DEFAULTS)
     assert image.brokers[B2] == msgspec.structs.replace(broker(2))
     assert not image.is_active(BrokerId(9))
+
+
+def test_a_failed_directory_takes_leaders_and_isrs_away_until_the_broker_registers_anew() -> None:
+    failed = fail_directory(world(elr=0), B1, DEFAULTS)
+    orders = failed.topics["orders"].partitions[0]
+    assert (orders.leader, orders.isr) == (2, (2, 3))
+    assert (failed.is_alive(B1), failed.is_active(B1), failed.is_offline(B1)) == (True, False, True)
+    assert fail_directory(failed, B1, DEFAULTS) is failed, "it is told with every heartbeat"
+    restarted = unfence_broker(registered(failed, command(incarnation=SECOND)), B1, DEFAULTS)
+    assert (restarted.is_active(B1), restarted.is_offline(B1)) == (True, False)
+
+
+def test_replicas_of_brokers_that_are_away_or_unknown_are_offline() -> None:
+    image = fence_broker(world(), B3, DEFAULTS)
+    assert [one for one in (B1, B2, B3, BrokerId(9)) if image.is_offline(one)] == [B3, BrokerId(9)]

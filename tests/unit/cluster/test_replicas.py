@@ -9,7 +9,7 @@ import pytest
 
 from sim.cluster.broker_logs import BrokerLogs
 from sim.cluster.image import ClusterImage
-from sim.cluster.replicas import LeadershipChanges, Replicas
+from sim.cluster.replicas import LeadershipChanges, Replicas, changed_roles
 from sim.errors import ErrorCode, Rejection
 from sim.log.partition_log import PartitionLog
 from sim.settings import DEFAULTS
@@ -25,9 +25,10 @@ class Brokers:
 
     def __init__(self, image: ClusterImage) -> None:
         self.image = cluster()
+        self.disks = {broker: BrokerLogs(DEFAULTS) for broker in (B1, B2, B3)}
         self.each = {
             broker: Replicas(
-                broker_id=broker, logs=BrokerLogs(DEFAULTS), image=self.image, settings=DEFAULTS
+                broker_id=broker, logs=self.disks[broker], image=self.image, settings=DEFAULTS
             )
             for broker in (B1, B2, B3)
         }
@@ -317,3 +318,73 @@ def test_who_was_followed_is_so_until_the_leader_changes() -> None:
     )
     assert alone[B1].regrouped == (led,)
     assert (list(led.followers), led.isr) == ([], (1,))
+
+
+# A failed log directory
+
+
+def failed() -> Brokers:
+    """Broker 1 leads partition 0 and follows in partition 1; its directory has failed."""
+    image = cluster().with_topic(topic("orders", partition(1), partition(2)))
+    brokers = Brokers(image)
+    brokers.disks[B1].has_failed = True
+    assert brokers.each[B1].directory_failed() == (TopicPartition("orders", 1),)
+    return brokers
+
+
+def test_replicas_in_a_failed_directory_are_offline() -> None:
+    replicas = failed().each[B1]
+    for where in (TP, TopicPartition("orders", 1)):
+        assert error_of(replicas.leader(where)) is ErrorCode.kafka_storage_error
+        assert error_of(replicas.replica(where)) is ErrorCode.kafka_storage_error
+    assert replicas.offline == {TP, TopicPartition("orders", 1)}
+    assert {**replicas.hosted, **replicas.led, **replicas.replicated} == {}
+
+
+def test_what_comes_to_a_failed_directory_is_offline_too() -> None:
+    brokers = failed()
+    changes = brokers.apply(
+        brokers.image.with_topic(topic("new", partition(1), topic_id=uuid.UUID(int=5)))
+    )
+    assert changes[B1] == LeadershipChanges()
+    assert TopicPartition("new", 0) in brokers.each[B1].offline
+
+
+def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
+    brokers = failed()
+    moved = partition(2, isr=(2, 3), epoch=1)
+    changes = brokers.apply(brokers.image.with_partition(TP, moved))
+    assert changes[B1] == LeadershipChanges(lost=((TP, moved.leader_epoch),))
+    again = brokers.apply(brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2)))
+    assert again[B1] == LeadershipChanges()
+
+
+def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
+    brokers = failed()
+    elsewhere = partition(2, replicas=(2, 3), epoch=1)
+    changes = brokers.apply(brokers.image.with_partition(TP, elsewhere))
+    assert changes[B1].deleted == (TP,)
+    changes = brokers.apply(brokers.image.without_topic("orders"))
+    assert changes[B1].deleted == (TopicPartition("orders", 1),)
+    assert brokers.each[B1].offline == set()
+
+
+# Roles
+
+
+def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
+    old = (
+        cluster()
+        .with_topic(topic("orders", partition(1), partition(2), partition(1), partition(1)))
+        .with_topic(topic("gone", partition(1), topic_id=uuid.UUID(int=6)))
+    )
+    changed = topic(
+        "orders", partition(2, epoch=1), partition(2), partition(1, isr=(1,)), partition(1, epoch=1)
+    )
+    new = old.without_topic("gone").with_topic(changed)
+    orders = [TopicPartition("orders", index) for index in range(4)]
+    assert changed_roles(old, new, B1) == (orders[0], orders[3], TopicPartition("gone", 0))
+    assert changed_roles(old, old, B1) == ()
+    away = new.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
+    assert changed_roles(new, away, B1) == tuple(orders)
+    assert changed_roles(new, new.with_topic(topic("x", partition(2, replicas=(2,)))), B1) == ()

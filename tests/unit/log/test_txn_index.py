@@ -67,3 +67,12 @@ def test_a_raised_start_drops_markers_below(offset: int, kept: tuple[AbortedTxn,
     made.drop_before(offset)
     assert made.entries() == kept
     assert made.lookup(offset, 100) == kept
+
+
+def test_one_entry_can_be_lost() -> None:
+    made = index()
+    made.remove(15)
+    made.remove(16)
+    assert made.entries() == (A, C, D)
+    assert [offset for offset in (10, 15, 20, 36) if offset in made] == [10, 20]
+    assert made.lookup(0, 100) == (A, C, D)

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from sim.txn.log_format import encode_batch, encode_key
-from sim.txn.log_reader import LoadedLog, read_log
+from sim.txn.log_reader import LoadedLog, read_log, subjects_in
 from sim.txn.state import Tombstone, TransactionState
 from sim.txn.transitions import apply, to_complete, to_first, to_ongoing
-from sim.types import ProducerId, TransactionalId, TransactionVersion
+from sim.types import (
+    TRANSACTION_STATE_TOPIC,
+    ProducerId,
+    Subject,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
 from sim.wire.batch import build_batch, control_batch
 from sim.wire.records import Record
 from tests.support.txn_entries import FOO_0, NOW_MS, TID, entry
@@ -65,3 +72,20 @@ def test_damage_ends_the_reading_and_keeps_what_was_read() -> None:
 def test_a_record_without_a_key_is_damage() -> None:
     keyless = build_batch([Record(key=None, value=b"")], timestamp_ms=NOW_MS)
     assert "has no key" in str(read_log([keyless]).problem)
+
+
+def test_a_batch_tells_fault_plans_whom_it_is_about() -> None:
+    where = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
+    aborted = to_complete(entry(TransactionState.PREPARE_ABORT), now_ms=NOW_MS)
+    told = subjects_in(batch(ELSE, aborted, Tombstone(transactional_id=OTHER)), where)
+    assert told.partitions == (where,)
+    assert told.others == (
+        Subject(transactional_id=OTHER, producer_id=8, partitions=(where,)),
+        Subject(
+            transactional_id=TID,
+            producer_id=aborted.producer_id,
+            partitions=(where,),
+            committed=False,
+        ),
+        Subject(transactional_id=OTHER, partitions=(where,)),
+    )
