@@ -98,7 +98,6 @@ REFUSED: Final[tuple[Args, ...]] = (
     ("find-hanging", "--topic", "bad topic"),
     ("find-hanging", "--broker-id", "99"),
     ("describe-producers", "--topic", "bad topic", "--partition", "0"),
-    ("forceTerminateTransaction", "--transactionalId", ""),
 )
 
 OF_THE_TOOL_ITSELF: Final = {"-h", "--help", "--bootstrap-server"}
@@ -277,4 +276,4 @@ def test_every_command_and_option_of_kafkas_tool_is_compared(version: str) -> No
 def test_what_is_compared_with_the_older_tool_only_lacks_what_came_later() -> None:
     left_out = [args for args in (*LOOKS, *REFUSED, FORCED) if set(args) & set(SINCE_4_1)]
     assert OLDER < "4.1"
-    assert len(left_out) == 6
+    assert len(left_out) == 5
