@@ -1,14 +1,15 @@
 """The folder of one replica, as a broker leaves it that stops in order.
 
-Written: each segment with its indexes and aborted transactions, the snapshots of producer state and
-one more at the log's end, leader epochs, the topic's id. A stopped broker that finds such a folder
-under its log directory takes it as its own; ``kafka-dump-log`` reads every file. Kafka's
+In it are: each segment with its indexes and aborted transactions, the snapshots of producer state
+and one more at the log's end, leader epochs, the topic's id. A stopped broker that finds such a
+folder under its log directory takes it as its own; ``kafka-dump-log`` reads every file. Kafka's
 counterparts: LocalLog.close, LogSegment.flush, ProducerStateManager.takeSnapshot.
 """
 
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
 from pathlib import Path
 
 from sim.log.partition_log import PartitionLog
@@ -27,55 +28,53 @@ from sim.storage.names import (
     TXN_INDEX_SUFFIX,
     file_name,
 )
+from sim.storage.stored_file import StoredFile, write_files
 
 
-def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) -> int:
-    """Write a log into an empty folder.
+def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[StoredFile]:
+    """The files of a replica's folder, with the log's state as it is now.
 
     Args:
-        directory: Made if it is not there.
-        log: Whose state is written as it is now.
+        log: Its batches are referred to, not copied.
         topic_id: For ``partition.metadata``.
-
-    Returns:
-        How many bytes of batches were written.
-
-    Raises:
-        FileExistsError: A file of that name is there.
-        OSError: It can't be written.
     """
-    directory.mkdir(parents=True, exist_ok=True)
     state = log.snapshot()
     segments = log.segments()
     ends = [*(segment.base_offset for segment in segments[1:]), log.log_end_offset + 1]
     interval = log.config.index_interval_bytes
     for segment, end in zip(segments, ends, strict=True):
         aborted = [one for one in state.aborted if segment.base_offset <= one.last_offset < end]
-        _write_segment(directory, segment, aborted, index_interval_bytes=interval)
+        yield from _segment_files(segment, aborted, index_interval_bytes=interval)
     for offset, entries in dict((*log.producer_snapshots(), log.producers_at_end())).items():
-        _write(directory / file_name(offset, SNAPSHOT_SUFFIX), producer_snapshot.encode(entries))
+        yield StoredFile.of(file_name(offset, SNAPSHOT_SUFFIX), producer_snapshot.encode(entries))
     epochs = checkpoints.encode_leader_epochs(state.epochs)
-    _write(directory / LEADER_EPOCHS_NAME, epochs.encode())
-    _write(directory / PARTITION_METADATA_NAME, encode_partition_metadata(topic_id).encode())
-    return sum(segment.size_bytes for segment in segments)
+    yield StoredFile.of(LEADER_EPOCHS_NAME, epochs.encode())
+    yield StoredFile.of(PARTITION_METADATA_NAME, encode_partition_metadata(topic_id).encode())
 
 
-def _write_segment(
-    directory: Path, segment: Segment, aborted: list[AbortedTxn], *, index_interval_bytes: int
-) -> None:
+def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) -> int:
+    """Write a log into an empty folder, which is made if it is not there.
+
+    Returns:
+        How many bytes were written.
+
+    Raises:
+        FileExistsError: A file of that name is there.
+        OSError: It can't be written.
+    """
+    return write_files(directory, partition_files(log, topic_id=topic_id))
+
+
+def _segment_files(
+    segment: Segment, aborted: list[AbortedTxn], *, index_interval_bytes: int
+) -> Iterator[StoredFile]:
     base_offset = segment.base_offset
-    batches = list(segment.batches())
+    batches = tuple(segment.batches())
     offsets, times = encode_indexes(
         batches, base_offset=base_offset, index_interval_bytes=index_interval_bytes
     )
-    with (directory / file_name(base_offset, LOG_SUFFIX)).open("xb") as file:
-        file.writelines(batches)
-    _write(directory / file_name(base_offset, INDEX_SUFFIX), offsets)
-    _write(directory / file_name(base_offset, TIME_INDEX_SUFFIX), times)
+    yield StoredFile(path=file_name(base_offset, LOG_SUFFIX), parts=batches)
+    yield StoredFile.of(file_name(base_offset, INDEX_SUFFIX), offsets)
+    yield StoredFile.of(file_name(base_offset, TIME_INDEX_SUFFIX), times)
     if aborted:
-        _write(directory / file_name(base_offset, TXN_INDEX_SUFFIX), txn_index.encode(aborted))
-
-
-def _write(path: Path, data: bytes) -> None:
-    with path.open("xb") as file:
-        file.write(data)
+        yield StoredFile.of(file_name(base_offset, TXN_INDEX_SUFFIX), txn_index.encode(aborted))

@@ -1,0 +1,40 @@
+"""Files before they are written."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from sim.storage.stored_file import StoredFile, tar_of, write_files
+
+FILES = (
+    StoredFile.of("a", b"12345"),
+    StoredFile(path="b", parts=(b"x" * 512, b"y" * 512)).below("folder"),
+    StoredFile.of("empty", b""),
+)
+
+
+def test_files_are_written_below_a_folder(tmp_path: Path) -> None:
+    assert write_files(tmp_path / "new", FILES) == 5 + 1024
+    assert (tmp_path / "new" / "folder" / "b").read_bytes() == b"x" * 512 + b"y" * 512
+    assert (tmp_path / "new" / "empty").read_bytes() == b""
+
+
+def test_nothing_is_written_over(tmp_path: Path) -> None:
+    (tmp_path / "a").write_bytes(b"mine")
+    with pytest.raises(FileExistsError):
+        write_files(tmp_path, FILES)
+    assert (tmp_path / "a").read_bytes() == b"mine"
+
+
+def test_the_archive_holds_the_same_files() -> None:
+    data = b"".join(tar_of(FILES, modified_ms=1_700_000_000_123))
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        found = {
+            member.name: (archive.extractfile(member) or io.BytesIO()).read() for member in archive
+        }
+        assert {member.mtime for member in archive} == {1_700_000_000}
+    assert found == {file.path: b"".join(file.parts) for file in FILES}
