@@ -190,6 +190,15 @@ class Cluster:
             )
         return await self._open(broker_id, lane, address.host, address.port)
 
+    async def disconnect(self, *, lane: str = "") -> None:
+        """Close the connections of a lane; what waits for answers there fails."""
+        closing = {key: one for key, one in self._connections.items() if key[1] == lane}
+        for key, connection in closing.items():
+            del self._connections[key]
+            connection.close()
+        for connection in closing.values():
+            await connection.wait_closed()
+
     async def any_connection(self) -> Connection:
         """A connection to some broker: one that is open, else the first that can be opened.
 

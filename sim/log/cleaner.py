@@ -63,7 +63,7 @@ def dirt_of(log: LogUpkeep, now_ms: int) -> Dirt | None:
     """
     if log.segments_count == 1:
         return None
-    dirt = _measure(log, now_ms)
+    dirt = measure(log, now_ms)
     is_due = dirt.is_overdue or dirt.ratio > log.config.min_cleanable_dirty_ratio
     return dirt if is_due and dirt.dirty_bytes else None
 
@@ -118,7 +118,8 @@ def _first_dirty_offset(log: LogUpkeep) -> int:
     return cleaned_until
 
 
-def _measure(log: LogUpkeep, now_ms: int) -> Dirt:
+def measure(log: LogUpkeep, now_ms: int) -> Dirt:
+    """How much of a log is dirty and may be cleaned (LogCleanerManager.cleanableOffsets)."""
     first_dirty = _first_dirty_offset(log)
     active = log.active_base_offset
     dirty = log.inactive_segments(first_dirty, active)

@@ -193,6 +193,11 @@ class LogUpkeep(LogView):
         if leader_epoch > self._epochs.latest:
             self._epochs.assign(leader_epoch, base_offset)
 
+    def roll(self, now_ms: int) -> None:
+        """End the active segment, unless nothing is in it (UnifiedLog.roll)."""
+        if len(self._segments.active):
+            self._roll(self._log_end_offset, now_ms)
+
     def _roll(self, base_offset: int, now_ms: int) -> Segment:
         """End the active segment, with a snapshot of the producers where the next one begins."""
         segment = self._new_segment(base_offset, now_ms)

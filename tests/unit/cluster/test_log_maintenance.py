@@ -213,3 +213,33 @@ async def test_a_stopped_broker_does_nothing_any_more(
     await bench.settle()
     assert log.cleaned_until is None
     assert bench.clock.armed == 0
+
+
+async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> None:
+    log = bench.host(FIRST, msgspec.structs.replace(COMPACTED, roll_bytes=10_000))
+    bench.put(log, "a", "a")
+    bench.maintenance.clean_now(FIRST)
+    assert keys(log) == [b"a", b"a"]  # a cleaner never touches the active segment
+    bench.maintenance.roll_now(FIRST)
+    bench.maintenance.roll_now(FIRST)
+    assert log.segments_count == 2
+    bench.maintenance.clean_now(FIRST)
+    assert keys(log) == [b"a"]
+
+    old = bench.host(SECOND, LogConfig(roll_bytes=10_000, retention_ms=5))
+    bench.put(old, "b")
+    bench.maintenance.roll_now(SECOND)
+    bench.maintenance.clean_now(SECOND)
+    bench.clock.advance(6)
+    bench.maintenance.delete_old_now(SECOND)
+    assert (old.log_start_offset, old.log_end_offset) == (1, 1)
+
+
+async def test_what_is_not_hosted_is_not_looked_after(bench: Bench) -> None:
+    for care in (
+        bench.maintenance.roll_now,
+        bench.maintenance.clean_now,
+        bench.maintenance.delete_old_now,
+    ):
+        care(FIRST)
+    assert bench.hosted == {}

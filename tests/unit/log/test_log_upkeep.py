@@ -38,6 +38,15 @@ def bases(made: LogDriver) -> list[int]:
 # Rolling
 
 
+def test_a_segment_is_ended_when_somebody_says_so_unless_it_is_empty() -> None:
+    made = driver(NOW)
+    made.log.roll(NOW)
+    made.log.roll(NOW)
+    assert bases(made) == [0, 1]
+    made.append(plain(timestamp=NOW))
+    assert bases(made) == [0, 1]
+
+
 def test_a_full_segment_is_followed_by_another() -> None:
     made = driver(*[NOW] * 5)
     assert bases(made) == [0, 2, 4]
