@@ -20,7 +20,7 @@ class Kind(StrEnum):
     ABORTED_READ = "aborted-read"
     """G1a: a read_committed reader got a record of a transaction that did not commit."""
     INTERMEDIATE_READ = "intermediate-read"
-    """G1b: the last stable offset stood inside of a transaction on one partition."""
+    """G1b: a record was read of a transaction that went on writing to the partition."""
     CIRCULAR_INFORMATION_FLOW = "circular-information-flow"
     """G1c: committed transactions read from and overwrote one another in a circle."""
     LOST_UPDATE = "lost-update"

@@ -1,5 +1,5 @@
-"""Reads of what must not be seen: records of transactions that did not commit (G1a), and a last
-stable offset that stands inside of a transaction (G1b).
+"""Reads of what must not be seen: records of transactions that did not commit (G1a), or that had
+not come to their end (G1b).
 
 Readers that asked for read_uncommitted are promised neither. Adya: PL-2, proscribed phenomena G1a
 and G1b; Kafka: KIP-98, "Consumers with read_committed only see committed transactional messages".
@@ -7,14 +7,10 @@ and G1b; Kafka: KIP-98, "Consumers with read_committed only see committed transa
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections import defaultdict
-
 from sim.check.anomaly import Anomaly, Kind, convict
 from sim.check.history import History, Transaction
-from sim.check.observations import UNKNOWN_OFFSET, Wrote
-from sim.check.visibility import visibility
-from sim.types import TopicPartition
+from sim.check.observations import Wrote
+from sim.check.visibility import Visibility, visibility
 
 
 def aborted_reads(history: History) -> tuple[Anomaly, ...]:
@@ -50,58 +46,47 @@ def aborted_reads(history: History) -> tuple[Anomaly, ...]:
 
 
 def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
-    """G1b, of a log: readers were let into a transaction while it went on behind.
+    """G1b: a read_committed reader got a record of a transaction that had not finished writing: it
+    wrote to the same partition afterwards.
 
-    On one partition a transaction is undecided from its first record to its marker, and the last
-    stable offset never lies behind the first unstable offset (``UnifiedLog``). A Read that
-    delivered an early record of a transaction and whose last stable offset is at or before a later
-    one of the same transaction saw an intermediate state of it.
+    "Afterwards" is the order of the answers: the reader had its record before the later one was
+    acknowledged, and a producer asks for the end only when all is acknowledged (where it did not
+    wait, ``asked_ms`` tells when it asked). That the last stable offset stands between two records
+    of a transaction proves nothing: another one may have begun there.
     """
+    seen = visibility(history)
     found = []
     for transaction in history.transactions().values():
-        for place, writes in _placed(transaction).items():
-            culprit = _split(history, place, writes)
-            if culprit is None:
-                continue
-            at, early, late = culprit
-            found.append(
-                convict(
-                    Kind.INTERMEDIATE_READ,
-                    f"{history[at].who} read {early[1].value!r} of {transaction.label} at "
-                    f"{place}@{early[1].offset} while the last stable offset stood before "
-                    f"{late[1].value!r} of it at {late[1].offset}",
-                    at,
-                    early[0],
-                    late[0],
-                )
-            )
+        culprit = _unfinished(transaction, history, seen)
+        if culprit is None:
+            continue
+        (early_at, early), at, (late_at, late) = culprit
+        because = (
+            f"{history[at].who} read {early.value!r} of {transaction.label} at {early.place}, and "
+            f"afterwards it wrote {late.value!r} there"
+        )
+        found.append(convict(Kind.INTERMEDIATE_READ, because, early_at, at, late_at))
     return tuple(found)
 
 
-def _placed(transaction: Transaction) -> dict[TopicPartition, list[tuple[int, Wrote]]]:
-    """The acknowledged writes of a transaction by partition, in the order of the log."""
-    placed: dict[TopicPartition, list[tuple[int, Wrote]]] = defaultdict(list)
-    for index, wrote in transaction.acknowledged:
-        if wrote.offset != UNKNOWN_OFFSET:
-            placed[wrote.place].append((index, wrote))
-    for writes in placed.values():
-        writes.sort(key=lambda pair: (pair[1].offset, pair[0]))
-    return placed
-
-
-def _split(
-    history: History, place: TopicPartition, writes: list[tuple[int, Wrote]]
-) -> tuple[int, tuple[int, Wrote], tuple[int, Wrote]] | None:
-    """The first Read whose last stable offset lies between two of the writes, and these."""
-    offsets = [wrote.offset for _, wrote in writes]
-    if offsets[0] == offsets[-1]:
-        return None
-    by_record = {(wrote.offset, wrote.value): (index, wrote) for index, wrote in writes}
-    for at, read in history.committed_reads(place):
-        if not offsets[0] < read.last_stable_offset <= offsets[-1]:
-            continue
-        for record in read.records:
-            early = by_record.get((record.offset, record.value))
-            if early is not None:
-                return at, early, writes[bisect_left(offsets, read.last_stable_offset)]
+def _unfinished(
+    transaction: Transaction, history: History, seen: Visibility
+) -> tuple[tuple[int, Wrote], int, tuple[int, Wrote]] | None:
+    """A write, the index of a Read that brought it, and a write that followed; None if all was
+    written, or an end asked for, whenever somebody read.
+    """
+    for index, wrote in transaction.writes:
+        for sight in seen.sights_of(wrote):
+            for late in transaction.acknowledged:
+                follows = late[0] > sight.index and late[1].place == wrote.place
+                if follows and not _end_asked(transaction, history, sight.index, late[0]):
+                    return (index, wrote), sight.index, late
     return None
+
+
+def _end_asked(transaction: Transaction, history: History, read: int, late: int) -> bool:
+    """Whether an end of the transaction may have been asked for when a Read was answered."""
+    return any(
+        end.asked_ms <= history[read].at_ms if end.asked_ms is not None else index < late
+        for index, end in transaction.ends
+    )

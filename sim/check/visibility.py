@@ -70,14 +70,13 @@ def visibility(history: History) -> Visibility:
 def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, int]:
     """Who passed what by."""
     due: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
-    unplaced: list[tuple[int, Wrote]] = []
     excused = _Superseded(history)
     for index, wrote in history.writes():
         if wrote.outcome is not Outcome.OK or wrote.value is None or excused.covers(wrote):
             continue
         if wrote.offset == UNKNOWN_OFFSET:
-            unplaced.append((index, wrote))
-        elif not _seen_elsewhere(wrote, sights.get((wrote.place, wrote.value), ())):
+            continue  # "not there" would need a reader of everything, and nothing deleted meanwhile
+        if not _seen_elsewhere(wrote, sights.get((wrote.place, wrote.value), ())):
             due[wrote.place].append((wrote.offset, index, wrote))
     misses: dict[int, int] = {}
     for place, written in due.items():
@@ -89,7 +88,6 @@ def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, i
             for offset, index, wrote in written[passed]:
                 if (offset, wrote.value) not in given:
                     misses.setdefault(index, at)
-    misses.update(_unplaced_misses(history, unplaced, sights))
     return misses
 
 
@@ -118,51 +116,6 @@ class _Superseded:
     def covers(self, wrote: Wrote) -> bool:
         """Whether it may be gone."""
         return wrote.key is not None and self._last[wrote.place, wrote.key] > wrote.offset
-
-
-def _unplaced_misses(
-    history: History,
-    unplaced: list[tuple[int, Wrote]],
-    sights: Mapping[Name, list[Sight]],
-) -> dict[int, int]:
-    """Writes whose offset nobody knows: missed if one reader has read the whole partition, up to an
-    end at which nothing is undecided, after they were decided.
-    """
-    if not unplaced:
-        return {}
-    decided = {
-        label: max((index for index, _ in transaction.ends), default=len(history))
-        for label, transaction in history.transactions().items()
-    }
-    misses: dict[int, int] = {}
-    for index, wrote in unplaced:
-        assert wrote.value is not None, "tombstones are demanded by nobody"
-        if sights.get((wrote.place, wrote.value)):
-            continue
-        since = index if wrote.transaction is None else max(index, decided[wrote.transaction])
-        readers = {read.who for _, read in history.committed_reads(wrote.place)}
-        for who in sorted(readers):
-            at = _whole_reading(history, who, wrote.place, since=since)
-            if at is not None:
-                misses[index] = at
-                break
-    return misses
-
-
-def _whole_reading(history: History, who: str, place: TopicPartition, *, since: int) -> int | None:
-    """The index of the Read with which a reader came to the end, having left out nothing; None if
-    there is none. The first answer behind ``since`` does not count: it may have been under way.
-    """
-    behind = [(at, read) for at, read in history.reads_of(who, place) if at > since][1:]
-    reached = None
-    for at, read in behind:
-        if read.asked == read.log_start_offset or read.asked == reached:
-            reached = read.next_offset
-        else:
-            reached = None
-        if reached is not None and reached == read.last_stable_offset == read.high_watermark:
-            return at
-    return None
 
 
 def writers_by_offset(

@@ -47,30 +47,52 @@ def test_an_open_transaction_is_not_aborted() -> None:
     assert aborted_reads(told.history) == ()
 
 
-def test_a_last_stable_offset_inside_of_a_transaction_is_seen_by_who_got_its_beginning() -> None:
+def test_a_record_read_before_its_transaction_has_finished_writing_is_intermediate() -> None:
     told = Told()
-    told.wrote("T2", "x", 0)
-    told.wrote("T1", "r1", 1)
-    told.wrote("T1", "r2", 3)
-    told.wrote("T1", "r3")
-    told.read(2, {2: "between"}, 3)  # the place tells that something is wrong, but nothing came
-    read = told.read(0, {0: "x", 1: "r1"}, 2)
+    told.wrote("T1", "r0", 0, partition=1)
+    early = told.wrote("T1", "r1", 1)
+    read = told.read(0, {1: "r1"}, 2)
+    told.wrote("T1", "r2", outcome=UNKNOWN)
+    late = told.wrote("T1", "r3")
+    told.committed()
     (anomaly,) = intermediate_reads(told.history)
-    assert anomaly.evidence == (1, 2, read)
+    assert anomaly.evidence == (early, read, late)
 
 
-@pytest.mark.parametrize("stable", [1, 4, -1])
-def test_before_or_behind_all_of_it_is_right(stable: int) -> None:
+@pytest.mark.parametrize(("asked_ms", "intermediate"), [(2000, False), (1999, False), (2001, True)])
+def test_an_end_that_was_asked_for_in_time_excuses_even_what_follows(
+    asked_ms: int, *, intermediate: bool
+) -> None:
     told = Told()
-    told.wrote("T1", "r1", 1)
-    told.wrote("T1", "r2", 3)
-    told.read(0, {1: "r1"}, 2, last_stable_offset=stable)
+    told.wrote("T1", "r1", 0)
+    told.read(0, {0: "r1"}, 2)
+    told.committed(asked_ms=asked_ms)
+    told.wrote("T1", "r2", 2)
+    assert bool(intermediate_reads(told.history)) is intermediate
+
+
+def test_an_end_that_was_answered_before_the_rest_was_may_have_come_first() -> None:
+    told = Told()
+    told.wrote("T1", "r1", 0)
+    told.read(0, {0: "r1"}, 2)
+    told.committed()
+    told.wrote("T1", "r2", 2)
     assert intermediate_reads(told.history) == ()
 
 
-def test_two_partitions_are_decided_one_after_the_other() -> None:
+def test_a_last_stable_offset_between_two_records_may_be_the_start_of_another() -> None:
     told = Told()
     told.wrote("T1", "r1", 0)
-    told.wrote("T1", "r2", 5, partition=1)
+    told.wrote("T2", "other", 1)
+    told.wrote("T1", "r2", 2)
+    told.committed("T1")
+    told.read(0, {0: "r1"}, 1, high_watermark=4)
+    assert intermediate_reads(told.history) == ()
+
+
+def test_two_partitions_are_two_logs() -> None:
+    told = Told()
+    told.wrote("T1", "r1", 0)
     told.read(0, {0: "r1"}, 2)
+    told.wrote("T1", "r2", 5, partition=1)
     assert intermediate_reads(told.history) == ()

@@ -98,54 +98,10 @@ def test_a_record_that_only_a_reader_knows_supersedes_too() -> None:
     assert misses(told) == {}
 
 
-# Offsets that nobody was told
-
-
-def test_a_record_of_unknown_offset_is_missed_by_who_has_read_everything() -> None:
-    told = Told()
-    told.began()
-    lost = told.wrote("T1", "r1")
-    told.committed()
-    told.read(0, {}, 1)  # may have been asked before the commit
-    told.read(0, {}, 1, last_stable_offset=4, high_watermark=4)
-    read = told.read(1, {}, 4)
-    assert misses(told) == {lost: read}
-
-
-@pytest.mark.parametrize(
-    "reads",
-    [
-        pytest.param([(0, 4, 4, 4)], id="the only answer may be older"),
-        pytest.param([(0, 2, 4, 4), (3, 4, 4, 4)], id="a gap"),
-        pytest.param([(1, 4, 4, 4)], id="not from the start"),
-        pytest.param([(0, 3, 3, 4)], id="something is undecided"),
-    ],
-)
-def test_who_has_left_something_out_proves_nothing(
-    reads: list[tuple[int, int, int, int]],
-) -> None:
+def test_a_record_whose_offset_was_not_told_is_demanded_by_nobody() -> None:
     told = Told()
     told.wrote(None, "r1")
-    if len(reads) > 1 or reads[0] != (0, 4, 4, 4):
-        told.read(9, {}, 9)
-    for asked, following, stable, end in reads:
-        told.read(asked, {}, following, last_stable_offset=stable, high_watermark=end)
-    assert misses(told) == {}
-
-
-def test_a_record_of_unknown_offset_that_came_is_there() -> None:
-    told = Told()
-    told.wrote(None, "r1")
-    told.read(0, {0: "r1"}, 1)
-    told.read(0, {0: "r1"}, 1)
-    assert misses(told) == {}
-
-
-def test_as_long_as_its_transaction_is_open_nobody_can_miss_it() -> None:
-    told = Told()
-    told.wrote("T1", "r1")
-    told.read(0, {}, 0)
-    told.read(0, {}, 0)
+    told.read(0, {}, 9)
     assert misses(told) == {}
 
 

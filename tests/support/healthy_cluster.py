@@ -1,0 +1,575 @@
+"""A tiny cluster that does nothing wrong, and what is seen of it: histories that no checker may
+convict, whatever is asked of it, in any order, with answers lost on the way.
+
+Not a Kafka: a few lists and rules. A transaction's markers come one by one, a leader may be new and
+know less than the old one, producers are replaced, time out and lose answers, logs are cleaned and
+cut off at their start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from sim.check.history import History
+from sim.check.observations import (
+    Added,
+    Began,
+    Cleaned,
+    Described,
+    Ended,
+    Initialised,
+    Isolation,
+    Listed,
+    Listing,
+    Observation,
+    Outcome,
+    Position,
+    PositionsRead,
+    Producers,
+    ProducerSeen,
+    Read,
+    Record,
+    SentOffsets,
+    Wrote,
+)
+from sim.types import TopicPartition
+
+TIMEOUT_MS: Final = 60_000
+PLACES: Final = (TopicPartition("t", 0), TopicPartition("t", 1))
+INPUT: Final = TopicPartition("in", 0)
+MARKER: Final = "marker"
+
+
+class Entry(NamedTuple):
+    """What stands at one offset."""
+
+    value: str
+    key: str | None
+    label: str | None
+
+
+class Log:
+    """One partition."""
+
+    def __init__(self) -> None:
+        self.entries: dict[int, Entry] = {}
+        self.end = 0
+        self.start = 0
+        self.first_offsets: dict[str, int] = {}
+        """Where each open transaction begins."""
+        self.aborted: set[str] = set()
+        self.leader_epoch = 0
+
+    @property
+    def stable(self) -> int:
+        return max(min(self.first_offsets.values(), default=self.end), self.start)
+
+    def append(self, entry: Entry) -> int:
+        offset, self.end = self.end, self.end + 1
+        self.entries[offset] = entry
+        if entry.label is not None and entry.value != MARKER:
+            self.first_offsets.setdefault(entry.label, offset)
+        return offset
+
+    def mark(self, label: str, *, commit: bool) -> None:
+        self.append(Entry(MARKER, None, None))
+        self.first_offsets.pop(label, None)
+        if not commit:
+            self.aborted.add(label)
+
+
+class Producer:
+    """One program with its transactional id, and its coordinator's entry."""
+
+    def __init__(self, number: int) -> None:
+        self.id = f"app-{number}"
+        self.producer_id = number
+        self.epoch = -1
+        self.label: str | None = None
+        """Of the transaction that the program is in."""
+        self.fenced = False
+        self.instance = 0
+        self.position = 0
+        self.sequences: dict[TopicPartition, int] = {}
+        # The coordinator
+        self.state = "Empty"
+        self.partitions: list[TopicPartition] = []
+        self.began_ms = 0
+        self.pending_position: int | None = None
+        self.commits = False
+
+    @property
+    def who(self) -> str:
+        return f"{self.id}#{self.instance}"
+
+    @property
+    def group(self) -> str:
+        return f"group of {self.id}"
+
+    @property
+    def busy(self) -> bool:
+        """Whether the coordinator is between decision and completion."""
+        return self.state.startswith("Prepare")
+
+
+class HealthyCluster:
+    """It, its clients, and the history that they write.
+
+    Args:
+        choices: Numbers that decide what happens: which operation, on what, and how it is answered.
+    """
+
+    def __init__(self, choices: list[int]) -> None:
+        self.history = History()
+        self._choices = iter(choices)
+        self._now_ms = 0
+        self._number = 0
+        self.logs = {place: Log() for place in PLACES}
+        self.producers = [Producer(1), Producer(2)]
+        self._readers: dict[tuple[str, TopicPartition], int] = {}
+        self._stopped = False
+        for producer in self.producers:
+            self._initialise(producer)
+
+    def run(self) -> History:
+        """Use up the choices."""
+        operations: tuple[Callable[[], None], ...] = (
+            self._begin_or_write,
+            self._begin_or_write,
+            self._begin_or_write,
+            self._end,
+            self._send_position,
+            self._marker,
+            self._marker,
+            self._read,
+            self._read,
+            self._write_plainly,
+            self._look,
+            self._wait,
+            self._replace,
+            self._new_leader,
+            self._clean,
+            self._delete,
+            self._read_in_transaction,
+        )
+        while not self._stopped:
+            operations[self._pick(len(operations))]()
+        return self.history
+
+    def settle(self) -> None:
+        """Everything is ended, marked and read to its end, by a reader of its own."""
+        for producer in self.producers:
+            if producer.state == "Ongoing":
+                self._decide(producer, commit=False)
+            self._finish(producer)
+            self._initialise(producer)
+        for place, log in self.logs.items():
+            self._readers["last", place] = log.start
+            for _ in range(2):
+                self._deliver("last", place, upto=log.end)
+
+    # Chance and time
+
+    def _pick(self, among: int) -> int:
+        number = next(self._choices, None)
+        self._stopped = number is None
+        return (number or 0) % among
+
+    def _note(self, kind: type[Observation], who: str, **fields: object) -> None:
+        self._now_ms += 1
+        self.history.add(kind(at_ms=self._now_ms, who=who, **fields))  # type: ignore[arg-type] # a kind of Seen, and its own fields
+
+    def _outcome(self) -> tuple[bool, Outcome]:
+        """Whether a request takes effect, and what its sender hears."""
+        return (
+            (True, Outcome.OK),
+            (True, Outcome.OK),
+            (True, Outcome.OK),
+            (True, Outcome.UNKNOWN),
+            (False, Outcome.UNKNOWN),
+        )[self._pick(5)]
+
+    # Producers
+
+    def _producer(self) -> Producer:
+        return self.producers[self._pick(len(self.producers))]
+
+    def _initialise(self, producer: Producer) -> None:
+        """A new life of the producer: what was open is aborted."""
+        if producer.state == "Ongoing":
+            self._decide(producer, commit=False)
+        self._finish(producer)
+        producer.epoch += 1
+        producer.label, producer.fenced, producer.state = None, False, "Empty"
+        producer.sequences = {}
+        self._note(
+            Initialised,
+            producer.who,
+            transactional_id=producer.id,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            timeout_ms=TIMEOUT_MS,
+        )
+
+    def _replace(self) -> None:
+        producer = self._producer()
+        old, label = producer.who, producer.label
+        producer.instance += 1
+        self._initialise(producer)
+        if label is not None and self._pick(2):
+            self._note(
+                Ended,
+                old,
+                transaction=label,
+                commit=True,
+                outcome=Outcome.FAILED,
+                error="PRODUCER_FENCED",
+            )
+
+    def _begin_or_write(self) -> None:
+        producer = self._producer()
+        if producer.label is None:
+            self._number += 1
+            producer.label = f"{producer.id}/{self._number}"
+            self._note(
+                Began, producer.who, transaction=producer.label, transactional_id=producer.id
+            )
+            return
+        place = PLACES[self._pick(len(PLACES))]
+        if self._refused(producer, Added, partitions=(place,)):
+            return
+        if producer.state != "Ongoing":
+            producer.state, producer.began_ms = "Ongoing", self._now_ms
+        if place not in producer.partitions:
+            producer.partitions.append(place)
+        self._note(Added, producer.who, transaction=producer.label, partitions=(place,))
+        self._write(producer, place)
+
+    def _refused(self, producer: Producer, kind: type[Observation], **fields: object) -> bool:
+        """Whether a request is refused by the coordinator, which then is noted."""
+        error = "PRODUCER_FENCED" if producer.fenced else "CONCURRENT_TRANSACTIONS"
+        if not (producer.fenced or producer.busy):
+            return False
+        self._note(
+            kind,
+            producer.who,
+            transaction=producer.label,
+            outcome=Outcome.FAILED,
+            error=error,
+            **fields,
+        )
+        if producer.fenced:
+            self._initialise(producer)
+        return True
+
+    def _write(self, producer: Producer, place: TopicPartition) -> None:
+        assert producer.label is not None
+        self._number += 1
+        value = f"v{self._number}"
+        key = (None, None, f"key of {producer.id}")[self._pick(3)]
+        effect, outcome = self._outcome()
+        offset = -1
+        if effect:
+            offset = self.logs[place].append(Entry(value, key, producer.label))
+        sequence = producer.sequences.get(place, 0)
+        producer.sequences[place] = sequence + 1
+        told = outcome is Outcome.OK and self._pick(4) > 0
+        self._note(
+            Wrote,
+            producer.who,
+            transaction=producer.label,
+            topic=place.topic,
+            partition=place.partition,
+            value=value,
+            key=key,
+            item=value,
+            outcome=outcome,
+            offset=offset if told else -1,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            sequence=sequence,
+        )
+        if outcome is Outcome.UNKNOWN:  # a careful program gives up
+            self._initialise_after(producer, commit=False)
+
+    def _initialise_after(self, producer: Producer, *, commit: bool) -> None:
+        assert producer.label is not None
+        self._note(
+            Ended,
+            producer.who,
+            transaction=producer.label,
+            commit=commit,
+            outcome=Outcome.UNKNOWN,
+            asked_ms=self._now_ms,
+        )
+        self._initialise(producer)
+
+    def _end(self) -> None:
+        producer = self._producer()
+        commit = self._pick(3) > 0
+        if producer.label is None or producer.state != "Ongoing":
+            if producer.label is not None and producer.fenced:
+                self._refused(producer, Ended, commit=commit)
+            return
+        effect, outcome = self._outcome()
+        if effect:
+            self._decide(producer, commit=commit)
+        if outcome is Outcome.UNKNOWN:
+            self._initialise_after(producer, commit=commit)
+            return
+        self._note(
+            Ended,
+            producer.who,
+            transaction=producer.label,
+            commit=commit,
+            asked_ms=self._now_ms,
+        )
+        producer.label = None
+
+    def _send_position(self) -> None:
+        producer = self._producer()
+        if producer.label is None or producer.state != "Ongoing":
+            return
+        self._positions(producer.who, producer, transaction=producer.label)
+        self._number += 1
+        producer.pending_position = self._number
+        self._note(
+            SentOffsets,
+            producer.who,
+            transaction=producer.label,
+            group=producer.group,
+            topic=INPUT.topic,
+            partition=INPUT.partition,
+            offset=self._number,
+        )
+
+    def _positions(self, who: str, producer: Producer, *, transaction: str | None) -> None:
+        position = Position(topic="in", partition=0, offset=producer.position)
+        self._note(
+            PositionsRead,
+            who,
+            transaction=transaction,
+            group=producer.group,
+            positions=(position,),
+        )
+
+    def _write_plainly(self) -> None:
+        place = PLACES[self._pick(len(PLACES))]
+        self._number += 1
+        value = f"v{self._number}"
+        effect, outcome = self._outcome()
+        key = (None, "plain key")[self._pick(2)]
+        offset = self.logs[place].append(Entry(value, key, None)) if effect else -1
+        self._note(
+            Wrote,
+            "bystander",
+            topic=place.topic,
+            partition=place.partition,
+            value=value,
+            key=key,
+            outcome=outcome,
+            offset=offset if outcome is Outcome.OK else -1,
+        )
+
+    # Coordinator
+
+    def _decide(self, producer: Producer, *, commit: bool) -> None:
+        producer.state = "PrepareCommit" if commit else "PrepareAbort"
+        producer.commits = commit
+
+    def _marker(self) -> None:
+        """One owed marker arrives."""
+        producer = self._producer()
+        if not producer.busy:
+            return
+        label = self._label_in_log(producer)
+        if producer.partitions:
+            place = producer.partitions.pop(self._pick(len(producer.partitions)))
+            if label is not None:
+                self.logs[place].mark(label, commit=producer.commits)
+            else:
+                self.logs[place].append(Entry(MARKER, None, None))
+        if not producer.partitions:
+            if producer.pending_position is not None and producer.commits:
+                producer.position = producer.pending_position
+            producer.pending_position = None
+            producer.state = "CompleteCommit" if producer.commits else "CompleteAbort"
+
+    def _label_in_log(self, producer: Producer) -> str | None:
+        """The transaction of this producer that is open somewhere: it has one at a time."""
+        for log in self.logs.values():
+            for label in log.first_offsets:
+                if label.startswith(producer.id + "/"):
+                    return label
+        return None
+
+    def _finish(self, producer: Producer) -> None:
+        while producer.busy:
+            label = self._label_in_log(producer)
+            for place in producer.partitions:
+                if label is not None:
+                    self.logs[place].mark(label, commit=producer.commits)
+            producer.partitions = []
+            if producer.pending_position is not None and producer.commits:
+                producer.position = producer.pending_position
+            producer.pending_position = None
+            producer.state = "CompleteCommit" if producer.commits else "CompleteAbort"
+
+    def _wait(self) -> None:
+        """Time passes: what is decided is finished, what has taken too long is aborted."""
+        for producer in self.producers:
+            self._finish(producer)
+        self._now_ms += (1_000, 30_000, 70_000)[self._pick(3)]
+        for producer in self.producers:
+            too_old = self._now_ms - producer.began_ms > TIMEOUT_MS
+            if producer.state == "Ongoing" and too_old:
+                self._decide(producer, commit=False)
+                self._finish(producer)
+                producer.fenced = True
+
+    # Readers
+
+    def _read(self) -> None:
+        who = ("reader", "another", "dirty")[self._pick(3)]
+        self._deliver(who, PLACES[self._pick(len(PLACES))], upto=self._pick(7) + 1)
+
+    def _read_in_transaction(self) -> None:
+        """A program reads all there is as a part of its transaction."""
+        producer = self._producer()
+        if producer.label is None:
+            return
+        for place, log in self.logs.items():
+            self._readers[producer.who, place] = log.start
+            self._deliver(producer.who, place, upto=log.end, transaction=producer.label)
+
+    def _deliver(
+        self, who: str, place: TopicPartition, *, upto: int, transaction: str | None = None
+    ) -> None:
+        """At most ``upto`` places of a partition."""
+        log = self.logs[place]
+        asked = self._readers.setdefault((who, place), log.start)
+        common: dict[str, object] = {
+            "topic": place.topic,
+            "partition": place.partition,
+            "asked": asked,
+            "transaction": transaction,
+            "log_start_offset": log.start,
+            "leader_epoch": log.leader_epoch,
+        }
+        if asked < log.start:
+            self._note(Read, who, next_offset=asked, error="OFFSET_OUT_OF_RANGE", **common)
+            self._readers[who, place] = log.start
+            return
+        dirty = who == "dirty"
+        following = max(asked, min(asked + upto, log.end if dirty else log.stable))
+        records = tuple(
+            Record(offset=offset, value=entry.value, key=entry.key)
+            for offset, entry in sorted(log.entries.items())
+            if asked <= offset < following and entry.value != MARKER
+            if dirty or entry.label not in log.aborted
+        )
+        self._readers[who, place] = following
+        self._note(
+            Read,
+            who,
+            isolation=Isolation.READ_UNCOMMITTED if dirty else Isolation.READ_COMMITTED,
+            records=records,
+            next_offset=following,
+            last_stable_offset=-1 if dirty else log.stable,
+            high_watermark=log.end,
+            **common,
+        )
+
+    # Operators
+
+    def _look(self) -> None:
+        producer = self._producer()
+        match self._pick(4):
+            case 0:
+                self._note(
+                    Described,
+                    "operator",
+                    transactional_id=producer.id,
+                    state=producer.state,
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    timeout_ms=TIMEOUT_MS,
+                    start_ms=producer.began_ms,
+                    partitions=tuple(producer.partitions),
+                )
+            case 1:
+                listings = tuple(
+                    Listing(transactional_id=one.id, producer_id=one.producer_id, state=one.state)
+                    for one in self.producers
+                )
+                self._note(Listed, "operator", transactions=listings)
+            case 2:
+                self._positions("operator", producer, transaction=None)
+            case _:
+                place = PLACES[self._pick(len(PLACES))]
+                self._note(
+                    Producers,
+                    "operator",
+                    topic=place.topic,
+                    partition=place.partition,
+                    producers=tuple(self._open_on(place)),
+                )
+
+    def _open_on(self, place: TopicPartition) -> list[ProducerSeen]:
+        seen = []
+        for producer in self.producers:
+            offsets = [
+                offset
+                for label, offset in self.logs[place].first_offsets.items()
+                if label.startswith(producer.id + "/")
+            ]
+            seen.append(
+                ProducerSeen(
+                    producer_id=producer.producer_id,
+                    producer_epoch=producer.epoch,
+                    start_offset=min(offsets, default=None),
+                )
+            )
+        return seen
+
+    # Logs
+
+    def _new_leader(self) -> None:
+        """It does not know yet how far the old one had let readers go."""
+        place = PLACES[self._pick(len(PLACES))]
+        log = self.logs[place]
+        log.leader_epoch += 1
+        asked = max(self._readers.get(("reader", place), log.start), log.start)
+        behind = max(log.start, min(asked, log.stable) - self._pick(3))
+        self._note(
+            Read,
+            "reader",
+            topic=place.topic,
+            partition=place.partition,
+            asked=asked,
+            next_offset=asked,
+            last_stable_offset=behind,
+            high_watermark=behind,
+            log_start_offset=log.start,
+            leader_epoch=log.leader_epoch,
+        )
+        log.leader_epoch += 1
+
+    def _clean(self) -> None:
+        """Of each key the last record stays, as far as the log is stable."""
+        place = PLACES[self._pick(len(PLACES))]
+        log = self.logs[place]
+        last: dict[str, int] = {}
+        for offset, entry in sorted(log.entries.items()):
+            if entry.key is not None and offset < log.stable and entry.label not in log.aborted:
+                before = last.get(entry.key)
+                if before is not None:
+                    del log.entries[before]
+                last[entry.key] = offset
+        self._note(Cleaned, "operator", topic=place.topic, partition=place.partition)
+
+    def _delete(self) -> None:
+        """An operator deletes the oldest records, at most to the last stable offset."""
+        log = self.logs[PLACES[self._pick(len(PLACES))]]
+        log.start = min(log.start + self._pick(4), log.stable)
