@@ -1,0 +1,185 @@
+"""A crowded cluster for ``benchmarks.find_hanging``: many partitions, many open transactions that
+their coordinators know, and a few that nobody knows.
+
+Made over the wire, as any client may: with partition verification off, a transactional Produce to
+a partition that was never added opens a transaction that no coordinator will end. All records are
+dated an hour back, so that every transaction is old enough to be looked at.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from sim.client import requests
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.connection import ClientSettings
+from sim.client.errors import ClientError, ErrorCode
+from sim.client.requests import NewTopic
+from sim.client.versions import VersionRange
+from sim.types import ProducerIdAndEpoch, TopicPartition
+from sim.wire.batch import Record, build_batch
+
+HOUR_MS: Final = 3_600_000
+TRANSACTION_TIMEOUT_MS: Final = 900_000
+"""The most that brokers allow by default: the search has to come before its end."""
+TOPIC_PARTITIONS: Final = 500
+VERIFICATION: Final = "transaction.partition.verification.enable"
+
+_SETTINGS: Final = ClientSettings(
+    retry_backoff_ms=5, retry_backoff_max_ms=200, request_timeout_ms=120_000, api_timeout_ms=300_000
+)
+_AT_ONCE: Final = 64
+_OLD_FLOW: Final = VersionRange(11, 11)
+"""Versions of Produce that add nothing by themselves."""
+
+T = TypeVar("T")
+
+
+class Crowd(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to be searched."""
+
+    partitions: int
+    open_transactions: int
+    hanging: frozenset[TopicPartition]
+
+
+async def make_crowd(bootstrap: str, *, partitions: int, alive: int, hanging: int) -> Crowd:
+    """Make topics and transactions.
+
+    Args:
+        bootstrap: The cluster, empty so far.
+        partitions: Over topics of ``TOPIC_PARTITIONS``.
+        alive: Transactions of which their coordinator knows, each on one partition.
+        hanging: Transactions of which nobody knows.
+
+    Raises:
+        ClientError: Something was refused.
+    """
+    async with Cluster(bootstrap, settings=_SETTINGS) as cluster:
+        admin = Admin(cluster)
+        places = await _make_topics(admin, partitions)
+        await admin.set_broker_default(VERIFICATION, "false")
+        haunted = places[:: max(1, len(places) // hanging)][:hanging] if hanging else []
+        lively = [places[number * 7 % len(places)] for number in range(alive)]
+        jobs = [
+            _Job(transactional_id=f"ghost-{number}", place=place, is_known=False)
+            for number, place in enumerate(haunted)
+        ] + [
+            _Job(transactional_id=f"app-{number}", place=place, is_known=True)
+            for number, place in enumerate(lively)
+        ]
+        await _for_each(jobs, lambda job: _open(cluster, job))
+        await admin.set_broker_default(VERIFICATION, None)
+        return Crowd(
+            partitions=len(places), open_transactions=alive + hanging, hanging=frozenset(haunted)
+        )
+
+
+async def _make_topics(admin: Admin, partitions: int) -> list[TopicPartition]:
+    places: list[TopicPartition] = []
+    number = 0
+    while len(places) < partitions:
+        count = min(TOPIC_PARTITIONS, partitions - len(places))
+        name = f"crowd-{number:03}"
+        topic = NewTopic(name=name, partitions=count, replication_factor=1)
+        for outcome in (await admin.create_topics((topic,), timeout_ms=120_000)).values():
+            if isinstance(outcome, ClientError):
+                raise outcome
+        await admin.wait_for_topic(name)
+        places += [TopicPartition(name, index) for index in range(count)]
+        number += 1
+    return places
+
+
+class _Job(msgspec.Struct, frozen=True, kw_only=True):
+    """One transaction to open."""
+
+    transactional_id: str
+    place: TopicPartition
+    is_known: bool
+    """Whether its coordinator is told."""
+
+
+async def _open(cluster: Cluster, job: _Job) -> None:
+    transactional_id, place = job.transactional_id, job.place
+    identity = await _identity(cluster, transactional_id)
+    if job.is_known:
+        add = requests.add_partitions_to_txn(
+            transactional_id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            partitions=[place],
+        )
+        await _insist(cluster, transactional_id, add, _add_error)
+    batch = build_batch(
+        [Record(value=b"x")],
+        timestamp_ms=cluster.clock.now_ms() - HOUR_MS,
+        producer_id=identity.producer_id,
+        producer_epoch=identity.producer_epoch,
+        base_sequence=0,
+        transactional=True,
+    )
+    produce = requests.produce(
+        {place: batch}, topic_ids={}, transactional_id=transactional_id, within=_OLD_FLOW
+    )
+    while True:
+        leader = await cluster.leader(place)
+        message = await cluster.ask(leader.leader_id, produce)
+        error = ErrorCode(message.responses[0].partition_responses[0].error_code)
+        if error == ErrorCode.none:
+            return
+        # A real broker hears of its new config, and of its new partitions, a moment later.
+        if not error.retriable and error != ErrorCode.transaction_abortable:
+            raise ClientError(f"Produce to {place}: {error.name}", error=error)
+        await asyncio.sleep(0.05)
+
+
+async def _identity(cluster: Cluster, transactional_id: str) -> ProducerIdAndEpoch:
+    request = requests.init_producer_id(transactional_id, timeout_ms=TRANSACTION_TIMEOUT_MS)
+    message = await _insist(
+        cluster, transactional_id, request, lambda answer: ErrorCode(answer.error_code)
+    )
+    return ProducerIdAndEpoch(
+        producer_id=message.producer_id, producer_epoch=message.producer_epoch
+    )
+
+
+def _add_error(message: Any) -> ErrorCode:
+    (topic,) = message.results_by_topic_v3_and_below
+    return ErrorCode(topic.results_by_partition[0].partition_error_code)
+
+
+async def _insist(
+    cluster: Cluster,
+    transactional_id: str,
+    request: Any,
+    error_of: Callable[[Any], ErrorCode],
+) -> Any:
+    """Ask the coordinator until it does it."""
+    while True:
+        message = await cluster.ask(await cluster.coordinator(transactional_id), request)
+        error = error_of(message)
+        if error == ErrorCode.none:
+            return message
+        if not error.retriable:
+            raise ClientError(f"{transactional_id}: {error.name}", error=error)
+        cluster.forget_coordinator(transactional_id)
+        await asyncio.sleep(0.01)
+
+
+async def _for_each(jobs: Sequence[T], do: Callable[[T], Awaitable[None]]) -> None:
+    """All of them, some at a time; the first failure ends it."""
+    rest = iter(jobs)
+
+    async def work() -> None:
+        for job in rest:
+            await do(job)
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_AT_ONCE):
+            group.create_task(work())

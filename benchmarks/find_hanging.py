@@ -1,0 +1,203 @@
+"""``python -m benchmarks.find_hanging``: how long a whole cluster is searched for hanging
+transactions, by ``txnsim txns find-hanging --all`` and by Kafka's own tool, broker by broker.
+
+Both search the same cluster in the same run, and both must name exactly the transactions that were
+made to hang. Kafka's tool has no search of a whole cluster: what an operator does instead is
+``find-hanging --broker-id N`` for each broker.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from benchmarks.crowd import Crowd, make_crowd
+from sim.types import TopicPartition
+from tests.support.apache_kafka import ApacheKafka, java_command, kafka_libs
+from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+
+TARGET_S: Final = 10.0
+"""Of a search by ``txnsim`` at the default size, on the simulator."""
+BROKERS: Final = 3
+
+_TOOL: Final = "org.apache.kafka.tools.TransactionsCommand"
+_QUIET: Final = ("-Dorg.slf4j.simpleLogger.defaultLogLevel=off",)
+_LIMIT_S: Final = 600.0
+
+
+class WrongAnswerError(Exception):
+    """A search did not name exactly what hangs."""
+
+
+class Search(msgspec.Struct, frozen=True, kw_only=True):
+    """One search of everything."""
+
+    seconds: float
+    cpu_seconds: float
+    """Of the processes that searched, not of the servers."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``--json`` prints."""
+
+    server: str
+    partitions: int
+    open_transactions: int
+    hanging: int
+    made_in_seconds: float
+    load_average: float
+    txnsim: tuple[Search, ...]
+    kafka: tuple[Search, ...]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure; 1 when an answer was wrong."""
+    options = _parser().parse_args(arguments)
+    load_average = os.getloadavg()[0]
+    with _cluster(options.server) as (bootstrap, brokers):
+        began_s = time.monotonic()
+        crowd = asyncio.run(
+            make_crowd(
+                bootstrap,
+                partitions=options.partitions,
+                alive=options.open,
+                hanging=options.hanging,
+            )
+        )
+        made_in = time.monotonic() - began_s
+        print(f"made {crowd.partitions} partitions in {made_in:.0f} s", file=sys.stderr)
+        ours: list[Search] = []
+        kafkas: list[Search] = []
+        try:
+            for _ in range(options.rounds):
+                ours.append(_timed(lambda: _search_all(bootstrap), crowd))
+                kafkas.append(_timed(lambda: _search_by_broker(bootstrap, brokers), crowd))
+        except WrongAnswerError as failure:
+            print(failure, file=sys.stderr)
+            return 1
+    result = Result(
+        server=options.server,
+        partitions=crowd.partitions,
+        open_transactions=crowd.open_transactions,
+        hanging=len(crowd.hanging),
+        made_in_seconds=round(made_in, 1),
+        load_average=round(load_average, 1),
+        txnsim=tuple(ours),
+        kafka=tuple(kafkas),
+    )
+    print(msgspec.json.encode(result).decode() if options.json else _text(result))
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.find_hanging",
+        description="Time a search for hanging transactions (see benchmarks/README.md).",
+    )
+    parser.add_argument("--server", choices=("txnsim", "apache"), default="txnsim")
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--open", type=int, default=5_000, help="open transactions that live")
+    parser.add_argument("--hanging", type=int, default=25, help="and those that do not")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", action="store_true")
+    return parser
+
+
+@contextlib.contextmanager
+def _cluster(kind: str) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """An empty cluster: its address and the ids of its brokers."""
+    if kind == "txnsim":
+        with TxnsimServer(brokers=BROKERS) as server:
+            yield server.bootstrap, tuple(range(1, BROKERS + 1))
+    else:
+        # Two indexes of each partition are mapped: as small as Kafka lets them be.
+        small = {"log.index.size.max.bytes": "4096"}
+        with ApacheKafka(properties=small, jvm_options=("-Xmx2g",)) as kafka:
+            yield kafka.bootstrap, (1,)
+
+
+def _timed(search: Callable[[], set[TopicPartition]], crowd: Crowd) -> Search:
+    cpu_s = _children_s()
+    began_s = time.monotonic()
+    found = search()
+    seconds = time.monotonic() - began_s
+    if found != crowd.hanging:
+        missed, invented = sorted(crowd.hanging - found), sorted(found - crowd.hanging)
+        raise WrongAnswerError(f"not named: {missed}; named, and does not hang: {invented}")
+    return Search(seconds=round(seconds, 2), cpu_seconds=round(_children_s() - cpu_s, 2))
+
+
+def _children_s() -> float:
+    """CPU time of the processes that were waited for."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _search_all(bootstrap: str) -> set[TopicPartition]:
+    command = [str(installed_txnsim()), "txns", "--bootstrap-server", bootstrap]
+    output = _output([*command, "find-hanging", "--all", "--json"], statuses=(0, 3))
+    told = json.loads(output)
+    assert not told["unread"], told["unread"]
+    return {
+        TopicPartition(*one["finding"]["transaction"]["partition"].values())
+        for one in told["findings"]
+        if one["finding"]["verdict"] == "hanging"
+    }
+
+
+def _search_by_broker(bootstrap: str, brokers: Sequence[int]) -> set[TopicPartition]:
+    found: set[TopicPartition] = set()
+    java = [*java_command(kafka_libs(), options=_QUIET), _TOOL, "--bootstrap-server", bootstrap]
+    for broker_id in brokers:
+        output = _output([*java, "find-hanging", "--broker-id", str(broker_id)], statuses=(0,))
+        for line in output.splitlines()[1:]:
+            topic, partition, *_ = (cell.strip() for cell in line.split("\t"))
+            found.add(TopicPartition(topic, int(partition)))
+    return found
+
+
+def _output(command: Sequence[str], *, statuses: Sequence[int]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=_LIMIT_S)
+    if done.returncode not in statuses:
+        raise WrongAnswerError(f"{' '.join(command)}: {done.returncode}\n{done.stderr}")
+    return done.stdout
+
+
+def _text(result: Result) -> str:
+    mine = statistics.median(one.seconds for one in result.txnsim)
+    theirs = statistics.median(one.seconds for one in result.kafka)
+    lines = [
+        f"{result.partitions} partitions, {result.open_transactions} open transactions,"
+        f" {result.hanging} of them hanging, on {result.server}"
+        f" (load average before: {result.load_average})",
+        *(
+            f"{name:44} {statistics.median(one.seconds for one in searches):6.2f} s"
+            f"  ({min(one.seconds for one in searches):.2f} to"
+            f" {max(one.seconds for one in searches):.2f} s,"
+            f" CPU {statistics.median(one.cpu_seconds for one in searches):.2f} s)"
+            for name, searches in (
+                ("txnsim txns find-hanging --all", result.txnsim),
+                ("Kafka's find-hanging --broker-id, each broker", result.kafka),
+            )
+        ),
+        f"{theirs / mine:.1f} times as fast as Kafka's tool",
+    ]
+    if result.server == "txnsim":
+        lines.append(f"target: under {TARGET_S:.0f} s, {'met' if mine < TARGET_S else 'MISSED'}")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
