@@ -175,8 +175,7 @@ class _Fetcher:
         *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate", "_image"),
         *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_trace", "_peers"),
         *("_purgatory", "_request", "_session_epoch", "_session_id", "_settings", "_tasks"),
-        "_names",
-        "_wait_ms",
+        *("_is_late", "_names", "_wait_ms"),
     )
 
     def __init__(
@@ -218,6 +217,8 @@ class _Fetcher:
         """After an error of the whole request."""
         self._is_standing = False
         """An append has to wait: as Kafka's fetcher thread it does nothing else meanwhile."""
+        self._is_late = False
+        """Meanwhile there was something to ask for."""
         self._is_stopped = False
 
     # Partitions
@@ -257,6 +258,7 @@ class _Fetcher:
     def send(self) -> None:
         """Ask for what is new from where we are; a request that is still out is superseded."""
         if self._is_stopped or self._is_waiting or self._is_standing or not self._followed:
+            self._is_late = self._is_standing
             return
         self._request += 1
         request = self._request
@@ -378,13 +380,14 @@ class _Fetcher:
 
     def _stood(self, request: int, reply: ReplicaFetchReply, error: BaseException | None) -> None:
         self._is_standing = False
+        is_late, self._is_late = self._is_late, False
         if error is not None:
             if not isinstance(error, asyncio.CancelledError):
                 raise error
         elif request == self._request:
             self._go_on(request, reply)
-        else:
-            self.send()  # what has changed meanwhile has waited, too
+        elif is_late:
+            self.send()  # else a newer one is out, and another would only supersede it
 
     def _by_id(self, told: ReplicaFetchedPartition) -> _Followed | None:
         """The partition by its topic's id: where answers are Kafka's bytes they name no topic."""

@@ -4,13 +4,19 @@ after errors.
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, cast
 
+from sim.cluster.controller import NewTopic
+from sim.cluster.image import TopicImage
+from sim.faults.actions import Drop
+from sim.faults.points import FaultPoint
 from sim.log.partition_log import PartitionLog
 from sim.log.replicated import described
 from sim.runtime.trace import TraceLevel
 from sim.types import ReplicaFetchCommand, ReplicaOffsetCommand
 from sim.wire.batch import assign
+from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
 from tests.support.logs import NOW, batch, plain
 from tests.support.replication import TP, Node, ReplicaBench
@@ -292,3 +298,23 @@ def test_errors_of_a_partition_pause_it() -> None:
     made.append(plain())
     made.settle(seconds=2)
     assert made.nodes[B2].log.log_end_offset == 1
+
+
+def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
+    """Else two requests of one follower would supersede one another for ever."""
+
+    async def main(cluster: VirtualCluster) -> int:
+        cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more
+        for number in range(5):
+            created = cluster.sim.metadata.create_topic(
+                NewTopic(name=f"t{number}", partitions=3, replication_factor=3)
+            )
+            assert isinstance(created, TopicImage)
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(5)
+        tracer = cluster.sim.environment.tracer
+        before = len(tracer)
+        await asyncio.sleep(10)
+        return len(tracer) - before
+
+    assert run_cluster(main, trace_level=TraceLevel.FULL) < 1_000
