@@ -53,6 +53,7 @@ FOR_OTHERS: Final = {
     "sim.releases.history": "what docs/releases.md lists beside the rules",
     "sim.runtime.virtual": "what tests start a cluster in virtual time with",
     "sim.storage.producer_snapshot": "a file of Kafka's, for readers of log directories",
+    "sim.testing.container": "what the container image runs",
 }
 """Modules that the product offers and does not import itself."""
 

@@ -1,0 +1,140 @@
+package io.txnsim.testcontainers;
+
+import com.github.dockerjava.api.command.InspectContainerResponse;
+import java.net.URI;
+import java.util.List;
+import java.util.Locale;
+import java.util.StringJoiner;
+import java.util.function.IntUnaryOperator;
+import java.util.stream.IntStream;
+import org.testcontainers.containers.GenericContainer;
+import org.testcontainers.containers.wait.strategy.Wait;
+import org.testcontainers.images.builder.Transferable;
+import org.testcontainers.utility.DockerImageName;
+
+/**
+ * A simulated Kafka cluster in a container.
+ *
+ * <p>A broker tells its clients where to come back to, and Testcontainers publishes ports that are not
+ * known before the container runs. So the container first waits for a script, which is copied into it
+ * once the ports are known, and which starts the brokers with these addresses (Testcontainers' own
+ * KafkaContainer does it in the same way).
+ */
+public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
+    /** Port of the first broker inside of the container; the others follow. */
+    public static final int KAFKA_PORT = 9092;
+
+    /** The control port inside of the container. */
+    public static final int CONTROL_PORT = 9080;
+
+    static final String STARTER = "/tmp/txnsim-start.sh";
+
+    private static final int SCRIPT_MODE = 0755;
+
+    private final StringJoiner topics = new StringJoiner(",");
+    private int brokers = 3;
+
+    /**
+     * A cluster of three brokers.
+     *
+     * @param image the image, as built from the Containerfile
+     */
+    public TxnsimContainer(String image) {
+        this(DockerImageName.parse(image));
+    }
+
+    /**
+     * A cluster of three brokers.
+     *
+     * @param image the image, as built from the Containerfile
+     */
+    public TxnsimContainer(DockerImageName image) {
+        super(image);
+        withCreateContainerCmdModifier(command -> command.withEntrypoint("sh"));
+        withCommand("-c", "while [ ! -f " + STARTER + " ]; do sleep 0.05; done; exec sh " + STARTER);
+        waitingFor(Wait.forHttp("/healthz").forPort(CONTROL_PORT));
+    }
+
+    /** How many brokers; each takes a port. */
+    public TxnsimContainer withBrokers(int number) {
+        if (number < 1) {
+            throw new IllegalArgumentException("a cluster needs at least one broker, not " + number);
+        }
+        brokers = number;
+        return self();
+    }
+
+    /** A topic that is there from the start, replicated to up to three brokers. */
+    public TxnsimContainer withTopic(String name, int partitions) {
+        topics.add(name + ":" + partitions);
+        return self();
+    }
+
+    /** Level of the feature transaction.version: 0, 1 or 2. */
+    public TxnsimContainer withTransactionVersion(int level) {
+        return withEnv("TXNSIM_TRANSACTION_VERSION", Integer.toString(level));
+    }
+
+    /** The release of Apache Kafka to behave as, such as 3.9. */
+    public TxnsimContainer withRelease(String release) {
+        return withEnv("TXNSIM_AS_VERSION", release);
+    }
+
+    /** A property of the brokers, by Kafka's name. */
+    public TxnsimContainer withProperty(String name, String value) {
+        return withEnv(variableOf(name), value);
+    }
+
+    /** Where clients connect to ({@code bootstrap.servers}). */
+    public String getBootstrapServers() {
+        return String.join(",", addresses(getHost(), brokers, this::getMappedPort));
+    }
+
+    /** The control port, for faults, the clock and all else: {@code /openapi.json} tells. */
+    public URI getControlUri() {
+        return URI.create("http://" + getHost() + ":" + getMappedPort(CONTROL_PORT));
+    }
+
+    @Override
+    protected void configure() {
+        super.configure();
+        withExposedPorts(ports());
+        withEnv("TXNSIM_BROKERS", Integer.toString(brokers));
+        withEnv("TXNSIM_PORT", Integer.toString(KAFKA_PORT));
+        withEnv("TXNSIM_HTTP_PORT", Integer.toString(CONTROL_PORT));
+        if (topics.length() > 0) {
+            withEnv("TXNSIM_TOPICS", topics.toString());
+        }
+    }
+
+    @Override
+    protected void containerIsStarting(InspectContainerResponse info) {
+        super.containerIsStarting(info);
+        String script = script(addresses(getHost(), brokers, this::getMappedPort));
+        copyFileToContainer(Transferable.of(script, SCRIPT_MODE), STARTER);
+    }
+
+    Integer[] ports() {
+        IntStream all = IntStream.concat(
+                IntStream.range(KAFKA_PORT, KAFKA_PORT + brokers), IntStream.of(CONTROL_PORT));
+        return all.boxed().toArray(Integer[]::new);
+    }
+
+    static List<String> addresses(String host, int brokers, IntUnaryOperator mapped) {
+        return IntStream.range(0, brokers)
+                .mapToObj(number -> host + ":" + mapped.applyAsInt(KAFKA_PORT + number))
+                .toList();
+    }
+
+    static String script(List<String> addresses) {
+        return "#!/bin/sh\n"
+                + "export TXNSIM_ADVERTISED='" + String.join(",", addresses) + "'\n"
+                + "exec python -m sim.testing.container\n";
+    }
+
+    /** The environment variable that stands for a property, as in the image apache/kafka. */
+    static String variableOf(String property) {
+        return "KAFKA_"
+                + property.replace("_", "__").replace("-", "___").replace(".", "_").toUpperCase(Locale.ROOT);
+    }
+}

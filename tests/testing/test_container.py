@@ -1,0 +1,140 @@
+"""The container's program as a process, in an environment like the container's: a scratch
+directory, no variables but its own. No container is built here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time  # noqa: TID251 - a process on the real machine
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from tests.test_tidy import ROOT, source
+
+pytestmark = pytest.mark.slow
+
+PROGRAM = (sys.executable, "-m", "sim.testing.container")
+READY_SECONDS = 90
+
+
+def scratch(directory: Path, **variables: str) -> dict[str, str]:
+    """Nothing of ours but what makes this checkout importable."""
+    return {"PYTHONPATH": str(ROOT), "HOME": str(directory), "TMPDIR": str(directory), **variables}
+
+
+@contextmanager
+def running(
+    directory: Path, variables: Mapping[str, str], *command: str
+) -> Iterator[tuple[dict[str, object], subprocess.Popen[bytes]]]:
+    """The process, and what its ready file says; what it prints is in ``output``."""
+    ready, output = directory / "ready.json", directory / "output"
+    environment = scratch(directory, TXNSIM_READY_FILE=str(ready), **variables)
+    with output.open("wb") as log:
+        process = subprocess.Popen(
+            command or PROGRAM,
+            cwd=directory,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        deadline_s = time.monotonic() + READY_SECONDS
+        while not ready.exists():
+            if process.poll() is not None or time.monotonic() > deadline_s:
+                raise AssertionError(output.read_text())
+            time.sleep(0.02)
+        yield msgspec.json.decode(ready.read_bytes()), process
+    finally:
+        process.kill()
+        process.wait()
+
+
+async def test_variables_make_a_cluster_that_others_reach(tmp_path: Path) -> None:
+    variables = {
+        "TXNSIM_BROKERS": "2",
+        "TXNSIM_PORT": "0",
+        "TXNSIM_HTTP_PORT": "0",
+        "TXNSIM_ADVERTISED_HOST": "localhost",
+        "TXNSIM_TOPICS": "orders:3",
+        "TXNSIM_TRANSACTION_VERSION": "1",
+        "KAFKA_TRANSACTION_MAX_TIMEOUT_MS": "60000",
+        "KAFKA_LOG_DIRS": "/var/lib/kafka",
+    }
+    with running(tmp_path, variables) as (facts, process):
+        assert facts["pid"] == process.pid, "it took the place of the program"
+        bootstrap = str(facts["bootstrap"])
+        assert re.fullmatch(r"localhost:\d+,localhost:\d+", bootstrap)
+        async with Cluster(bootstrap) as cluster:
+            (topic,) = await Admin(cluster).describe_topics(["orders"])
+        assert len(topic.partitions) == 3
+        assert _is_healthy(tmp_path, str(facts["http"]).rpartition(":")[2])
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+    printed = (tmp_path / "output").read_text()
+    assert "transaction.max.timeout.ms=60000" in printed
+    assert "without effect" in printed
+    assert "log.dirs" in printed
+
+
+def _is_healthy(directory: Path, port: str) -> bool:
+    environment = scratch(directory, TXNSIM_HTTP_PORT=port)
+    command = [*PROGRAM, "--health"]
+    return subprocess.run(command, env=environment, check=False, timeout=60).returncode == 0
+
+
+def test_brokers_tell_the_addresses_that_are_published(tmp_path: Path) -> None:
+    variables = {
+        "TXNSIM_BROKERS": "2",
+        "TXNSIM_PORT": "0",
+        "TXNSIM_HTTP_PORT": "off",
+        "TXNSIM_ADVERTISED": "docker.test:32768,docker.test:32769",
+    }
+    with running(tmp_path, variables) as (facts, _process):
+        assert facts["bootstrap"] == "docker.test:32768,docker.test:32769"
+        assert facts["http"] is None
+
+
+def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path) -> None:
+    """The very words of TxnsimContainer, run by sh: it waits for the script, which comes later."""
+    java = source(
+        "helpers/testcontainers-java/src/main/java/io/txnsim/testcontainers/TxnsimContainer.java"
+    )
+    starter = tmp_path / "txnsim-start.sh"
+    found = re.search(r'"(while \[ ! -f )" \+ STARTER \+ "(.*?)" \+ STARTER\)', java)
+    assert found
+    wait = f"{found[1]}{starter}{found[2]}{starter}"
+    (exec_line,) = re.findall(r'"(exec python .*?)\\n"', java)
+    partial = tmp_path / "partial"
+    partial.write_text(f"#!/bin/sh\nexport TXNSIM_ADVERTISED='docker.test:32768'\n{exec_line}\n")
+    variables = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "TXNSIM_PORT": "0",
+        "TXNSIM_HTTP_PORT": "off",
+        "TXNSIM_BROKERS": "1",
+    }
+    # The script comes while the container waits for it.
+    late = ("sh", "-c", f"(sleep 0.2; mv {partial} {starter}) & {wait}")
+    with running(tmp_path, variables, *late) as (facts, process):
+        assert facts["bootstrap"] == "docker.test:32768"
+        assert facts["pid"] == process.pid
+
+
+def test_the_image_runs_this_program_as_nobody_and_asks_for_its_health() -> None:
+    text = source("Containerfile")
+    assert "FROM docker.io/library/python:3.11-slim\n" in text
+    assert 'ENTRYPOINT ["python", "-m", "sim.testing.container"]' in text
+    assert 'CMD ["python", "-m", "sim.testing.container", "--health"]' in text
+    assert "USER 65534:65534" in text
+    for name in re.findall(r"^COPY ((?!--from)[^\n]+) \S+$", text, re.MULTILINE):
+        assert all((ROOT / part).exists() for part in name.split()), name
