@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -38,6 +38,12 @@ REAL_TESTS: Final = (
 """What is asked of our own client and tools on a real broker. The answers of a real broker to every
 story are kept, and the tests replay them without one; ``make conformance`` asks for them anew.
 """
+
+OLDEST_TEST: Final = "tests/real/test_before_producers_are_described.py"
+
+NEWEST: Final = "4.3"
+OLDER: Final = "3.9"
+"""Release lines of a real Kafka that our client and tools are asked on (tests/real/conftest.py)."""
 
 STOCK_CLIENTS: Final = ("kafka-clients", "franz-go")
 """Those that a real broker is asked with, as the judge of the list; the others share its checks."""
@@ -127,11 +133,22 @@ def kafka_at(level: int) -> Part:
             where = f"Kafka, transaction.version {level}"
             there = ("--bootstrap", kafka.bootstrap, "--level", str(level), "--lanes", "1")
             verdict = _matrix(where, *there, "--client", *STOCK_CLIENTS, deadline=deadline)
-            verdict += _tests_real(where, kafka.bootstrap, level, deadline)
+            verdict += _tests_real(
+                where, "--level", str(level), "--release", NEWEST, deadline=deadline
+            )
             # Last, as it leaves verification switched off.
             return verdict + _transactions_command(where, kafka.bootstrap, deadline)
 
     return Part(f"clients, tools and tests/real, Kafka at transaction.version {level}", ask)
+
+
+def older_kafka(deadline: Deadline) -> Verdict:
+    """Our client and ``txns`` on the release before, beside its own tools; and an abort on one that
+    is older than every API that would describe transactions.
+    """
+    verdict = _tests_real(f"Kafka {OLDER}", "--release", OLDER, deadline=deadline)
+    command = [str(_PYTHON), "-m", "pytest", OLDEST_TEST, "-q", "-m", "real"]
+    return verdict + judge_pytest("tests/real, Kafka 2.7", run(command, deadline=deadline))
 
 
 def streams_killed_at(level: int) -> Part:
@@ -150,6 +167,14 @@ def random_play(deadline: Deadline) -> Verdict:
     command = [str(_PYTHON), "-m", "pytest", "tests/conformance/test_random_play.py", "-q"]
     finished = run([*command, "-m", "real"], deadline=deadline)
     return judge_pytest("random play, Kafka and txnsim", finished)
+
+
+def metrics(deadline: Deadline) -> Verdict:
+    """Our metrics beside a real broker's JMX, through the same story."""
+    command = [str(_PYTHON), "-m", "pytest", "tests/real/test_metrics.py", "-q", "-m", "real"]
+    # With everything else beside it, the start of a broker alone may take a minute.
+    finished = run([*command, "-o", "faulthandler_timeout=600"], deadline=deadline)
+    return judge_pytest("metrics, Kafka's JMX and txnsim", finished)
 
 
 def late_produce(deadline: Deadline) -> Verdict:
@@ -180,7 +205,9 @@ PARTS_TOGETHER: Final = (
     *(txnsim_at(level) for level in reversed(LEVELS)),
     *(kafka_at(level) for level in LEVELS),
     *(streams_killed_at(level) for level in LEVELS),
+    Part(f"tests/real, Kafka {OLDER} and 2.7", older_kafka),
     Part("random play, Kafka and txnsim", random_play),
+    Part("metrics, Kafka's JMX and txnsim", metrics),
     Part("wheel in an empty directory", wheel),
     Part("late Produce of stock clients, Kafka", late_produce),
     Part("late Produce of stock clients, txnsim", scenario),
@@ -200,14 +227,9 @@ def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> Ver
     return _client(f"TransactionsCommand, {where}", command, deadline)
 
 
-def _tests_real(where: str, bootstrap: str, level: int, deadline: Deadline) -> Verdict:
-    environment: Mapping[str, str] = {
-        "TXNSIM_REAL_KAFKA": bootstrap,
-        "TXNSIM_REAL_KAFKA_TRANSACTION_VERSION": str(level),
-    }
+def _tests_real(where: str, *options: str, deadline: Deadline) -> Verdict:
     command = [str(_PYTHON), "-m", "pytest", *REAL_TESTS, "-q", "-m", "real"]
-    command += ["--target", "apache", "--level", str(level)]
-    finished = run(command, deadline=deadline, environment=environment)
+    finished = run([*command, "--target", "apache", *options], deadline=deadline)
     return judge_pytest(f"tests/real, {where}", finished)
 
 

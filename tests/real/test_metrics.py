@@ -1,0 +1,291 @@
+"""Our metrics and a real broker's JMX, in the same situation: one story on both, one table of
+values.
+
+Each metric of ours that names a bean of Kafka's is read there too, at each moment of the story.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time  # noqa: TID251 - a real broker's clock
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.errors import ErrorCode
+from sim.client.fetching import fetch
+from sim.client.judgement import Verdict
+from sim.client.offsets import LATEST
+from sim.client.producer import Producer
+from sim.client.repair import Outcome, repair
+from sim.client.survey import survey
+from sim.metrics import table
+from sim.metrics.table import METRICS
+from sim.types import IsolationLevel, TopicPartition
+from tests.real.conftest import SETTINGS
+from tests.real.hang import make_hanging, produce_without_adding
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.jmx import Bean, Jmx
+from tests.support.txnsim_server import TxnsimServer
+
+TOPIC: Final = "watched"
+HOUR_MS: Final = 3_600_000
+TIMEOUT_MS: Final = 600_000
+"""Nobody's transaction is late before it and five minutes are over; records of an hour ago are."""
+PROPERTIES: Final = {
+    "transaction.max.timeout.ms": str(TIMEOUT_MS),
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
+}
+KAFKAS: Final = {metric.name: metric.kafka for metric in METRICS if metric.kafka is not None}
+COUNTED: Final = frozenset({"EndTxn", "DescribeTransactions", "DescribeProducers", "Fetch"})
+"""APIs that the story asks for a certain number of times, and nobody else."""
+VERIFIED: Final = frozenset({table.UNVERIFIED, table.VERIFICATION_MS})
+"""How often it takes until a real broker has heard that it is not to verify, nobody knows."""
+UNCERTAIN: Final = frozenset({"another one hangs", "it was aborted", "all have ended"})
+"""The moments after that."""
+WAITED_MS: Final = 400
+
+Values = dict[str, Any]
+"""By metric of ours: what is compared."""
+
+
+# Reading
+
+
+def of_kafka(jmx: Jmx) -> Values:
+    """The values of a real broker, by our names."""
+    return {
+        name: _compared(name, jmx.read(_pattern(kafka), "Value", "Count", "Mean", "Max"))
+        for name, kafka in KAFKAS.items()
+    }
+
+
+def _pattern(kafka: str) -> str:
+    """A partition has a bean of each kind of its own."""
+    return f"{kafka},*" if kafka == KAFKAS[table.LSO_LAG] else kafka
+
+
+def _compared(name: str, beans: list[Bean]) -> Any:
+    rows = [(bean.properties, bean.attribute, bean.value) for bean in beans]
+    if name == table.LSO_LAG:
+        return {
+            int(which["partition"]): value
+            for which, _, value in rows
+            if which["topic"] == TOPIC and value
+        }
+    if name == table.REQUESTS:
+        return {
+            (which["request"], which["version"]): value
+            for which, attribute, value in rows
+            if attribute == "Count" and which["request"] in COUNTED
+        }
+    if name == table.REQUEST_ERRORS:
+        return {
+            (which["request"], which["error"]): value
+            for which, attribute, value in rows
+            if attribute == "Count" and which["request"] in COUNTED and which["error"] != "NONE"
+        }
+    if name in {table.REQUEST_MS, table.REQUEST_LOCAL_MS}:
+        return _by_request(rows, "Count")
+    if name == table.REQUEST_REMOTE_MS:
+        waits = _by_request(rows, "Max").get("Fetch", 0) >= WAITED_MS / 2
+        return _by_request(rows, "Count") | {"a Fetch has waited": waits}
+    if name == table.REQUEST_BYTES:
+        counts, means = _by_request(rows, "Count"), _by_request(rows, "Mean")
+        return {api: round(counts[api] * means[api]) for api in counts}
+    return sum(value for _, attribute, value in rows if attribute in {"Value", "Count"})
+
+
+def _by_request(rows: list[tuple[dict[str, str], str, float]], wanted: str) -> dict[str, float]:
+    return {
+        which["request"]: value
+        for which, attribute, value in rows
+        if attribute == wanted and which["request"] in COUNTED and value
+    }
+
+
+def of_txnsim(url: str) -> Values:
+    """The values of the simulator, from its control port."""
+    with urllib.request.urlopen(f"{url}/metrics", timeout=30) as answer:
+        text = answer.read().decode()
+    samples: dict[str, list[tuple[dict[str, str], float]]] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            samples.setdefault(sample.name, []).append((sample.labels, sample.value))
+
+    def by_api(name: str) -> dict[str, float]:
+        return {
+            labels["api"]: value
+            for labels, value in samples.get(name, ())
+            if labels["api"] in COUNTED
+        }
+
+    def by_two(name: str, second: str) -> dict[tuple[str, str], float]:
+        return {
+            (labels["api"], labels[second]): value
+            for labels, value in samples.get(f"{name}_total", ())
+            if labels["api"] in COUNTED
+        }
+
+    apart: Values = {
+        table.LSO_LAG: {
+            int(labels["partition"]): value
+            for labels, value in samples.get(table.LSO_LAG, ())
+            if labels["topic"] == TOPIC
+        },
+        table.REQUESTS: by_two(table.REQUESTS, "version"),
+        table.REQUEST_ERRORS: by_two(table.REQUEST_ERRORS, "error"),
+        table.REQUEST_MS: by_api(f"{table.REQUEST_MS}_count"),
+        # One of Kafka's histograms is a sum here, whose number is that of the requests.
+        table.REQUEST_LOCAL_MS: by_api(f"{table.REQUEST_MS}_count"),
+        table.REQUEST_REMOTE_MS: by_api(f"{table.REQUEST_REMOTE_MS}_count")
+        | {
+            "a Fetch has waited": by_api(f"{table.REQUEST_REMOTE_MS}_sum").get("Fetch", 0)
+            >= WAITED_MS / 2
+        },
+        table.REQUEST_BYTES: by_api(f"{table.REQUEST_BYTES}_total"),
+        table.VERIFICATION_MS: _total(samples, table.VERIFICATIONS),
+    }
+    return {name: apart[name] if name in apart else _total(samples, name) for name in KAFKAS}
+
+
+def _total(samples: dict[str, list[tuple[dict[str, str], float]]], name: str) -> float:
+    found = samples.get(name, samples.get(f"{name}_total", []))
+    return sum(value for _, value in found)
+
+
+# The story
+
+
+async def story(bootstrap: str, read: Callable[[], Values]) -> dict[str, Values]:
+    """What the metrics are at each moment."""
+    moments: dict[str, Values] = {}
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        admin = Admin(cluster)
+        await admin.create_topic(TOPIC, partitions=4)
+        moments["nothing is open"] = read()
+        living = Producer(cluster, transactional_id="living", transaction_timeout_ms=TIMEOUT_MS)
+        late = Producer(cluster, transactional_id="late", transaction_timeout_ms=TIMEOUT_MS)
+        async with living, late:
+            await _write(living, 0, 0)
+            moments["a transaction is open"] = read()
+            error, _ = await produce_without_adding(
+                admin, TopicPartition(TOPIC, 3), "stray", age_ms=0, version=11
+            )
+            assert error is not ErrorCode.none
+            moments["a stray write was refused"] = read()
+            await _write(late, 1, HOUR_MS)
+            moments["a transaction is late"] = read()
+            found = await fetch(cluster, TOPIC, 0, 0, max_wait_ms=WAITED_MS)
+            assert not found.records
+            await admin.describe_transactions(["nobody"])
+            await admin.describe_producers([TopicPartition(TOPIC, 0)])
+            moments["questions were asked"] = read()
+            await make_hanging(admin, TopicPartition(TOPIC, 2), "ghost", age_ms=HOUR_MS)
+            moments["another one hangs"] = read()
+            await _heal(admin)
+            moments["it was aborted"] = read()
+            await late.abort()
+            await living.commit()
+        await _settled(admin)
+        moments["all have ended"] = read()
+    return moments
+
+
+async def _write(producer: Producer, partition: int, age_ms: int) -> None:
+    """Begin a transaction with two records."""
+    await producer.init_transactions()
+    producer.begin()
+    written_ms = int(time.time() * 1_000) - age_ms
+    for value in (b"one", b"two"):
+        await producer.send(TOPIC, partition, value, timestamp_ms=written_ms)
+
+
+async def _heal(admin: Admin) -> None:
+    """Abort what hangs, and only that."""
+    now_ms = admin.cluster.clock.now_ms()
+    found = await survey(
+        admin, now_ms=now_ms, partitions=[TopicPartition(TOPIC, 2)], older_than_ms=0
+    )
+    (finding,) = found.findings
+    assert finding.verdict is Verdict.HANGING
+    assert (await repair(admin, finding, now_ms=now_ms)).outcome is Outcome.REPAIRED
+
+
+async def _settled(admin: Admin) -> None:
+    """Wait until every marker is written."""
+    for _ in range(600):
+        ends = [
+            [
+                await admin.offset_of(TopicPartition(TOPIC, index), LATEST, isolation)
+                for index in range(4)
+            ]
+            for isolation in IsolationLevel
+        ]
+        if ends[0] == ends[1]:
+            return
+        await asyncio.sleep(0.05)
+    raise AssertionError(f"open until the end: {ends}")
+
+
+def played_by_us(directory: Path) -> dict[str, Values]:
+    """The story on the simulator."""
+    file = directory / "server.properties"
+    file.write_text("".join(f"{name}={value}\n" for name, value in PROPERTIES.items()))
+    arguments = ("--config", str(file), "--http", "0")
+    with TxnsimServer(brokers=1, arguments=arguments) as server:
+        url = server.ready["http"]
+        return asyncio.run(story(server.bootstrap, lambda: of_txnsim(url)))
+
+
+def expected(moments: dict[str, Values], metric: str) -> list[Any]:
+    """One metric through the story."""
+    return [values[metric] for values in moments.values()]
+
+
+@pytest.fixture(scope="module")
+def theirs() -> dict[str, Values]:
+    """The story on a real broker."""
+    with (
+        ApacheKafka(properties=PROPERTIES, jvm_options=("-Xmx512m",)) as kafka,
+        Jmx(kafka.pids[0]) as jmx,
+    ):
+        return asyncio.run(story(kafka.bootstrap, lambda: of_kafka(jmx)))
+
+
+@pytest.mark.real
+def test_a_real_broker_counts_late_transactions_and_lag_as_the_story_says(
+    theirs: dict[str, Values],
+) -> None:
+    assert expected(theirs, table.LATE_TRANSACTIONS) == [0, 0, 0, 1, 1, 2, 1, 0]
+    assert expected(theirs, table.LSO_LAG) == [
+        {},
+        {0: 2},
+        {0: 2},
+        {0: 2, 1: 2},
+        {0: 2, 1: 2},
+        {0: 2, 1: 2, 2: 1},
+        {0: 2, 1: 2},
+        {},
+    ]
+
+
+@pytest.mark.real
+def test_our_metrics_are_those_of_a_real_broker_at_each_moment(
+    theirs: dict[str, Values], tmp_path: Path
+) -> None:
+    ours = played_by_us(tmp_path)
+    differences = {
+        (moment, metric): (value, ours[moment][metric])
+        for moment, values in theirs.items()
+        for metric, value in values.items()
+        if value != ours[moment][metric] and not (metric in VERIFIED and moment in UNCERTAIN)
+    }
+    assert not differences, "a real broker's and ours:\n" + "\n".join(map(str, differences.items()))
