@@ -41,6 +41,10 @@ class BrokerLogs:
     def __iter__(self) -> Iterator[PartitionLog]:
         return iter(self._logs.values())
 
+    def replicas(self) -> Iterator[tuple[uuid.UUID, PartitionLog]]:
+        """(topic id, log) of everything that is stored."""
+        return ((topic_id, log) for (topic_id, _), log in self._logs.items())
+
     def log(
         self, image: ClusterImage, topic: TopicImage, partition: int, broker_id: BrokerId
     ) -> PartitionLog:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Final, Protocol
 
@@ -71,6 +71,9 @@ class Disk(Protocol):
 
     def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
         """The machine broke down; the logs that have lost records."""
+
+    def replicas(self) -> Iterator[tuple[uuid.UUID, PartitionLog]]:
+        """(topic id, log) of everything that is stored."""
 
 
 class Member:
