@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sim.api.request import Reply, Request
+from sim.api.subjects import partitions_named
 from sim.cluster.broker import Broker
 from sim.errors import ErrorCode
-from sim.types import TopicPartition
+from sim.types import Subject, TopicPartition
 from sim.wire.codec import build
 
 KEY: Final = 35
@@ -62,6 +63,11 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top, where there is one; no directories."""
     return request.answer(error_code=error, results=())
+
+
+def subject(request: Request) -> Subject:
+    """The partitions asked for by name."""
+    return Subject(partitions=partitions_named(request, request.message.topics))
 
 
 def directory_of(broker: Broker) -> str:

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from sim.api.request import NO_THROTTLE, Reply, Request
+from sim.api.subjects import of_transactions
 from sim.api.topics import by_topic
 from sim.errors import ErrorCode, Rejection
 from sim.txn.commands import TransactionDescription
@@ -43,9 +44,8 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The first id asked about."""
-    ids = request.message.transactional_ids
-    return Subject(transactional_id=ids[0] if ids else None)
+    """Each id asked about."""
+    return of_transactions(request.message.transactional_ids)
 
 
 def _describe(request: Request, transactional_id: str) -> Any:

@@ -13,7 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from sim.api.access import TEXTS, Access
-from sim.api.request import INVALID_REQUEST_TEXT, Reply, Request
+from sim.api.request import INVALID_REQUEST_TEXT, NOBODY, Reply, Request
+from sim.api.subjects import of_transactions
 from sim.cluster.image import BrokerImage
 from sim.errors import ErrorCode
 from sim.security.acls import Operation
@@ -80,12 +81,12 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The first transactional id asked about."""
+    """Each transactional id asked about."""
     message = request.message
     if getattr(message, "key_type", KeyType.GROUP) != KeyType.TRANSACTION:
-        return Subject()
+        return NOBODY
     keys = message.coordinator_keys if request.api_version >= BATCHED_FROM else (message.key,)
-    return Subject(transactional_id=keys[0] if keys else None)
+    return of_transactions(keys)
 
 
 def _find(request: Request, key_type: int, key: str) -> Found:

@@ -9,10 +9,11 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sim.api.request import Reply, Request
+from sim.api.subjects import partitions_named
 from sim.cluster.image import PartitionImage
 from sim.cluster.reassignments import reassigning
 from sim.errors import ErrorCode
-from sim.types import TopicPartition
+from sim.types import Subject, TopicPartition
 
 KEY: Final = 46
 VERSIONS: Final = (0, 0)
@@ -46,6 +47,11 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
         for topic in request.message.topics or ()
     }
     return _answer(request, error, error.name, by_topic)
+
+
+def subject(request: Request) -> Subject:
+    """The partitions asked for by name."""
+    return Subject(partitions=partitions_named(request, request.message.topics))
 
 
 def _ongoing(request: Request, index: int, partition: PartitionImage) -> Any:

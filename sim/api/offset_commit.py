@@ -11,8 +11,10 @@ from typing import Final
 
 from sim.api.committed_positions import answered, errors_of, everywhere, split
 from sim.api.request import Reply, Request
+from sim.api.subjects import partitions_named
 from sim.errors import ErrorCode
 from sim.group.offset_commands import CommitOffsets
+from sim.types import Subject
 
 KEY: Final = 8
 VERSIONS: Final = (2, 10)
@@ -47,3 +49,8 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error on every partition."""
     return answered(request, everywhere(request.message.topics, error), entity=_ENTITY)
+
+
+def subject(request: Request) -> Subject:
+    """The partitions whose positions are committed."""
+    return Subject(partitions=partitions_named(request, request.message.topics))

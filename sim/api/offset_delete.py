@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 from sim.api.request import Reply, Request
+from sim.api.subjects import partitions_named
 from sim.errors import ErrorCode, Rejection
 from sim.group.offset_commands import DeleteOffsets
-from sim.types import TopicPartition
+from sim.types import Subject, TopicPartition
 
 KEY: Final = 47
 VERSIONS: Final = (0, 0)
@@ -45,6 +46,11 @@ async def handle(request: Request) -> Reply:
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error for the whole request."""
     return request.answer(error_code=error, topics=())
+
+
+def subject(request: Request) -> Subject:
+    """The partitions whose positions are deleted."""
+    return Subject(partitions=partitions_named(request, request.message.topics))
 
 
 def _topics(request: Request, results: _Results) -> tuple[Any, ...]:

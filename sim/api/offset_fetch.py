@@ -14,11 +14,12 @@ import msgspec
 
 from sim.api.committed_positions import Told, find_topic, told
 from sim.api.request import Reply, Request
+from sim.api.subjects import partitions_named
 from sim.cluster.image import TopicImage
 from sim.errors import ErrorCode, Rejection
 from sim.group.offset_commands import FetchOffsets, Position
 from sim.security.acls import Operation
-from sim.types import TopicPartition
+from sim.types import Subject, TopicPartition
 
 KEY: Final = 9
 VERSIONS: Final = (1, 10)
@@ -49,6 +50,17 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
     message = request.message
     groups = message.groups if request.api_version >= GROUPS_FROM else (message,)
     return _answer(request, [_refused(request, group, error) for group in groups])
+
+
+def subject(request: Request) -> Subject:
+    """The partitions asked for by name; a group that asks for all names none."""
+    message = request.message
+    groups = message.groups if request.api_version >= GROUPS_FROM else (message,)
+    return Subject(
+        partitions=tuple(
+            [one for group in groups for one in partitions_named(request, group.topics)]
+        )
+    )
 
 
 async def _fetch(request: Request, group: Any) -> _Told:

@@ -13,6 +13,7 @@ from typing import Final
 
 from sim.api.committed_positions import Results, answered, errors_of, everywhere, split
 from sim.api.request import Reply, Request
+from sim.api.subjects import partitions_named
 from sim.cluster.verification import TransactionOperation
 from sim.errors import ErrorCode, Rejection
 from sim.group.offset_commands import NO_GENERATION, CommitOffsets, CommittingProducer
@@ -87,9 +88,13 @@ def refuse(request: Request, error: ErrorCode) -> Reply:
 
 
 def subject(request: Request) -> Subject:
-    """The transaction."""
+    """The transaction and the partitions whose positions it commits."""
     message = request.message
-    return Subject(transactional_id=message.transactional_id, producer_id=message.producer_id)
+    return Subject(
+        transactional_id=message.transactional_id,
+        producer_id=message.producer_id,
+        partitions=partitions_named(request, message.topics),
+    )
 
 
 def _operation(api_version: int) -> TransactionOperation:

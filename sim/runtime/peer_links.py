@@ -12,7 +12,9 @@ held or delayed crossing waits alone; later ones of the same link pass it. A req
 its deadline is still handled and its answer thrown away: that is a late marker or verification, as
 a peer sees it. A drop leads to ``PeerTimeoutError`` at the deadline. An injected error fails the
 future with ``PeerAnsweredError``, which the caller treats as the top-level error of the reply; so
-does a handler that fails by a bug (UNKNOWN_SERVER_ERROR).
+does a handler that fails by a bug (UNKNOWN_SERVER_ERROR). A link that breaks (disconnect) fails all
+that is under way on it; a copy (duplicate) is handled like any request that its sender has given
+up.
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from sim.errors import (
     ErrorCode,
     PeerAnsweredError,
     PeerDisconnectedError,
-    PeerError,
     PeerTimeoutError,
 )
 from sim.faults.points import FaultPoint
 from sim.runtime.env import Clock, Interceptor, PassAll, PeerHandler, Tasks, TimerHandle
 from sim.runtime.link_cuts import Cut, Link, LinkCuts
+from sim.runtime.peer_call import PeerCall
 from sim.runtime.peer_subject import subject_of
 from sim.runtime.pending import Pending
 from sim.runtime.trace import Tracer
@@ -58,59 +60,6 @@ class PeerCodec(Protocol):
 
     def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
         """The inverse."""
-
-
-class _PeerCall:
-    """A request between brokers from the moment it is made until its future is done."""
-
-    __slots__ = (
-        "answer",
-        "api_key",
-        "api_version",
-        "command",
-        "correlation_id",
-        "deadline_ms",
-        "link",
-        "lost",
-        "pending",
-        "sent",
-    )
-
-    def __init__(
-        self,
-        *,
-        link: Link,
-        api_key: int,
-        api_version: int,
-        command: object,
-        correlation_id: int,
-        deadline_ms: int,
-        answer: Pending[Any],
-        pending: dict[int, _PeerCall],
-    ) -> None:
-        self.link = link
-        self.api_key = api_key
-        self.api_version = api_version
-        self.command = command
-        self.correlation_id = correlation_id
-        self.deadline_ms = deadline_ms
-        self.answer = answer
-        self.pending = pending
-        self.lost = False  # its connection broke before it reached the target
-        self.sent = -1  # trace index of the sending
-
-    def succeed(self, reply: object) -> None:
-        if self.pending.pop(self.correlation_id, None) is not None:
-            self.answer.resolve(reply)
-
-    def fail(self, error: PeerError) -> None:
-        if self.pending.pop(self.correlation_id, None) is not None:
-            self.answer.fail(error)
-
-    def __str__(self) -> str:
-        source, target = self.link
-        api = f"API {self.api_key} v{self.api_version}"
-        return f"request {self.correlation_id} of {api}, broker {source} -> {target}"
 
 
 class PeerLinks:
@@ -156,11 +105,11 @@ class PeerLinks:
         self._correlation_id = 0
         self._links: dict[Link, _Pipe] = {}
         self._pending: dict[
-            int, dict[int, _PeerCall]
+            int, dict[int, PeerCall]
         ] = {}  # by timeout_ms: each in order of deadlines
         self._deadline_timer: TimerHandle | None = None
         self._deadline_armed_ms = 0
-        self._waiting: dict[_PeerCall, None] = {}  # held or delayed at a fault point
+        self._waiting: dict[PeerCall, None] = {}  # held or delayed at a fault point
 
     # Peers
 
@@ -259,13 +208,15 @@ class PeerLinks:
         if pending is None:
             pending = self._pending[timeout_ms] = {}
         self._correlation_id += 1
+        body = b""
         if self._codec is not None:
-            command = self._codec.encode_request(api_key, api_version, command)
-        call = pending[self._correlation_id] = _PeerCall(
+            body = self._codec.encode_request(api_key, api_version, command)
+        call = pending[self._correlation_id] = PeerCall(
             link=(source, target),
             api_key=api_key,
             api_version=api_version,
             command=command,
+            body=body,
             correlation_id=self._correlation_id,
             deadline_ms=self._clock.monotonic_ms() + timeout_ms,
             answer=answer,
@@ -283,20 +234,20 @@ class PeerLinks:
 
     # The way there
 
-    def _arrive_safely(self, call: _PeerCall) -> None:
+    def _arrive_safely(self, call: PeerCall) -> None:
         try:
             self._arrive(call)
         except Exception as error:  # noqa: BLE001 - a bug in one delivery is its sender's answer
             _log.error("peer.delivery_failed", request=str(call), exc_info=error)
             call.fail(_answered(call, ErrorCode.unknown_server_error))
 
-    def _arrive(self, call: _PeerCall) -> None:
+    def _arrive(self, call: PeerCall) -> None:
         if not self.interceptor.armed:
             self._handle(call)
             return
         self._cross(FaultPoint.PEER_REQUEST, call, lambda: self._handle(call))
 
-    def _handle(self, call: _PeerCall) -> None:
+    def _handle(self, call: PeerCall) -> None:
         source, target = call.link
         if call.lost:
             return
@@ -322,9 +273,7 @@ class PeerLinks:
             )
             return
         if self._codec is not None:
-            command = self._codec.decode_request(
-                call.api_key, call.api_version, cast(bytes, command)
-            )
+            command = self._codec.decode_request(call.api_key, call.api_version, call.body)
         before = None
         if self._tracer.on:
             received = self._trace_message("msg.recv", target, source, call, response=False)
@@ -340,23 +289,24 @@ class PeerLinks:
 
     # The way back
 
-    def _settled(self, call: _PeerCall, answer: Pending[Any]) -> None:
+    def _settled(self, call: PeerCall, answer: Pending[Any]) -> None:
         error = answer.exception()
         self._handled(call, answer.result() if error is None else None, error)
 
-    def _handled(self, call: _PeerCall, reply: object, error: BaseException | None) -> None:
+    def _handled(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
         if error is None:
-            if call.correlation_id in call.pending:  # else the sender has given up on it
+            if call.is_awaited:
                 self._answer(call, reply)
         elif isinstance(error, asyncio.CancelledError):
             call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
-        elif isinstance(error, PeerAnsweredError):
-            self._return(call, lambda: call.fail(error))
         else:
-            _log.error("peer.handler_failed", request=str(call), exc_info=error)
-            self._return(call, lambda: call.fail(_answered(call, ErrorCode.unknown_server_error)))
+            if not isinstance(error, PeerAnsweredError):
+                _log.error("peer.handler_failed", request=str(call), exc_info=error)
+                error = _answered(call, ErrorCode.unknown_server_error)
+            if call.is_awaited:
+                self._return(call, partial(call.fail, error))
 
-    def _answer(self, call: _PeerCall, reply: object) -> None:
+    def _answer(self, call: PeerCall, reply: object) -> None:
         if self._codec is not None:
             reply = self._codec.encode_response(call.api_key, call.api_version, reply)
         if self._tracer.on:
@@ -367,7 +317,7 @@ class PeerLinks:
         else:
             self._return(call, lambda: self._deliver(call, reply))
 
-    def _return(self, call: _PeerCall, deliver: Callable[[], object]) -> None:
+    def _return(self, call: PeerCall, deliver: Callable[[], object]) -> None:
         """Bring an answer back through latency and fault point."""
         if self._latency_ms is None:
             self._cross(FaultPoint.PEER_RESPONSE, call, deliver)
@@ -378,7 +328,7 @@ class PeerLinks:
             lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver),
         )
 
-    def _is_stopped(self, call: _PeerCall, go_on: Callable[[], object]) -> bool:
+    def _is_stopped(self, call: PeerCall, go_on: Callable[[], object]) -> bool:
         """Whether a message can't go on because its link is cut; ``go_on`` is called after a heal,
         if the sender still waits then.
         """
@@ -390,13 +340,13 @@ class PeerLinks:
             return True
 
         def arrive_late() -> None:
-            if call.correlation_id in call.pending:
+            if call.is_awaited:
                 go_on()
 
         self._cuts.hold(call.link, arrive_late)
         return True
 
-    def _deliver(self, call: _PeerCall, reply: object) -> None:
+    def _deliver(self, call: PeerCall, reply: object) -> None:
         if self._has_cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
             return
         if self._codec is not None:
@@ -408,7 +358,7 @@ class PeerLinks:
 
     # Fault points
 
-    def _cross(self, point: FaultPoint, call: _PeerCall, go_on: Callable[[], object]) -> None:
+    def _cross(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
         if not self.interceptor.armed:
             go_on()
         elif not self._tracer.on:
@@ -418,7 +368,7 @@ class PeerLinks:
             self._ask(point, call, go_on)
             self._tracer.caused_by(before)
 
-    def _ask(self, point: FaultPoint, call: _PeerCall, go_on: Callable[[], object]) -> None:
+    def _ask(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
         verdict = self.interceptor.cross(self._crossing(point, call))
         if verdict is None:
             go_on()
@@ -435,7 +385,7 @@ class PeerLinks:
     def _released(
         self,
         point: FaultPoint,
-        call: _PeerCall,
+        call: PeerCall,
         verdict: Verdict | None,
         error: BaseException | None,
         go_on: Callable[[], object],
@@ -449,25 +399,32 @@ class PeerLinks:
             self._obey(point, call, verdict, go_on)
 
     def _obey(
-        self, point: FaultPoint, call: _PeerCall, verdict: Verdict, go_on: Callable[[], object]
+        self, point: FaultPoint, call: PeerCall, verdict: Verdict, go_on: Callable[[], object]
     ) -> None:
         if verdict.outcome is SubmitOutcome.PASS:
             go_on()
         elif verdict.outcome is SubmitOutcome.ERROR:
             call.fail(_answered(call, ErrorCode(verdict.error)))
+        elif verdict.outcome is SubmitOutcome.DUPLICATE:
+            go_on()
+            for _ in range(verdict.times):
+                self._deliver_copy(call)
+        elif verdict.outcome is SubmitOutcome.DROP_ANSWER:
+            self._handle(call.unheard())  # the deadline will tell the sender
+        elif verdict.outcome is SubmitOutcome.DISCONNECT:
+            self._fail_where(lambda link: link == call.link, "the connection broke")
         elif self._tracer.on:  # DROP: the deadline will tell the sender
             source, target = call.link
             response = point is FaultPoint.PEER_RESPONSE
             at, peer = (source, target) if response else (target, source)
             self._trace_message("msg.drop", at, peer, call, response=response)
 
-    def _crossing(self, point: FaultPoint, call: _PeerCall) -> Crossing:
+    def _deliver_copy(self, call: PeerCall) -> None:
+        copy = call.unheard(is_copy=True)
+        self._cross(FaultPoint.PEER_REQUEST, copy, lambda: self._handle(copy))
+
+    def _crossing(self, point: FaultPoint, call: PeerCall) -> Crossing:
         source, target = call.link
-        command = call.command
-        if self._codec is not None:
-            command = self._codec.decode_request(
-                call.api_key, call.api_version, cast(bytes, command)
-            )
         return Crossing(
             point=point,
             source=f"broker/{source}",
@@ -475,7 +432,9 @@ class PeerLinks:
             api_key=call.api_key,
             api_version=call.api_version,
             correlation_id=call.correlation_id,
-            subject=self._describe(command),
+            subject=self._describe(call.command),
+            line=f"broker/{source} -> broker/{target}",
+            is_copy=call.is_copy,
         )
 
     # Deadlines, latency, trace
@@ -521,7 +480,7 @@ class PeerLinks:
         return pipe
 
     def _trace_message(
-        self, kind: str, at: BrokerId, peer: BrokerId, call: _PeerCall, *, response: bool
+        self, kind: str, at: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
     ) -> int:
         return self._tracer.emit(
             kind,
@@ -556,7 +515,7 @@ class _Pipe:
         self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting.popleft()())
 
 
-def _answered(call: _PeerCall, error: ErrorCode) -> PeerAnsweredError:
+def _answered(call: PeerCall, error: ErrorCode) -> PeerAnsweredError:
     return PeerAnsweredError(f"{call}: answered with {error.name}", error=int(error))
 
 

@@ -1,18 +1,26 @@
 """Whom a command between brokers is about, so that a fault plan can match it.
 
 A batched command (several transactions, several markers) has one subject per entry: the first is
-the subject itself, the rest its ``others``.
+the subject itself, the rest its ``others``. A follower's Fetch is about all partitions of its
+session, also those that the request at hand does not name.
 """
 
 from __future__ import annotations
 
-from sim.types import AddPartitionsToTxnCommand, Subject, WriteTxnMarkersCommand
+from sim.types import (
+    AddPartitionsToTxnCommand,
+    AlterPartitionCommand,
+    ReplicaFetchCommand,
+    ReplicaOffsetCommand,
+    Subject,
+    WriteTxnMarkersCommand,
+)
 
 NOBODY = Subject()
 
 
 def subject_of(command: object) -> Subject:
-    """The subject of a typed command; nobody for commands that concern no transaction."""
+    """The subject of a typed command; nobody for commands that concern no partition."""
     match command:
         case AddPartitionsToTxnCommand(transactions=transactions):
             return _joined(
@@ -36,6 +44,12 @@ def subject_of(command: object) -> Subject:
                     for marker in markers
                 ]
             )
+        case ReplicaFetchCommand(followed=followed):
+            return Subject(partitions=followed)
+        case ReplicaOffsetCommand(topic_partition=topic_partition):
+            return Subject(partitions=(topic_partition,))
+        case AlterPartitionCommand(partitions=changes):
+            return Subject(partitions=tuple(change.topic_partition for change in changes))
         case _:
             return NOBODY
 

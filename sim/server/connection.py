@@ -17,12 +17,13 @@ import structlog
 
 from sim.api.request import Answer, ApiTable, ClientLink, Handler, Request
 from sim.errors import BadInputError, ErrorCode, UnsupportedRequestError
-from sim.faults.points import FaultPoint
+from sim.faults.damage import damaged
 from sim.metrics.requests import NO_METER, ApiMeter
 from sim.security.principals import ANONYMOUS
+from sim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from sim.server.forwarding import FORWARDED, controller_reached
 from sim.server.sasl import SaslSession, SaslState, Then
-from sim.types import Crossing, SubmitOutcome, Verdict
+from sim.types import SubmitOutcome, Verdict
 from sim.wire import codec
 from sim.wire.apis import API_VERSIONS, api_name
 from sim.wire.framing import FrameReader
@@ -43,6 +44,7 @@ class Connection(asyncio.Protocol):
     __slots__ = (
         "_apis",
         "_client_host",
+        "_crossings",
         "_entrance",
         "_flush_is_due",
         "_frames",
@@ -88,6 +90,7 @@ class Connection(asyncio.Protocol):
         self.principal = ANONYMOUS
         """Who the client is, as far as is known by now."""
         self._sasl: SaslSession | None = None
+        self._crossings: ClientCrossings | None = None
         self._meters = listener.meters
         self._stopwatch_ns = listener.stopwatch_ns
         # Of the request that is being handled (``metrics.requests``).
@@ -123,6 +126,11 @@ class Connection(asyncio.Protocol):
         tracer = self._listener.tracer
         if tracer.on:
             tracer.emit("conn.open", self._listener.node, data={"peer": self._peer})
+        if self._listener.network.interceptor.armed:
+            self._is_busy = True  # nothing is taken up before it has passed
+            self._listener.tasks.drive(
+                self._watcher().opened(), self._opened, name="connection.open"
+            )
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """The connection is gone: what was taken up goes on, what only waited is forgotten."""
@@ -203,14 +211,17 @@ class Connection(asyncio.Protocol):
             return
         listener = self._listener
         if request.api_key in FORWARDED and not request.broker.reaches_controller:
-            coroutine = self._handle_once_forwarded(request, handler)
+            coroutine = self._handle_once_forwarded(request, handler, frame)
+            done = self._handled_watched
         elif listener.network.interceptor.armed or listener.tracer.on:
-            coroutine = self._handle_watched(request, handler)
+            coroutine = self._handle_watched(request, handler, frame)
+            done = self._handled_watched
         else:
             coroutine = handler.handle(request)
+            done = self._handled
         listener.tasks.drive(
             coroutine,
-            partial(self._handled, request, handler),
+            partial(done, request, handler),
             name=handler.name,
         )
         local_ns = self._stopwatch_ns()
@@ -402,18 +413,17 @@ class Connection(asyncio.Protocol):
         self._flush()
         self.close()
 
-    async def _handle_once_forwarded(self, request: Request, handler: Handler) -> Any:
+    async def _handle_once_forwarded(self, request: Request, handler: Handler, frame: bytes) -> Any:
         """What only the controller can do waits until the broker reaches it."""
         if not await controller_reached(self._listener, request.broker):
             return handler.refuse(request, ErrorCode.request_timed_out)
-        return await self._handle_watched(request, handler)
+        return await self._handle_watched(request, handler, frame)
 
     # Requests that somebody watches: armed faults, the trace
 
-    async def _handle_watched(self, request: Request, handler: Handler) -> Any:
+    async def _handle_watched(self, request: Request, handler: Handler, frame: bytes) -> Any:
         listener = self._listener
         tracer = listener.tracer
-        source = f"client/{request.client_id or ''}"
         if tracer.on:
             received = tracer.emit(
                 "msg.recv",
@@ -422,64 +432,64 @@ class Connection(asyncio.Protocol):
                     "api": api_name(request.api_key),
                     "version": request.api_version,
                     "correlation": request.correlation_id,
-                    "peer": source,
+                    "peer": f"client/{request.client_id or ''}",
                 },
             )
             # A driven handler has a context of its own: nothing needs to be put back.
             tracer.caused_by(received)
-        return await self._handle_crossing(request, handler, source)
+        return await self._watcher().handle(request, handler, frame)
 
-    async def _handle_crossing(self, request: Request, handler: Handler, source: str) -> Any:
-        crossing = Crossing(
-            point=FaultPoint.CLIENT_REQUEST,
-            source=source,
-            target=self._listener.node,
-            api_key=request.api_key,
-            api_version=request.api_version,
-            correlation_id=request.correlation_id,
-            subject=handler.subject(request),
-        )
-        verdict = await self._cross(crossing)
-        if self._listener.is_gone:
-            return Answer.NEVER  # the broker that it was held for is none any more
-        if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
-            # Lost on its way: the client hears nothing on this connection any more.
-            return Answer.NEVER
-        if verdict is not None and verdict.outcome is SubmitOutcome.ERROR:
-            reply: Any = handler.refuse(request, ErrorCode(verdict.error))
+    def _watcher(self) -> ClientCrossings:
+        """Made when it is needed for the first time: most connections are never watched."""
+        if self._crossings is None:
+            line = f"{self._peer} -> {self._listener.node}"
+            self._crossings = ClientCrossings(self._listener, line=line, parse=self._parse)
+        return self._crossings
+
+    def _opened(self, verdict: Verdict | None, error: BaseException | None) -> None:
+        """A new connection has crossed its fault point."""
+        if isinstance(error, asyncio.CancelledError):
+            return
+        outcome = SubmitOutcome.PASS if verdict is None else verdict.outcome
+        if outcome is SubmitOutcome.DISCONNECT:
+            self.close()
+        elif outcome is not SubmitOutcome.DROP:  # dropped, it is never heard
+            self._unmute()
+
+    def _handled_watched(
+        self, request: Request, handler: Handler, reply: Any, error: BaseException | None
+    ) -> None:
+        """The handler is through, and a fault may have done something to the connection."""
+        if type(reply) is not Struck:
+            self._handled(request, handler, reply, error)
+        elif reply.complaint is not None:
+            self._abandon(reply.complaint)
+        elif reply.is_broken:
+            self._frames.clear()
+            self._flush()
+            self.close()
         else:
-            reply = await handler.handle(request)
-        return await self._leave(crossing, request, handler, reply)
+            self._send_struck(reply)
 
-    async def _leave(
-        self, crossing: Crossing, request: Request, handler: Handler, reply: Any
-    ) -> Any:
-        """The response point: the request has taken effect, its answer may still be lost."""
-        verdict = await self._cross(
-            Crossing(
-                point=FaultPoint.CLIENT_RESPONSE,
-                source=crossing.source,
-                target=crossing.target,
-                api_key=crossing.api_key,
-                api_version=crossing.api_version,
-                correlation_id=crossing.correlation_id,
-                subject=crossing.subject,
-            )
-        )
-        if verdict is None or verdict.outcome is SubmitOutcome.PASS:
-            return reply
-        if verdict.outcome is SubmitOutcome.DROP:
-            return Answer.NEVER
-        return handler.refuse(request, ErrorCode(verdict.error))
+    def _send_struck(self, struck: Struck) -> None:
+        start = len(self._output)
+        self._send(struck.request, struck.reply)
+        if self._local_ns >= 0:
+            self._observe_waited()
+        sent = b"".join(self._output[start:])
+        if struck.damage is not None and sent:
+            batch = batch_in_answer(struck.request, struck.reply)
+            self._output[start:] = [damaged(sent, struck.damage, batch=batch)]
+        if struck.mute_ms:
+            self._listener.clock.call_later(struck.mute_ms, self._unmute)
+            self.pump()  # takes up nothing, but sees to it that the answer goes out
+        else:
+            self._unmute()
 
-    async def _cross(self, crossing: Crossing) -> Verdict | None:
-        interceptor = self._listener.network.interceptor
-        if not interceptor.armed:
-            return None
-        verdict = interceptor.cross(crossing)
-        if verdict is None or isinstance(verdict, Verdict):
-            return verdict
-        return await verdict
+    def _unmute(self) -> None:
+        self._is_busy = False
+        if not self._is_pumping:
+            self.pump()
 
 
 def _whole(request: Request, reply: Any) -> bytes:

@@ -59,4 +59,5 @@ async def test_refusal_and_subject(api: Api) -> None:
     assert [one.error_code for one in refused.transaction_states] == [error, error]
     about = api.subject("DescribeTransactions", 0, transactional_ids=["a", "b"])
     assert about.transactional_id == "a"
+    assert [one.transactional_id for one in about.others] == ["b"]
     assert api.subject("DescribeTransactions", 0).transactional_id is None

@@ -450,6 +450,7 @@ async def test_request_and_response_cross_their_points() -> None:
         "api_version": 1,
         "correlation_id": 1,
         "subject": Subject(),
+        "line": "broker/1 -> broker/2",
     }
     assert script.crossings == [
         Crossing(point="peer.request", **expected),

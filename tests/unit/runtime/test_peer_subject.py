@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import uuid
+
 from sim.runtime.peer_subject import NOBODY, subject_of
 from sim.types import (
     AddPartitionsToTxnCommand,
     AllocateProducerIdsCommand,
+    AlterPartitionCommand,
     BrokerId,
     CoordinatorEpoch,
+    IsrChange,
+    LeaderEpoch,
     ProducerEpoch,
     ProducerId,
+    ReplicaFetchCommand,
+    ReplicaOffsetCommand,
     Subject,
     TopicPartition,
     TransactionalId,
@@ -41,6 +48,27 @@ def marker(producer_id: int, *partitions: TopicPartition, committed: bool) -> Tx
         transaction_version=2,
         partitions=partitions,
     )
+
+
+def test_a_followers_fetch_is_about_its_whole_session() -> None:
+    command = ReplicaFetchCommand(
+        replica_id=BrokerId(2), replica_epoch=1, max_wait_ms=500, min_bytes=1, max_bytes=1_000,
+        session_id=3, session_epoch=7, followed=(T0, T1),
+    )  # fmt: skip
+    assert subject_of(command) == Subject(partitions=(T0, T1))
+
+
+def test_an_offset_and_a_change_of_the_isr_are_about_their_partitions() -> None:
+    offset = ReplicaOffsetCommand(
+        replica_id=BrokerId(2), topic_partition=T0, current_leader_epoch=1, timestamp_ms=-1
+    )
+    assert subject_of(offset) == Subject(partitions=(T0,))
+    change = IsrChange(
+        topic_id=uuid.UUID(int=1), topic_partition=T1, leader_epoch=LeaderEpoch(1), new_isr=(),
+        partition_epoch=1,
+    )  # fmt: skip
+    alter = AlterPartitionCommand(broker_id=BrokerId(2), broker_epoch=1, partitions=(change,))
+    assert subject_of(alter) == Subject(partitions=(T1,))
 
 
 def test_one_transaction_is_the_subject() -> None:
