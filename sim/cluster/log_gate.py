@@ -22,7 +22,7 @@ from sim.cluster.crossings import Crossings, error_in, is_lost
 from sim.errors import ErrorCode
 from sim.faults.points import FaultPoint
 from sim.log.partition_log import PartitionLog
-from sim.types import Subject, TopicPartition, Verdict
+from sim.types import INTERNAL_TOPICS, ReplicatedBatch, Subject, TopicPartition, Verdict
 
 LEADER: Final = "leader"
 FOLLOWER: Final = "follower"
@@ -88,6 +88,19 @@ class LogGate:
             return ErrorCode.not_leader_or_follower  # nobody hears it
         return self.refuse_full()
 
+    async def admit_replicated(
+        self, topic_partition: TopicPartition, batch: ReplicatedBatch
+    ) -> ErrorCode | None:
+        """The same for a follower and what its leader has written."""
+        is_internal = topic_partition.topic in INTERNAL_TOPICS
+        subject = Subject(
+            producer_id=batch.producer_id if batch.producer_id >= 0 else None,
+            partitions=(topic_partition,),
+            committed=batch.committed if batch.is_marker else None,
+        )
+        kind = MARKER if batch.is_marker else COORDINATOR if is_internal else DATA
+        return await self.admit(subject, kind=kind, role=FOLLOWER)
+
     # Behind an append
 
     def durable(self, log: PartitionLog) -> Durable:
@@ -134,6 +147,17 @@ class LogGate:
             )
         if log.recovery_point > before.recovery_point:
             self._flush(log, where, before.recovery_point, role)
+
+    def replicated(self, log: PartitionLog, before: Durable, batch: ReplicatedBatch) -> None:
+        """The same for a follower."""
+        is_abort = batch.is_marker and not batch.committed
+        self.appended(
+            log,
+            before,
+            role=FOLLOWER,
+            aborted_at=batch.base_offset if is_abort else None,
+            producer_id=batch.producer_id,
+        )
 
     def _flush(self, log: PartitionLog, where: TopicPartition, before: int, role: str) -> None:
         end = log.recovery_point

@@ -15,11 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Final
 
 from sim.cluster.image import ClusterImage
-from sim.cluster.log_gate import COORDINATOR, DATA, FOLLOWER, MARKER, LogGate
+from sim.cluster.log_gate import LogGate
 from sim.cluster.log_trace import LogTrace
 from sim.cluster.peers import Peers
 from sim.cluster.purgatory import Purgatory
@@ -31,7 +32,6 @@ from sim.runtime.env import Clock, Tasks
 from sim.runtime.pending import Pending
 from sim.settings import Settings
 from sim.types import (
-    INTERNAL_TOPICS,
     BrokerId,
     ReplicaFetchCommand,
     ReplicaFetchedPartition,
@@ -40,7 +40,6 @@ from sim.types import (
     ReplicaOffsetCommand,
     ReplicaOffsetReply,
     ReplicatedBatch,
-    Subject,
     TopicPartition,
 )
 
@@ -175,7 +174,7 @@ class _Fetcher:
         *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate", "_image"),
         *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_trace", "_peers"),
         *("_purgatory", "_request", "_session_epoch", "_session_id", "_settings", "_tasks"),
-        *("_is_late", "_names", "_wait_ms"),
+        *("_behind", "_is_late", "_names", "_wait_ms"),
     )
 
     def __init__(
@@ -217,6 +216,8 @@ class _Fetcher:
         """After an error of the whole request."""
         self._is_standing = False
         """An append has to wait: as Kafka's fetcher thread it does nothing else meanwhile."""
+        self._behind: deque[tuple[int, ReplicaFetchReply]] = deque()
+        """Answers that have come meanwhile, to requests that are older or newer."""
         self._is_late = False
         """Meanwhile there was something to ask for."""
         self._is_stopped = False
@@ -314,13 +315,11 @@ class _Fetcher:
                 self._begin_again(pause_ms=0)
             return
         self._session_id = reply.session_id
+        if self._is_standing:
+            self._behind.append((request, reply))
+            return
         if not self._gate.is_open:
-            self._is_standing = True
-            self._tasks.drive(
-                self._take_watched(request, reply),
-                lambda _, error: self._stood(request, reply, error),
-                name=f"replica fetcher {self._broker_id} of {self._leader}",
-            )
+            self._stand(request, reply)
             return
         for told in reply.partitions:
             followed = self._asked(request, told)
@@ -354,11 +353,7 @@ class _Fetcher:
                 continue
             log = followed.log
             for batch in told.batches:
-                error = await self._gate.admit(
-                    _subject(log.topic_partition, batch),
-                    kind=_kind(log.topic_partition, batch),
-                    role=FOLLOWER,
-                )
+                error = await self._gate.admit_replicated(log.topic_partition, batch)
                 if self._is_stopped or self._asked(request, told) is not followed:
                     break
                 if error is not None:
@@ -368,17 +363,23 @@ class _Fetcher:
                 if not self._append(followed, batch, self._clock.now_ms()):
                     break
                 if log.log_end_offset > end:
-                    self._gate.appended(
-                        log,
-                        before,
-                        role=FOLLOWER,
-                        aborted_at=batch.base_offset if _is_abort(batch) else None,
-                        producer_id=batch.producer_id,
-                    )
+                    self._gate.replicated(log, before, batch)
             else:
                 self._follow(log, told)
 
+    def _stand(self, request: int, reply: ReplicaFetchReply) -> None:
+        self._is_standing = True
+        self._tasks.drive(
+            self._take_watched(request, reply),
+            lambda _, error: self._stood(request, reply, error),
+            name=f"replica fetcher {self._broker_id} of {self._leader}",
+        )
+
     def _stood(self, request: int, reply: ReplicaFetchReply, error: BaseException | None) -> None:
+        if error is None and self._behind and not self._is_stopped:
+            self._is_late = self._is_late or request == self._request
+            self._stand(*self._behind.popleft())
+            return
         self._is_standing = False
         is_late, self._is_late = self._is_late, False
         if error is not None:
@@ -558,24 +559,6 @@ class _Fetcher:
         followed.is_delayed = False
         self._changed[topic_partition] = None
         self.send()
-
-
-def _subject(topic_partition: TopicPartition, batch: ReplicatedBatch) -> Subject:
-    return Subject(
-        producer_id=batch.producer_id if batch.producer_id >= 0 else None,
-        partitions=(topic_partition,),
-        committed=batch.committed if batch.is_marker else None,
-    )
-
-
-def _kind(topic_partition: TopicPartition, batch: ReplicatedBatch) -> str:
-    if batch.is_marker:
-        return MARKER
-    return COORDINATOR if topic_partition.topic in INTERNAL_TOPICS else DATA
-
-
-def _is_abort(batch: ReplicatedBatch) -> bool:
-    return batch.is_marker and not batch.committed
 
 
 def _position(

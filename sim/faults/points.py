@@ -82,8 +82,10 @@ class FaultPoint(StrEnum):
     """A replica is about to append a batch: as leader or as follower (``role``), data, a marker or
     a record of a coordinator (``kind``).
 
-    Held or delayed, the append waits and what comes after it in that partition waits too. With an
-    error, nothing is appended and the leader answers that error; a follower tries again.
+    Held or delayed, who appends stands still, as a thread of Kafka's would: the rest of its request
+    waits, a follower fetches nothing from that leader, and other requests pass, also to the same
+    partition. With an error, nothing is appended and the leader answers that error; a follower
+    tries again. Records about members of groups don't cross it.
     """
 
     LOG_READ = "log.read"
