@@ -44,6 +44,8 @@ class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
     """Where to fetch on."""
     size_bytes: int = 0
     """Bytes of record batches in the answer, visible or not."""
+    leader_epoch: int = -1
+    """Of the leader that answered, if the Fetch was asked of that leader only."""
 
 
 class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,9 +96,12 @@ async def fetch(
     backoff = cluster.backoff()
     while True:
         leader = await cluster.leader(target, deadline=deadline)
-        (answer,) = await ask_leader(cluster, leader.leader_id, {target: offset}, options)
+        epoch = leader.leader_epoch
+        (answer,) = await ask_leader(
+            cluster, leader.leader_id, {target: offset}, options, leader_epochs={target: epoch}
+        )
         if answer.error == ErrorCode.none:
-            return answer
+            return msgspec.structs.replace(answer, leader_epoch=epoch)
         what = f"Fetch of {target} at {offset}: {answer.error.name.upper()}"
         if not answer.error.retriable:
             raise ClientError(what, error=answer.error)
@@ -106,10 +111,15 @@ async def fetch(
 
 
 async def ask_leader(
-    cluster: Cluster, broker_id: int, positions: Mapping[TopicPartition, int], options: FetchOptions
+    cluster: Cluster,
+    broker_id: int,
+    positions: Mapping[TopicPartition, int],
+    options: FetchOptions,
+    *,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
 ) -> list[FetchResult]:
     """One Fetch of several partitions to one broker; errors stand in the results, and leaders that
-    proved wrong are forgotten."""
+    proved wrong are forgotten. A leader of another epoch than is said refuses (KIP-320)."""
     topic_ids = {}
     for target in positions:
         topic = cluster.view.topic(target.topic)
@@ -122,6 +132,7 @@ async def ask_leader(
         min_bytes=options.min_bytes,
         max_bytes=options.max_bytes,
         partition_max_bytes=min(options.max_bytes, PARTITION_BYTES_MAX),
+        leader_epochs=leader_epochs,
         timeout_ms=cluster.settings.request_timeout_ms + options.max_wait_ms,
     )
     try:
