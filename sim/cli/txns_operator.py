@@ -15,7 +15,7 @@ import msgspec
 
 from sim.cli.output import Output, progress, warn
 from sim.client.admin import Admin
-from sim.client.errors import ClientError
+from sim.client.errors import ClientError, NotSupportedError
 from sim.client.hanging import OpenTransaction
 from sim.client.judgement import Finding, Verdict
 from sim.client.repair import Outcome, Repair, repair
@@ -88,7 +88,7 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
                     }
                     for one in found.findings
                 ],
-                "unread": {str(partition): why for partition, why in found.unread.items()},
+                "unread": {str(partition): str(why) for partition, why in found.unread.items()},
             },
             status=HANGS if found.hanging else INCOMPLETE if found.unread else 0,
         )
@@ -181,10 +181,11 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
         return Output(
             lines=known.sentences,
             values=known,
-            status=HANGS if known.cause is Cause.HANGING else 0,
+            status=_STATUS_OF.get(known.cause, 0),
         )
 
 
+_STATUS_OF: Final = {Cause.HANGING: HANGS, Cause.UNTOLD: INCOMPLETE}
 _HEALED: Final = frozenset({Outcome.REPAIRED, Outcome.NO_LONGER_HANGS})
 HANGING_HEADERS: Final = (
     "Topic",
@@ -241,10 +242,14 @@ def _tell_rest(found: Survey) -> None:
     if counts[Verdict.ALIVE]:
         told.append(f"{counts[Verdict.ALIVE]} are old and alive")
     warn("; ".join(told) + ".")
-    for partition, why in sorted(found.unread.items())[:_FEW]:
-        warn(f"not searched: {partition}: {why}")
-    if len(found.unread) > _FEW:
-        warn(f"not searched: {len(found.unread) - _FEW} more partitions")
+    by_reason: dict[str, list[str]] = {}
+    for partition, why in sorted(found.unread.items()):
+        by_reason.setdefault(str(why), []).append(str(partition))
+    for reason, partitions in by_reason.items():
+        more = f" and {len(partitions) - _FEW} more" if len(partitions) > _FEW else ""
+        warn(f"not searched: {', '.join(partitions[:_FEW])}{more}: {reason}")
+    if any(isinstance(why, NotSupportedError) for why in found.unread.values()):
+        warn("These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs.")
 
 
-_FEW: Final = 10
+_FEW: Final = 5

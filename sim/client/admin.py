@@ -15,7 +15,7 @@ import msgspec
 
 from sim.client import offsets, requests
 from sim.client.cluster import LOST
-from sim.client.errors import ClientError, ErrorCode, RetriableError
+from sim.client.errors import ClientError, ErrorCode, NotSupportedError, RetriableError
 from sim.client.metadata import BrokerAddress, TopicView
 from sim.client.offsets import FoundOffset
 from sim.client.requests import ConfigChange, NewTopic
@@ -147,12 +147,21 @@ class Admin(TransactionAdmin):
     # Cluster
 
     async def describe_cluster(self) -> ClusterDescription:
-        """Brokers, cluster id, controller.
+        """Brokers, cluster id, controller; by Metadata where DescribeCluster is not known (before
+        Kafka 2.8), as Java's clients do it.
 
         Raises:
             ClientError: Refused.
         """
-        message = await self.cluster.ask_any(requests.describe_cluster())
+        try:
+            message = await self.cluster.ask_any(requests.describe_cluster())
+        except NotSupportedError:
+            seen = await self.cluster.refresh()
+            return ClusterDescription(
+                cluster_id=seen.cluster_id or "",
+                controller_id=seen.controller_id,
+                brokers=seen.brokers,
+            )
         failure = _failure(message, "the cluster was not described")
         if failure is not None:
             raise failure

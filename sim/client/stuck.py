@@ -3,7 +3,8 @@
 Such a consumer is given records below the last stable offset only: the first offset of the oldest
 transaction that is still open (``UnifiedLog.fetchLastStableOffsetMetadata``). What stands between
 it and the high watermark is answered by the leader (DescribeProducers) and by the coordinator of
-that transaction (DescribeTransactions).
+that transaction (DescribeTransactions). Brokers before Kafka 3.0 lack one of these: there the log
+itself is read, and says at least whose transaction it is.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from enum import StrEnum
 import msgspec
 
 from sim.client.admin import Admin
-from sim.client.errors import ClientError
+from sim.client.errors import ClientError, NotSupportedError
+from sim.client.fetching import fetch
+from sim.client.isolation import ConsumedRecord
 from sim.client.judgement import Finding, Verdict
 from sim.client.metadata import PartitionView
 from sim.client.offsets import EARLIEST, LATEST
@@ -31,6 +34,8 @@ class Cause(StrEnum):
     ALIVE = "open transaction"
     UNREPLICATED = "marker not replicated"
     """The transaction has ended at the leader, and its marker is above the high watermark."""
+    UNTOLD = "open transaction that can't be judged"
+    """The brokers are too old to say what becomes of it."""
     OFFLINE = "no leader"
 
 
@@ -73,9 +78,12 @@ async def explain(admin: Admin, partition: TopicPartition, *, now_ms: int) -> Ex
     # In this order what happens meanwhile can't be taken for a cause: what ends while we ask moves
     # the stable offset away from where it began, what begins can't be below the first watermark.
     watermark_before = await admin.offset_of(partition, LATEST)
-    found = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
-    if partition in found.unread:
-        raise ClientError(found.unread[partition])
+    try:
+        found = await survey(admin, now_ms=now_ms, partitions=[partition], older_than_ms=ANY_AGE)
+        if partition in found.unread:
+            raise found.unread[partition]
+    except NotSupportedError:
+        return await _explain_by_the_log(admin, partition, view)
     log_start = await admin.offset_of(partition, EARLIEST)
     stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
     watermark = await admin.offset_of(partition, LATEST)
@@ -96,6 +104,35 @@ async def explain(admin: Admin, partition: TopicPartition, *, now_ms: int) -> Ex
         findings=findings,
     )
     return msgspec.structs.replace(done, sentences=_sentences(done, holder, now_ms))
+
+
+async def _explain_by_the_log(
+    admin: Admin, partition: TopicPartition, view: PartitionView
+) -> Explanation:
+    """What can be said where nobody tells of transactions."""
+    log_start = await admin.offset_of(partition, EARLIEST)
+    stable = await admin.offset_of(partition, LATEST, IsolationLevel.READ_COMMITTED)
+    watermark = await admin.offset_of(partition, LATEST)
+    cause = Cause.NOTHING if stable >= watermark else Cause.UNTOLD
+    done = msgspec.structs.replace(
+        _explanation(partition, view, cause),
+        log_start_offset=log_start,
+        last_stable_offset=stable,
+        high_watermark=watermark,
+    )
+    if cause is Cause.NOTHING:
+        return msgspec.structs.replace(done, sentences=_sentences(done, None, 0))
+    read = await fetch(
+        admin.cluster,
+        partition.topic,
+        partition.partition,
+        stable,
+        isolation=IsolationLevel.READ_UNCOMMITTED,
+        max_wait_ms=0,
+        max_bytes=1,  # the first batch comes whole (KIP-74)
+    )
+    first = next((one for one in read.records if one.transactional), None)
+    return msgspec.structs.replace(done, sentences=(_withheld(done), *_untold(done, first)))
 
 
 def _explanation(
@@ -142,11 +179,7 @@ def _sentences(known: Explanation, holder: Finding | None, now_ms: int) -> tuple
             " by itself, by its group, or by a broker it can't reach.",
             *_behind(known),
         )
-    withheld = known.high_watermark - known.last_stable_offset
-    first = (
-        f"read_committed consumers stop at offset {known.last_stable_offset}, the last stable"
-        f" offset; {end}, so {withheld} offsets are withheld."
-    )
+    first = _withheld(known)
     if holder is None or known.cause is Cause.UNREPLICATED:
         return (
             first,
@@ -157,6 +190,34 @@ def _sentences(known: Explanation, holder: Finding | None, now_ms: int) -> tuple
     others = len(known.findings) - 1
     tail = (f"Behind it {others} more transaction(s) are open.",) if others else ()
     return first, _holder(holder, now_ms), _advice(known.partition, holder), *tail
+
+
+def _withheld(known: Explanation) -> str:
+    withheld = known.high_watermark - known.last_stable_offset
+    return (
+        f"read_committed consumers stop at offset {known.last_stable_offset}, the last stable"
+        f" offset; the high watermark is {known.high_watermark}, so {withheld} offsets are"
+        " withheld."
+    )
+
+
+def _untold(known: Explanation, first: ConsumedRecord | None) -> tuple[str, ...]:
+    """Whose transaction it is, as the batch says that begins there."""
+    untold = (
+        "These brokers are too old to tell whether it hangs (Kafka 3.0 is needed): ask its"
+        " application, and wait for longer than any transaction.timeout.ms."
+    )
+    if first is None:
+        return ("The log does not tell whose transaction begins there.", untold)
+    where = f"--topic {known.partition.topic} --partition {known.partition.partition}"
+    return (
+        f"That is where the transaction of producer id {first.producer_id}, epoch"
+        f" {first.producer_epoch}, begins, as the record says that lies there.",
+        untold,
+        f"Where it hangs, to end it: txnsim txns abort {where} --producer-id {first.producer_id}"
+        f" --producer-epoch {first.producer_epoch} --coordinator-epoch 0; if that is fenced, the"
+        " partition has seen a marker of a later coordinator epoch, and a higher one is needed.",
+    )
 
 
 def _holder(holder: Finding, now_ms: int) -> str:

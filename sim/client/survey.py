@@ -41,7 +41,7 @@ class Survey(msgspec.Struct, frozen=True, kw_only=True):
     """That were asked about."""
     findings: tuple[Finding, ...]
     """The open transactions without a write for as long as was asked, oldest write first."""
-    unread: Mapping[TopicPartition, str]
+    unread: Mapping[TopicPartition, ClientError]
     """Partitions whose leader could not say, and why."""
 
     @property
@@ -73,7 +73,7 @@ async def survey(
     """
     wanted = await admin.partitions_to_search() if partitions is None else list(partitions)
     found: list[OpenTransaction] = []
-    unread: dict[TopicPartition, str] = {}
+    unread: dict[TopicPartition, ClientError] = {}
     done = 0
     for batch in batches(wanted):
         producers, failures = await _producers(admin, batch)
@@ -102,12 +102,12 @@ def _age(finding: Finding) -> tuple[int, TopicPartition]:
 
 async def _producers(
     admin: TransactionAdmin, partitions: Sequence[TopicPartition]
-) -> tuple[dict[TopicPartition, tuple[ProducerState, ...]], dict[TopicPartition, str]]:
+) -> tuple[dict[TopicPartition, tuple[ProducerState, ...]], dict[TopicPartition, ClientError]]:
     producers: dict[TopicPartition, tuple[ProducerState, ...]] = {}
-    failures: dict[TopicPartition, str] = {}
+    failures: dict[TopicPartition, ClientError] = {}
     for partition, outcome in (await admin.describe_producers(partitions)).items():
         if isinstance(outcome, ClientError):
-            failures[partition] = str(outcome)
+            failures[partition] = outcome
         else:
             producers[partition] = outcome
     return producers, failures

@@ -71,9 +71,7 @@ async def make_hanging(
             error, identity = await produce_without_adding(
                 admin, partition, transactional_id, age_ms=age_ms, version=11
             )
-            # A real broker hears of its new config some time after the answer; until then it
-            # verifies, and the partition is in no transaction.
-            if error != ErrorCode.transaction_abortable or deadline.passed:
+            if error not in _NOT_YET or deadline.passed:
                 break
             await pause(admin.cluster.clock, 20)
     finally:

@@ -1,8 +1,11 @@
-"""Judging and repairing on both brokers: a transaction that hangs is named and healed, one that
-lives is not touched.
+"""Judging and repairing on every cluster: a transaction that hangs is named and healed, one that
+lives is not touched, and Kafka's own tool of that release says the same.
 """
 
 from __future__ import annotations
+
+import json
+from pathlib import Path
 
 import pytest
 
@@ -16,7 +19,11 @@ from sim.client.survey import survey
 from sim.types import TopicPartition
 from tests.real.conftest import Target
 from tests.real.hang import make_hanging
-from tests.real.test_txns_tool import kafkas
+from tests.real.test_txns_tool import jvms, kafkas, ours
+
+__all__ = ["jvms"]  # a fixture: it ends the tools' JVMs
+
+HOUR_MS = 3_600_000
 
 
 async def test_what_hangs_is_named_alone_and_healed(
@@ -61,3 +68,61 @@ async def test_kafkas_tool_names_the_same(
     assert len(told) == len(found.hanging) == (1 if age_min < 60 else 0)
     for finding in found.hanging:
         await repair(admin, finding, now_ms=now_ms)
+
+
+async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_alone(
+    target: Target, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
+) -> None:
+    """As it is typed: found, tried, done, looked at again; what lives commits afterwards."""
+    audit = tmp_path / "audit.jsonl"
+    scope = ("--topic", name)
+    await admin.create_topic(name, partitions=4)
+    async with Producer(cluster, transactional_id=f"{name}-long") as long_lived:
+        await long_lived.init_transactions()
+        long_lived.begin()
+        old_ms = cluster.clock.now_ms() - HOUR_MS
+        for partition in (
+            2,
+            3,
+        ):  # it shares no partition with the ghosts, or it would wait for them
+            await long_lived.send(name, partition, b"long", timestamp_ms=old_ms)
+        for partition in (0, 1):
+            await make_hanging(admin, TopicPartition(name, partition), f"{name}-ghost-{partition}")
+
+        found = ours(target, "find-hanging", "--all", *scope, "--json")
+        assert found.code == 3
+        told = [one["finding"] for one in json.loads(found.stdout)["findings"]]
+        verdicts = {one["transaction"]["partition"]["partition"]: one["verdict"] for one in told}
+        assert verdicts == {0: "hanging", 1: "hanging", 2: "alive", 3: "alive"}
+        assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == {0, 1}
+
+        tried = ours(target, "repair", *scope, "--audit-file", str(audit), "--json")
+        assert [one["outcome"] for one in json.loads(tried.stdout)["repairs"]] == [
+            "would be repaired"
+        ] * 2
+        assert not audit.exists()
+        assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == {0, 1}
+
+        done = ours(target, "repair", *scope, "--yes", "--audit-file", str(audit), "--json")
+        assert done.code == 0
+        for one in json.loads(done.stdout)["repairs"]:
+            assert one["outcome"] == "repaired"
+            assert one["last_stable_offset_after"] > one["last_stable_offset_before"]
+        lines = [json.loads(line) for line in audit.read_text().splitlines()]
+        assert ["attempt" if "attempt" in line else "repair" for line in lines] == [
+            "attempt",
+            "repair",
+        ] * 2
+
+        assert ours(target, "find-hanging", "--all", *scope).code == 0
+        assert _partitions(kafkas(target, "find-hanging", *scope).stdout) == set()
+        assert ours(target, "why", name, "0").code == 0
+        await long_lived.commit()
+    for partition in range(4):
+        assert (await explain(admin, TopicPartition(name, partition), now_ms=0)).cause is (
+            Cause.NOTHING
+        )
+
+
+def _partitions(table: str) -> set[int]:
+    return {int(line.split("\t")[1]) for line in table.splitlines()[1:]}

@@ -178,3 +178,12 @@ async def test_a_refused_default_is_raised(broker: FakeBroker, admin: Admin) -> 
     broker.handlers[Api.INCREMENTAL_ALTER_CONFIGS] = altered(40)
     with pytest.raises(ClientError, match="INVALID_CONFIG"):
         await admin.set_broker_default("a", "x")
+
+
+async def test_an_older_broker_describes_the_cluster_by_metadata(broker: FakeBroker) -> None:
+    del broker.ranges[Api.DESCRIBE_CLUSTER]
+    async with Cluster(broker.address) as cluster:
+        known = await Admin(cluster).describe_cluster()
+    assert [one.broker_id for one in known.brokers] == [1]
+    assert (known.cluster_id, known.controller_id) == ("fake", 1)
+    assert broker.of(Api.DESCRIBE_CLUSTER) == []

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Collection
 
 import pytest
 
 from sim.client.admin import Admin
-from sim.client.errors import ClientError
+from sim.client.errors import ClientError, NotSupportedError
 from sim.client.producer import Producer
 from sim.client.stuck import Cause, Explanation, explain
+from sim.client.txn_views import ProducerState
+from sim.client.versions import Api, Request
 from sim.faults.actions import Hold
 from sim.faults.points import FaultPoint
 from sim.types import TopicPartition
+from sim.wire.codec import build
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 
@@ -139,3 +143,74 @@ def test_a_partition_that_does_not_exist_is_an_error() -> None:
                 await explain(Admin(cluster), TopicPartition("orders", 9), now_ms=0)
 
     run_cluster(story)
+
+
+class Older(Admin):
+    """As brokers before Kafka 2.8 have it."""
+
+    async def describe_producers(
+        self, partitions: Collection[TopicPartition], **_: object
+    ) -> dict[TopicPartition, tuple[ProducerState, ...] | ClientError]:
+        return dict.fromkeys(partitions, NotSupportedError("The node does not support it"))
+
+
+def test_where_nobody_tells_of_transactions_the_log_is_read() -> None:
+    async def story(world: VirtualCluster) -> tuple[Explanation, Explanation, int]:
+        async with world.client() as cluster, Producer(cluster) as producer:
+            admin = Older(cluster)
+            await producer.send("orders", 0, b"x")
+            healthy = await explained(admin)
+            identity = await make_hanging(admin, WHERE, "ghost")
+            return healthy, await explained(admin), identity.producer_id
+
+    healthy, stuck, ghost = run_cluster(story)
+    assert healthy.cause is Cause.NOTHING
+    assert stuck.cause is Cause.UNTOLD
+    assert (stuck.log_start_offset, stuck.last_stable_offset, stuck.high_watermark) == (0, 1, 2)
+    withheld, whose, untold, advice = stuck.sentences
+    assert "stop at offset 1" in withheld
+    assert f"producer id {ghost}, epoch 0" in whose
+    assert "Kafka 3.0 is needed" in untold
+    assert f"--producer-id {ghost} --producer-epoch 0 --coordinator-epoch 0;" in advice
+
+
+def test_a_log_that_does_not_tell_either_names_nobody() -> None:
+    async def story(world: VirtualCluster) -> Explanation:
+        async with world.client() as cluster, Producer(cluster) as producer:
+            admin = Older(cluster)
+            await make_hanging(admin, WHERE, "ghost")
+            await producer.send("orders", 0, b"y")
+            # Deleted up to another producer's record, which lies where readers stop.
+            await delete_records(admin, WHERE, 1)
+            return await explained(admin)
+
+    stuck = run_cluster(story)
+    assert stuck.cause is Cause.UNTOLD
+    assert stuck.last_stable_offset == 1
+    assert len(stuck.sentences) == 3
+    assert "does not tell whose" in stuck.sentences[1]
+
+
+async def delete_records(admin: Admin, where: TopicPartition, before: int) -> None:
+    request = Request(
+        api=Api.DELETE_RECORDS,
+        build=lambda schema: build(
+            schema.DeleteRecordsRequest,
+            topics=(
+                build(
+                    schema.DeleteRecordsTopic,
+                    name=where.topic,
+                    partitions=(
+                        build(
+                            schema.DeleteRecordsPartition,
+                            partition_index=where.partition,
+                            offset=before,
+                        ),
+                    ),
+                ),
+            ),
+            timeout=1_000,
+        ),
+    )
+    leader = await admin.cluster.leader(where)
+    await admin.cluster.ask(leader.leader_id, request)

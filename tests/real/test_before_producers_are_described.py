@@ -1,0 +1,97 @@
+"""An operator on a Kafka that has neither DescribeProducers nor ListTransactions: a real 2.7, the
+last such line. What hangs is told by the log alone, and ended by its identity.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.errors import ClientError, NotSupportedError
+from sim.client.fetching import fetch
+from sim.client.producer import Producer
+from sim.client.stuck import Cause, explain
+from sim.client.versions import Api
+from sim.types import ProducerIdAndEpoch, TopicPartition
+from tests.real.conftest import SETTINGS
+from tests.real.hang import produce_without_adding
+from tests.support.apache_kafka import ToolResult
+from tests.support.zookeeper_kafka import ZookeeperKafka
+
+pytestmark = pytest.mark.real
+
+HOUR_MS: Final = 3_600_000
+OLD_PRODUCE: Final = 8
+"""A version of Produce that Kafka 2.7 knows; it verifies nothing."""
+
+
+@pytest.fixture(scope="module")
+def bootstrap() -> Iterator[str]:
+    """A broker of 2.7.2."""
+    with ZookeeperKafka() as kafka:
+        yield kafka.bootstrap
+
+
+def txns(bootstrap: str, *args: str) -> ToolResult:
+    command = [sys.executable, "-m", "sim.cli.main", "txns", "--bootstrap-server", bootstrap, *args]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return ToolResult(done.returncode, done.stdout, done.stderr)
+
+
+async def haunt(admin: Admin, where: TopicPartition) -> ProducerIdAndEpoch:
+    """A transaction that nobody will end, and a record behind it."""
+    await admin.create_topic(where.topic, partitions=1)
+    error, identity = await produce_without_adding(
+        admin, where, f"{where.topic}-ghost", age_ms=HOUR_MS, version=OLD_PRODUCE
+    )
+    assert error == 0
+    async with Producer(admin.cluster) as producer:
+        await producer.send(where.topic, 0, b"behind it")
+    return identity
+
+
+async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) -> None:
+    where = TopicPartition("by-identity", 0)
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        admin = Admin(cluster)
+        identity = await haunt(admin, where)
+        assert Api.DESCRIBE_PRODUCERS not in (await cluster.any_connection()).versions
+
+        stuck = txns(bootstrap, "why", where.topic, "0")
+        assert stuck.code == 4
+        whose = f"--producer-id {identity.producer_id} --producer-epoch {identity.producer_epoch}"
+        command = f"txnsim txns abort --topic {where.topic} --partition 0 {whose}"
+        assert f"{command} --coordinator-epoch 0" in stuck.stdout
+        assert (await explain(admin, where, now_ms=0)).cause is Cause.UNTOLD
+
+        words = [*command.split()[2:], "--coordinator-epoch", "0"]
+        assert txns(bootstrap, *words) == ToolResult(0, "", "")
+        healed = await fetch(cluster, where.topic, 0, 0, max_wait_ms=0)
+        assert [record.value for record in healed.records] == [b"behind it"]
+        assert (await explain(admin, where, now_ms=0)).cause is Cause.NOTHING
+        assert txns(bootstrap, "why", where.topic, "0").code == 0
+
+
+async def test_what_can_not_be_told_is_not_taken_for_healthy(bootstrap: str) -> None:
+    where = TopicPartition("not-told", 0)
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        admin = Admin(cluster)
+        await haunt(admin, where)
+        (outcome,) = (await admin.describe_producers((where,))).values()
+        assert isinstance(outcome, NotSupportedError)
+        for listed in (await admin.list_transactions()).values():
+            assert isinstance(listed, ClientError)
+            assert str(listed) == "The node does not support LIST_TRANSACTIONS"
+        searched = txns(bootstrap, "find-hanging", "--all", "--topic", where.topic)
+        assert searched.code == 4
+        reason, advice = searched.stderr.splitlines()[1:]
+        assert reason == f"not searched: {where}: The node does not support DESCRIBE_PRODUCERS"
+        assert "txnsim txns why TOPIC PARTITION" in advice
+        repaired = txns(bootstrap, "repair", "--yes", "--topic", where.topic)
+        assert (repaired.code, len(repaired.stdout.splitlines())) == (4, 1)
