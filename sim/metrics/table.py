@@ -66,6 +66,7 @@ CONNECTIONS: Final = "txnsim_connections"
 FAULTS_STRUCK: Final = "txnsim_faults_struck"
 ACTIVE_MS: Final = "txnsim_max_active_transaction_milliseconds"
 UNDER_MIN_ISR: Final = "txnsim_partitions_under_min_isr"
+OFFLINE_REPLICAS: Final = "txnsim_offline_replicas"
 OFFLINE_PARTITIONS: Final = "txnsim_offline_partitions"
 FIRST_UNCLEANABLE: Final = "txnsim_first_uncleanable_offset"
 UNCLEANABLE: Final = "txnsim_uncleanable_partitions"
@@ -289,6 +290,18 @@ METRICS: Final = (
             "transactions that end meanwhile (KAFKA-20734)"
         ),
         kafka="kafka.controller:type=KafkaController,name=OfflinePartitionsCount",
+    ),
+    Metric(
+        name=OFFLINE_REPLICAS,
+        kind=Kind.GAUGE,
+        unit="replicas",
+        labels=("broker",),
+        meaning="replicas of the broker that are in a log directory that has failed",
+        advice=(
+            "above 0: the broker serves none of them and others lead; make room on its disk or "
+            "replace it, then restart the broker: a failed directory is not tried again before"
+        ),
+        kafka="kafka.server:type=ReplicaManager,name=OfflineReplicaCount",
     ),
     Metric(
         name=FIRST_UNCLEANABLE,

@@ -13,6 +13,7 @@ from sim.client.admin import Admin
 from sim.client.producer import Producer
 from sim.client.requests import NewTopic
 from sim.faults.actions import Delay, Drop, Hold
+from sim.faults.cluster_actions import FillDisk
 from sim.faults.points import FaultPoint
 from sim.metrics import table
 from sim.metrics.table import METRICS, Kind
@@ -189,6 +190,15 @@ async def a_transaction_log_with_too_few_replicas(cluster: VirtualCluster, read:
         await read.until(table.UNDER_MIN_ISR, lambda count: count == 0)
 
 
+async def a_full_disk(cluster: VirtualCluster, read: Watch) -> None:
+    cluster.arm(FillDisk(broker=2), FaultPoint.NOW, "full")
+    assert read(table.OFFLINE_REPLICAS) == {}
+    await read.until(table.OFFLINE_REPLICAS, lambda count: count >= 3)
+    assert set(read(table.OFFLINE_REPLICAS)) == {("2",)}
+    cluster.sim.injector.release("full")
+    await read.until(table.OFFLINE_REPLICAS, lambda count: count == 0)
+
+
 async def a_compacted_topic(cluster: VirtualCluster, read: Watch) -> None:
     """An open transaction stops the cleaner; the end of it lets it go on."""
     configs = (("cleanup.policy", "compact"), ("segment.ms", "1000"))
@@ -301,6 +311,7 @@ STORIES: Final[Mapping[Story, set[str]]] = {
     a_verification_without_answer: {table.UNVERIFIED},
     a_partition_without_leader: {table.MARKERS_UNKNOWN, table.OFFLINE_PARTITIONS},
     a_transaction_log_with_too_few_replicas: {table.COMPLETIONS_WAITING, table.UNDER_MIN_ISR},
+    a_full_disk: {table.OFFLINE_REPLICAS},
     a_compacted_topic: {table.FIRST_UNCLEANABLE},
     a_batch_that_can_not_be_read: {table.UNCLEANABLE},
     requests_of_a_client: {
