@@ -6,7 +6,7 @@ same message in the same way.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, assert_never
 
 from sim.types import Damage, DamagedPart
 
@@ -52,6 +52,7 @@ def damaged(message: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
                 places.append(at)
                 message = _changed(message, SIZE_BYTES + at, noise[start + 2])
             return message
+    assert_never(damage.part)
 
 
 def _within(noise: bytes, size: int) -> int:

@@ -336,7 +336,7 @@ class Injector:
         """One more goes past the crossing that waits to be reordered."""
         state.passed += 1
         if state.passed == behind:
-            future, waiting = next(iter(state.held.items()))
+            future, waiting = state.held.popitem()
             if not future.done():
                 state.released += 1
                 # The loop wakes it after the present callback: the one that passes is ahead.

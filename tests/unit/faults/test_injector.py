@@ -6,15 +6,28 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import msgspec
 import pytest
 
 from sim.errors import ErrorCode, PeerAnsweredError, PeerTimeoutError
-from sim.faults.actions import Delay, Drop, Fail, Hold
+from sim.faults.actions import (
+    Corrupt,
+    Delay,
+    Disconnect,
+    Drop,
+    DropAnswer,
+    Duplicate,
+    Fail,
+    Hold,
+    Pass,
+    Reorder,
+    Throttle,
+)
 from sim.faults.injector import Injector
 from sim.faults.plan import Action, FaultRule
 from sim.faults.points import FaultPoint
 from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
+from sim.types import BrokerId, Crossing, DamagedPart, Subject, SubmitOutcome, Verdict
 
 T = TypeVar("T")
 PASS = Verdict(outcome=SubmitOutcome.PASS)
@@ -392,5 +405,167 @@ def test_the_trace_tells_the_story_of_a_hold() -> None:
             ("msg.send", "broker/2", (4,)),
             ("msg.recv", "broker/1", (5, 4)),
         ]
+
+    run(main)
+
+
+# When
+
+
+def test_a_rule_that_only_lets_pass_counts_and_leaves_the_decision_to_others() -> None:
+    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
+        seen = injector.arm(rule("seen", Pass(), limit=1))
+        assert injector.cross(crossing()) is None
+        assert (seen.matched, seen.struck, injector.armed) == (1, 1, False)
+        injector.arm(rule("lost", Drop()))
+        late = injector.arm(rule("late", Pass()))
+        assert injector.cross(crossing()) == Verdict(outcome=SubmitOutcome.DROP)
+        assert late.struck == 1
+
+    run(main)
+
+
+def test_a_rule_may_wait_for_another_and_end_with_another() -> None:
+    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
+        injector.arm(rule("first", Pass(), nth=2, limit=1))
+        injector.arm(rule("last", Pass(), nth=5, limit=1))
+        between = injector.arm(rule("between", Drop(), after="first", until="last"))
+        answers = [injector.cross(crossing(number)) for number in range(1, 8)]
+        assert [answer is not None for answer in answers] == [
+            False, False, True, True, True, False, False,
+        ]  # fmt: skip
+        assert between.matched == 3
+        assert not injector.armed, "what has ended costs nothing"
+
+    run(main)
+
+
+def test_a_rule_may_wait_for_one_that_is_disarmed_but_not_for_an_unknown_one() -> None:
+    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
+        for field in ("after", "until"):
+            with pytest.raises(ValueError, match=f"{field}: no rule 'other' has been armed"):
+                injector.arm(rule("f", Drop(), **{field: "other"}))
+        injector.arm(rule("other", Pass()))
+        injector.cross(crossing())
+        injector.disarm("other")
+        injector.arm(rule("f", Drop(), after="other"))
+        assert injector.cross(crossing()) is not None
+
+    run(main)
+
+
+def test_chance_comes_from_the_seed_and_a_limit_counts_strikes() -> None:
+    def struck(seed: int) -> list[int]:
+        async def main(env: VirtualEnvironment) -> list[int]:
+            injector = Injector(clock=env.clock, tracer=env.tracer, tasks=env.tasks, rng=env.rng)
+            injector.arm(rule("f", Drop(), probability=0.3, limit=5))
+            found = [number for number in range(60) if injector.cross(crossing(number))]
+            assert not injector.armed
+            return found
+
+        return run_virtual(main, seed=seed)
+
+    assert struck(1) == struck(1)
+    assert struck(1) != struck(2)
+    assert len(struck(1)) == 5
+    assert struck(1) != [0, 1, 2, 3, 4]
+
+
+# The other verdicts
+
+
+@pytest.mark.parametrize(
+    ("action", "verdict"),
+    [
+        (DropAnswer(), Verdict(outcome=SubmitOutcome.DROP_ANSWER)),
+        (Disconnect(), Verdict(outcome=SubmitOutcome.DISCONNECT)),
+        (Duplicate(times=2), Verdict(outcome=SubmitOutcome.DUPLICATE, times=2)),
+        (Throttle(throttle_ms=9), Verdict(outcome=SubmitOutcome.THROTTLE, throttle_ms=9)),
+    ],
+)
+def test_what_a_connection_has_to_do_is_in_the_verdict(action: Action, verdict: Verdict) -> None:
+    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
+        injector.arm(rule(action=action))
+        assert injector.cross(crossing()) == verdict
+
+    run(main)
+
+
+def test_damage_is_drawn_anew_for_each_message() -> None:
+    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
+        injector.arm(rule(action=Corrupt(what=DamagedPart.BYTES)))
+        noises = []
+        for _ in range(2):
+            verdict = injector.cross(crossing())
+            assert isinstance(verdict, Verdict)
+            assert verdict.damage is not None
+            assert verdict.damage.part is DamagedPart.BYTES
+            noises.append(verdict.damage.noise)
+        assert noises[0] != noises[1]
+
+    run(main)
+
+
+def test_a_copy_is_not_copied_again() -> None:
+    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
+        injector.arm(rule(action=Duplicate()))
+        copy = msgspec.structs.replace(crossing(), is_copy=True)
+        assert injector.cross(copy) is None
+
+    run(main)
+
+
+def test_reordering_lets_the_next_ones_pass_first() -> None:
+    async def main(env: VirtualEnvironment, injector: Injector) -> None:
+        state = injector.arm(rule(action=Reorder(behind=2)))
+        order: list[int] = []
+        for number in range(1, 7):
+            answer = injector.cross(crossing(number))
+            if answer is None:
+                order.append(number)
+                continue
+
+            async def late(late_number: int, answer: Awaitable[Verdict]) -> None:
+                await answer
+                order.append(late_number)
+
+            assert not isinstance(answer, Verdict)
+            env.tasks.spawn(late(number, answer), name="late")
+            await asyncio.sleep(0)
+            assert len(state.held) == 1
+        await asyncio.sleep(0.1)
+        assert order == [2, 3, 1, 5, 6, 4]
+        assert (state.matched, state.struck, state.released) == (6, 2, 2)
+
+    run(main)
+
+
+def test_a_reordered_crossing_keeps_its_rule_alive_and_can_be_released() -> None:
+    async def main(env: VirtualEnvironment, injector: Injector) -> None:
+        injector.arm(rule(action=Reorder(), limit=1))
+        held = env.tasks.spawn(_coroutine(wait(injector.cross(crossing()))), name="held")
+        await asyncio.sleep(0)
+        assert injector.armed, "it has to see the next one pass"
+        assert injector.release("f") == 1
+        assert await held == PASS
+        assert not injector.armed
+
+    run(main)
+
+
+# The account
+
+
+def test_rules_that_never_struck_are_told_even_when_disarmed() -> None:
+    async def main(_env: VirtualEnvironment, injector: Injector) -> None:
+        struck = injector.arm(rule("struck", Drop()))
+        idle = injector.arm(rule("idle", Drop(), client_id="other"))
+        gone = injector.arm(rule("gone", Drop(), nth=9))
+        assert injector.cross(crossing()) is not None
+        assert struck not in injector.never_struck()
+        injector.disarm("gone")
+        assert injector.never_struck() == (idle, gone)
+        injector.forget()
+        assert injector.never_struck() == (idle,)
 
     run(main)

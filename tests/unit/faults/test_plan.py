@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from sim.errors import ErrorCode
-from sim.faults.actions import Delay, Drop, Fail, Hold
+from sim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold
 from sim.faults.plan import Action, FaultRule, matches, spent, strikes
 from sim.faults.points import FaultPoint
-from sim.types import Crossing, Subject, TopicPartition
+from sim.types import Crossing, DamagedPart, Subject, TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 END_TXN = 26
@@ -77,6 +77,39 @@ def test_what_a_request_does_not_say_is_not_matched() -> None:
     for criteria in ({"transactional_id": "tx"}, {"producer_id": 7}, {"topic": "t"}):
         assert not matches(rule(**criteria), crossing(subject=nothing))
     assert not matches(rule(committed=False), crossing(subject=nothing))
+
+
+@pytest.mark.parametrize(
+    ("criteria", "fields", "expected"),
+    [
+        ({"role": "leader"}, {"role": "leader"}, True),
+        ({"role": "leader"}, {"role": "follower"}, False),
+        ({"kind": "marker"}, {"kind": "marker"}, True),
+        ({"kind": "marker"}, {"kind": "data"}, False),
+        ({"broker": 2}, {"source": "broker/2"}, True),
+    ],
+)
+def test_what_a_replica_does_is_a_criterion(
+    criteria: dict[str, Any], fields: dict[str, Any], *, expected: bool
+) -> None:
+    asked = FaultRule(id="f", point=FaultPoint.LOG_APPEND, action=Hold(), **criteria)
+    assert matches(asked, crossing(point="log.append", **fields)) is expected
+
+
+def test_some_actions_happen_only_to_what_they_can_happen_to() -> None:
+    broken = msgspec.structs.replace(rule(api="Produce"), action=Corrupt(what=DamagedPart.CRC))
+    for carries_batches in (True, False):
+        produce = crossing(api_key=0, carries_batches=carries_batches)
+        assert matches(broken, produce) is carries_batches
+    twice = msgspec.structs.replace(rule(), action=Duplicate())
+    assert [matches(twice, crossing(is_copy=copy)) for copy in (False, True)] == [True, False]
+
+
+def test_a_limit_of_likely_strikes_counts_those_that_struck() -> None:
+    likely = rule(probability=0.5, nth=2, limit=2)
+    assert [strikes(likely, occurrence, 0) for occurrence in (1, 2, 9)] == [False, True, True]
+    assert not strikes(likely, 9, 2)
+    assert [spent(likely, 9, struck) for struck in (1, 2)] == [False, True]
 
 
 def test_an_unknown_api_key_matches_by_number_only() -> None:

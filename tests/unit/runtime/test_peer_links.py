@@ -62,7 +62,7 @@ class Script:
 
     armed = True
 
-    def __init__(self, **verdicts: Verdict | Callable[[], Awaitable[Verdict]]) -> None:
+    def __init__(self, **verdicts: Verdict | Callable[[], Awaitable[Verdict] | Verdict]) -> None:
         self._verdicts = verdicts
         self.crossings: list[Crossing] = []
 
@@ -489,6 +489,73 @@ async def test_a_drop_ends_in_a_timeout(point: str) -> None:
     assert handled == ([] if point == "peer_request" else ["x"])
     kinds = [event.k for event in world.tracer.events()]
     assert kinds.count("msg.drop") == 1
+
+
+async def test_a_copy_crosses_and_is_handled_and_nobody_hears_its_answer() -> None:
+    script = Script(peer_request=Verdict(outcome=SubmitOutcome.DUPLICATE, times=2))
+    original = script.cross
+
+    def once(crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+        verdict = original(crossing)
+        return None if crossing.is_copy else verdict
+
+    script.cross = once  # type: ignore[method-assign]
+    world = World(interceptor=script)
+    handled: list[object] = []
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        handled.append(command)
+        return f"answer {len(handled)}"
+
+    world.network.register(B, handler)
+    assert await world.ask() == "answer 1"
+    assert handled == ["x"] * 3
+    assert [(one.point, one.is_copy) for one in script.crossings] == [
+        ("peer.request", False),
+        ("peer.response", False),
+        ("peer.request", True),
+        ("peer.request", True),
+    ]
+
+
+async def test_a_lost_answer_leaves_the_effect_and_a_timeout() -> None:
+    world = World(interceptor=Script(peer_request=Verdict(outcome=SubmitOutcome.DROP_ANSWER)))
+    handled: list[object] = []
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        handled.append(command)
+        raise PeerAnsweredError("refused", error=1)
+
+    world.network.register(B, handler)
+    with pytest.raises(PeerTimeoutError, match="within 5 ms"):
+        await world.ask(timeout_ms=5)
+    assert handled == ["x"]
+
+
+@pytest.mark.parametrize("point", ["peer_request", "peer_response"])
+async def test_a_link_that_breaks_fails_all_that_is_under_way_on_it(point: str) -> None:
+    gate: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+    asked: list[int] = []
+
+    def hold_then_break() -> Awaitable[Verdict] | Verdict:
+        asked.append(1)
+        return gate if len(asked) == 1 else Verdict(outcome=SubmitOutcome.DISCONNECT)
+
+    world = World(interceptor=Script(**{point: hold_then_break}))
+    handled: list[object] = []
+
+    async def handler(_key: int, _version: int, command: object, _source: BrokerId) -> object:
+        handled.append(command)
+        return None
+
+    world.network.register(B, handler)
+    held, struck = world.ask("held"), world.ask("struck")
+    for future in (held, struck):
+        with pytest.raises(PeerDisconnectedError, match="the connection broke"):
+            await future
+    gate.set_result(PASS)
+    await asyncio.sleep(0.01)
+    assert handled == ([] if point == "peer_request" else ["held", "struck"])
 
 
 @pytest.mark.parametrize("point", ["peer_request", "peer_response"])

@@ -1,0 +1,79 @@
+"""Actions on crossings as values: checked when they are made, and said in words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from sim.errors import ErrorCode
+from sim.faults.actions import (
+    Corrupt,
+    CrossingAction,
+    Delay,
+    Disconnect,
+    Drop,
+    DropAnswer,
+    Duplicate,
+    Fail,
+    Hold,
+    Pass,
+    Reorder,
+    Stall,
+    Throttle,
+)
+from sim.types import DamagedPart
+
+WORDS = [
+    (Pass(), {"do": "pass"}, "pass"),
+    (Hold(), {"do": "hold"}, "hold"),
+    (Delay(delay_ms=5), {"do": "delay", "delay_ms": 5}, "delay 5 ms"),
+    (Reorder(behind=2), {"do": "reorder", "behind": 2}, "reorder behind 2"),
+    (Stall(), {"do": "stall", "stall_ms": None}, "stall"),
+    (Stall(stall_ms=0), {"do": "stall", "stall_ms": 0}, "stall 0 ms"),
+    (Drop(), {"do": "drop"}, "drop"),
+    (DropAnswer(), {"do": "drop-answer"}, "drop-answer"),
+    (
+        Fail(error="not_coordinator"),
+        {"do": "error", "error": "not_coordinator"},
+        "error NOT_COORDINATOR",
+    ),
+    (Duplicate(times=3), {"do": "duplicate", "times": 3}, "duplicate 3"),
+    (Throttle(throttle_ms=70), {"do": "throttle", "throttle_ms": 70}, "throttle 70 ms"),
+    (Corrupt(what=DamagedPart.CRC), {"do": "corrupt", "what": "crc"}, "corrupt crc"),
+    (Disconnect(), {"do": "disconnect"}, "disconnect"),
+]
+
+
+@pytest.mark.parametrize(("action", "value", "words"), WORDS)
+def test_actions_are_read_written_and_said(
+    action: CrossingAction, value: dict[str, object], words: str
+) -> None:
+    assert msgspec.to_builtins(action) == value
+    assert msgspec.convert(value, CrossingAction) == action
+    assert str(action) == words
+
+
+def test_every_action_is_here() -> None:
+    assert {type(action) for action, _, _ in WORDS} == set(CrossingAction.__args__)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: Delay(delay_ms=-1),
+        lambda: Reorder(behind=0),
+        lambda: Stall(stall_ms=-1),
+        lambda: Duplicate(times=0),
+        lambda: Throttle(throttle_ms=0),
+        lambda: Fail(error="NO_SUCH"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(make: Callable[[], object]) -> None:
+    with pytest.raises(ValueError, match=r"expected \d or more|no error of Kafka's"):
+        make()
+
+
+def test_an_error_is_a_code() -> None:
+    assert Fail(error="NOT_COORDINATOR").code is ErrorCode.not_coordinator

@@ -1,0 +1,82 @@
+"""Rules that could never strike, or would not do what they say, are refused when they are made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.faults.actions import Corrupt, Delay, Drop, Duplicate, Hold, Pass
+from sim.faults.cluster_actions import Crash, ResignLeader
+from sim.faults.plan import FaultRule
+from sim.faults.points import FaultPoint
+from sim.types import DamagedPart
+
+P = FaultPoint
+CRASH = Crash(broker=1)
+CRC = Corrupt(what=DamagedPart.CRC)
+
+
+def made(fields: dict[str, Any]) -> FaultRule:
+    values: dict[str, Any] = {"id": "f", "point": P.CLIENT_REQUEST, "action": Hold()}
+    return FaultRule(**values | fields)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"id": ""}, "id is empty"),
+        ({"point": P.PEER_RESPONSE, "action": Duplicate()}, "one answer per request"),
+        ({"point": P.LOG_INDEX}, "hold has no meaning at log.index"),
+        ({"point": P.NOW}, "hold has no meaning at now"),
+        ({"then": Drop()}, "then needs an action on the cluster"),
+        ({"point": P.LOG_INDEX, "action": CRASH, "then": Hold()}, "then: hold has no meaning"),
+        ({"point": P.NOW, "action": Crash()}, "broker is missing"),
+        ({"action": CRC}, "needs api Produce"),
+        ({"action": CRC, "api": "Fetch"}, "needs api Produce"),
+        ({"action": CRC, "api": "Produce", "point": P.CLIENT_RESPONSE}, "needs api Fetch"),
+        ({"api": "Prodcue"}, "Prodcue"),
+        ({"api": "Fetch", "point": P.LOG_READ}, "no request crosses it"),
+        ({"client_id": "app", "point": P.PEER_REQUEST}, "no client's request crosses it"),
+        ({"client_id": "app", "point": P.CONNECTION_OPEN}, "no client's request crosses it"),
+        ({"partition": 0}, "needs a topic"),
+        ({"api": "WriteTxnMarkers", "transactional_id": "app"}, "does not carry it"),
+        ({"kind": "data"}, "it knows no kinds"),
+        ({"kind": "date", "point": P.LOG_APPEND}, "it knows data, marker"),
+        ({"role": "leader"}, "only log.append knows"),
+        ({"role": "boss", "point": P.LOG_APPEND}, "only log.append knows"),
+        ({"point": P.NOW, "action": CRASH, "topic": "t"}, "topic can't be asked for at now"),
+        ({"point": P.NOW, "action": CRASH, "occurrences": (1,)}, "occurrences can't be asked"),
+        ({"nth": 0}, "count from 1"),
+        ({"limit": 0}, "count from 1"),
+        ({"occurrences": (0,)}, "count from 1"),
+        ({"occurrences": (1,), "nth": 2}, "excludes"),
+        ({"occurrences": (1,), "limit": 2}, "excludes"),
+        ({"probability": 0.0}, "probability is 0.0"),
+        ({"probability": 1.5}, "probability is 1.5"),
+        ({"after": "f"}, "after names the rule itself"),
+        ({"until": "f"}, "until names the rule itself"),
+    ],
+)
+def test_a_rule_that_makes_no_sense_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        made(fields)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"point": P.NOW, "action": CRASH},
+        {"point": P.NOW, "action": ResignLeader(topic="t", partition=0)},
+        {"action": Crash(), "then": Drop()},
+        {"action": CRC, "api": 0},
+        {"action": Corrupt(what=DamagedPart.BYTES)},
+        {"point": P.LOG_APPEND, "role": "follower", "kind": "marker"},
+        {"point": P.CLOCK_TIMER, "kind": "cleaner", "action": Drop()},
+        {"probability": 0.25, "after": "g", "until": "h"},
+        {"action": Pass(), "occurrences": (1, 4)},
+        {"point": P.CONNECTION_OPEN, "broker": 1, "action": Delay(delay_ms=1)},
+    ],
+)
+def test_other_rules_are_made(fields: dict[str, Any]) -> None:
+    assert made(fields).id == "f"

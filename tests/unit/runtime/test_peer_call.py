@@ -1,0 +1,54 @@
+"""One request between brokers: who waits for its answer, and one that nobody waits for."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from sim.errors import PeerTimeoutError
+from sim.runtime.peer_call import PeerCall
+from sim.runtime.pending import Pending
+from sim.runtime.tasks import LoopTasks
+from sim.types import BrokerId
+
+
+def make() -> PeerCall:
+    tasks = LoopTasks(asyncio.get_running_loop())
+    pending: dict[int, PeerCall] = {}
+    call = pending[7] = PeerCall(
+        link=(BrokerId(1), BrokerId(2)), api_key=27, api_version=1, command="x", body=b"",
+        correlation_id=7, deadline_ms=5, answer=Pending(tasks), pending=pending,
+    )  # fmt: skip
+    return call
+
+
+async def test_the_first_answer_counts() -> None:
+    call = make()
+    before = call.is_awaited
+    call.succeed("reply")
+    call.fail(PeerTimeoutError("late"))
+    assert (before, call.is_awaited) == (True, False)
+    assert call.answer.result() == "reply"
+    assert str(call) == "request 7 of API 27 v1, broker 1 -> 2"
+
+
+async def test_who_has_given_up_hears_nothing_more() -> None:
+    call = make()
+    call.fail(PeerTimeoutError("late"))
+    call.succeed("reply")
+    with pytest.raises(PeerTimeoutError, match="late"):
+        call.answer.result()
+
+
+async def test_nobody_hears_what_becomes_of_an_unheard_one() -> None:
+    call = make()
+    call.sent = 3
+    copy = call.unheard(is_copy=True)
+    assert (copy.is_copy, copy.is_awaited, copy.sent) == (True, False, 3)
+    copy.succeed("of the copy")
+    copy.fail(PeerTimeoutError("of the copy"))
+    assert call.is_awaited
+    assert not call.unheard().is_copy
+    call.succeed("reply")
+    assert call.answer.result() == "reply"
