@@ -93,9 +93,7 @@ def _partitions(broker: Broker, now_ms: int) -> Iterator[Reading]:
     labels = (str(broker.broker_id),)
     yield Reading(metric=table.LATE_TRANSACTIONS, labels=labels, value=_late(broker, now_ms))
     yield Reading(metric=table.UNDER_MIN_ISR, labels=labels, value=_under_min_isr(broker))
-    yield Reading(
-        metric=table.OFFLINE_REPLICAS, labels=labels, value=len(broker.replicas.offline)
-    )
+    yield Reading(metric=table.OFFLINE_REPLICAS, labels=labels, value=len(broker.replicas.offline))
     yield Reading(
         metric=table.UNCLEANABLE, labels=labels, value=broker.log_maintenance.uncleanable_count
     )
