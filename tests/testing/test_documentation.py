@@ -1,0 +1,31 @@
+"""The examples of docs/testing.md and of the README are tests, and pass as they stand."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.test_readme import Block, blocks
+
+pytestmark = pytest.mark.clients
+
+PAGES = ("docs/testing.md", "README.md")
+
+
+def examples() -> list[Block]:
+    return [
+        block
+        for block in blocks()
+        if block.page in PAGES and block.language == "python" and "def test_" in block.text
+    ]
+
+
+def test_every_example_passes(pytester: pytest.Pytester) -> None:
+    """All in one run of pytest, each in a file that is named after its place."""
+    found = examples()
+    assert {block.page for block in found} == set(PAGES)
+    pytester.makeini("[pytest]\naddopts = -p no:randomly -p no:cacheprovider -p no:asyncio\n")
+    for block in found:
+        page = block.page.removesuffix(".md").replace("/", "_")
+        (pytester.path / f"test_{page}_{block.line}.py").write_text(block.text)
+    result = pytester.runpytest_subprocess("-W", "ignore::DeprecationWarning")
+    result.assert_outcomes(passed=sum(block.text.count("def test_") for block in found))
