@@ -28,7 +28,7 @@ run: $(VENV)/installed-run
 	@exec $(VENV)/bin/txnsim serve --http $(ARGS)
 
 demo: $(VENV)/installed-run
-	@exec $(VENV)/bin/txnsim scenario run late-produce-after-abort $(ARGS)
+	@exec $(VENV)/bin/txnsim scenario run late-produce-after-abort --real $(ARGS)
 
 test: $(VENV)/installed-dev
 	@exec $(VENV)/bin/python -m tests.check $(ARGS)

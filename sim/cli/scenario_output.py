@@ -1,9 +1,11 @@
-"""How ``txnsim scenario`` prints what runs came to: a story, a table, facts, a line of progress."""
+"""How ``txnsim scenario`` prints what it knows of a story, and what runs came to: a story, a table,
+facts, a line of progress.
+"""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -11,25 +13,76 @@ import msgspec
 from sim.cli.output import format_table
 
 if TYPE_CHECKING:
-    from sim.scenario.model import Mode
-    from sim.scenario.runner import RunResult
+    from pathlib import Path
+
+    from sim.scenario.model import Run, Scenario
+    from sim.scenario.runner import Finding, RunResult
 
 WIDTH: Final = 100
+HEALTHY: Final = "healthy"
 EVENT_INDENT: Final = " " * 13
 """What happened stands behind its time, ``   123 ms  ``, below the sentence that it belongs to."""
 
 
-def story_of(world: Mode, result: RunResult, *, said: set[str]) -> str:
+def kinds(verdict: Sequence[str]) -> str:
+    """Kinds of anomalies; none is healthy."""
+    return ", ".join(verdict) or HEALTHY
+
+
+def show_of(scenario: Scenario, path: Path) -> str:
+    """All that is to be known of a scenario before it is run."""
+    aliases = f" ({', '.join(scenario.aliases)})" if scenario.aliases else ""
+    lines = [f"{scenario.name}{aliases}: {scenario.title}"]
+    for heading, text in (
+        ("Goal", scenario.goal),
+        ("Method", scenario.method),
+        ("Symptoms", scenario.symptoms),
+        ("Control", scenario.control),
+    ):
+        if text:
+            lines += ["", wrapped(f"{heading}: {text}")]
+    lines.append("")
+    lines += _sentences(scenario.steps)
+    if scenario.cure:
+        lines += ["", "Cure:", *_sentences(scenario.cure)]
+    rows = [
+        (name, run.description, kinds(run.verdict), _cured(scenario, run))
+        for name, run in scenario.runs.items()
+    ]
+    others = ("fault not armed", "control")[: 2 if scenario.control else 1]
+    rows += [("any", what, kinds(scenario.disarmed), "") for what in others]
+    table = format_table(("Run", "World", "Expected verdict", "Cured"), rows)
+    lines += ["", *(line.rstrip() for line in table.splitlines()), ""]
+    lines += [f"Source: {source}" for source in scenario.sources]
+    return "\n".join([*lines, f"File: {path}"])
+
+
+def _sentences(steps: Sequence[object]) -> Iterator[str]:
+    told = [step for step in steps if getattr(step, "say", "")]
+    for number, step in enumerate(told, 1):
+        only = getattr(step, "only", ())
+        where = f" [{', '.join(only)}]" if only else ""
+        yield wrapped(f"{number}. {str(getattr(step, 'say', '')).strip()}{where}")
+
+
+def _cured(scenario: Scenario, run: Run) -> str:
+    if not scenario.cure:
+        return ""
+    return kinds(run.verdict if run.cured is None else run.cured)
+
+
+def story_of(world: Run, result: RunResult, *, said: set[str]) -> str:
     """One run, sentence by sentence, and its verdict.
 
     Args:
-        world: Its mode.
+        world: Its world.
         result: What it came to.
         said: Remarks of runs before, which are not repeated; this one's are added.
     """
-    fault = "" if result.armed else ", fault not armed"
+    what = {"armed": "", "disarmed": ", fault not armed", "control": ", control"}[result.take]
+    players = f" Played by: {', '.join(result.players)}." if result.players else ""
     lines = [
-        wrapped(f"── {result.mode}: {world.title}{fault}. Producer: {result.player or 'nobody'}."),
+        wrapped(f"── {result.scenario} {result.run}: {world.description}{what}.{players}"),
         "",
     ]
     for sentence in result.story:
@@ -40,8 +93,12 @@ def story_of(world: Mode, result: RunResult, *, said: set[str]) -> str:
             lines += textwrap.wrap(event, WIDTH, subsequent_indent=EVENT_INDENT)
     lines += [wrapped(f"({remark})") for remark in result.remarks if remark not in said]
     said.update(result.remarks)
-    lines += ["", wrapped(f"Verdict: {result.verdict.name}: {result.verdict.because}."), ""]
-    return "\n".join(lines)
+    lines += ["", wrapped(f"Verdict: {kinds(result.verdict.observed)}.")]
+    lines += [wrapped(f"   {because}") for because in result.verdict.because]
+    if result.cured is not None:
+        lines.append(wrapped(f"After the cure: {kinds(result.cured.observed)}."))
+        lines += [wrapped(f"   {because}") for because in result.cured.because]
+    return "\n".join([*lines, ""])
 
 
 def table_of(results: Sequence[RunResult]) -> str:
@@ -49,33 +106,48 @@ def table_of(results: Sequence[RunResult]) -> str:
     rows = [
         (
             result.scenario,
-            result.mode,
-            _fault(result),
-            result.player,
-            result.verdict.name,
-            "as declared" if result.as_declared else f"expected {result.expected}",
+            result.run,
+            result.take,
+            ", ".join(result.players),
+            kinds(result.verdict.observed),
+            "" if result.cured is None else kinds(result.cured.observed),
+            _comparison(result),
         )
         for result in results
     ]
-    headers = ("Scenario", "Mode", "Fault", "Producer", "Verdict", "")
+    headers = ("Scenario", "Run", "Fault", "Player", "Verdict", "Cured", "")
     table = format_table(headers, rows).rstrip("\n")
-    return "\n".join(
-        [
-            *(line.rstrip() for line in table.splitlines()),
-            *(
-                wrapped(f"{result.mode}, {_fault(result)}: {result.verdict.because}")
-                for result in results
-                if not result.as_declared
-            ),
-        ]
-    )
+    return "\n".join([*(line.rstrip() for line in table.splitlines()), *reasons(results)])
+
+
+def reasons(results: Sequence[RunResult]) -> Iterator[str]:
+    """Why those came to another verdict that did."""
+    for result in results:
+        for finding in findings(result):
+            if not finding.as_declared:
+                because = "; ".join(finding.because) or "nothing was found"
+                yield wrapped(f"{result.scenario} {result.run}, {result.take}: {because}")
+
+
+def findings(result: RunResult) -> Iterator[Finding]:
+    """Its verdicts, before and after the cure."""
+    yield result.verdict
+    if result.cured is not None:
+        yield result.cured
+
+
+def _comparison(result: RunResult) -> str:
+    wrong = [kinds(one.expected) for one in findings(result) if not one.as_declared]
+    return f"expected {'; '.join(wrong)}" if wrong else "as declared"
 
 
 def progress_of(result: RunResult, *, number: int, of: int) -> str:
     """A run that has just ended, in one line."""
-    verdict = result.verdict.name if result.as_declared else f"{result.verdict.name}, not declared"
+    verdict = kinds(result.verdict.observed)
+    if not result.as_declared:
+        verdict += ", not declared"
     return (
-        f"{number}/{of} {result.scenario} {result.mode} {_fault(result)}: {verdict}"
+        f"{number}/{of} {result.scenario} {result.run} {result.take}: {verdict}"
         f" ({result.duration_ms} ms)"
     )
 
@@ -84,14 +156,16 @@ def facts_of(result: RunResult) -> dict[str, object]:
     """A run for programs."""
     return {
         "scenario": result.scenario,
+        "animal": result.animal,
+        "run": result.run,
         "mode": result.mode,
-        "armed": result.armed,
-        "player": result.player,
-        "verdict": msgspec.to_builtins(result.verdict),
-        "expected": result.expected,
+        "take": result.take,
+        "seed": result.seed,
+        "players": result.players,
         "as_declared": result.as_declared,
+        "verdict": msgspec.to_builtins(result.verdict),
+        "cured": msgspec.to_builtins(result.cured),
         "duration_ms": result.duration_ms,
-        "facts": msgspec.to_builtins(result.facts),
         "remarks": result.remarks,
     }
 
@@ -99,7 +173,3 @@ def facts_of(result: RunResult) -> dict[str, object]:
 def wrapped(text: str) -> str:
     """A paragraph."""
     return textwrap.fill(" ".join(text.split()), WIDTH, subsequent_indent="   ")
-
-
-def _fault(result: RunResult) -> str:
-    return "armed" if result.armed else "disarmed"

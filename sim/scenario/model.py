@@ -1,187 +1,161 @@
-"""What a scenario file may say.
-
-Steps are named after what they do: ``call``, ``hold``, ``wait-until``, ``release``, ``advance``,
-``expect``. Each step has exactly one of them, may say a sentence, and may be meant for some modes,
-for armed or disarmed runs, or for certain players only. ``reading`` turns a file into these.
+"""What a scenario file may say: its head. Steps are in ``steps_model``, values that need reading in
+``fields``; ``reading`` turns a file into these, and ``consistency`` sees to what concerns two
+places of a file.
 """
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Final, Literal
 
-import msgspec
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from sim.faults.plan import FaultRule
+from sim.scenario.fields import Milliseconds, Model, Names, Situation
+from sim.scenario.steps_model import Step
 
-ACTS: Final = ("call", "hold", "wait_until", "release", "advance", "expect")
-CALLS: Final = {
-    "producer": ("begin", "send", "await-ack", "give-up", "abort"),
-    "bystander": ("append",),
-    "operator": ("find-hanging", "abort-found"),
+MODES: Final = {
+    "V-": "no partition verification, as before Apache Kafka 3.6",
+    "V+": "partition verification, transactions v1 (KIP-890 part 1)",
+    "TV2": "transactions v2 (KIP-890 part 2)",
+    "TV2+": "transactions v2 with strict markers (KIP-1228)",
 }
-"""Who can do what."""
-_UNITS_MS: Final = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+"""The generations of the protocol, and what they are called."""
+TAKES: Final = ("armed", "disarmed", "control")
+"""With the fault; without it; and, where a file has one, what looks like it and is healthy."""
+PLAYING: Final = ("program", "step-by-step")
+HEALTHY: Final = "healthy"
+RESERVED: Final = (*TAKES, *PLAYING, "else")
+IMPLIED_ACTORS: Final = ("bystander", "reader", "operator")
+"""Everybody's neighbours: there without being declared."""
+
+Verdict = Annotated[
+    tuple[str, ...], BeforeValidator(lambda value: () if value == HEALTHY else _list(value))
+]
+"""Kinds of anomalies, sorted; ``healthy`` for none."""
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=lambda name: name.replace("_", "-"),
-        populate_by_name=False,
-    )
+def _list(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
 
 
-def _duration_ms(value: Any) -> Any:
-    """``21m``, ``500ms``, ``2h`` as milliseconds."""
-    if not isinstance(value, str):
-        raise ValueError("expected a duration such as 500ms, 30s, 21m, 2h or 7d")
-    number = value.rstrip("abcdefghijklmnopqrstuvwxyz")
-    unit = value[len(number) :]
-    if unit not in _UNITS_MS or not number.isdigit():
-        raise ValueError(f"{value!r} is no duration such as 500ms, 30s, 21m, 2h or 7d")
-    return int(number) * _UNITS_MS[unit]
+class Topic(Model):
+    """A topic of the story."""
+
+    partitions: int = Field(default=1, ge=1, le=100)
+    replication_factor: int | None = Field(default=None, ge=1, le=15)
+    """As many as there are brokers, at most three, unless given."""
+    leaders: tuple[int, ...] = ()
+    """Of each partition; brokers 1, 2, 3, … in turn unless given."""
+    configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
-def _fault_rule(value: Any) -> Any:
-    """The fields of a fault rule; a hold unless it says otherwise."""
-    if not isinstance(value, dict):
-        raise ValueError("expected the fields of a fault rule")
-    try:
-        return msgspec.convert({"action": {"do": "hold"}, **value}, FaultRule)
-    except msgspec.ValidationError as error:
-        raise ValueError(str(error)) from error
+class Actor(Model):
+    """Somebody who acts, under the name that steps call."""
+
+    plays: Literal["wire", "application", "bystander", "reader", "operator"]
+    transactional_id: str | None = None
+    client_id: str | None = None
+    """The actor's name unless given."""
+    transaction_timeout: Milliseconds = 60_000
+    protocol: Literal[1, 2] | None = None
+    """The flow that a wire actor speaks; that of the mode unless given."""
+    players: tuple[str, ...] = ("own",)
+    """Who may play an application over TCP, the preferred one first."""
+    uncommitted: bool = False
+    """A reader that sees everything."""
 
 
-Milliseconds = Annotated[int, BeforeValidator(_duration_ms)]
+class Run(Model):
+    """One telling: a world, and what it comes to there."""
 
-
-class Role(_Model):
-    """The producer of the story."""
-
-    transactional_id: str
-    client_id: str
-    topic: str
-    partition: int = 0
-
-
-class Mode(_Model):
-    """One world the story is told in."""
-
-    title: str
-    transaction_version: Literal[0, 1, 2]
-    verification: bool
-    players: tuple[str, ...]
-    """Who may play the producer, the preferred one first."""
-    verdict: str
-    """What an armed run is expected to come to."""
-
-
-class Call(_Model):
-    """Somebody does something."""
-
-    who: Literal["producer", "bystander", "operator"]
-    do: str
-    value: str = ""
-    values: tuple[str, ...] = ()
-
-
-class Condition(_Model):
-    """What is waited for; exactly one."""
-
-    struck: str | None = None
-    """A fault rule has struck."""
-    transaction: str | None = None
-    """DescribeTransactions shows this state; or Empty under a higher epoch, which is where a
-    producer that bumps its epoch after an abort (KIP-360) goes from there at once."""
-    marker: Literal["written"] | None = None
-    """DescribeProducers shows that a marker was written to the producer's partition."""
-
-    @model_validator(mode="after")
-    def _exactly_one(self) -> Condition:
-        if sum(value is not None for value in (self.struck, self.transaction, self.marker)) != 1:
-            raise ValueError("expected exactly one of struck, transaction, marker")
-        return self
-
-
-class Expectation(_Model):
-    """A look from outside, kept as facts; the verdict at the end judges them."""
-
-    observe: Literal[
-        "reader-position", "after-release", "late-gauge-before", "late-gauge-after", "after-repair"
-    ]
-
-
-class Step(_Model):
-    """One step of a story."""
-
-    say: str = ""
-    modes: tuple[str, ...] = ()
-    """Only in these modes; in all where empty."""
-    armed: bool | None = None
-    """Only in armed (true) or disarmed (false) runs."""
-    programs: bool | None = None
-    """Only where a program plays the producer (true), which does everything in one go; or only
-    where none does (false)."""
-    call: Call | None = None
-    hold: Annotated[Any, BeforeValidator(_fault_rule)] = None
-    wait_until: Condition | None = None
-    release: str | None = None
-    advance: Milliseconds | None = None
-    expect: Expectation | None = None
-
-    @model_validator(mode="after")
-    def _exactly_one_act(self) -> Step:
-        if sum(getattr(self, act) is not None for act in ACTS) != 1:
-            raise ValueError(
-                "expected exactly one of call, hold, wait-until, release, advance, expect"
-            )
-        return self
+    mode: Literal["V-", "V+", "TV2", "TV2+"]
+    title: str = ""
+    rules: dict[str, bool] = Field(default_factory=dict)
+    """Switches of releases (docs/releases.md) turned by hand: a bug before its fix."""
+    as_version: str | None = None
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    players: tuple[str, ...] | None = None
+    """Who of an application's players is able to in this run; all unless given."""
+    verdict: Verdict
+    cured: Verdict | None = None
+    """After the cure; the same as before it where there is no cure."""
 
     @property
-    def is_about_faults(self) -> bool:
-        """Whether it has no meaning where no fault is armed."""
-        waits_for_strike = self.wait_until is not None and self.wait_until.struck is not None
-        return self.hold is not None or self.release is not None or waits_for_strike
+    def description(self) -> str:
+        """Its world in a few words."""
+        return self.title or MODES[self.mode]
 
 
-class Scenario(_Model):
+class Scenario(Model):
     """One story."""
 
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     aliases: tuple[str, ...] = ()
+    animal: str = ""
+    """Its number in the zoo of anomalies; scenarios that share one are variants of each other."""
     title: str
     goal: str
     method: str
+    symptoms: str = ""
     sources: tuple[str, ...] = ()
     brokers: int = Field(default=3, ge=1, le=15)
-    topics: dict[str, int]
-    roles: dict[Literal["producer"], Role]
-    modes: dict[str, Mode]
-    disarmed_verdict: str
-    judge: str
-    """Who comes to the verdict: a name of ``check.verdicts.JUDGES``."""
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    topics: dict[
+        str,
+        Annotated[Topic, BeforeValidator(lambda v: {"partitions": v} if isinstance(v, int) else v)],
+    ]
+    actors: dict[str, Actor] = Field(default_factory=dict)
+    runs: dict[str, Run]
+    disarmed: Verdict = ()
+    control: str = ""
+    """What looks like the anomaly and is none; played by steps with ``only: control``."""
     steps: tuple[Step, ...]
+    cure: tuple[Step, ...] = ()
 
     @property
-    def producer(self) -> Role:
-        """The producer of the story."""
-        return self.roles["producer"]
+    def cast(self) -> dict[str, Actor]:
+        """Everybody who can act."""
+        return {name: Actor(plays=name) for name in IMPLIED_ACTORS} | self.actors
 
-    def steps_of(self, mode: str, *, armed: bool, program: bool) -> tuple[Step, ...]:
-        """The steps of one run; a disarmed one leaves out what is about faults.
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """How it can be told."""
+        return TAKES if self.control else TAKES[:2]
 
-        Args:
-            mode: The world it is told in.
-            armed: Whether faults strike.
-            program: Whether a program plays the producer.
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What ``only`` may name."""
+        modes = dict.fromkeys(run.mode for run in self.runs.values())
+        return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING)))
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether a fault rule belongs to it, which a disarmed run leaves out."""
+        return any(step.rule is not None for step in self.steps)
+
+    def meant_for(self, only: Names, situation: Situation) -> bool:
+        """Whether something restricted to ``only`` belongs to a run.
+
+        Runs and modes are one kind of word, takes another, ways of playing a third; of each kind
+        that is named, one word must fit.
         """
-        return tuple(
-            step
-            for step in self.steps
-            if (not step.modes or mode in step.modes)
-            and step.armed in (None, armed)
-            and step.programs in (None, program)
-            and (armed or not step.is_about_faults)
-        )
+        kinds = ((*TAKES,), (*PLAYING,))
+        worlds = tuple(word for word in only if not any(word in kind for kind in kinds))
+        groups = (worlds, *(tuple(word for word in only if word in kind) for kind in kinds))
+        return all(not group or not set(group).isdisjoint(situation.words) for group in groups)
+
+    def steps_of(self, situation: Situation) -> tuple[Step, ...]:
+        """The steps of one run; a disarmed one leaves out what is about faults."""
+        return tuple(step for step in self.steps if self._belongs(step, situation))
+
+    def cure_of(self, situation: Situation) -> tuple[Step, ...]:
+        """The steps of the cure in one run."""
+        return tuple(step for step in self.cure if self._belongs(step, situation))
+
+    def _belongs(self, step: Step, situation: Situation) -> bool:
+        if situation.take == "disarmed" and step.is_about_faults:
+            return False
+        return self.meant_for(step.only, situation)
+
+    def verdict_of(self, run: str, take: str) -> tuple[str, ...]:
+        """What is declared for a telling, before any cure."""
+        return self.runs[run].verdict if take == "armed" else self.disarmed

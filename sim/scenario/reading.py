@@ -1,25 +1,21 @@
 """From a YAML file to a scenario, or to errors that say file, line and field.
 
-What the model can't see by itself, because it concerns two places of the file, is checked here:
-names that are used must be declared.
+What the model can't see by itself, because it concerns two places of the file, is checked in
+``consistency``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, get_args
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from sim.check.verdicts import DECLARABLE, JUDGES
 from sim.errors import ConfigError
-from sim.scenario.model import CALLS, Call, Scenario
-from sim.scenario.players.base import PLAYERS
+from sim.scenario.consistency import Place, contradictions
+from sim.scenario.model import Scenario
 from sim.scenario.suggestions import unknown
-
-Place = tuple[int | str, ...]
-"""Keys and positions from the top of the document down."""
 
 
 def read(file: str, text: str) -> Scenario:
@@ -42,72 +38,6 @@ def read(file: str, text: str) -> Scenario:
     if problems:
         raise _error(file, lines, problems)
     return scenario
-
-
-def contradictions(scenario: Scenario) -> Iterator[tuple[Place, str]]:
-    """What does not fit together, with its place."""
-    topics, role = scenario.topics, scenario.producer
-    if role.topic not in topics:
-        yield ("roles", "producer", "topic"), unknown("topic", role.topic, topics)
-    elif not 0 <= role.partition < topics[role.topic]:
-        yield (
-            ("roles", "producer", "partition"),
-            f"topic {role.topic} has the partitions 0 to {topics[role.topic] - 1}",
-        )
-    if scenario.judge not in JUDGES:
-        yield ("judge",), unknown("judge", scenario.judge, JUDGES)
-    if scenario.disarmed_verdict not in DECLARABLE:
-        yield ("disarmed-verdict",), unknown("verdict", scenario.disarmed_verdict, DECLARABLE)
-    for name, mode in scenario.modes.items():
-        if mode.verdict not in DECLARABLE:
-            yield ("modes", name, "verdict"), unknown("verdict", mode.verdict, DECLARABLE)
-        elif mode.verdict == scenario.disarmed_verdict:
-            yield (
-                ("modes", name, "verdict"),
-                "a run with the fault must come to another verdict than one without",
-            )
-        for at, player in enumerate(mode.players):
-            if player not in PLAYERS:
-                yield ("modes", name, "players", at), unknown("player", player, PLAYERS)
-    yield from _contradictory_steps(scenario)
-
-
-def _contradictory_steps(scenario: Scenario) -> Iterator[tuple[Place, str]]:
-    rules: list[str] = []
-    observed: list[str] = []
-    for at, step in enumerate(scenario.steps):
-        for place, mode in enumerate(step.modes):
-            if mode not in scenario.modes:
-                yield ("steps", at, "modes", place), unknown("mode", mode, scenario.modes)
-        if step.hold is not None:
-            if step.hold.id in rules:
-                yield ("steps", at, "hold", "id"), f"{step.hold.id} is held by a step before"
-            rules.append(step.hold.id)
-        if step.release is not None and step.release not in rules:
-            yield ("steps", at, "release"), _not_held(step.release, rules)
-        struck = None if step.wait_until is None else step.wait_until.struck
-        if struck is not None and struck not in rules:
-            yield ("steps", at, "wait-until", "struck"), _not_held(struck, rules)
-        if step.expect is not None:
-            observed.append(step.expect.observe)
-            if observed[-1].startswith("after-") and "reader-position" not in observed:
-                yield ("steps", at, "expect", "observe"), "needs a step before: reader-position"
-        if step.call is not None:
-            yield from _contradictory_call(("steps", at, "call"), step.call)
-
-
-def _not_held(rule: str, rules: list[str]) -> str:
-    return unknown("rule", rule, rules) if rules else f"no step before holds {rule!r}"
-
-
-def _contradictory_call(place: Place, call: Call) -> Iterator[tuple[Place, str]]:
-    can = CALLS[call.who]
-    if call.do not in can:
-        yield (*place, "do"), unknown(f"call of {call.who}", call.do, can)
-    if (call.do == "send") != bool(call.value):
-        yield (*place, "do"), "send, and nothing else, takes a value"
-    if (call.do == "append") != bool(call.values):
-        yield (*place, "do"), "append, and nothing else, takes values"
 
 
 # Errors with their lines

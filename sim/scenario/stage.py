@@ -1,57 +1,83 @@
-"""The stage of a story: a cluster in this process, and everybody who acts on it from outside, over
-real connections.
+"""Where a story is acted out: a cluster, and everybody who acts on it. Built for one run and taken
+down after it.
 """
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
 
-import msgspec
-
-from sim.check.facts import Facts
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.hanging import OpenTransaction
-from sim.client.producer import Producer
+from sim.cluster.image import TopicImage
+from sim.errors import ConfigError
 from sim.faults.armed import ArmedRule
 from sim.runtime.env import Environment
-from sim.scenario.model import Mode, Scenario
-from sim.scenario.players.base import Part, Player
+from sim.runtime.real import RealClock
+from sim.scenario.actors.application import ApplicationActor
+from sim.scenario.actors.base import Actor as Acting
+from sim.scenario.actors.base import Surroundings
+from sim.scenario.actors.bystander import BystanderActor
+from sim.scenario.actors.operator import OperatorActor
+from sim.scenario.actors.reader import ReaderActor
+from sim.scenario.actors.wire import WireActor
+from sim.scenario.answers import Answer
+from sim.scenario.fields import Situation
+from sim.scenario.model import Actor, Scenario
+from sim.scenario.players.base import Part
 from sim.scenario.players.casting import Cast
-from sim.server.cluster import ClusterOptions, SimCluster
-from sim.settings import DEFAULTS
+from sim.scenario.recorder import Recorder
+from sim.scenario.steps_model import Call
+from sim.scenario.worlds import TRANSACTION_VERSION, new_topic, options_of
+from sim.server.cluster import SimCluster
 from sim.trace.story import NARRATOR
 from sim.types import TopicPartition
 
+LOOKER: Final = "onlooker"
+"""Who looks at everything at the end of a story."""
+REAL_PATIENCE_MS: Final = 30_000
+VIRTUAL_PATIENCE_MS: Final = 60_000
+"""Of virtual time: longer than brokers take until they repeat what was lost (30 s)."""
+
+
+class Background:
+    """A call that goes on while the story does."""
+
+    def __init__(self, who: Acting, call: Call, task: asyncio.Task[Answer]) -> None:
+        self.who = who
+        self.call = call
+        self.task = task
+
 
 class Stage:
-    """A cluster and its actors."""
+    """The cluster of one run, and its actors."""
 
     def __init__(
-        self,
-        *,
-        scenario: Scenario,
-        facts: Facts,
-        cluster: SimCluster,
-        outside: Cluster,
-        player: Player,
+        self, scenario: Scenario, situation: Situation, cluster: SimCluster, recorder: Recorder
     ) -> None:
         self.scenario = scenario
-        self.facts = facts
+        self.situation = situation
         self.cluster = cluster
-        self.outside = outside
-        """The connections of operator, bystander and readers."""
-        self.admin = Admin(outside)
-        self.bystander = Producer(outside, idempotent=True)
-        self.player = player
-        self.found: tuple[OpenTransaction, ...] = ()
-        """What find-hanging named, as the abort needs it."""
+        self.recorder = recorder
+        self.actors: dict[str, Acting] = {}
+        self.background: dict[str, Background] = {}
         self.armed: dict[str, ArmedRule] = {}
         """Every fault of the story, also those that are not in force any more."""
+        self.healed = False
+        """Nothing is broken on purpose any more, the story says."""
         self.onlookers: dict[str, str] = {}
         """Rule -> the rule that counts the answers to what it held."""
+        self.around = Surroundings(
+            environment=cluster.environment,
+            bootstrap=cluster.bootstrap,
+            situation=situation,
+            recorder=recorder,
+            tell=self.say,
+            transactions_v2=TRANSACTION_VERSION[situation.mode] == 2,
+        )
+        self._beginners: list[ReaderActor] = []
+        self.operator = OperatorActor(LOOKER, self.around)
+        self.reader = ReaderActor(LOOKER, Actor(plays="reader"), self.around)
 
     @property
     def environment(self) -> Environment:
@@ -59,74 +85,116 @@ class Stage:
         return self.cluster.environment
 
     @property
-    def partition(self) -> TopicPartition:
-        """The partition of the story."""
-        role = self.scenario.producer
-        return TopicPartition(role.topic, role.partition)
+    def patience_ms(self) -> int:
+        """How long a step may wait for its condition."""
+        is_real = isinstance(self.environment.clock, RealClock)
+        return REAL_PATIENCE_MS if is_real else VIRTUAL_PATIENCE_MS
 
-    def tell(self, text: str, *, who: str = NARRATOR) -> None:
-        """Put a sentence into the trace: the story's own, or what somebody saw."""
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Every partition of the story."""
+        return tuple(
+            TopicPartition(name, index)
+            for name, topic in self.scenario.topics.items()
+            for index in range(topic.partitions)
+        )
+
+    def beginner(self) -> ReaderActor:
+        """A reader that has read nothing yet."""
+        self._beginners.append(ReaderActor(LOOKER, Actor(plays="reader"), self.around))
+        return self._beginners[-1]
+
+    def say(self, who: str, text: str) -> None:
+        """Put a sentence of somebody into the trace."""
         tracer = self.environment.tracer
         if tracer.on:
             tracer.emit("note", who, data={"text": text})
 
+    def tell(self, text: str) -> None:
+        """Put a sentence of the story itself into the trace."""
+        self.say(NARRATOR, text)
+
+    async def close(self) -> None:
+        """Everybody leaves; whoever still waits for something has waited in vain."""
+        for actor in (*self.actors.values(), *self._beginners, self.operator, self.reader):
+            await actor.close()
+        for background in self.background.values():
+            background.task.cancel()
+        tasks = [background.task for background in self.background.values()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
 
 @contextlib.asynccontextmanager
 async def stage(
-    scenario: Scenario, mode: str, *, facts: Facts, cast: Cast, environment: Environment
+    scenario: Scenario,
+    situation: Situation,
+    *,
+    casts: Mapping[str, Cast],
+    environment: Environment,
+    recorder: Recorder,
 ) -> AsyncIterator[Stage]:
     """Build the stage of one run and take it down again.
 
     Args:
         scenario: The story.
-        mode: The world it is told in.
-        facts: Where what is seen is kept.
-        cast: Who plays the producer.
+        situation: Which run of it.
+        casts: Who plays each application.
         environment: The run's world.
+        recorder: Writes down what is seen.
+
+    Raises:
+        ConfigError: A topic of the story can't be created.
     """
-    cluster = SimCluster(environment, _options(scenario, scenario.modes[mode]))
+    cluster = SimCluster(environment, options_of(scenario, scenario.runs[situation.run]))
     await cluster.start()
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(cluster.stop)
-        outside = Cluster(
-            cluster.bootstrap,
-            settings=ClientSettings(client_id="onlooker"),
-            clock=environment.clock,
-        )
-        stack.push_async_callback(outside.close)
-        await outside.connect()
-        player = cast.make(_part(scenario, cluster))
-        stack.push_async_callback(player.close)
-        facts.player = player.name
-        built = Stage(
-            scenario=scenario, facts=facts, cluster=cluster, outside=outside, player=player
-        )
-        stack.push_async_callback(built.bystander.close)
+        for name, topic in scenario.topics.items():
+            created = cluster.metadata.create_topic(
+                new_topic(name, topic, brokers=scenario.brokers)
+            )
+            if not isinstance(created, TopicImage):
+                raise ConfigError(f"{scenario.name}: topic {name}: {created.reason}")
+        built = Stage(scenario, situation, cluster, recorder)
+        for name, part in scenario.cast.items():
+            built.actors[name] = _actor(built, name, part, casts)
+        stack.push_async_callback(built.close)
         # Whatever still waits at a fault point when the story ends must not keep its connection.
         stack.callback(cluster.injector.disarm_all)
         yield built
 
 
-def _options(scenario: Scenario, world: Mode) -> ClusterOptions:
-    return ClusterOptions(
-        brokers=scenario.brokers,
-        port=0,
-        topics=tuple(scenario.topics.items()),
-        settings=msgspec.structs.replace(
-            DEFAULTS,
-            transaction_version=world.transaction_version,
-            transaction_partition_verification_enable=world.verification,
-        ),
-    )
+def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> Acting:
+    around = built.around
+    match part.plays:
+        case "wire":
+            return WireActor(name, part, around)
+        case "application":
+            made = casts[name].make(_part(built, name, part))
+            return ApplicationActor(name, part.transactional_id or name, made, around)
+        case "bystander":
+            return BystanderActor(name, around)
+        case "reader":
+            return ReaderActor(name, part, around)
+        case "operator":
+            return OperatorActor(name, around)
 
 
-def _part(scenario: Scenario, cluster: SimCluster) -> Part:
-    role = scenario.producer
+def _part(built: Stage, name: str, part: Actor) -> Part:
+    """The part of an application; a program is told of the partition that it sends to first."""
+    steps = built.scenario.steps
+    places = [
+        step.call.partition
+        for step in steps
+        if step.call is not None and step.call.who == name and step.call.partition is not None
+    ]
+    place = (*places, *built.partitions)[0]
     return Part(
-        bootstrap=cluster.bootstrap,
-        transactional_id=role.transactional_id,
-        client_id=role.client_id,
-        topic=role.topic,
-        partition=role.partition,
-        now_ms=cluster.environment.clock.now_ms(),
+        bootstrap=built.cluster.bootstrap,
+        transactional_id=part.transactional_id or name,
+        client_id=part.client_id or name,
+        topic=place.topic,
+        partition=place.partition,
+        now_ms=built.environment.clock.now_ms(),
+        environment=built.environment,
     )

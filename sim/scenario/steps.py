@@ -1,63 +1,62 @@
-"""One step of a story acted out. Nothing sleeps: every wait is for a condition that is seen on the
-wire, or for a fault that strikes.
-"""
+"""One step of a story acted out."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
 from typing import Final
 
 import msgspec
 
-from sim.check.facts import Finding, PartitionFacts
-from sim.client.txn_views import AbortSpec
-from sim.client.waiting import Deadline, pause
-from sim.errors import InvariantViolation, TxnsimError
-from sim.faults.actions import Delay
+from sim.errors import ConfigError
+from sim.faults.actions import Hold, Pass
 from sim.faults.plan import FaultRule
 from sim.faults.points import FaultPoint
-from sim.scenario.model import Call, Condition, Expectation, Step
-from sim.scenario.observations import (
-    described,
-    partition_facts,
-    position_after_all,
-    producer_on_partition,
-)
-from sim.scenario.stage import Stage
-from sim.server.readings import late_transactions
+from sim.scenario.answers import ANY, NONE, Answer, StoryFailedError
+from sim.scenario.cluster_steps import act_on_cluster
+from sim.scenario.conditions import expect, until_struck, wait_until
+from sim.scenario.fields import ByRun, OffsetByRun, Situation
+from sim.scenario.looks import look_at_everything
+from sim.scenario.stage import LOOKER, Background, Stage
+from sim.scenario.steps_model import Awaited, Call, Step
 from sim.trace.story import ONLOOKER_SUFFIX
 
-PATIENCE_MS: Final = 30_000
-"""How long a step may wait for its condition; a story takes about a second."""
-POLL_MS: Final = 2
-"""Between two looks at a condition."""
-
-
-class StoryFailedError(TxnsimError):
-    """A step's condition did not come about, or a fault never struck."""
+ELSE: Final = "else"
 
 
 async def act(stage: Stage, step: Step) -> None:
     """Act one step out.
 
     Raises:
-        StoryFailedError: What the step waits for did not happen.
+        StoryFailedError: What the step waits for or expects did not happen.
         ClientError: An actor could not do its part.
     """
     if step.say:
         stage.tell(step.say)
     if step.call is not None:
         await _call(stage, step.call)
-    elif step.hold is not None:
-        _hold(stage, step.hold)
-    elif step.wait_until is not None:
-        await _wait_until(stage, step.wait_until)
+    elif step.await_ is not None:
+        await _await(stage, step.await_)
+    elif step.give_up is not None:
+        await _give_up(stage, step.give_up)
+    elif step.rule is not None:
+        _arm(stage, step.rule)
     elif step.release is not None:
         await _release(stage, step.release)
+    elif step.disarm is not None:
+        stage.cluster.injector.disarm(step.disarm)
+    elif step.cluster is not None:
+        await act_on_cluster(stage, step.cluster)
     elif step.advance is not None:
         stage.environment.clock.advance(step.advance)
+    elif step.wait_until is not None:
+        await wait_until(stage, step.wait_until)
     elif step.expect is not None:
-        await _expect(stage, step.expect)
+        await expect(stage, step.expect)
+    elif step.observe == "healed":
+        stage.healed = True
+        stage.recorder.healed(LOOKER)
+    else:
+        await look_at_everything(stage)
 
 
 def need_strikes(stage: Stage) -> None:
@@ -66,7 +65,6 @@ def need_strikes(stage: Stage) -> None:
     Raises:
         StoryFailedError: One never struck.
     """
-    stage.facts.struck = sum(armed.struck for armed in stage.armed.values())
     for rule_id, armed in stage.armed.items():
         if armed.struck == 0:
             raise StoryFailedError(f"the fault {rule_id} never struck: the story was not told")
@@ -76,218 +74,131 @@ def need_strikes(stage: Stage) -> None:
 
 
 async def _call(stage: Stage, call: Call) -> None:
-    player = stage.player
-    match (call.who, call.do):
-        case ("producer", "begin"):
-            await player.begin()
-        case ("producer", "send"):
-            await player.send(call.value)
-        case ("producer", "await-ack"):
-            await player.await_ack()
-            await _note_epoch(stage)
-        case ("producer", "give-up"):
-            await player.give_up()
-        case ("producer", "abort"):
-            await player.abort()
-        case ("bystander", "append"):
-            await _append(stage, call.values)
-        case ("operator", "find-hanging"):
-            await _find_hanging(stage)
-        case ("operator", "abort-found"):
-            await _abort_found(stage)
-        case _:
-            raise InvariantViolation(f"{call.who} can't {call.do!r}, and the file was accepted")
-
-
-async def _note_epoch(stage: Stage) -> None:
-    """Remember the epoch under which the late record was sent."""
-    transaction = await described(stage)
-    if transaction is not None:
-        stage.facts.late_epoch = transaction.producer_epoch
-
-
-async def _append(stage: Stage, values: tuple[str, ...]) -> None:
-    topic, partition = stage.partition.topic, stage.partition.partition
-    offsets = []
-    for value in values:
-        written = await stage.bystander.send(topic, partition, value.encode())
-        stage.facts.appended += (value,)
-        offsets.append(written.offset)
-    stage.tell(
-        f"{', '.join(values)} acknowledged at {', '.join(map(str, offsets))}", who="bystander"
+    actor = stage.actors[call.who]
+    wanted = expected_error(call.error, stage.situation)
+    if call.background is None:
+        answer = await actor.call(call, wanted=wanted, sent=_nothing)
+        _compare(stage, f"{call.who}: {call.do}", answer, wanted, call.offset)
+        return
+    sent = asyncio.Event()
+    task: asyncio.Task[Answer] = stage.environment.tasks.spawn(
+        actor.call(call, wanted=ANY if call.error is None else wanted, sent=sent.set),
+        name=f"{call.who}: {call.do} ({call.background})",
     )
+    stage.background[call.background] = Background(actor, call, task)
+    task.add_done_callback(lambda _: sent.set())
+    # It must be on its way before the next step: a story has an order.
+    await sent.wait()
+    if stage.situation.take == "disarmed":
+        await _settled(stage, call.background)  # nothing holds it
 
 
-async def _find_hanging(stage: Stage) -> None:
-    stage.found = await stage.admin.find_hanging(
-        now_ms=stage.environment.clock.now_ms(), topic=stage.partition.topic
-    )
-    for one in stage.found:
-        start = one.producer.txn_start_offset
-        finding = Finding(
-            topic=one.partition.topic,
-            partition=one.partition.partition,
-            producer_id=one.producer.producer_id,
-            producer_epoch=one.producer.producer_epoch,
-            start_offset=-1 if start is None else start,
-        )
-        stage.facts.found += (finding,)
-        stage.tell(
-            f"find-hanging names {one.partition}: producer {finding.producer_id}, epoch "
-            f"{finding.producer_epoch}, open since offset {finding.start_offset}",
-            who="operator",
-        )
-    if not stage.found:
-        stage.tell("find-hanging names nothing: there is nothing to abort", who="operator")
+async def _await(stage: Stage, awaited: str | Awaited) -> None:
+    name = awaited if isinstance(awaited, str) else awaited.call
+    background = stage.background[name]
+    answer = await _settled(stage, name)
+    call = background.call
+    given = call.error if isinstance(awaited, str) or awaited.error is None else awaited.error
+    offset = call.offset if isinstance(awaited, str) or awaited.offset is None else awaited.offset
+    wanted = expected_error(given, stage.situation)
+    _compare(stage, f"{call.who}: {call.do} ({name})", answer, wanted, offset)
 
 
-async def _abort_found(stage: Stage) -> None:
-    for one in stage.found:
-        await stage.admin.abort_transaction(
-            AbortSpec(
-                partition=one.partition,
-                producer_id=one.producer.producer_id,
-                producer_epoch=one.producer.producer_epoch,
-                # Kafka's admin writes 0 where the partition has seen no marker of this producer.
-                coordinator_epoch=one.producer.coordinator_epoch or 0,
-            )
-        )
+async def _settled(stage: Stage, name: str) -> Answer:
+    """The answer to a call of the background."""
+    task = stage.background[name].task
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    task.add_done_callback(lambda _: end())
+    timer = stage.environment.clock.call_later(stage.patience_ms, end)
+    try:
+        await over
+    finally:
+        timer.cancel()
+    if not task.done():
+        raise StoryFailedError(f"{name} is not answered after {stage.patience_ms} ms")
+    return task.result()
+
+
+async def _give_up(stage: Stage, name: str) -> None:
+    background = stage.background[name]
+    await background.who.give_up(background.call)
+
+
+def expected_error(given: ByRun | None, situation: Situation) -> str:
+    """The error that a run expects; of a disarmed run NONE, unless the file says otherwise."""
+    if given is None:
+        return NONE
+    if isinstance(given, str):
+        return given
+    for word in situation.words:
+        if word in given:
+            return given[word]
+        if word == "disarmed":
+            return NONE
+    return given.get(ELSE, NONE)
+
+
+def expected_offset(given: OffsetByRun | None, situation: Situation) -> int | None:
+    """The offset that a run expects; None for whatever it is."""
+    if given is None or isinstance(given, int):
+        return given
+    for word in situation.words:
+        if word in given:
+            return given[word]
+    return given.get(ELSE)
+
+
+def _compare(
+    stage: Stage, what: str, answer: Answer, wanted: str, given: OffsetByRun | None
+) -> None:
+    if answer.error != NONE or wanted not in (NONE, ANY):
+        stage.say(what.split(":")[0], f"{what.split(': ')[1]} is answered {answer.error}")
+    if wanted not in (ANY, answer.error):
+        because = f" ({answer.because})" if answer.because else ""
+        raise StoryFailedError(f"{what} is answered {answer.error}{because}, expected {wanted}")
+    offset = expected_offset(given, stage.situation)
+    if offset is not None and answer.error == NONE and answer.offset != offset:
+        raise StoryFailedError(f"{what} is at offset {answer.offset}, expected {offset}")
+
+
+def _nothing() -> None:
+    """A call in the foreground is over when it is over."""
 
 
 # Faults
 
 
-def _hold(stage: Stage, rule: FaultRule) -> None:
+def _arm(stage: Stage, rule: FaultRule) -> None:
     injector = stage.cluster.injector
-    stage.armed[rule.id] = injector.arm(rule)
-    if rule.point is FaultPoint.CLIENT_REQUEST:
+    try:
+        stage.armed[rule.id] = injector.arm(rule)
+    except ValueError as error:
+        raise ConfigError(f"rule {rule.id}: {error}") from None
+    if rule.point is FaultPoint.CLIENT_REQUEST and isinstance(rule.action, Hold):
         # An onlooker at the way back: what is held can be waited for until it has been handled.
         onlooker = msgspec.structs.replace(
             rule,
             id=rule.id + ONLOOKER_SUFFIX,
             point=FaultPoint.CLIENT_RESPONSE,
-            action=Delay(delay_ms=0),
+            action=Pass(),
         )
         injector.arm(onlooker)
         stage.onlookers[rule.id] = onlooker.id
 
 
 async def _release(stage: Stage, rule_id: str) -> None:
-    need_strikes(stage)
     injector = stage.cluster.injector
     armed = stage.armed[rule_id]
+    if armed.struck == 0:
+        raise StoryFailedError(f"the fault {rule_id} never struck: there is nothing to release")
     injector.release(rule_id)
-    onlooker = stage.onlookers.get(rule_id)
+    onlooker = stage.onlookers.pop(rule_id, None)
     if onlooker is not None:
-        await _until_struck(stage, onlooker, count=armed.released)
+        await until_struck(stage, onlooker, count=armed.released)
         injector.disarm(onlooker)
-        stage.facts.handled += armed.released
     injector.disarm(rule_id)
-
-
-async def _until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
-    try:
-        await stage.cluster.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
-    except TimeoutError as error:
-        raise StoryFailedError(str(error)) from None
-
-
-# Conditions
-
-
-async def _wait_until(stage: Stage, condition: Condition) -> None:
-    if condition.struck is not None:
-        await _until_struck(stage, condition.struck, count=1)
-        await _note_epoch(stage)
-    elif condition.transaction is not None:
-        wanted = condition.transaction
-        await _poll(
-            stage, lambda: _is_in_state(stage, wanted), f"DescribeTransactions says {wanted}"
-        )
-    else:
-        await _poll(stage, lambda: _marker_is_written(stage), "DescribeProducers shows the marker")
-
-
-async def _is_in_state(stage: Stage, wanted: str) -> bool:
-    facts = stage.facts
-    transaction = await described(stage)
-    if transaction is None:
-        return False
-    facts.state_after_abort = transaction.state
-    facts.epoch_after_abort = transaction.producer_epoch
-    if transaction.state == wanted:
-        return True
-    # A client that bumps its epoch after an abort (KIP-360) goes on to Empty at once.
-    return (
-        transaction.state == "Empty"
-        and facts.late_epoch is not None
-        and transaction.producer_epoch > facts.late_epoch
-    )
-
-
-async def _marker_is_written(stage: Stage) -> bool:
-    """Whether the leader has written the abort marker: only a marker brings a coordinator epoch."""
-    producer = await producer_on_partition(stage)
-    if producer is None or producer.coordinator_epoch is None:
-        return False
-    stage.facts.marker_epoch = producer.producer_epoch
-    return producer.txn_start_offset is None
-
-
-async def _poll(stage: Stage, holds: Callable[[], Awaitable[bool]], what: str) -> None:
-    clock = stage.environment.clock
-    deadline = Deadline(clock, PATIENCE_MS)
-    while not await holds():
-        if deadline.passed:
-            raise StoryFailedError(f"waited {PATIENCE_MS} ms in vain until {what}")
-        await pause(clock, POLL_MS)
-
-
-# Expectations
-
-
-async def _expect(stage: Stage, expectation: Expectation) -> None:
-    facts = stage.facts
-    match expectation.observe:
-        case "reader-position":
-            facts.reader_offset = await position_after_all(stage)
-            stage.tell(
-                f"has read everything that is committed, and stands at offset "
-                f"{facts.reader_offset}",
-                who="reader",
-            )
-        case "after-release":
-            facts.after_release = await partition_facts(stage)
-            stage.tell(_reading(facts.after_release), who="reader")
-        case "late-gauge-before":
-            facts.late_gauge_before = late_transactions(stage.cluster)
-        case "late-gauge-after":
-            facts.late_gauge_after = late_transactions(stage.cluster)
-            stage.tell(
-                f"PartitionsWithLateTransactionsCount was {facts.late_gauge_before} and is "
-                f"{facts.late_gauge_after}",
-                who="metrics",
-            )
-        case "after-repair":
-            facts.after_repair = await partition_facts(stage)
-            same = facts.after_release is not None and (
-                facts.after_release.reader.values == facts.after_repair.reader.values
-            )
-            stage.tell(_reading(facts.after_repair, again=True, same=same), who="reader")
-
-
-def _reading(seen: PartitionFacts, *, again: bool = False, same: bool = False) -> str:
-    """What the reader gets at its position, in words."""
-    reader = seen.reader
-    fetch = "the same Fetch" if again else f"a {reader.isolation} Fetch at {reader.offset}"
-    still = (" still" if same else " now") if again else ""
-    stable, high = reader.last_stable_offset, reader.high_watermark
-    if reader.starved:
-        return (
-            f"{fetch}{still} brings nothing, though the high watermark is {high}: the last stable "
-            f"offset stands at {stable}"
-        )
-    return (
-        f"{fetch}{still} brings {', '.join(reader.values) or 'nothing'}; the last stable offset is "
-        f"{stable}, the high watermark {high}"
-    )

@@ -1,23 +1,80 @@
-"""Scenarios for tests: the ones that come along, changed by hand."""
+"""Scenarios for tests: small ones made of a few steps, and the ones that come along, changed by
+hand.
+"""
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import yaml
 
-from sim.check.facts import Facts
-from sim.runtime import real
-from sim.runtime.trace import TraceLevel
+from sim.check.history import History
+from sim.check.observations import Seen
 from sim.scenario import catalog
-from sim.scenario.model import Scenario, Step
-from sim.scenario.players.casting import Casting, cast
+from sim.scenario.model import Scenario
 from sim.scenario.reading import read
-from sim.scenario.stage import Stage, stage
+from sim.scenario.runner import RunResult, Telling, tell_virtual
 
-OWN = Casting(player="own")
+MODES = ("V-", "V+", "TV2", "TV2+")
+
+Steps = Sequence[dict[str, Any]]
+
+
+def document(steps: Steps, **head: Any) -> dict[str, Any]:
+    """A file's content: three brokers, topics ``t`` and ``in``, a wire actor ``P`` with the id
+    ``app``, a healthy run in each mode; ``head`` replaces what it names.
+    """
+    return {
+        "name": "small",
+        "title": "A small one",
+        "goal": "To be tested.",
+        "method": "By steps.",
+        "topics": {"t": 2, "in": 1},
+        "actors": {"P": {"plays": "wire", "transactional-id": "app"}},
+        "runs": {
+            mode: {"mode": mode, "verdict": "healthy"} for mode in ("V-", "V+", "TV2", "TV2+")
+        },
+        "steps": list(steps),
+        **head,
+    }
+
+
+def small(steps: Steps, **head: Any) -> Scenario:
+    """A scenario of these steps."""
+    return read("small.yaml", yaml.safe_dump(document(steps, **head), sort_keys=False))
+
+
+def told(steps: Steps, *, run: str = "V-", take: str = "armed", **head: Any) -> RunResult:
+    """What a scenario of these steps comes to."""
+    return tell_virtual(Telling(scenario=small(steps, **head), run=run, take=take))
+
+
+def seen(result: RunResult, kind: type[Seen]) -> list[Any]:
+    """What was seen of one kind, in order."""
+    history = History.from_lines(result.history)
+    return [one for _, one in history.all_of(kind)]
+
+
+def sentences(result: RunResult) -> str:
+    """The whole story."""
+    return "\n".join(f"{sentence.who}: {sentence.text}" for sentence in result.story)
+
+
+def call(do: str, who: str = "P", **fields: Any) -> dict[str, Any]:
+    """A step in which somebody does something; underscores stand for hyphens."""
+    named = {name.rstrip("_").replace("_", "-"): value for name, value in fields.items()}
+    return {"call": {"who": who, "do": do, **named}}
+
+
+def transaction(*values: str, partition: str = "t-0", end: str = "commit") -> list[dict[str, Any]]:
+    """The steps of a whole transaction of P, without getting an identity."""
+    return [
+        call("begin"),
+        call("add-partitions", partitions=partition),
+        *(call("produce", partition=partition, value=value) for value in values),
+        call(end),
+    ]
 
 
 def late_produce(edit: Callable[[dict[str, Any]], object] | None = None) -> Scenario:
@@ -29,22 +86,6 @@ def late_produce(edit: Callable[[dict[str, Any]], object] | None = None) -> Scen
     path, scenario = catalog.find("z01")
     if edit is None:
         return scenario
-    document = yaml.safe_load(path.read_text("utf-8"))
-    edit(document)
-    return read(path.name, yaml.safe_dump(document, sort_keys=False))
-
-
-def step(**given: Any) -> Step:
-    """One step as a file would give it; underscores stand for hyphens."""
-    return Step.model_validate({name.replace("_", "-"): value for name, value in given.items()})
-
-
-@contextlib.asynccontextmanager
-async def staged(mode: str = "V-", *, armed: bool = True) -> AsyncIterator[Stage]:
-    """The stage of the story, with our own client as the producer; nothing has happened yet."""
-    scenario = late_produce()
-    facts = Facts(scenario=scenario.name, mode=mode, armed=armed, player="")
-    environment = real.real_environment(trace_level=TraceLevel.BRIEF, trace_ring_events=None)
-    chosen = cast(scenario, mode, OWN)
-    async with stage(scenario, mode, facts=facts, cast=chosen, environment=environment) as built:
-        yield built
+    content = yaml.safe_load(path.read_text("utf-8"))
+    edit(content)
+    return read(path.name, yaml.safe_dump(content, sort_keys=False))

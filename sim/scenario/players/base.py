@@ -1,4 +1,4 @@
-"""What a story asks of its producer, whoever plays it."""
+"""What a story asks of an application, whoever plays it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ from typing import Final, Protocol
 
 import msgspec
 
+from sim.runtime.env import Environment
+from sim.types import TopicPartition
+
 PLAYERS: Final = ("own", "kafka-python")
-"""Who can be named as the producer of a mode."""
+"""Who can be named as a player of an application."""
 
 REQUEST_TIMEOUT_MS: Final = 1_000
 """How long the producer waits for an answer. kafka-python gives its coordinator no longer either,
@@ -27,8 +30,11 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     client_id: str
     topic: str
     partition: int
+    """Where a program sends its record; others are told with each one."""
     now_ms: int
     """The cluster clock, for players whose records carry a time they are told."""
+    environment: Environment | None = None
+    """The run's world, for players that live in it; the real one unless given."""
 
 
 class Player(Protocol):
@@ -37,16 +43,23 @@ class Player(Protocol):
     name: str
 
     async def begin(self) -> None:
-        """Get an identity and begin a transaction."""
+        """Get an identity, unless it has one, and begin a transaction."""
 
-    async def send(self, value: str) -> None:
+    async def send(self, value: str, place: TopicPartition) -> None:
         """Send a record; don't wait for its acknowledgement."""
 
-    async def await_ack(self) -> None:
-        """Wait until the last record is acknowledged; raises where it is not."""
+    async def await_ack(self) -> int:
+        """Wait until the last record is acknowledged; raises where it is not.
+
+        Returns:
+            Its offset; -1 where the client does not tell.
+        """
 
     async def give_up(self) -> None:
         """Wait until the last record's delivery has timed out; raises where it is acknowledged."""
+
+    async def commit(self) -> None:
+        """Commit the transaction."""
 
     async def abort(self) -> None:
         """Abort the transaction."""

@@ -1,4 +1,4 @@
-"""Who plays the producer: decided before anything starts, so that a wish that can't be granted
+"""Who plays an application: decided before anything starts, so that a wish that can't be granted
 costs nothing.
 """
 
@@ -12,7 +12,6 @@ from typing import Final
 import msgspec
 
 from sim.errors import ConfigError, MissingExtraError
-from sim.scenario.model import Scenario
 from sim.scenario.players.base import PLAYERS, Part, Player
 from sim.scenario.players.own import OwnPlayer
 from sim.scenario.players.program import ProgramPlayer, words
@@ -22,10 +21,10 @@ PIP_LINE: Final = "pip install 'txnsim[demo]'"
 
 
 class Casting(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is wanted as the producer."""
+    """Who is wanted to play applications."""
 
     player: str | None = None
-    """``own``, ``kafka-python``; the mode's first one that is installed unless given."""
+    """``own``, ``kafka-python``; the run's first one that is installed unless given."""
     program: str | None = None
     """A command that plays the part instead (see ``players.program``)."""
 
@@ -39,23 +38,27 @@ class Cast(msgspec.Struct, frozen=True, kw_only=True):
     """Why it is not the preferred one."""
 
 
-def cast(scenario: Scenario, mode: str, casting: Casting) -> Cast:
-    """Choose who plays the producer in a mode.
+def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
+    """Choose who plays an application.
+
+    Args:
+        able: Who can, the preferred one first.
+        casting: Who is wanted.
+        where: What messages call the run.
 
     Raises:
-        ConfigError: Nobody of that name, or it can't play in this mode, or no such program.
+        ConfigError: Nobody of that name, or it can't play in this run, or no such program.
         MissingExtraError: Who was asked for is not installed.
     """
     if casting.program is not None:
         command = words(casting.program)
         return Cast(make=functools.partial(ProgramPlayer, command=command), program=True)
-    able = scenario.modes[mode].players
     if casting.player is None:
         return _first_installed(able)
     if casting.player not in PLAYERS:
         raise ConfigError(unknown("player", casting.player, PLAYERS))
     if casting.player not in able:
-        raise ConfigError(f"{casting.player} can't play in mode {mode}; {', '.join(able)} can")
+        raise ConfigError(f"{casting.player} can't play in {where}; {', '.join(able)} can")
     found = _named(casting.player)
     if found is None:
         raise MissingExtraError(f"{casting.player} is not installed: {PIP_LINE}")
@@ -69,11 +72,11 @@ def _first_installed(able: tuple[str, ...]) -> Cast:
         if found is None:
             missing.append(name)
         elif missing:
-            remark = f"{', '.join(missing)} would play the producer if installed: {PIP_LINE}"
+            remark = f"{', '.join(missing)} would play if installed: {PIP_LINE}"
             return msgspec.structs.replace(found, remark=remark)
         else:
             return found
-    raise MissingExtraError(f"nobody who plays the producer is installed: {PIP_LINE}")
+    raise MissingExtraError(f"nobody who can play is installed: {PIP_LINE}")
 
 
 def _named(name: str) -> Cast | None:

@@ -1,4 +1,4 @@
-"""kafka-python as the producer of a story: a stock client with short timeouts (extra ``demo``)."""
+"""kafka-python as an application of a story: a stock client, short timeouts (extra ``demo``)."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from kafka.errors import KafkaError
 
 from sim.errors import ClientError
 from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part
+from sim.types import TopicPartition
 
 T = TypeVar("T")
 
@@ -67,10 +68,15 @@ class KafkaPythonPlayer:
         self._ear.open()
 
     async def begin(self) -> None:
-        """Get an identity and begin a transaction."""
+        """Get an identity, unless it has one, and begin a transaction."""
         await _in_thread(self._begin)
 
     def _begin(self) -> None:
+        if self._producer is None:
+            self._start()
+        self._producer.begin_transaction()
+
+    def _start(self) -> None:
         part = self._part
         self._producer = KafkaProducer(
             bootstrap_servers=part.bootstrap.split(","),
@@ -84,18 +90,17 @@ class KafkaPythonPlayer:
         self._producer.init_transactions()
         # The record's delivery timeout is for its delivery alone, not for learning of the topic.
         self._producer.partitions_for(part.topic)
-        self._producer.begin_transaction()
 
-    async def send(self, value: str) -> None:
+    async def send(self, value: str, place: TopicPartition) -> None:
         """Send a record."""
-        part = self._part
         self._sent = await _in_thread(
-            lambda: self._producer.send(part.topic, value.encode(), partition=part.partition)
+            lambda: self._producer.send(place.topic, value.encode(), partition=place.partition)
         )
 
-    async def await_ack(self) -> None:
-        """Wait until the last record is acknowledged."""
-        await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
+    async def await_ack(self) -> int:
+        """Wait until the last record is acknowledged; returns its offset."""
+        written = await _in_thread(lambda: self._sent.get(WAIT_SECONDS))
+        return int(written.offset)
 
     async def give_up(self) -> None:
         """Wait until the last record's delivery has timed out.
@@ -108,6 +113,10 @@ class KafkaPythonPlayer:
         except ClientError:
             return
         raise ClientError("the record was acknowledged though its request is held")
+
+    async def commit(self) -> None:
+        """Commit the transaction."""
+        await _in_thread(lambda: self._producer.commit_transaction())
 
     async def abort(self) -> None:
         """Abort the transaction."""

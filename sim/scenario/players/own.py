@@ -1,4 +1,4 @@
-"""Our own client as the producer of a story."""
+"""Our own client as an application of a story."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
 from sim.client.errors import ClientError
 from sim.client.producer import Producer, RecordMetadata
+from sim.client.session import SessionState
 from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part
+from sim.types import TopicPartition
 
 
 class OwnPlayer:
@@ -17,8 +19,13 @@ class OwnPlayer:
     name = "own client"
 
     def __init__(self, part: Part) -> None:
-        self._part = part
-        self._cluster = Cluster(part.bootstrap, settings=ClientSettings(client_id=part.client_id))
+        world = part.environment
+        self._cluster = Cluster(
+            part.bootstrap,
+            settings=ClientSettings(client_id=part.client_id),
+            clock=None if world is None else world.clock,
+            tasks=None if world is None else world.tasks,
+        )
         self._producer = Producer(
             self._cluster,
             transactional_id=part.transactional_id,
@@ -28,19 +35,20 @@ class OwnPlayer:
         self._sent: asyncio.Future[RecordMetadata] | None = None
 
     async def begin(self) -> None:
-        """Get an identity and begin a transaction."""
-        await self._cluster.connect()
-        await self._producer.init_transactions()
+        """Get an identity, unless it has one, and begin a transaction."""
+        if self._producer.session.state is SessionState.UNINITIALIZED:
+            await self._cluster.connect()
+            await self._producer.init_transactions()
         self._producer.begin()
 
-    async def send(self, value: str) -> None:
+    async def send(self, value: str, place: TopicPartition) -> None:
         """Send a record."""
-        self._sent = self._producer.send(self._part.topic, self._part.partition, value.encode())
+        self._sent = self._producer.send(place.topic, place.partition, value.encode())
 
-    async def await_ack(self) -> None:
-        """Wait until the last record is acknowledged."""
+    async def await_ack(self) -> int:
+        """Wait until the last record is acknowledged; returns its offset."""
         assert self._sent is not None
-        await self._sent
+        return (await self._sent).offset
 
     async def give_up(self) -> None:
         """Wait until the last record's delivery has timed out.
@@ -54,6 +62,10 @@ class OwnPlayer:
         except ClientError:
             return
         raise ClientError("the record was acknowledged though its request is held")
+
+    async def commit(self) -> None:
+        """Commit the transaction."""
+        await self._producer.commit()
 
     async def abort(self) -> None:
         """Abort the transaction."""

@@ -1,5 +1,5 @@
-"""Any other client as the producer of a story: a program that plays the whole part and tells of it,
-one JSON object a line.
+"""Any other client as an application of a story: a program that plays the whole part and tells of
+it, one JSON object a line.
 
 It is called with bootstrap, transactional id, topic, partition and the record's timestamp in ms; it
 begins a transaction, sends one record (``late``), waits until that is acknowledged (``produced``)
@@ -18,6 +18,7 @@ import msgspec
 
 from sim.errors import ClientError, ConfigError
 from sim.scenario.players.base import Part
+from sim.types import TopicPartition
 
 LINE_TIMEOUT_SECONDS: Final = 60
 """A JVM on a busy machine takes its time."""
@@ -59,8 +60,8 @@ class ProgramPlayer:
     async def begin(self) -> None:
         """Nothing yet: the program does everything in one go, once it is to send."""
 
-    async def send(self, _value: str) -> None:
-        """Start the program; its record's value is its own."""
+    async def send(self, _value: str, _place: TopicPartition) -> None:
+        """Start the program; its record's value, ``late``, is its own."""
         assert self._process is None, "a program plays the whole part in one go"
         part = self._part
         self._process = await asyncio.create_subprocess_exec(
@@ -74,13 +75,22 @@ class ProgramPlayer:
             stdout=asyncio.subprocess.PIPE,
         )
 
-    async def await_ack(self) -> None:
-        """Wait until it says that its record was acknowledged."""
+    async def await_ack(self) -> int:
+        """Wait until it says that its record was acknowledged; it does not say where."""
         await self._until("produced")
+        return -1
 
     async def give_up(self) -> None:
         """Wait until it says that it has given up."""
         await self._until("produce-failed")
+
+    async def commit(self) -> None:
+        """Never: a program aborts.
+
+        Raises:
+            ClientError: Always.
+        """
+        raise ClientError(f"{self.name} aborts, and can't commit")
 
     async def abort(self) -> None:
         """Wait until it says that it has aborted."""

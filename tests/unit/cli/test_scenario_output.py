@@ -1,81 +1,104 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-import msgspec
-
-from sim.check.verdicts import Verdict
-from sim.cli.scenario_output import WIDTH, facts_of, progress_of, story_of, table_of, wrapped
-from sim.scenario.runner import RunResult
+from sim.cli.scenario_output import facts_of, kinds, progress_of, show_of, story_of, table_of
+from sim.scenario.runner import Finding, RunResult
 from sim.trace.story import Sentence
-from tests.support.histories import hanging
-from tests.support.stories import late_produce
+from tests.support.stories import late_produce, small
 
-WORLD = late_produce().modes["V-"]
+SCENARIO = late_produce()
+WORLD = SCENARIO.runs["V-"]
 
 
 def result(**changes: Any) -> RunResult:
+    """An armed run in V- that came to what was declared."""
     given: dict[str, Any] = {
-        "scenario": "late-produce-after-abort",
+        "scenario": "late",
+        "animal": "Z01",
+        "run": "V-",
         "mode": "V-",
-        "armed": True,
-        "player": "own client",
-        "expected": "hanging-and-repaired",
-        "verdict": Verdict(name="hanging-and-repaired", because="it was open"),
-        "facts": hanging(),
+        "take": "armed",
+        "seed": 7,
+        "players": ("own client",),
+        "verdict": finding(("lost-write",)),
+        "cured": None,
         "story": (
-            Sentence(at_ms=0, who="scenario", text="It sends a record.", told=True),
-            Sentence(at_ms=12, who="reader", text="brings nothing " * 8),
+            Sentence(at_ms=0, who="scenario", text="It begins.", told=True),
+            Sentence(at_ms=12, who="t-0 (broker 1)", text="ABORT marker " + "word " * 20),
         ),
-        "remarks": ("a warning",),
-        "duration_ms": 1_234,
+        "remarks": ("who said what",),
+        "duration_ms": 5,
+        "history": b"",
         "trace": b"",
     }
-    return RunResult(**(given | changes))
+    return RunResult(**{**given, **changes})
 
 
-def test_a_story_names_world_and_producer_and_ends_with_its_verdict() -> None:
-    lines = story_of(WORLD, result(), said=set()).splitlines()
-    assert lines[0] == f"── V-: {WORLD.title}. Producer: own client."
-    assert lines[2] == "It sends a record."
-    assert lines[3].startswith("    12 ms  reader: brings nothing")
-    assert lines[4].startswith(" " * 13 + "nothing brings")
-    assert lines[5] == "(a warning)"
-    assert lines[-1] == "Verdict: hanging-and-repaired: it was open."
-    assert all(len(line) <= WIDTH for line in lines)
+def finding(observed: tuple[str, ...], *, expected: tuple[str, ...] | None = None) -> Finding:
+    return Finding(
+        expected=observed if expected is None else expected,
+        observed=observed,
+        because=tuple(f"{kind}: so it is" for kind in observed),
+    )
 
 
-def test_a_disarmed_story_says_so_and_a_remark_is_made_once() -> None:
+def test_a_story_has_its_sentences_its_events_and_its_verdict() -> None:
     said: set[str] = set()
-    story_of(WORLD, result(), said=said)
-    text = story_of(WORLD, result(armed=False, player=""), said=said)
-    assert f"── V-: {WORLD.title}, fault not armed. Producer: nobody." in text
-    assert "(a warning)" not in text
+    text = story_of(WORLD, result(cured=finding(())), said=said)
+    lines = text.splitlines()
+    assert lines[0].startswith("── late V-: no verification")
+    assert "Played by: own client." in " ".join(lines[:2])
+    assert "It begins." in lines
+    (event,) = [line for line in lines if line.startswith("    12 ms")]
+    assert event.startswith("    12 ms  t-0 (broker 1): ABORT marker")
+    assert all(len(line) <= 100 for line in lines)
+    assert "(who said what)" in lines
+    assert "Verdict: lost-write." in lines
+    assert "After the cure: healthy." in lines
+    again = story_of(WORLD, result(take="disarmed", players=()), said=said)
+    assert "who said what" not in again
+    assert "fault not armed" in again
+    assert "control" in story_of(WORLD, result(take="control"), said=said)
 
 
-def test_the_table_has_a_row_per_run_and_explains_what_was_not_declared() -> None:
-    other = result(armed=False, expected="aborted-in-time")
-    head, first, second, reason = table_of([result(), other]).splitlines()
-    assert head.split() == ["Scenario", "Mode", "Fault", "Producer", "Verdict"]
-    assert first.split("\t")[-1] == "as declared"
-    assert second.split("\t")[-1] == "expected aborted-in-time"
-    assert reason == "V-, disarmed: it was open"
+def test_a_table_says_what_differs_and_why() -> None:
+    wrong = result(
+        run="V+",
+        verdict=finding((), expected=("duplicate",)),
+        cured=finding(("lost-write",), expected=()),
+    )
+    lines = table_of([result(), wrong]).splitlines()
+    rows = [[cell.strip() for cell in line.split("\t")] for line in lines[:3]]
+    assert rows[0] == ["Scenario", "Run", "Fault", "Player", "Verdict", "Cured"]
+    assert rows[1] == ["late", "V-", "armed", "own client", "lost-write", "", "as declared"]
+    assert rows[2][-1] == "expected duplicate; healthy"
+    assert lines[3:] == [
+        "late V+, armed: nothing was found",
+        "late V+, armed: lost-write: so it is",
+    ]
 
 
-def test_progress_is_one_line() -> None:
-    name = "late-produce-after-abort V- armed"
-    assert progress_of(result(), number=2, of=6) == f"2/6 {name}: hanging-and-repaired (1234 ms)"
-    odd = progress_of(result(expected="x"), number=2, of=6)
-    assert odd == f"2/6 {name}: hanging-and-repaired, not declared (1234 ms)"
+def test_progress_is_a_line_and_facts_are_all_of_it() -> None:
+    assert progress_of(result(), number=2, of=3) == "2/3 late V- armed: lost-write (5 ms)"
+    odd = result(verdict=finding((), expected=("duplicate",)))
+    assert progress_of(odd, number=1, of=1) == "1/1 late V- armed: healthy, not declared (5 ms)"
+    facts = facts_of(result())
+    assert facts["as_declared"] is True
+    assert facts["seed"] == 7
+    assert facts["cured"] is None
 
 
-def test_facts_are_plain_values() -> None:
-    found = msgspec.json.decode(msgspec.json.encode(facts_of(result())))
-    assert found["verdict"] == {"name": "hanging-and-repaired", "because": "it was open"}
-    assert (found["as_declared"], found["armed"], found["duration_ms"]) == (True, True, 1_234)
-    assert found["facts"]["after_release"]["reader"]["values"] == []
-    assert found["facts"]["found"][0]["start_offset"] == 1
+def test_no_kinds_are_healthy() -> None:
+    assert (kinds(()), kinds(("a", "b"))) == ("healthy", "a, b")
 
 
-def test_paragraphs_are_wrapped_and_their_line_ends_forgotten() -> None:
-    assert wrapped(" a\n b ") == "a b"
+def test_all_of_a_scenario_is_shown() -> None:
+    file = Path("z.yaml")
+    shown = show_of(SCENARIO, file)
+    for part in ("Goal: ", "Method: ", "Symptoms: ", "Control: ", "\nCure:\n1. ", "File: z.yaml"):
+        assert part in shown
+    bare = show_of(small([{"advance": "1s"}]), file)
+    assert "Cure:" not in bare
+    assert "control" not in bare

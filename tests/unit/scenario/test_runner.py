@@ -1,91 +1,68 @@
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 import pytest
 
-from sim.check.verdicts import ABORTED_IN_TIME, HANGING_AND_REPAIRED
-from sim.errors import ConfigError, InvariantViolation
-from sim.scenario import runner, steps
-from sim.scenario.players.own import OwnPlayer
-from sim.scenario.runner import FAILED, run
-from tests.support.stories import OWN, late_produce
+from sim.errors import ConfigError
+from sim.scenario.players.casting import Casting
+from sim.scenario.runner import FAILED, Telling, casts_of, tell_real, tell_virtual
+from tests.support.stories import call, late_produce, sentences, small, told, transaction
+
+GHOST = [
+    call("init-producer-id"),
+    *transaction("r1"),
+    call("produce", partition="t-0", value="ghost"),
+]
+CURE = [call("find-hanging", "operator"), call("abort-found", "operator")]
 
 
-async def test_armed_and_disarmed_runs_come_to_different_verdicts() -> None:
-    armed = await run(late_produce(), "V-", armed=True, casting=OWN)
-    disarmed = await run(late_produce(), "V-", armed=False, casting=OWN)
-    assert (armed.verdict.name, disarmed.verdict.name) == (HANGING_AND_REPAIRED, ABORTED_IN_TIME)
-    assert armed.as_declared
-    assert disarmed.as_declared
-    assert armed.player == disarmed.player == armed.facts.player == "own client"
-    assert armed.facts.struck == armed.facts.handled > 0 == disarmed.facts.struck
-    assert 0 < disarmed.duration_ms < armed.duration_ms
+def test_the_same_seed_gives_the_same_trace_and_another_one_another() -> None:
+    telling = Telling(scenario=late_produce(), run="V-")
+    one, same, other = (tell_virtual(telling, seed=seed) for seed in (3, 3, 4))
+    assert one.trace == same.trace
+    assert one.history == same.history
+    assert one.trace != other.trace
+    assert one.verdict == other.verdict
 
 
-async def test_the_trace_is_a_file_of_the_schema_with_the_verdict_at_its_end() -> None:
-    result = await run(late_produce(), "V-", armed=False, casting=OWN)
-    header, *events, trailer = map(msgspec.json.decode, result.trace.splitlines())
-    assert (header["k"], header["schema"], header["clock"]) == ("run", 1, "real")
-    assert (header["scenario"], header["sim"] != "") == ("late-produce-after-abort", True)
-    assert header["set"] == {
-        "transaction.version": 0,
-        "transaction.partition.verification.enable": False,
-        "mode": "V-",
-        "armed": False,
+def test_a_verdict_is_what_judges_find_and_a_cure_has_one_of_its_own() -> None:
+    runs = {
+        "V-": {"mode": "V-", "verdict": "stuck-last-stable-offset", "cured": "healthy"},
+        "V+": {"mode": "V+", "verdict": "healthy"},
     }
-    assert [event["i"] for event in events] == list(range(len(events)))
-    assert (trailer["k"], trailer["events"]) == ("end", len(events))
-    assert trailer["verdict"] == ABORTED_IN_TIME
-    assert trailer["hash"].startswith("sha256:")
+    result = told(GHOST, runs=runs, cure=CURE)
+    assert "stuck-last-stable-offset" in result.verdict.observed
+    assert result.cured is not None
+    assert any("open since 2" in because for because in result.verdict.because)
+    assert not result.verdict.as_declared or result.as_declared
 
 
-async def test_a_fault_that_never_strikes_fails_its_run() -> None:
-    def miss(document: dict[str, Any]) -> None:
-        document["steps"] = [
-            step for step in document["steps"] if not {"release", "wait-until"} & step.keys()
-        ]
-        for step in document["steps"]:
-            if "hold" in step:
-                step["hold"]["api"] = "EndTxn"
-                step["hold"]["nth"] = 5
-            if step.get("call", {}).get("do") == "give-up":
-                step["call"]["do"] = "await-ack"
-
-    result = await run(late_produce(miss), "V-", armed=True, casting=OWN)
-    assert result.verdict.name == FAILED
-    assert result.verdict.because == "the fault late-produce never struck: the story was not told"
+def test_a_story_that_can_not_be_told_says_why_before_and_after_its_cure() -> None:
+    result = told([call("init-producer-id"), call("begin"), call("commit")])
+    assert result.verdict.observed == (FAILED,)
+    assert result.cured is None
     assert not result.as_declared
+    late = told([{"advance": "1s"}], cure=[call("find-hanging", "operator", names="t-0")])
+    assert late.verdict.as_declared
+    assert late.cured is not None
+    assert late.cured.observed == (FAILED,)
+    assert not late.as_declared
 
 
-async def test_a_story_that_stops_says_where_and_keeps_its_trace(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(steps, "PATIENCE_MS", 20)
-
-    def miss(document: dict[str, Any]) -> None:
-        document["steps"][3]["hold"]["transactional_id"] = "nobody"
-
-    result = await run(late_produce(miss), "V+", armed=True, casting=OWN)
-    assert result.verdict.name == FAILED
-    assert "0 of 1 strikes within 20 ms" in result.verdict.because
-    assert b'"verdict":"story-failed"' in result.trace.splitlines()[-1]
-    assert result.story[-1].text.endswith("opens a transaction at offset 0")
+async def test_a_story_is_told_in_real_time_as_well() -> None:
+    steps = [{"say": "It begins.", "advance": "1s"}, call("init-producer-id"), *transaction("r1")]
+    telling = Telling(scenario=small(steps), run="TV2", take="disarmed")
+    assert str(telling) == "small TV2 disarmed"
+    result = await tell_real(telling)
+    assert result.as_declared, result.verdict
+    assert result.seed is None
+    assert "scenario: It begins." in sentences(result)
 
 
-async def test_a_bug_of_ours_is_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def broken(self: OwnPlayer) -> None:
-        raise InvariantViolation("broken")
-
-    monkeypatch.setattr(OwnPlayer, "begin", broken)
-    with pytest.raises(InvariantViolation, match="broken"):
-        await run(late_produce(), "V-", armed=True, casting=OWN)
-
-
-async def test_who_can_not_play_is_refused_before_anything_starts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(runner, "stage", None)
-    with pytest.raises(ConfigError, match="no player 'nobody'"):
-        await run(late_produce(), "V-", armed=True, casting=runner.Casting(player="nobody"))
+def test_somebody_else_plays_only_where_there_is_something_to_play() -> None:
+    nothing = Telling(scenario=small([{"advance": "1s"}]), run="V-")
+    assert casts_of(nothing, Casting(player="own")) == {}
+    with pytest.raises(ConfigError, match="small has no application that somebody else could play"):
+        casts_of(nothing, Casting(player="kafka-python"))
+    late = Telling(scenario=late_produce(), run="TV2")
+    with pytest.raises(ConfigError, match="kafka-python can't play in late-produce-"):
+        casts_of(late, Casting(player="kafka-python"))

@@ -1,45 +1,25 @@
 from __future__ import annotations
 
-import asyncio
+import pytest
 
-from sim.scenario.steps import act
-from sim.types import TopicPartition
-from tests.support.stories import late_produce, staged, step
-
-
-async def test_a_stage_is_a_cluster_in_the_world_of_its_mode() -> None:
-    for mode, world in late_produce().modes.items():
-        async with staged(mode) as built:
-            settings = built.cluster.options.settings
-            assert settings.transaction_version == world.transaction_version
-            assert settings.transaction_partition_verification_enable is world.verification
-            assert len(built.cluster.brokers) == 3
-            assert built.partition == TopicPartition("payments", 0)
-            assert built.facts.player == "own client"
+from sim.check.observations import Wrote
+from sim.errors import ConfigError
+from sim.scenario.runner import Telling, tell_virtual
+from tests.support.stories import call, late_produce, seen, small, told
 
 
-async def test_a_sentence_is_the_storys_or_somebodys() -> None:
-    async with staged() as built:
-        built.tell("It begins.")
-        built.tell("sees it", who="reader")
-        tracer = built.environment.tracer
-        notes = [
-            (tracer.nodes[event.n], event.d) for event in tracer.events(0) if event.k == "note"
-        ]
-    assert notes == [("scenario", {"text": "It begins."}), ("reader", {"text": "sees it"})]
+def test_a_program_is_told_of_the_partition_that_it_sends_to() -> None:
+    result = tell_virtual(Telling(scenario=late_produce(), run="V+"))
+    assert {(one.topic, one.partition) for one in seen(result, Wrote)} == {("payments", 0)}
 
 
-async def test_leaving_a_stage_ends_everything_even_what_is_held() -> None:
-    before = asyncio.all_tasks()
-    async with staged() as built:
-        rule = {"id": "x", "point": "client.request", "api": "Produce", "transactional_id": "app"}
-        for given in (
-            step(call={"who": "producer", "do": "begin"}),
-            step(hold=rule),
-            step(call={"who": "producer", "do": "send", "value": "late"}),
-            step(wait_until={"struck": "x"}),
-        ):
-            await act(built, given)
-        assert built.cluster.injector.rules()
-    assert built.cluster.injector.rules() == ()
-    assert asyncio.all_tasks() == before
+def test_a_topic_that_cant_be_is_refused() -> None:
+    story = small([{"advance": "1s"}], topics={"t": {"partitions": 1, "configs": {"no.such": 1}}})
+    with pytest.raises(ConfigError, match=r"small: topic t: .*no\.such"):
+        tell_virtual(Telling(scenario=story, run="V-"))
+
+
+def test_what_still_waits_when_a_story_ends_does_not_keep_it() -> None:
+    hold = {"hold": {"id": "late", "point": "client.response", "api": "InitProducerId"}}
+    steps = [hold, call("init-producer-id", background="init"), {"wait-until": {"struck": "late"}}]
+    assert told(steps).as_declared

@@ -4,148 +4,125 @@ from typing import Any
 
 import pytest
 
-from sim.client.fetching import fetch
-from sim.client.producer import Producer
-from sim.errors import ClientError, InvariantViolation
-from sim.scenario import steps
-from sim.scenario.model import Call
-from sim.scenario.stage import Stage
-from sim.scenario.steps import StoryFailedError, act, need_strikes
-from sim.types import IsolationLevel
-from tests.support.stories import staged, step
+from sim.check.observations import Ended, Healed, Wrote
+from sim.scenario.fields import Situation
+from sim.scenario.runner import FAILED
+from sim.scenario.steps import expected_error, expected_offset
+from tests.support.stories import Steps, call, seen, sentences, told, transaction
 
-RULE = {"id": "late", "point": "client.request", "api": "Produce", "transactional_id": "app"}
-
-
-def call(who: str, do: str, **more: Any) -> dict[str, Any]:
-    return {"call": {"who": who, "do": do, **more}}
+HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "topic": "t"}}
+LATE = call("produce", partition="t-0", value="r1", connection="slow", background="r1")
+BEGUN = [call("init-producer-id"), call("begin"), call("add-partitions", partitions="t-0")]
+ARMED = Situation(run="V-/before", mode="V-", take="armed")
+DISARMED = Situation(run="V-/before", mode="V-", take="disarmed")
 
 
-BEGIN, SEND = call("producer", "begin"), call("producer", "send", value="late")
-ACK, ABORT = call("producer", "await-ack"), call("producer", "abort")
-APPEND = call("bystander", "append", values=["x", "y"])
+def because(steps: Steps, **options: Any) -> str:
+    """Why a story could not be told."""
+    result = told(steps, **options)
+    assert result.verdict.observed == (FAILED,)
+    return result.verdict.because[0]
 
 
-async def play(built: Stage, *given: dict[str, Any]) -> None:
-    for one in given:
-        await act(built, step(**one))
-
-
-async def test_what_is_released_has_been_handled_when_the_step_ends() -> None:
-    async with staged() as built:
-        await play(built, BEGIN, {"hold": RULE}, SEND, {"wait_until": {"struck": "late"}})
-        assert built.facts.late_epoch == 0
-        assert (await _values(built)) == []
-        await play(built, call("producer", "give-up"), {"release": "late"})
-        assert (await _values(built)) == ["late"]
-        assert built.facts.handled == built.facts.struck >= 1
-        assert built.cluster.injector.rules() == ()
-
-
-async def _values(built: Stage) -> list[str]:
-    result = await fetch(
-        built.outside, "payments", 0, 0, isolation=IsolationLevel.READ_UNCOMMITTED, max_wait_ms=0
-    )
-    return [(record.value or b"").decode() for record in result.records]
-
-
-async def test_a_fault_on_the_way_back_is_released_without_an_onlooker() -> None:
-    async with staged() as built:
-        await play(built, BEGIN, {"hold": {**RULE, "point": "client.response"}}, SEND)
-        await play(built, {"wait_until": {"struck": "late"}}, {"release": "late"}, ACK)
-        assert (built.facts.struck, built.facts.handled) == (1, 0)
-
-
-async def test_a_fault_that_never_struck_fails_the_story() -> None:
-    async with staged() as built:
-        await play(built, {"hold": {**RULE, "transactional_id": "nobody"}}, BEGIN, SEND, ACK)
-        with pytest.raises(StoryFailedError, match="the fault late never struck"):
-            await play(built, {"release": "late"})
-        with pytest.raises(StoryFailedError, match="the fault late never struck"):
-            need_strikes(built)
-
-
-async def test_nobody_waits_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(steps, "PATIENCE_MS", 20)
-    async with staged() as built:
-        await play(built, {"hold": {**RULE, "transactional_id": "nobody"}})
-        for condition, told in (
-            ({"struck": "late"}, "0 of 1 strikes"),
-            ({"transaction": "CompleteAbort"}, "until DescribeTransactions says CompleteAbort"),
-            ({"marker": "written"}, "until DescribeProducers shows the marker"),
-        ):
-            with pytest.raises(StoryFailedError, match=told):
-                await play(built, {"wait_until": condition})
-        await play(built, BEGIN, SEND, ACK)
-        with pytest.raises(StoryFailedError, match="until DescribeProducers shows the marker"):
-            await play(built, {"wait_until": {"marker": "written"}})  # a batch brings none
-
-
-async def test_a_new_epoch_behind_the_abort_is_as_good_as_its_completion() -> None:
-    async with staged("V+") as built:
-        await play(built, BEGIN, SEND, ACK, ABORT)
-        await play(built, {"wait_until": {"transaction": "CompleteAbort"}})
-        assert (built.facts.state_after_abort, built.facts.epoch_after_abort) == (
-            "CompleteAbort",
-            0,
-        )
-        again = Producer(built.outside, transactional_id="app")
-        await again.init_transactions()  # as Java does behind an abort (KIP-360)
-        await again.close()
-        await play(built, {"wait_until": {"transaction": "CompleteAbort"}})
-        assert (built.facts.state_after_abort, built.facts.epoch_after_abort) == ("Empty", 1)
-
-
-async def test_what_the_operator_finds_is_what_is_aborted() -> None:
-    async with staged() as built:
-        await play(built, BEGIN, {"hold": RULE}, SEND, {"wait_until": {"struck": "late"}})
-        await play(built, call("producer", "give-up"), ABORT, {"wait_until": {"marker": "written"}})
-        await play(built, {"expect": {"observe": "reader-position"}}, {"release": "late"}, APPEND)
-        await play(built, {"expect": {"observe": "after-release"}})
-        await play(built, {"expect": {"observe": "late-gauge-before"}}, {"advance": "21m"})
-        await play(built, {"expect": {"observe": "late-gauge-after"}})
-        await play(built, call("operator", "find-hanging"), call("operator", "abort-found"))
-        await play(built, {"expect": {"observe": "after-repair"}})
-        facts = built.facts
-        tracer = built.environment.tracer
-        said = [event.d["text"] for event in tracer.events(0) if event.k == "note"]  # type: ignore[index]
-    assert facts.appended == ("x", "y")
-    assert (facts.late_gauge_before, facts.late_gauge_after) == (0, 1)
-    assert [finding.start_offset for finding in facts.found] == [1]
-    assert said == [
-        "has read everything that is committed, and stands at offset 1",
-        "x, y acknowledged at 2, 3",
-        "a read_committed Fetch at 1 brings nothing, though the high watermark is 4: the last "
-        "stable offset stands at 1",
-        "PartitionsWithLateTransactionsCount was 0 and is 1",
-        "find-hanging names payments-0: producer 0, epoch 0, open since offset 1",
-        "the same Fetch now brings x, y; the last stable offset is 5, the high watermark 5",
+def test_what_is_held_goes_on_when_it_is_released_and_is_awaited() -> None:
+    steps = [
+        *BEGUN,
+        HOLD,
+        LATE,
+        {"wait-until": {"struck": "late"}},
+        {"release": "late"},
+        {"wait-until": {"answered": "r1"}},
+        {"await": {"call": "r1", "offset": 0}},
+        call("commit"),
     ]
+    armed, disarmed = told(steps), told(steps, take="disarmed")
+    assert armed.as_declared
+    assert disarmed.as_declared
+    assert "hold Produce of P" in sentences(armed)
+    assert "hold" not in sentences(disarmed)
 
 
-async def test_where_nothing_hangs_nothing_is_found_and_the_reader_goes_on() -> None:
-    async with staged() as built:
-        await play(built, {"expect": {"observe": "reader-position"}, "say": "It begins."}, APPEND)
-        await play(built, {"expect": {"observe": "after-release"}})
-        await play(built, call("operator", "find-hanging"), call("operator", "abort-found"))
-        await play(built, {"expect": {"observe": "after-repair"}})
-        tracer = built.environment.tracer
-        said = [event.d["text"] for event in tracer.events(0) if event.k == "note"]  # type: ignore[index]
-    assert said[0] == "It begins."
-    assert said[-2:] == [
-        "find-hanging names nothing: there is nothing to abort",
-        "the same Fetch still brings x, y; the last stable offset is 2, the high watermark 2",
+def test_who_gives_up_has_an_unknown_outcome_and_learns_nothing_later() -> None:
+    steps = [
+        *BEGUN,
+        HOLD,
+        LATE,
+        {"wait-until": {"struck": {"rule": "late", "times": 1}}},
+        {"give-up": "r1"},
+        {"release": "late"},
+        call("abort"),
     ]
+    result = told(steps)
+    assert result.as_declared
+    (wrote,) = seen(result, Wrote)
+    assert (wrote.outcome, wrote.error) == ("unknown", "REQUEST_TIMED_OUT")
 
 
-async def test_a_producer_that_can_not_do_its_part_is_an_error() -> None:
-    async with staged() as built:
-        with pytest.raises(ClientError):
-            await play(built, ABORT)  # nothing was begun
+def test_a_fault_that_never_strikes_fails_its_story() -> None:
+    assert "the fault late never struck" in because([*BEGUN, HOLD, call("abort")])
+    early = [*BEGUN, HOLD, {"release": "late"}]
+    assert "there is nothing to release" in because(early)
 
 
-async def test_a_call_that_no_file_can_make_is_a_bug_of_ours() -> None:
-    async with staged() as built:
-        given = step(**BEGIN).model_copy(update={"call": Call(who="operator", do="dance")})
-        with pytest.raises(InvariantViolation, match="operator can't 'dance'"):
-            await act(built, given)
+def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
+    rule = {
+        "id": "moved",
+        "point": "client.request",
+        "api": "EndTxn",
+        "limit": 1,
+        "action": {"do": "error", "error": "NOT_COORDINATOR"},
+    }
+    steps = [*BEGUN, {"arm": rule}, call("commit"), {"disarm": "moved"}]
+    assert told(steps).as_declared
+    once = [*BEGUN, {"arm": rule}, call("commit", once=True, error="NOT_COORDINATOR")]
+    result = told([*once, call("commit")])
+    assert result.as_declared
+    assert [end.outcome for end in seen(result, Ended)] == ["failed", "ok"]
+
+
+def test_an_answer_that_is_not_expected_fails_the_story() -> None:
+    wrong = [call("init-producer-id"), call("begin"), call("commit")]
+    assert because(wrong) == "P: commit is answered INVALID_TXN_STATE, expected NONE"
+    elsewhere = [*BEGUN, call("produce", partition="t-0", value="r1", offset=3)]
+    assert because(elsewhere) == "P: produce is at offset 0, expected 3"
+    assert told([*wrong[:-1], call("commit", error="any")]).as_declared
+
+
+def test_the_story_is_over_when_the_file_says_so_and_what_follows_is_not_excused() -> None:
+    result = told([*BEGUN, call("abort"), {"observe": "everything"}, {"observe": "healed"}])
+    assert len(seen(result, Healed)) == 1
+    assert told([{"advance": "5m"}, {"say": "Hm.", "advance": "1s"}]).story[-1].told
+
+
+@pytest.mark.parametrize(
+    ("given", "armed", "disarmed"),
+    [
+        (None, "NONE", "NONE"),
+        ("FENCED", "FENCED", "FENCED"),
+        ({"V-": "A", "else": "B"}, "A", "NONE"),
+        ({"V-/before": "A", "V-": "B"}, "A", "NONE"),
+        ({"V-": "A", "disarmed": "C"}, "A", "C"),
+        ({"TV2": "A"}, "NONE", "NONE"),
+        ({"TV2": "A", "else": "B"}, "B", "NONE"),
+    ],
+)
+def test_an_error_is_expected_by_run_mode_or_take(
+    given: str | dict[str, str] | None, armed: str, disarmed: str
+) -> None:
+    assert expected_error(given, ARMED) == armed
+    assert expected_error(given, DISARMED) == disarmed
+
+
+def test_an_offset_is_expected_likewise() -> None:
+    assert expected_offset(None, ARMED) is None
+    assert expected_offset(4, ARMED) == 4
+    assert expected_offset({"V-": 1, "else": 2}, ARMED) == 1
+    assert expected_offset({"TV2": 1, "else": 2}, ARMED) == 2
+    assert expected_offset({"TV2": 1}, ARMED) is None
+
+
+def test_transactions_follow_one_another() -> None:
+    steps = [call("init-producer-id"), *transaction("r1"), *transaction("r2", end="abort")]
+    for run in ("V-", "V+", "TV2", "TV2+"):
+        result = told(steps, run=run)
+        assert result.as_declared, (run, result.verdict)

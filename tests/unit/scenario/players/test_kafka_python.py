@@ -6,12 +6,15 @@ import pytest
 
 from sim.errors import ClientError
 from sim.scenario.players.casting import Casting, cast
-from tests.support.stories import late_produce, staged
+from sim.types import TopicPartition
+from tests.support.clusters import real_cluster
 
 pytest.importorskip("kafka", reason="the extra `demo` is not installed")
 
-from sim.scenario.players.base import Part
+from sim.scenario.players.base import PLAYERS, Part
 from sim.scenario.players.kafka_python import Ear, KafkaPythonPlayer, explain
+
+P0 = TopicPartition("orders", 0)
 
 
 def record(
@@ -58,28 +61,31 @@ def test_what_the_client_logs_is_kept_and_not_printed_while_somebody_listens(
     assert capsys.readouterr().err == ""
 
 
-async def test_a_stock_client_plays_a_whole_transaction() -> None:
-    async with staged("V+") as built:
-        scenario = late_produce()
+async def test_a_stock_client_plays_whole_transactions() -> None:
+    async with real_cluster(level=1) as cluster:
         part = Part(
-            bootstrap=built.cluster.bootstrap,
-            transactional_id=scenario.producer.transactional_id,
+            bootstrap=cluster.bootstrap,
+            transactional_id="app",
             client_id="late-producer",
-            topic="payments",
+            topic="orders",
             partition=0,
             now_ms=0,
         )
-        player = cast(scenario, "V+", Casting(player="kafka-python")).make(part)
+        player = cast(PLAYERS, Casting(player="kafka-python"), where="a test").make(part)
         assert isinstance(player, KafkaPythonPlayer)
         try:
             await player.begin()
-            await player.send("x")
-            await player.await_ack()
+            await player.send("x", P0)
+            assert await player.await_ack() == 0
             with pytest.raises(ClientError, match="acknowledged though its request is held"):
                 await player.give_up()
             await player.abort()
             with pytest.raises(ClientError, match=r"^kafka-python: "):
                 await player.abort()
+            await player.begin()
+            await player.send("y", P0)
+            await player.await_ack()
+            await player.commit()
         finally:
             await player.close()
         await player.close()

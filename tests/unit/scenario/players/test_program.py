@@ -9,7 +9,9 @@ from sim.errors import ClientError
 from sim.scenario.players import program
 from sim.scenario.players.base import Part
 from sim.scenario.players.program import ProgramPlayer, words
+from sim.types import TopicPartition
 
+P3 = TopicPartition("payments", 3)
 PART = Part(
     bootstrap="127.0.0.1:1",
     transactional_id="app",
@@ -36,7 +38,7 @@ async def test_a_program_is_told_its_part_and_tells_what_it_sees() -> None:
         """
     )
     await told.begin()
-    await told.send("late")
+    await told.send("late", P3)
     await told.give_up()
     assert told.name == "test"
     await told.abort()
@@ -59,7 +61,7 @@ async def test_a_program_is_told_its_part_and_tells_what_it_sees() -> None:
 )
 async def test_what_does_not_fit_the_story_is_an_error(script: str, error: str) -> None:
     odd = player(script)
-    await odd.send("late")
+    await odd.send("late", P3)
     with pytest.raises(ClientError, match=error):
         await odd.give_up()
     await odd.close()
@@ -67,8 +69,10 @@ async def test_what_does_not_fit_the_story_is_an_error(script: str, error: str) 
 
 async def test_an_acknowledgement_is_waited_for_as_well() -> None:
     prompt = player("""print('{"event": "produced"}')""")
-    await prompt.send("late")
-    await prompt.await_ack()
+    await prompt.send("late", P3)
+    assert await prompt.await_ack() == -1
+    with pytest.raises(ClientError, match="aborts, and can't commit"):
+        await prompt.commit()
     await prompt.close()
 
 
@@ -79,7 +83,7 @@ async def test_a_program_that_says_nothing_and_does_not_end_is_ended(
     monkeypatch.setattr(program, "END_TIMEOUT_SECONDS", 0.05)
     silent = player("import threading; threading.Event().wait()")
     await silent.close()  # harmless before it was started
-    await silent.send("late")
+    await silent.send("late", P3)
     with pytest.raises(ClientError, match=r"did not say 'aborted' within 0\.05 s"):
         await silent.abort()
     await silent.close()

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from typing import Any
+
+from sim.check.observations import Added, Ended, Initialised, SentOffsets, Wrote
+from tests.support.stories import call, seen, told, transaction
+
+INIT = call("init-producer-id")
+
+
+def test_sequences_and_epochs_go_on_as_those_of_a_client_do() -> None:
+    steps = [INIT, *transaction("r1", "r2"), *transaction("r3"), *transaction("r4", end="abort")]
+    old = [(one.producer_epoch, one.sequence) for one in seen(told(steps), Wrote)]
+    new = [(one.producer_epoch, one.sequence) for one in seen(told(steps, run="TV2"), Wrote)]
+    assert old == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert new == [(0, 0), (0, 1), (1, 0), (2, 0)]
+
+
+def test_partitions_are_added_only_where_a_client_does() -> None:
+    steps = [INIT, *transaction("r1")]
+    assert len(seen(told(steps), Added)) == 1
+    assert seen(told(steps, run="TV2"), Added) == []
+    always = [INIT, call("begin"), call("add-partitions", partitions=["t-0", "t-1"], always=True)]
+    (added,) = seen(told([*always, call("abort")], run="TV2"), Added)
+    assert len(added.partitions) == 2
+
+
+def test_an_identity_can_be_raised_and_a_producer_be_replaced() -> None:
+    actors = {
+        "P": {"plays": "wire", "transactional-id": "app"},
+        "Q": {"plays": "wire", "transactional-id": "app", "transaction-timeout": "5s"},
+    }
+    steps = [
+        INIT,
+        call("init-producer-id", bump=True),
+        call("init-producer-id", "Q"),
+        call("begin"),
+        call("add-partitions", partitions="t-0", once=True, error="PRODUCER_FENCED"),
+        call("init-producer-id", producer_id=77, epoch=0, error="PRODUCER_FENCED"),
+    ]
+    result = told(steps, actors=actors)
+    assert result.as_declared, result.verdict
+    identities = [(one.producer_epoch, one.timeout_ms) for one in seen(result, Initialised)]
+    assert identities == [(0, 60_000), (1, 60_000), (2, 5_000), (-1, 60_000)]
+
+
+def test_what_is_unusual_can_be_said() -> None:
+    """A batch with another epoch and sequence; one outside of the transaction; a batch of two."""
+    steps = [
+        INIT,
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", values=["a", "b"], key={"hex": "0001"}, item="x"),
+        call("produce", partition="t-0", value="c", epoch=-1, error="any"),
+        call("produce", partition="t-0", value="d", sequence=9, error="any"),
+        call("commit"),
+        call("produce", partition="t-1", value="e", plain=True, sequence=0),
+    ]
+    result = told(steps)
+    wrote = {one.value: one for one in seen(result, Wrote)}
+    assert (wrote["a"].item, wrote["b"].key, wrote["b"].sequence) == ("x", "\x00\x01", 1)
+    assert wrote["d"].error == "OUT_OF_ORDER_SEQUENCE_NUMBER"
+    assert wrote["e"].transaction is None
+
+
+def offsets(run: str) -> Any:
+    steps = [
+        INIT,
+        call("begin", transaction="first"),
+        call("add-offsets", group="g"),
+        call("commit-offsets", group="g", offsets={"in-0": 7}),
+        call("commit"),
+        {"wait-until": {"transaction": {"id": "app", "is": "CompleteCommit"}}},
+        call("read-positions", "reader", group="g", partitions="in-0", positions={"in-0": 7}),
+    ]
+    return told(steps, run=run)
+
+
+def test_positions_are_part_of_a_transaction() -> None:
+    for run in ("V-", "TV2"):
+        result = offsets(run)
+        assert result.as_declared, result.verdict
+        (sent,) = seen(result, SentOffsets)
+        assert (sent.transaction, sent.group, sent.offset) == ("first", "g", 7)
+        assert len(seen(result, Added)) == (1 if run == "V-" else 0)
+
+
+def test_what_is_never_answered_has_an_unknown_outcome() -> None:
+    rule = {"id": "lost", "point": "client.request", "api": "EndTxn", "action": {"do": "drop"}}
+    steps = [
+        INIT,
+        call("begin"),
+        call("add-partitions", partitions="t-0"),
+        call("produce", partition="t-0", value="r1"),
+        {"arm": rule},
+        call("commit", connection="b", background="end"),
+        {"wait-until": {"struck": "lost"}},
+    ]
+    result = told(steps)
+    assert [end.outcome for end in seen(result, Ended)] == ["unknown"]

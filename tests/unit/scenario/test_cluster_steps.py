@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sim.check.observations import Cleaned, Read
+from tests.support.stories import call, seen, sentences, told, transaction
+
+INIT = call("init-producer-id")
+COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}
+
+
+def do(verb: str, **fields: Any) -> dict[str, Any]:
+    return {"cluster": {"do": verb, **{k.replace("_", "-"): v for k, v in fields.items()}}}
+
+
+def test_leaders_move_and_coordinators_are_loaded_again() -> None:
+    steps = [
+        INIT,
+        do("move-leader", partition="t-0", to=1),
+        do("move-leader", partition="t-0", to=3),
+        {"wait-until": {"leader": {"partition": "t-0", "is": 3}}},
+        do("move-leader", coordinator_of="app", to=2),
+        do("reload-coordinator", coordinator_of="app"),
+        *transaction("r1"),
+    ]
+    result = told(steps)
+    assert result.as_declared, result.verdict
+    assert sentences(result).count("is made the leader of") >= 3
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [do("stop", broker=2), do("start", broker=2)],
+        [do("kill", broker=2, lose_unflushed=True), do("start", broker=2)],
+        [do("restart", broker=2)],
+        [do("restart", broker=2, kill=True)],
+        [do("isolate", broker=2, from_clients=True), do("heal", broker=2)],
+    ],
+)
+def test_brokers_go_and_come_back(steps: list[dict[str, Any]]) -> None:
+    whole = {"wait-until": {"in-sync": "t-1"}}
+    result = told([INIT, *transaction("r1", partition="t-1"), *steps, whole])
+    assert result.as_declared, result.verdict
+
+
+def test_replicas_and_configs_are_changed() -> None:
+    steps = [
+        do("reassign", partition="t-0", replicas=[2, 3]),
+        do("configure", topic="t", name="retention.ms", value="1000"),
+        INIT,
+        *transaction("r1"),
+    ]
+    assert told(steps).as_declared
+    wrong = told([do("configure", topic="t", name="no.such", value="1")])
+    assert wrong.verdict.because[0].startswith("t: no.such: ")
+    nobody = told([do("reassign", partition="t-0", replicas=[9])])
+    assert nobody.verdict.because[0].startswith("t-0 is not given to (9,)")
+
+
+def test_a_log_is_rolled_cleaned_and_cut_when_the_story_says() -> None:
+    append = call("append", "bystander", partition="t-0", values=["a", "b"], key="k")
+    steps = [append, do("roll", partition="t-0"), do("clean", partition="t-0")]
+    result = told([*steps, do("clean", partition="in-0")], topics=COMPACTED)
+    assert result.as_declared, result.verdict
+    assert len(seen(result, Cleaned)) == 2
+    uncommitted = [r for r in seen(result, Read) if r.isolation == "read_uncommitted" and r.records]
+    assert [record.value for record in uncommitted[0].records] == ["b"]
+
+    short = {"t": {"partitions": 1, "configs": {"retention.ms": 1_000}}, "in": 1}
+    aged = [
+        append,
+        do("roll", partition="t-0"),
+        {"advance": "2m"},
+        do("delete-old", partition="t-0"),
+    ]
+    left = {"expect": {"partition": "t-0", "high-watermark": 2}}
+    cut = told([*aged, left], topics=short)
+    assert {read.log_start_offset for read in seen(cut, Read)} >= {2}, cut.verdict

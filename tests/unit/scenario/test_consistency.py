@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from sim.errors import ConfigError
+from sim.scenario.reading import read
+from tests.support.stories import call, document
+
+RULE = {"id": "late", "point": "client.request", "api": "Produce"}
+
+
+def problems(steps: list[dict[str, Any]], **head: Any) -> str:
+    with pytest.raises(ConfigError) as caught:
+        read("small.yaml", yaml.safe_dump(document(steps, **head), sort_keys=False))
+    return str(caught.value)
+
+
+def produce(**fields: Any) -> dict[str, Any]:
+    return call("produce", **{"partition": "t-0", "value": "x", **fields})
+
+
+@pytest.mark.parametrize(
+    ("steps", "field", "message"),
+    [
+        ([call("begin", "Q")], "steps.0.call.who", "no actor 'Q'"),
+        ([call("beginn")], "steps.0.call.do", "did you mean begin?"),
+        ([call("begin", partition="t-0")], "steps.0.call.partition", "no field of begin"),
+        ([call("produce", value="x")], "steps.0.call.do", "produce needs partition"),
+        ([call("produce", partition="t-0")], "steps.0.call.do", "produce needs value or values"),
+        ([produce(values=["a"])], "steps.0.call.values", "either value or values"),
+        ([produce(partition="q-0")], "steps.0.call.partition", "no topic 'q'"),
+        ([produce(partition="t-2")], "steps.0.call.partition", "has the partitions 0 to 1"),
+        ([produce(error="FENCED")], "steps.0.call.error", "no error 'FENCED'"),
+        ([produce(error={"V9": "NONE"})], "steps.0.call.error.V9", "no run, mode or take 'V9'"),
+        ([produce(background="a"), produce(background="a")], "steps.1.call.background", "a call"),
+        ([{"await": "a"}], "steps.0.await", "no step before names 'a'"),
+        ([produce(background="ab"), {"give-up": "a"}], "steps.1.give-up", "did you mean ab?"),
+        ([{"wait-until": {"answered": "a"}}], "steps.0.wait-until.answered", "no step before"),
+        ([{"release": "late"}], "steps.0.release", "no step before names 'late'"),
+        ([{"hold": RULE}, {"disarm": "lat"}], "steps.1.disarm", "did you mean late?"),
+        ([{"hold": RULE}, {"arm": RULE}], "steps.1.arm.id", "late is armed by a step before"),
+        ([{"wait-until": {"struck": "x"}}], "steps.0.wait-until.struck", "no step before"),
+        ([{"wait-until": {"marker": "t-9"}}], "steps.0.wait-until.marker", "has the partitions"),
+        ([{"advance": "1s", "only": "V9"}], "steps.0.only.0", "no run, mode or take 'V9'"),
+        ([{"cluster": {"do": "rol"}}], "steps.0.cluster.do", "did you mean roll?"),
+        ([{"cluster": {"do": "stop"}}], "steps.0.cluster.do", "stop needs broker"),
+        ([{"cluster": {"do": "stop", "broker": 9}}], "steps.0.cluster.broker", "brokers 1 to 3"),
+        ([{"cluster": {"do": "move-leader", "to": 1}}], "steps.0.cluster.do", "needs either"),
+        (
+            [{"expect": {"partition": "q-0", "stable": 1}}],
+            "steps.0.expect.partition",
+            "no topic 'q'",
+        ),
+        (
+            [produce(background="a"), {"await": {"call": "a", "error": "X"}}],
+            "steps.1.await.error",
+            "no error 'X'",
+        ),
+    ],
+)
+def test_steps_use_what_there_is(steps: list[dict[str, Any]], field: str, message: str) -> None:
+    found = problems(steps)
+    assert f": {field}: " in found
+    assert message in found
+
+
+@pytest.mark.parametrize(
+    ("head", "field", "message"),
+    [
+        ({"runs": {"armed": {"mode": "V-", "verdict": "healthy"}}}, "runs.armed", "something else"),
+        (
+            {"runs": {"V-": {"mode": "V-", "verdict": "lost-writ"}}},
+            "runs.V-.verdict.0",
+            "lost-write",
+        ),
+        (
+            {"runs": {"V-": {"mode": "V-", "verdict": "healthy", "rules": {"x": True}}}},
+            "runs.V-.rules.x",
+            "no rule 'x'",
+        ),
+        (
+            {"runs": {"V-": {"mode": "V-", "verdict": "healthy", "cured": "healthy"}}},
+            "runs.V-.cured",
+            "there is no cure",
+        ),
+        (
+            {"runs": {"V-": {"mode": "V-", "verdict": "healthy", "players": ["kafka"]}}},
+            "runs.V-.players.0",
+            "did you mean kafka-python?",
+        ),
+        ({"disarmed": "nothing"}, "disarmed.0", "no verdict 'nothing'"),
+        ({"topics": {"t": {"partitions": 2, "leaders": [1]}}}, "topics.t.leaders", "expected 2"),
+        ({"topics": {"t": {"leaders": [4]}}}, "topics.t.leaders.0", "brokers 1 to 3"),
+        (
+            {"actors": {"A": {"plays": "application", "players": ["jva"]}}},
+            "actors.A.players.0",
+            "no player 'jva'",
+        ),
+        ({"control": "Something else."}, "control", "no step has `only: control`"),
+    ],
+)
+def test_the_head_names_what_there_is(head: dict[str, Any], field: str, message: str) -> None:
+    found = problems([{"advance": "1s"}], **head)
+    assert f": {field}: " in found
+    assert message in found

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from sim.check.observations import Began, Ended, Initialised, Wrote
+from sim.scenario.answers import Answer
+from sim.scenario.recorder import Batch, Recorder
+from sim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
+from tests.support.coordinator import ManualClock
+
+IDENTITY = ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=ProducerEpoch(1))
+
+
+def test_a_batch_is_one_observation_per_record() -> None:
+    recorder = Recorder(ManualClock())
+    batch = Batch(
+        partition=TopicPartition("t", 0), values=("a", "b"), identity=IDENTITY, sequence=4
+    )
+    recorder.wrote("P", "T1", batch, Answer(offset=9))
+    recorder.wrote("P", None, batch, Answer(error="CONNECTION_LOST"))
+    first, second, third, _ = [one for _, one in recorder.history.all_of(Wrote)]
+    assert [(one.value, one.offset, one.sequence) for one in (first, second)] == [
+        ("a", 9, 4), ("b", 10, 5),
+    ]  # fmt: skip
+    assert (third.offset, third.outcome, third.error) == (-1, "unknown", "CONNECTION_LOST")
+
+
+def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
+    recorder = Recorder(ManualClock())
+    recorder.ended("P", None, Answer(), committed=True)
+    recorder.added("P", None, (), Answer())
+    assert list(recorder.history) == []
+    recorder.began("P", "app", "T1")
+    recorder.ended("P", "T1", Answer(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
+    began, ended = recorder.history
+    assert isinstance(began, Began)
+    assert isinstance(ended, Ended)
+    assert (ended.outcome, ended.asked_ms) == ("failed", 3)
+
+
+def test_an_identity_that_was_refused_is_none() -> None:
+    recorder = Recorder(ManualClock())
+    recorder.initialised("P", "app", IDENTITY, Answer(error="PRODUCER_FENCED"))
+    (one,) = recorder.history
+    assert isinstance(one, Initialised)
+    assert (one.producer_id, one.error) == (-1, "PRODUCER_FENCED")
