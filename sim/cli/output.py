@@ -91,9 +91,9 @@ def warn(text: str) -> None:
 
 def log_to_stderr() -> None:
     """From now on logs go to standard error, as all that is no result."""
-    import structlog  # slow to import; only commands that run brokers log
+    from sim.cli.event_log import set_up_logs  # slow to import; only commands that run brokers log
 
-    structlog.configure(logger_factory=lambda *_: structlog.PrintLogger(sys.stderr))
+    set_up_logs()
 
 
 def progress(text: str) -> None:

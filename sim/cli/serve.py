@@ -22,7 +22,8 @@ import msgspec
 
 from sim import settings as settings_module
 from sim.cli import security_settings
-from sim.cli.output import log_to_stderr, print_line, warn
+from sim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs
+from sim.cli.output import print_line, warn
 from sim.cluster.image import TRANSACTION_VERSION
 from sim.errors import ConfigError, MissingExtraError
 from sim.releases import fleet_from
@@ -164,6 +165,19 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--json", action="store_true", help="say what was started as JSON")
     parser.add_argument(
+        "--log-level",
+        choices=LEVELS,
+        default=LEVEL_DEFAULT,
+        help="least level of what is logged to standard error (default info); debug logs each "
+        "request and connection",
+    )
+    parser.add_argument(
+        "--log-format",
+        choices=tuple(LogFormat),
+        default=LogFormat.CONSOLE,
+        help="how lines of the log look (default console)",
+    )
+    parser.add_argument(
         "--until-eof",
         action="store_true",
         help="end when standard input ends: a test that starts it over a pipe takes it along, "
@@ -181,7 +195,7 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
-    log_to_stderr()
+    set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
     try:
         options = options_from(args)
     except ConfigError as error:
@@ -323,7 +337,9 @@ async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
         loop.add_signal_handler(number, stop.set)
     if args.until_eof:
         _stop_at_eof(loop, stop)
-    environment = real.real_environment(trace_level=TraceLevel[args.trace.upper()])
+    environment = real.real_environment(
+        trace_level=TraceLevel[args.trace.upper()], logs_requests=args.log_level == "debug"
+    )
     with contextlib.ExitStack() as files:
         demo = None
         if args.security is not None:

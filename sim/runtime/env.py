@@ -92,8 +92,11 @@ class Tasks(Protocol):
         done: Callable[[Any, BaseException | None], object],
         *,
         name: str,
+        apart: bool = False,
     ) -> None:
         """Run the first step at once, without a task; only what has to wait becomes one.
+
+        ``apart`` gives it a context of its own, whether or not anybody traces.
 
         ``done(result, exception)`` is called exactly once: before ``drive`` returns where nothing
         had to wait.
@@ -240,11 +243,20 @@ class PassAll:
 class Environment:
     """One run's world: what a broker, a coordinator or a server is handed to live in."""
 
-    __slots__ = ("clock", "network", "rng", "tasks", "tracer")
+    __slots__ = ("clock", "logs_requests", "network", "rng", "tasks", "tracer")
 
     def __init__(
-        self, *, clock: Clock, rng: Rng, network: Network, tasks: Tasks, tracer: Tracer
+        self,
+        *,
+        clock: Clock,
+        rng: Rng,
+        network: Network,
+        tasks: Tasks,
+        tracer: Tracer,
+        logs_requests: bool = False,
     ) -> None:
+        self.logs_requests = logs_requests
+        """Whether each request and connection of a client is logged (level debug)."""
         self.clock = clock
         self.rng = rng
         self.network = network

@@ -54,6 +54,7 @@ def real_environment(
     trace_level: TraceLevel = TraceLevel.OFF,
     trace_ring_events: int | None = 100_000,
     run: RunInfo | None = None,
+    logs_requests: bool = False,
 ) -> Environment:
     """The real environment on the running event loop; a random seed unless one is given."""
     loop = asyncio.get_running_loop()
@@ -70,7 +71,14 @@ def real_environment(
         latency_ms=latency_ms,
     )
     rng = SeededRng(random_seed() if seed is None else seed)
-    return Environment(clock=clock, rng=rng, network=network, tasks=tasks, tracer=tracer)
+    return Environment(
+        clock=clock,
+        rng=rng,
+        network=network,
+        tasks=tasks,
+        tracer=tracer,
+        logs_requests=logs_requests,
+    )
 
 
 def host_name() -> str:

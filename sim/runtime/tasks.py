@@ -114,14 +114,21 @@ class LoopTasks:
         task.add_done_callback(self._ended)
         return task
 
-    def drive(self, coroutine: Coroutine[Any, Any, Any], done: Done, *, name: str) -> None:
+    def drive(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        done: Done,
+        *,
+        name: str,
+        apart: bool = False,
+    ) -> None:
         """Run the first step at once; only what has to wait for a future becomes a task.
 
         ``done(result, exception)`` is called exactly once, also when the wait is cancelled (with
         the CancelledError). What ``done`` itself raises reaches whoever made the last step.
         """
         tracer = self._tracer
-        if tracer is None or tracer.on:
+        if apart or tracer is None or tracer.on:
             self._step(_Drive(coroutine, done, name, copy_context()))
             return
         # The hot path: _step, written out for a coroutine that ends at once.

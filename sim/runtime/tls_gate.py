@@ -105,7 +105,7 @@ class TlsGates:
             )
         except OSError as error:  # that of TLS is one
             reason = str(error) or "the client went away"
-            _log.info("TLS handshake failed", peer=peer, reason=reason)
+            _log.warning("TLS handshake failed", peer=peer, reason=reason)
             raw.close()
             return
         if transport is not None:

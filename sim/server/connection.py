@@ -22,6 +22,7 @@ from sim.metrics.requests import NO_METER, ApiMeter
 from sim.security.principals import ANONYMOUS
 from sim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from sim.server.forwarding import FORWARDED, controller_reached
+from sim.server.request_log import logged
 from sim.server.sasl import SaslSession, SaslState, Then
 from sim.types import SubmitOutcome, Verdict
 from sim.wire import codec
@@ -56,6 +57,7 @@ class Connection(asyncio.Protocol):
         "_local_ns",
         "_meter",
         "_meters",
+        "_name",
         "_output",
         "_peer",
         "_reader",
@@ -84,6 +86,8 @@ class Connection(asyncio.Protocol):
         self._output: list[bytes] = []
         self._transport: asyncio.Transport | None = None
         self._peer = "?"
+        self._name = "?"
+        """In the log: both ends and a number, as Kafka names connections."""
         self._client_host = ""
         self._link = ClientLink()
         self._entrance = entrance
@@ -108,14 +112,18 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._peer = str(peer)
+        listener = self._listener
         if isinstance(peer, tuple):
             self._client_host = f"/{peer[0]}"
             self._link.port = str(peer[1])
+            own = transport.get_extra_info("sockname")
+            self._name = f"{own[0]}:{own[1]}-{peer[0]}:{peer[1]}-{listener.accepted}"
+        listener.accepted += 1
         if self._entrance is not None:
             principal = self._entrance.principal(transport)
             if principal is None:
                 # Kafka fails when it asks for the name of the first request's sender.
-                _log.info("no ssl.principal.mapping.rules apply", peer=self._peer)
+                self._warn("no ssl.principal.mapping.rules apply")
                 self._transport.abort()
                 return
             self.principal = principal
@@ -126,6 +134,8 @@ class Connection(asyncio.Protocol):
         tracer = self._listener.tracer
         if tracer.on:
             tracer.emit("conn.open", self._listener.node, data={"peer": self._peer})
+        if self._listener.logs_requests:
+            _log.debug("connection.opened", connection=self._name, principal=self.principal)
         if self._listener.network.interceptor.armed:
             self._is_busy = True  # nothing is taken up before it has passed
             self._listener.tasks.drive(
@@ -142,6 +152,8 @@ class Connection(asyncio.Protocol):
         tracer = self._listener.tracer
         if tracer.on:
             tracer.emit("conn.close", self._listener.node, data={"peer": self._peer})
+        if self._listener.logs_requests:
+            _log.debug("connection.closed", connection=self._name, principal=self.principal)
 
     def data_received(self, data: bytes) -> None:
         """Cut frames and handle them."""
@@ -188,6 +200,9 @@ class Connection(asyncio.Protocol):
         if self._transport is not None:
             self._transport.close()
 
+    def _warn(self, event: str, **values: str) -> None:
+        _log.warning(event, connection=self._name, peer=self._peer, **values)
+
     def _take_up(self, frame: bytes) -> None:
         received_ns = self._stopwatch_ns()
         try:
@@ -219,10 +234,15 @@ class Connection(asyncio.Protocol):
         else:
             coroutine = handler.handle(request)
             done = self._handled
+        if listener.logs_requests:
+            coroutine = logged(
+                coroutine, request, handler, listener=listener, connection=self._name
+            )
         listener.tasks.drive(
             coroutine,
             partial(done, request, handler),
             name=handler.name,
+            apart=listener.logs_requests,
         )
         local_ns = self._stopwatch_ns()
         if self._response_bytes >= 0:
@@ -255,12 +275,7 @@ class Connection(asyncio.Protocol):
         self._listener.clock.call_later(
             self._entrance.failure_delay_ms, partial(self._fail, answer)
         )
-        _log.info(
-            "authentication failed",
-            broker=self._listener.broker.broker_id,
-            peer=self._peer,
-            reason=step.reason,
-        )
+        self._warn("authentication failed", reason=step.reason)
         return False
 
     def _limit_frames(self, session: SaslSession) -> None:
@@ -327,7 +342,9 @@ class Connection(asyncio.Protocol):
                 "request failed by a bug",
                 api=api_name(request.api_key),
                 version=request.api_version,
+                connection=self._name,
                 client_id=request.client_id,
+                correlation_id=request.correlation_id,
                 exc_info=error,
             )
             reply = handler.refuse(request, ErrorCode.unknown_server_error)
@@ -403,12 +420,7 @@ class Connection(asyncio.Protocol):
 
     def _abandon(self, error: BadInputError) -> None:
         """Close the connection as a real broker does, and say why in the log."""
-        _log.warning(
-            "connection closed: bad request",
-            broker=self._listener.broker.broker_id,
-            peer=self._peer,
-            reason=str(error),
-        )
+        self._warn("connection closed: bad request", reason=str(error))
         self._frames.clear()
         self._flush()
         self.close()

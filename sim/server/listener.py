@@ -38,9 +38,12 @@ class BrokerListener:
         self.clock: Final = environment.clock
         self.stopwatch_ns = environment.clock.stopwatch_ns
         self.tracer: Final = environment.tracer
+        self.logs_requests = environment.logs_requests
         self.connections: dict[Connection, None] = {}
         self.meters: Final = RequestMeters()
         self.node = ""
+        self.accepted = 0
+        """Connections so far."""
         self.is_open = False
         self.is_gone = False
         """Its broker lives no longer: what is held at a fault point must not take effect."""

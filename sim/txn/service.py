@@ -414,6 +414,7 @@ class TransactionCoordinator:
             self._trace(owned, txn.transactional_id, "timeout", outcome)
         if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
             self.timeouts_total += 1
+            _log.info("txn.timed_out", node=owned.node, transactional_id=txn.transactional_id)
             self._tasks.drive(self._commit(owned, outcome), settled, name="timeout")
         if self._tracer.on:
             self._tracer.caused_by(before)

@@ -292,6 +292,24 @@ def test_the_banner_tells_where_it_is_and_how_to_stop_it() -> None:
 
 
 @pytest.mark.slow
+async def test_requests_are_logged_as_json_where_that_is_asked_for() -> None:
+    arguments = ("--log-level", "debug", "--log-format", "json")
+    with TxnsimServer(brokers=1, arguments=arguments) as server:
+        async with Cluster(server.bootstrap) as cluster:
+            await Admin(cluster).describe_cluster()
+        printed = server.wait_for_output('"event": "connection.closed"')
+    lines = [json.loads(line) for line in printed.splitlines() if line.startswith("{")]
+    (answered,) = (
+        line
+        for line in lines
+        if line["event"] == "request.answered" and line["api"] == "DescribeCluster"
+    )
+    assert answered["level"] == "debug"
+    assert answered["logger"] == "txnsim.request"
+    assert {"broker", "connection", "client_id", "correlation_id", "version", "ms"} <= set(answered)
+
+
+@pytest.mark.slow
 def test_the_banner_tells_of_the_second_door_and_who_fails_there() -> None:
     with TxnsimServer(brokers=2, arguments=("--kip-text",)) as server:
         doors = server.ready["kip_text_bootstrap"].split(",")

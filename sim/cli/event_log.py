@@ -1,0 +1,87 @@
+"""Where logs go and how they look: to standard error, away from results, for people or as JSON.
+
+A line is an event with named values. Those that are bound while a request is handled
+(``server.request_log``) are part of each line. docs/event-log.md tells what is logged.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Iterable, MutableMapping
+from enum import StrEnum
+from typing import Any, Final
+
+import structlog
+from structlog.typing import Processor
+
+LEVELS: Final = ("debug", "info", "warning", "error")
+LEVEL_DEFAULT: Final = "info"
+_FIRST: Final = ("timestamp", "level", "logger", "event")
+"""Keys with which each line of JSON begins."""
+
+
+class LogFormat(StrEnum):
+    """How lines look."""
+
+    CONSOLE = "console"
+    """For people, in colours on a terminal."""
+    JSON = "json"
+    """An object a line."""
+
+
+class _Named(structlog.PrintLogger):
+    """A logger that knows its name."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(sys.stderr)
+        self.name = name
+
+
+def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat.CONSOLE) -> None:
+    """From now on logs go to standard error.
+
+    Args:
+        level: The least one that is shown, of ``LEVELS``.
+        log_format: How lines look.
+    """
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            _add_name,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            *_look(log_format),
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(
+            logging.getLevelNamesMapping()[level.upper()]
+        ),
+        logger_factory=lambda *names: _Named(names[0] if names else "txnsim"),
+    )
+
+
+def _look(log_format: LogFormat) -> Iterable[Processor]:
+    if log_format is LogFormat.CONSOLE:
+        return (
+            structlog.dev.ConsoleRenderer(
+                colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback
+            ),
+        )
+    return (
+        structlog.processors.format_exc_info,
+        _in_order,
+        structlog.processors.JSONRenderer(default=str),
+    )
+
+
+def _add_name(
+    logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    event["logger"] = logger.name
+    return event
+
+
+def _in_order(
+    _logger: Any, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    return {**{key: event[key] for key in _FIRST}, **event}
