@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Final
 
 from sim.errors import ConfigError
+from sim.runtime.env import Clock
 from sim.testing.home import Home, in_home
 from sim.testing.world import World
 from sim.types import BrokerId, TopicPartition
@@ -55,17 +56,24 @@ class AsyncClock:
         return clock.now_ms()
 
     @in_home
-    async def jump(self, duration: Duration) -> int:
+    async def jump(self, duration: Duration, *, broker: int | None = None) -> int:
         """Set the clock ahead, or back where negative, as an operator or NTP does: no time passes,
         and nothing is due for it. ``advance`` lets time pass.
 
         Args:
             duration: Milliseconds, or a ``timedelta``.
+            broker: That broker's own clock alone; everybody's unless given.
 
         Returns:
             The time that it shows now.
+
+        Raises:
+            ConfigError: There is no such broker.
         """
-        clock = self._world.environment.clock
+        world = self._world
+        clock: Clock = world.environment.clock
+        if broker is not None:
+            clock = world.sim.member(BrokerId(broker)).clock
         clock.shift(milliseconds(duration))
         return clock.now_ms()
 

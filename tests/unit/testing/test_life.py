@@ -38,6 +38,17 @@ def test_an_advance_lets_a_transaction_time_out_and_a_jump_does_not() -> None:
     run_virtual(main, topics=["orders"])
 
 
+def test_one_broker_s_clock_is_set_alone() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        before = await kafka.clock.now_ms()
+        assert await kafka.clock.jump(timedelta(hours=1), broker=2) >= before + 3_600_000
+        assert await kafka.clock.now_ms() < before + 60_000
+        with pytest.raises(ConfigError, match="there is no broker 9"):
+            await kafka.clock.jump(1, broker=9)
+
+    run_virtual(main)
+
+
 def test_brokers_stop_die_are_cut_off_and_come_back() -> None:
     async def main(kafka: AsyncSimulatedKafka) -> None:
         await kafka.brokers.stop(1)

@@ -1,0 +1,124 @@
+"""``python -m benchmarks.fixtures``: what a cluster per test costs, beside what else there is.
+
+A fresh cluster as the pytest plugin starts it (in the thread that all tests of a process share, one
+topic of three partitions), until it can be connected to; librdkafka's mock cluster until it has
+answered for the first time; a real Apache Kafka with formatted storage until it accepts. The
+rounds of the first two alternate. And the time that the plugin itself takes to load.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from confluent_kafka import Producer
+
+from benchmarks import build
+from benchmarks.process import started
+from benchmarks.report import Spread, spread
+from benchmarks.servers import ApacheKafka
+from sim.testing.blocking import SimulatedKafka
+from sim.testing.home import LoopThread
+from sim.testing.options import wanted
+
+BROKERS: Final = 3
+TARGET_MS: Final = 10.0
+_LOAD_PROGRAM: Final = """
+import time, pytest
+began = time.perf_counter()
+import sim.testing.plugin
+print((time.perf_counter() - began) * 1000)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the table; 0 also where the target is missed, which is a result."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fixtures")
+    parser.add_argument("--rounds", type=int, default=100)
+    parser.add_argument("--kafka-starts", type=int, default=3, help="0 leaves Apache Kafka out")
+    options = parser.parse_args(arguments)
+    print(f"load average before: {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    thread = LoopThread()
+    kinds: dict[str, Callable[[], float]] = {
+        f"txnsim, {BROKERS} brokers": lambda: simulated(thread, BROKERS),
+        "txnsim, 1 broker": lambda: simulated(thread, 1),
+        f"librdkafka's mock, {BROKERS} brokers": mock,
+    }
+    samples: dict[str, list[float]] = {name: [] for name in kinds}
+    for _ in range(options.rounds):
+        for name, measure in kinds.items():
+            samples[name].append(measure())
+    thread.stop()
+    rows = {name: spread(found) for name, found in samples.items()}
+    if options.kafka_starts:
+        rows["Apache Kafka, 1 node"] = spread(kafka(options.kafka_starts))
+    loading()  # compiled once and kept, as an installation is
+    rows["the plugin, loaded and not used"] = spread([loading() for _ in range(10)])
+    _print(rows)
+    return 0
+
+
+def simulated(thread: LoopThread, brokers: int) -> float:
+    """Milliseconds to start a cluster as the plugin does; its end is not counted."""
+    cluster = SimulatedKafka.of(wanted(brokers=brokers, topics={"orders": 3}), thread=thread)
+    began_s = time.perf_counter()
+    cluster.start()
+    took_s = time.perf_counter() - began_s
+    cluster.stop()
+    return 1000 * took_s
+
+
+def mock() -> float:
+    """Milliseconds until librdkafka's mock cluster has told of its brokers."""
+    began_s = time.perf_counter()
+    producer = Producer({"test.mock.num.brokers": BROKERS, "log_level": 0})
+    brokers = producer.list_topics(timeout=30).brokers
+    took_s = time.perf_counter() - began_s
+    assert len(brokers) == BROKERS
+    return 1000 * took_s
+
+
+def kafka(starts: int) -> list[float]:
+    """Milliseconds from the process's start until a real Apache Kafka accepts connections."""
+    server = ApacheKafka()
+    server.prepare()
+    load = build.go_program("load")
+    found = []
+    for _ in range(starts):
+        with started(server, load) as running:
+            found.append(running.first_commit.connected_ms)
+    return found
+
+
+def loading() -> float:
+    """Milliseconds that importing the plugin takes where pytest is imported already."""
+    command = [sys.executable, "-c", _LOAD_PROGRAM]
+    environment = {**os.environ, "PYTHONPYCACHEPREFIX": str(build.CACHE / "pycache")}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+def _print(rows: dict[str, Spread]) -> None:
+    baseline = next((row.median for name, row in rows.items() if name.startswith("Apache")), None)
+    print(
+        f"{'ready to connect, ms':<34} {'median':>8} {'least':>8} {'p90':>8} {'most':>8}  × Kafka"
+    )
+    for name, row in rows.items():
+        p90 = statistics.quantiles(row.samples, n=10)[-1] if len(row.samples) > 1 else row.most
+        numbers = " ".join(f"{one:8.2f}" for one in (row.median, row.least, p90, row.most))
+        ratio = "" if baseline is None else f"{baseline / row.median:8.0f}"
+        met = ""
+        if name == f"txnsim, {BROKERS} brokers":
+            met = f"  target {TARGET_MS:g} ms: {'met' if row.median <= TARGET_MS else 'MISSED'}"
+        print(f"{name:<34} {numbers} {ratio}{met}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
