@@ -20,12 +20,15 @@ from starlette.routing import Route
 from sim.http.clock import ClockRoutes
 from sim.http.events import EventRoutes
 from sim.http.faults import FaultRoutes
+from sim.http.judging import JudgingRoutes
 from sim.http.life import LifeRoutes
+from sim.http.log_dirs import LogDirRoutes
 from sim.http.looks import LookRoutes
 from sim.http.openapi import document
 from sim.http.operation import JSON
 from sim.http.replies import RefusedError, refused
 from sim.http.rounds import RoundRoutes
+from sim.http.scenarios import ScenarioRoutes
 from sim.http.topics import TopicRoutes
 from sim.http.transactions import TransactionRoutes
 from sim.server.cluster import SimCluster
@@ -40,6 +43,7 @@ class ControlApi:
     def __init__(self, cluster: SimCluster) -> None:
         self._cluster = cluster
         self._events = EventRoutes(cluster)
+        self._scenarios = ScenarioRoutes(cluster)
         self._openapi = msgspec.json.encode(document())
 
     def app(self, allowed_hosts: Sequence[str] = LOOPBACK_NAMES) -> Starlette:
@@ -54,10 +58,13 @@ class ControlApi:
             ClockRoutes(cluster),
             FaultRoutes(cluster),
             LifeRoutes(cluster),
+            LogDirRoutes(cluster),
             TopicRoutes(cluster),
             TransactionRoutes(cluster),
             self._events,
             RoundRoutes(cluster),
+            JudgingRoutes(cluster),
+            self._scenarios,
         )
         return Starlette(
             routes=[
@@ -73,6 +80,7 @@ class ControlApi:
     def close(self) -> None:
         """The control port closes: what streams comes to its end."""
         self._events.close()
+        self._scenarios.close()
 
     async def openapi(self, _request: Request) -> Response:
         """The description of this API."""

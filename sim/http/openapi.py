@@ -7,31 +7,46 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.http import clock, events, faults, life, looks, rounds, topics, transactions
+from sim.http import (
+    clock,
+    events,
+    faults,
+    judging,
+    life,
+    log_dirs,
+    looks,
+    rounds,
+    scenarios,
+    topics,
+    transactions,
+)
 from sim.http.messages import Problem
-from sim.http.operation import JSON, Operation, Query
+from sim.http.operation import JSON, Message, Operation, Query
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     *looks.OPERATIONS,
     *clock.OPERATIONS,
     *faults.OPERATIONS,
     *life.OPERATIONS,
+    *log_dirs.OPERATIONS,
     *topics.OPERATIONS,
     *transactions.OPERATIONS,
     *events.OPERATIONS,
     *rounds.OPERATIONS,
+    *judging.OPERATIONS,
+    *scenarios.OPERATIONS,
 )
 """Everything that the control port can be asked, but for this document."""
 
 
-References = Mapping[type, dict[str, Any]]
+References = Mapping[Message, dict[str, Any]]
 """A message -> where its schema is."""
 
 
 def document(operations: Sequence[Operation] = OPERATIONS) -> dict[str, Any]:
     """The document, ready to be encoded as JSON."""
     used = {kind for one in operations for kind in (one.body, one.answer) if kind is not None}
-    types = sorted((*used, Problem), key=lambda kind: kind.__name__)
+    types = sorted((*used, Problem), key=str)
     schemas, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -53,7 +68,7 @@ def document(operations: Sequence[Operation] = OPERATIONS) -> dict[str, Any]:
 
 
 def _operation(operation: Operation, references: References) -> dict[str, Any]:
-    def content_of(kind: type, *, is_list: bool = False) -> dict[str, Any]:
+    def content_of(kind: Message, *, is_list: bool = False) -> dict[str, Any]:
         schema = references[kind]
         return {JSON: {"schema": {"type": "array", "items": schema} if is_list else schema}}
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable
+from types import UnionType
 from typing import Final
 
 import msgspec
@@ -18,6 +19,10 @@ Answerer = Callable[[Request], Awaitable[Response]]
 
 JSON: Final = "application/json"
 PREFIX: Final = "/api/v1"
+
+
+Message = type | UnionType
+"""What goes over the port: a struct, or one of several."""
 
 
 class Query(msgspec.Struct, frozen=True):
@@ -38,7 +43,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     """Parameters in braces."""
     summary: str
-    answer: type | None = None
+    answer: Message | None = None
     """What its JSON is; None where it is none."""
     media_type: str = JSON
     """Of an answer that is no JSON."""
@@ -47,7 +52,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     """Further statuses of the same answer."""
     may_take_longer: bool = False
     """Then 202 comes with the state so far, and the work goes on."""
-    body: type | None = None
+    body: Message | None = None
     is_list: bool = False
     """The answer is an array of it."""
     body_is_list: bool = False

@@ -1,0 +1,127 @@
+// The simulator as a process: started with free ports, ended with the test, however the test ends.
+
+import { spawn } from 'node:child_process'
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+
+import { Client, TxnsimError } from './client.mjs'
+
+const START_TIMEOUT_MS = 90_000
+const STOP_TIMEOUT_MS = 15_000
+const POLL_MS = 10
+const TAIL_CHARACTERS = 4_000
+
+/**
+ * Starts a cluster of its own.
+ *
+ * @param {object} options see index.d.ts
+ * @param {{after: Function}} [t] the context of a node:test: the cluster is stopped after it
+ */
+export async function start (options = {}, t = undefined) {
+  const directory = await mkdtemp(join(tmpdir(), 'txnsim-'))
+  const readyFile = join(directory, 'ready.json')
+  const command = options.command ?? process.env.TXNSIM ?? 'txnsim'
+  // Its standard input is ours: when this process ends, so does the simulator (--until-eof).
+  const child = spawn(command, await commandLine(options, directory, readyFile), {
+    stdio: ['pipe', 'pipe', 'pipe']
+  })
+  const cluster = new Cluster(child, directory)
+  t?.after(() => cluster.stop())
+  try {
+    await cluster.awaitReady(readyFile)
+  } catch (error) {
+    await cluster.end()
+    throw error
+  }
+  return cluster
+}
+
+async function commandLine (options, directory, readyFile) {
+  const line = ['serve', '--port', '0', '--http', '0', '--until-eof', '--json', '--ready-file', readyFile]
+  line.push('--brokers', String(options.brokers ?? 3), '--trace', options.trace ?? 'brief')
+  if (options.transactionVersion !== undefined) {
+    line.push('--transaction-version', String(options.transactionVersion))
+  }
+  if (options.asVersion !== undefined) line.push('--as-version', options.asVersion)
+  for (const [name, partitions] of Object.entries(options.topics ?? {})) {
+    line.push('--topic', `${name}:${partitions}`)
+  }
+  if (options.settings !== undefined) {
+    const file = join(directory, 'settings.yaml')
+    await writeFile(file, JSON.stringify({ settings: options.settings })) // JSON is YAML
+    line.push('--config', file)
+  }
+  return line
+}
+
+/** A simulator that this process has started. */
+export class Cluster extends Client {
+  #child
+  #directory
+  #said = ''
+  #ended
+  #isStopped = false
+
+  constructor (child, directory) {
+    super()
+    this.#child = child
+    this.#directory = directory
+    const listen = piece => { this.#said = (this.#said + piece).slice(-TAIL_CHARACTERS) }
+    child.stdout.setEncoding('utf8').on('data', listen)
+    child.stderr.setEncoding('utf8').on('data', listen)
+    child.stdin.on('error', () => {}) // it has gone before us
+    this.#ended = new Promise(resolve => {
+      child.on('error', error => resolve(`could not be started: ${error.message}; install it ` +
+        "(pip install 'txnsim[http]'), or name it in TXNSIM"))
+      child.on('exit', (code, signal) => resolve(`ended with ${signal ?? code}`))
+    })
+  }
+
+  /** The end of what the simulator has printed. */
+  get said () { return this.#said }
+
+  async awaitReady (readyFile) {
+    let why
+    this.#ended.then(reason => { why = reason })
+    const giveUp = Date.now() + START_TIMEOUT_MS
+    while (true) {
+      const text = await readFile(readyFile, 'utf8').catch(() => undefined)
+      if (text !== undefined) {
+        const { http, bootstrap } = JSON.parse(text)
+        this.attach(http, bootstrap)
+        return
+      }
+      if (why === undefined && Date.now() > giveUp) why = `was not ready in ${START_TIMEOUT_MS} ms`
+      if (why !== undefined) throw new TxnsimError(`txnsim ${why}\n${this.#said}`)
+      await pause(POLL_MS)
+    }
+  }
+
+  /** Stops the simulator; throws if a fault that was armed has never struck. */
+  async stop () {
+    if (this.#isStopped) return
+    this.#isStopped = true
+    let idle
+    try {
+      if (this.url !== undefined) await this.faults.verify()
+    } catch (error) {
+      idle = error
+    }
+    await this.end()
+    if (idle !== undefined) throw idle
+  }
+
+  async end () {
+    this.#isStopped = true
+    this.#child.kill('SIGTERM')
+    this.#child.stdin.end()
+    const patience = setTimeout(() => this.#child.kill('SIGKILL'), STOP_TIMEOUT_MS)
+    await this.#ended
+    clearTimeout(patience)
+    await rm(this.#directory, { recursive: true, force: true })
+  }
+
+  async [Symbol.asyncDispose ?? Symbol.for('asyncDispose')] () { await this.stop() }
+}

@@ -1,0 +1,68 @@
+// What needs no Kafka client: the process, the answers of the control port, resets, events.
+
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+
+import { connect, drop, hold, start } from '../index.mjs'
+
+test('one cluster for several tests', async t => {
+  const cluster = await start({
+    brokers: 2,
+    topics: { orders: 2 },
+    settings: { 'broker.heartbeat.interval.ms': 50 }
+  }, t)
+  const { bootstrap } = cluster
+  assert.equal(cluster.brokers.length, 2)
+
+  await t.test('a reset takes it back to its start or to a snapshot', async () => {
+    await cluster.createTopic('payments', { partitions: 1, configs: { 'cleanup.policy': 'compact' } })
+    await cluster.snapshot('with-payments')
+    await cluster.createTopic('more')
+    await cluster.reset('with-payments')
+    assert.deepEqual((await cluster.topic('payments')).configs, { 'cleanup.policy': 'compact' })
+    await assert.rejects(cluster.topic('more'), /GET \/api\/v1\/topics lists them/)
+    await cluster.reset()
+    await assert.rejects(cluster.topic('payments'))
+    assert.equal((await connect(cluster.url)).bootstrap, bootstrap)
+    await cluster.assertNoHangingTransactions()
+  })
+
+  await t.test('a broker stops and comes back', async () => {
+    const [{ leader }] = (await cluster.topic('orders')).partitions
+    await cluster.stopBroker(leader)
+    assert.notEqual((await cluster.topic('orders')).partitions[0].leader, leader)
+    await cluster.startBroker(leader)
+    await cluster.advanceClock(3_600_000)
+  })
+
+  await t.test('a fault that never struck is named', async () => {
+    await cluster.faults.arm({ id: 'idle', point: 'client.request', api: 'EndTxn', action: drop() })
+    await assert.rejects(cluster.reset(), /idle: 0 crossings matched/)
+    await cluster.faults.disarmAll()
+    await cluster.faults.forget()
+    await cluster.faults.verify()
+  })
+
+  await t.test('a refusal says what to do', async () => {
+    await assert.rejects(cluster.faults.arm({ id: 'x', point: 'nowhere', action: hold() }), { status: 422 })
+    assert.deepEqual(await cluster.faults.list(), [])
+    await assert.rejects(cluster.transaction('nobody'), { status: 404 })
+  })
+
+  await t.test('events are heard as they happen', async () => {
+    const enough = new AbortController()
+    const heard = (async () => {
+      for await (const event of cluster.events({ kinds: ['fault'], signal: enough.signal })) return event
+    })()
+    while ((await cluster.ask('POST', '/api/v1/trace', { body: { level: 'brief' } })).listeners === 0);
+    await cluster.faults.arm({ id: 'seen', point: 'client.request', api: 'EndTxn', action: drop() })
+    const event = await heard
+    assert.deepEqual([event.k, event.d.rule], ['fault.arm', 'seen'])
+    await cluster.faults.disarm('seen')
+    await cluster.faults.forget()
+  })
+})
+
+test('a command that is not there is explained', async () => {
+  await assert.rejects(start({ command: '/nonexistent/txnsim' }), /pip install/)
+})
