@@ -44,6 +44,7 @@ PUBLIC: Final = {
         "FaultState",
         "ReadRecord",
         "SimulatedKafka",
+        "run_scenario",
         "run_virtual",
     ],
 }

@@ -4,6 +4,7 @@
   ``blocking.SimulatedKafka`` in a thread, for clients that block. Their parts: ``faults``, ``life``
   (clock, brokers, leaders), ``topics`` (and transactions), ``recording`` (the trace).
 - ``judging`` has the assertions; what they compare is in ``reading`` and ``exactly_once``.
+  ``histories`` notes what was seen, for the judges of scenarios.
 - ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
 - ``plugin`` is the pytest plugin, ``report`` what a failing test shows. ``container`` starts the
   cluster of the container image.
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from sim.testing.cluster import AsyncSimulatedKafka
     from sim.testing.faults import AsyncFault, FaultState
     from sim.testing.reading import Fate, ReadRecord
+    from sim.testing.scenarios import run_scenario
     from sim.testing.virtual import run_virtual
 
 __all__ = [
@@ -34,6 +36,7 @@ __all__ = [
     "FaultState",
     "ReadRecord",
     "SimulatedKafka",
+    "run_scenario",
     "run_virtual",
 ]
 
@@ -46,6 +49,7 @@ _HOMES: Final = {
     "FaultState": "sim.testing.faults",
     "ReadRecord": "sim.testing.reading",
     "SimulatedKafka": "sim.testing.blocking",
+    "run_scenario": "sim.testing.scenarios",
     "run_virtual": "sim.testing.virtual",
 }
 

@@ -14,6 +14,7 @@ from sim.faults.plan import FaultRule
 from sim.server.cluster import SimCluster
 from sim.testing.cluster import DEFAULTS, AsyncSimulatedKafka
 from sim.testing.faults import WAIT_MS, AsyncFault, AsyncFaults
+from sim.testing.histories import AsyncHistory
 from sim.testing.home import Home, LoopThread, blocking
 from sim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from sim.testing.options import Topics, Wanted
@@ -170,6 +171,18 @@ class Trace:
     export = blocking(AsyncTrace.export)
 
 
+class History:
+    """What was seen of one cluster."""
+
+    def __init__(self, asynchronous: AsyncHistory) -> None:
+        self.asynchronous = asynchronous
+
+    note = blocking(AsyncHistory.note)
+    look = blocking(AsyncHistory.look)
+    observations = blocking(AsyncHistory.observations)
+    verdict = blocking(AsyncHistory.verdict)
+
+
 class SimulatedKafka:
     """A cluster of brokers in a thread of this process."""
 
@@ -267,6 +280,8 @@ class SimulatedKafka:
         """Transactions as an operator sees them."""
         self.trace = Trace(kafka.trace)
         """What has happened."""
+        self.history = History(kafka.history)
+        """What was seen from outside, for the judges."""
 
     def stop(self) -> None:
         """Stop it; harmless where it does not run."""

@@ -15,6 +15,7 @@ from sim.runtime.env import Environment
 from sim.server.cluster import SimCluster
 from sim.testing import judging
 from sim.testing.faults import AsyncFaults
+from sim.testing.histories import AsyncHistory
 from sim.testing.home import Home, in_home
 from sim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from sim.testing.options import Topics, Wanted, wanted
@@ -133,6 +134,8 @@ class AsyncSimulatedKafka:
         """Transactions as an operator sees them."""
         self.trace = AsyncTrace(world)
         """What has happened."""
+        self.history = AsyncHistory(world)
+        """What was seen from outside, for the judges."""
 
     async def stop(self) -> None:
         """Stop it; harmless where it does not run."""

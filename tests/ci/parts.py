@@ -177,6 +177,13 @@ def metrics(deadline: Deadline) -> Verdict:
     return judge_pytest("metrics, Kafka's JMX and txnsim", finished)
 
 
+def testcontainers(deadline: Deadline) -> Verdict:
+    """The helper for Testcontainers, compiled against the published jar; it starts no container."""
+    command = [str(_PYTHON), "-m", "pytest", "tests/testing/test_testcontainers.py", "-q"]
+    finished = run([*command, "-m", "real"], deadline=deadline)
+    return judge_pytest("Testcontainers helper", finished)
+
+
 def late_produce(deadline: Deadline) -> Verdict:
     """Stock clients whose Produce arrives after their abort, with Kafka's defences and without."""
     command = [sys.executable, "-m", "tests.clients.late_produce"]
@@ -209,6 +216,7 @@ PARTS_TOGETHER: Final = (
     Part("random play, Kafka and txnsim", random_play),
     Part("metrics, Kafka's JMX and txnsim", metrics),
     Part("wheel in an empty directory", wheel),
+    Part("helper for Testcontainers", testcontainers),
     Part("late Produce of stock clients, Kafka", late_produce),
     Part("late Produce of stock clients, txnsim", scenario),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 from sim.client.cluster import Cluster
 from sim.client.producer import Producer
@@ -12,9 +13,11 @@ from tests.support.clusters import client_of
 
 
 @asynccontextmanager
-async def client(kafka: AsyncSimulatedKafka, name: str = "app") -> AsyncIterator[Cluster]:
+async def client(
+    kafka: AsyncSimulatedKafka, name: str = "app", **settings: Any
+) -> AsyncIterator[Cluster]:
     """Our own client of the cluster, in its loop."""
-    async with client_of(kafka.world.environment, kafka.cluster, name) as cluster:
+    async with client_of(kafka.world.environment, kafka.cluster, name, **settings) as cluster:
         yield cluster
 
 

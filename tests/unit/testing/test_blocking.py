@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sim.errors import ConfigError
-from sim.testing import blocking, cluster, faults, life, recording, topics
+from sim.testing import blocking, cluster, faults, histories, life, recording, topics
 from sim.testing.blocking import SimulatedKafka
 from sim.testing.home import LoopThread
 from sim.testing.options import wanted
@@ -23,6 +23,7 @@ TWINS = {
     blocking.BlockingTopics: topics.AsyncTopics,
     blocking.Transactions: topics.AsyncTransactions,
     blocking.Trace: recording.AsyncTrace,
+    blocking.History: histories.AsyncHistory,
     blocking.SimulatedKafka: cluster.AsyncSimulatedKafka,
 }
 
