@@ -22,7 +22,8 @@ from tests.support.apache_kafka import ApacheKafkaError
 from tests.support.foreign_clients import ForeignClientError
 from tests.support.txnsim_server import TxnsimServerError
 
-MINUTES: Final = 50.0
+MINUTES: Final = 75.0
+"""A quiet machine takes half of that."""
 LANES: Final = 2
 """Parts side by side; a part keeps about one core busy, and waits a good part of its time."""
 

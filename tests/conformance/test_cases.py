@@ -19,7 +19,7 @@ from tests.conformance.casebook.reading import Case, brokers, cases
 from tests.conformance.casebook.stages import simulated
 from tests.conformance.recordings import unlike
 
-PATIENCE_S = 100
+PATIENCE_S = 280
 """For all cases; less than pytest's patience with one test."""
 
 Plays = dict[tuple[str, int], "Future[Play]"]

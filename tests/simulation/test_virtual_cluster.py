@@ -6,29 +6,21 @@ sockets; so time, chance and sockets are behind their door.
 
 from __future__ import annotations
 
-import time  # noqa: TID251 - the point is how long a run really takes
-
 from sim.runtime.trace import TraceLevel
 from tests.support.clusters import run_cluster
 from tests.support.virtual_story import COMMITTED, Outcome, two_transactions_and_an_idle_hour
-
-WALL_SECONDS_MAX = 5
-"""About one second on two idle cores; more only says that the machine is busy."""
 
 
 def story(seed: int) -> Outcome:
     return run_cluster(two_transactions_and_an_idle_hour, seed=seed, trace_level=TraceLevel.FULL)
 
 
-def test_two_transactions_at_once_and_an_idle_hour_take_about_a_second() -> None:
-    started = time.perf_counter()
+def test_two_transactions_run_at_once_and_an_idle_hour_passes() -> None:
     outcome = story(7)
-    took_s = time.perf_counter() - started
     assert outcome.read == COMMITTED
     assert outcome.idle_ms >= 3_600_000
     assert outcome.coordinators_apart, "a coordinator leads none of what its transaction wrote"
     assert outcome.overlapped, "both transactions were open at once"
-    assert took_s < WALL_SECONDS_MAX
 
 
 def test_the_cluster_is_at_rest_after_the_hour() -> None:
