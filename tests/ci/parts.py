@@ -169,12 +169,15 @@ def random_play(deadline: Deadline) -> Verdict:
     return judge_pytest("random play, Kafka and txnsim", finished)
 
 
-def metrics(deadline: Deadline) -> Verdict:
-    """Our metrics beside a real broker's JMX, through the same story."""
-    command = [str(_PYTHON), "-m", "pytest", "tests/real/test_metrics.py", "-q", "-m", "real"]
+def metrics_and_rights(deadline: Deadline) -> Verdict:
+    """Our metrics beside a real broker's JMX, through the same story; then which rights requests
+    of transactions ask for, at a real StandardAuthorizer.
+    """
+    tests = ("tests/real/test_metrics.py", "tests/conformance/test_rights.py")
+    command = [str(_PYTHON), "-m", "pytest", *tests, "-q", "-m", "real"]
     # With everything else beside it, the start of a broker alone may take a minute.
     finished = run([*command, "-o", "faulthandler_timeout=600"], deadline=deadline)
-    return judge_pytest("metrics, Kafka's JMX and txnsim", finished)
+    return judge_pytest("metrics and rights, Kafka and txnsim", finished)
 
 
 def testcontainers(deadline: Deadline) -> Verdict:
@@ -214,7 +217,7 @@ PARTS_TOGETHER: Final = (
     *(streams_killed_at(level) for level in LEVELS),
     Part(f"tests/real, Kafka {OLDER} and 2.7", older_kafka),
     Part("random play, Kafka and txnsim", random_play),
-    Part("metrics, Kafka's JMX and txnsim", metrics),
+    Part("metrics and rights, Kafka and txnsim", metrics_and_rights),
     Part("wheel in an empty directory", wheel),
     Part("helper for Testcontainers", testcontainers),
     Part("late Produce of stock clients, Kafka", late_produce),
