@@ -25,6 +25,7 @@ import msgspec
 
 from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
+from sim.faults import meanings
 from sim.settings import DEFAULTS, Setting, documentation
 from tests.clients.matrix import page as matrix
 from tests.clients.streams import page as streams
@@ -255,9 +256,25 @@ def fault_points_page() -> str | None:
     return _page(
         "sim/faults/points.py",
         "Fault points",
-        "The named places that requests and answers cross, where a fault can hold, delay, drop or\n"
-        "answer them.",
+        "The named places that requests, answers and steps of a broker cross, where a\n"
+        "[fault](faults.md) can strike them.",
         *(f"## `{points.FaultPoint[member]}`\n\n{text}" for member, text in found.items()),
+    )
+
+
+def fault_actions_table() -> str:
+    """Which action has a meaning at which point, with links from docs/faults.md to its page."""
+    names = [meanings.name_of(action) for action in meanings.CROSSING_ACTIONS]
+    return _table(
+        ("Point", *(f"[{name}](faults/{name}.md)" for name in names)),
+        (
+            (
+                f"`{point}`",
+                *("●" if action in takes else "" for action in meanings.CROSSING_ACTIONS),
+            )
+            for point, takes in meanings.TAKES.items()
+            if takes
+        ),
     )
 
 

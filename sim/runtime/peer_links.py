@@ -295,7 +295,7 @@ class PeerLinks:
 
     def _handled(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
         if error is None:
-            if call.is_awaited:
+            if call.correlation_id in call.pending:  # is_awaited, written out: the hot path
                 self._answer(call, reply)
         elif isinstance(error, asyncio.CancelledError):
             call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
