@@ -179,12 +179,12 @@ def _http(_name: str, value: str) -> list[str]:
 
 
 def _switch(flag: str) -> Callable[[str, str], list[str]]:
-    def words(name: str, value: str) -> list[str]:
+    def _words(name: str, value: str) -> list[str]:
         if value.lower() not in ("true", "false"):
             raise ConfigError(f"{name}={value}: expected true or false")
         return [flag] if value.lower() == "true" else []
 
-    return words
+    return _words
 
 
 def _file(_name: str, _value: str) -> list[str]:
