@@ -69,7 +69,11 @@ class ResignLeader(_Action, frozen=True, kw_only=True, tag_field="do", tag="resi
 
 
 class Partition(_Action, frozen=True, kw_only=True, tag_field="do", tag="partition"):
-    """Cut every link between brokers of different groups; brokers in no group keep theirs."""
+    """Cut every link between brokers of different groups; brokers in no group keep theirs.
+
+    The controller counts as a broker with the id 3000: who is to be cut off from it has to be in
+    another group than it.
+    """
 
     groups: tuple[tuple[int, ...], ...]
     heal_after_ms: int | None = None
@@ -92,7 +96,9 @@ class Partition(_Action, frozen=True, kw_only=True, tag_field="do", tag="partiti
 
 
 class ClockJump(_Action, frozen=True, kw_only=True, tag_field="do", tag="clock"):
-    """Set the clock forward or back: of one broker, or of the whole cluster."""
+    """Set the clock forward or back: of one broker, or of the whole cluster. No time passes:
+    periodic scans run when they would have run, and then believe the new time.
+    """
 
     by_ms: int
     broker: int | None = None
@@ -108,7 +114,10 @@ class ClockJump(_Action, frozen=True, kw_only=True, tag_field="do", tag="clock")
 
 
 class FillDisk(_Action, frozen=True, kw_only=True, tag_field="do", tag="fill-disk"):
-    """Let a broker's disk be full: its log directory goes offline."""
+    """Let a broker's disk be full: the next write, within five seconds, is answered
+    KAFKA_STORAGE_ERROR and takes its log directory offline. When there is room again the broker is
+    restarted, as nothing else brings a failed directory back.
+    """
 
     broker: int | None = None
     free_after_ms: int | None = None

@@ -55,14 +55,17 @@ class ClusterHands(Protocol):
         """Let the leader step down and be elected again, in a new leader epoch."""
 
     async def partition(self, groups: tuple[tuple[BrokerId, ...], ...]) -> Undo:
-        """Cut every link between brokers of different groups; undone, those links are whole."""
+        """Cut every link between brokers of different groups; undone, those links are whole. The
+        controller, 3000, may be in a group, too; in none it reaches everybody.
+        """
 
     async def move_clock(self, by_ms: int, *, broker: BrokerId | None) -> Undo:
         """Set a broker's clock forward or back, or everybody's; undone, it is set right again."""
 
     async def fill_disk(self, broker: BrokerId) -> Undo:
-        """Take a broker's log directory offline: appends are answered KAFKA_STORAGE_ERROR; undone,
-        there is room again.
+        """Leave no room on a broker's disk: the next write is answered KAFKA_STORAGE_ERROR and
+        takes the log directory offline; undone, there is room again, and a broker whose directory
+        had failed is restarted.
         """
 
     async def lag_replica(self, broker: BrokerId, partition: TopicPartition) -> Undo:

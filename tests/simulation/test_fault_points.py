@@ -160,6 +160,35 @@ def test_a_follower_that_does_not_append_holds_acks_all_back() -> None:
     run_cluster(main)
 
 
+def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_order() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        log = cluster.sim.brokers[B1].replicas.led[P0]
+        follower = cluster.sim.brokers[B2].replicas.hosted[P0]
+        cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, limit=1)
+        async with cluster.client(**PATIENT) as client:
+            waiting = Producer(client).send("orders", 0, b"v")
+            for _ in range(1_000):
+                await asyncio.sleep(0.000_01)
+                if log.log_end_offset:
+                    break
+            # The answer is on its way; with another topic to follow, the follower asks again.
+            made = cluster.sim.metadata.create_topic(
+                NewTopic(name="another", partitions=3, replication_factor=3)
+            )
+            assert isinstance(made, TopicImage)
+            await cluster.struck()
+            later = Producer(client).send("orders", 0, b"w")
+            await asyncio.sleep(1)
+            assert not follower.log_end_offset, "the answer to the second request waits behind it"
+            cluster.sim.injector.release("f")
+            await waiting
+            await later
+        assert follower.log_end_offset == 2
+        assert await read(cluster) == [b"v", b"w"]
+
+    run_cluster(main)
+
+
 def test_a_follower_that_is_refused_tries_again() -> None:
     async def main(cluster: VirtualCluster) -> None:
         action = Fail(error="KAFKA_STORAGE_ERROR")

@@ -62,6 +62,7 @@ REGISTRATION = BrokerRegistrationCommand(
                 metadata_offset=5,
                 want_fence=True,
                 want_shut_down=True,
+                has_failed_directory=True,
             ),
         ),
     ],
