@@ -17,22 +17,17 @@ from starlette.routing import Route
 from sim.check.history import History
 from sim.check.judge import judge
 from sim.check.observations import Seen
-from sim.client.admin import Admin
 from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
 from sim.client.errors import ClientError
-from sim.client.fetching import fetch
 from sim.http.operation import PREFIX, Operation
 from sim.http.replies import RefusedError, as_json, body_of
 from sim.http.topics import partition_of
+from sim.scenario.onlooker import ONLOOKER, look
 from sim.scenario.recorder import Recorder
 from sim.server.cluster import SimCluster
-from sim.types import IsolationLevel, TopicPartition
 
-ONLOOKER: Final = "onlooker"
 LOOK_TIMEOUT_MS: Final = 10_000
-NO_WAIT_MS: Final = 0
-"""A Fetch that waits could be told of later things."""
 
 
 class Look(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -108,7 +103,7 @@ class JudgingRoutes:
                 clock=environment.clock,
                 tasks=environment.tasks,
             ) as outside:
-                await _look(outside, place, wanted.offset, recorder)
+                await look(outside, place, recorder, offset=wanted.offset)
         except ClientError as error:
             raise RefusedError(
                 503,
@@ -130,53 +125,3 @@ class JudgingRoutes:
                 ),
             )
         )
-
-
-async def _look(outside: Cluster, place: TopicPartition, offset: int, recorder: Recorder) -> None:
-    """Open transactions before and after their coordinators are asked: one contradiction between
-    two answers proves nothing.
-    """
-    admin = Admin(outside)
-    await _producers(admin, place, recorder)
-    listed = await admin.list_transactions()
-    found = [
-        one for broker in listed.values() if not isinstance(broker, ClientError) for one in broker
-    ]
-    recorder.listed(ONLOOKER, found)
-    described = await admin.describe_transactions([one.transactional_id for one in found])
-    for one in described.values():
-        if not isinstance(one, ClientError):
-            recorder.described(ONLOOKER, one)
-    await _producers(admin, place, recorder)
-    for isolation in (IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED):
-        await _read(outside, place, offset, isolation, recorder)
-
-
-async def _producers(admin: Admin, place: TopicPartition, recorder: Recorder) -> None:
-    answer = (await admin.describe_producers((place,)))[place]
-    if isinstance(answer, ClientError):
-        raise answer
-    recorder.producers(ONLOOKER, place, answer)
-
-
-async def _read(
-    outside: Cluster,
-    place: TopicPartition,
-    offset: int,
-    isolation: IsolationLevel,
-    recorder: Recorder,
-) -> None:
-    """Everything that there is, up to where it does not go on."""
-    while True:
-        result = await fetch(
-            outside,
-            place.topic,
-            place.partition,
-            offset,
-            isolation=isolation,
-            max_wait_ms=NO_WAIT_MS,
-        )
-        recorder.read(ONLOOKER, offset, isolation, result)
-        if result.next_offset == offset:
-            return
-        offset = result.next_offset
