@@ -123,9 +123,10 @@ def make_targets() -> set[str]:
 def accept_txnsim(arguments: list[str]) -> None:
     name = arguments[0]
     assert name in cli.COMMANDS, name
-    parser = cli._parser(name, cli._load(name))
+    module = cli._load(name)
+    parser = cli._parser(name, module)
     try:
-        parsed = parser.parse_args(arguments)
+        parsed = parser.parse_args(getattr(module, "rewrite", list)(arguments))
     except SystemExit as end:
         raise AssertionError(f"txnsim {shlex.join(arguments)} ends with {end.code}") from None
     if name == "scenario" and "name" in parsed:

@@ -1,7 +1,8 @@
 """The command ``txnsim``: which subcommands there are, and nothing of what they do.
 
 Only the chosen command is imported, so that ``txnsim --help`` costs what Python costs. A command is
-a module with ``add_arguments(parser)`` and ``run(args) -> int``.
+a module with ``add_arguments(parser)`` and ``run(args) -> int``; one that takes other spellings has
+``rewrite(arguments)`` too.
 """
 
 from __future__ import annotations
@@ -49,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((one for one in arguments if not one.startswith("-")), None)
     module = _load(name) if name in COMMANDS else None
+    rewrite = getattr(module, "rewrite", None)
+    if rewrite is not None:
+        arguments = rewrite(arguments)
     try:
         args = _parser(name, module).parse_args(arguments)
     except SystemExit as end:  # argparse ends the process: after --help, --version or a misuse

@@ -16,18 +16,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from sim.cli import txns_commands
+from sim.cli import txns_commands, txns_kip_text
 from sim.cli.client_properties import read_client_properties
 from sim.cli.output import warn
 from sim.cli.parsing import CommandParser, VersionAction
 from sim.cli.txns_commands import Command, CommandFailure
 from sim.cli.txns_operator import HANGS, INCOMPLETE
+from sim.cli.txns_rights import missing_right
 from sim.client.admin import Admin
 from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
 from sim.client.errors import (
     ClientError,
     ConnectionLostError,
+    ErrorCode,
     NotSupportedError,
     RequestTimeoutError,
 )
@@ -52,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         # Given behind the subcommand they replace those before it; not given they change nothing.
         _add_globals(child, default=argparse.SUPPRESS)
         child.add_argument("--json", action="store_true", help="print JSON instead of a table")
+        txns_kip_text.add_options(name, child)
         return child
 
     _add_list(branch("list", "list transactions"))
@@ -110,6 +113,12 @@ def _add_globals(parser: argparse.ArgumentParser, *, default: Any) -> None:
         type=Path,
         default=default,
         help="property file with client configuration",
+    )
+    parser.add_argument(
+        txns_kip_text.FLAG,
+        action="store_true",
+        default=False if default is None else default,
+        help="take the words of KIP-664 and KIP-994 too (docs/kip-text.md)",
     )
 
 
@@ -206,6 +215,10 @@ _integer = _number(32)
 _long = _number(64)
 
 
+rewrite = txns_kip_text.rewrite
+"""What the command line means, before it is parsed."""
+
+
 # Run
 
 
@@ -222,11 +235,11 @@ def run(args: argparse.Namespace) -> int:
     except CommandFailure as failure:
         warn(failure.text)
         if failure.cause is not None:
-            _advise(failure.cause)
+            _advise(failure.cause, args.txns_command)
         return FAILED
     except ClientError as error:
         warn(f"txnsim txns: {error}")
-        _advise(error)
+        _advise(error, args.txns_command)
         return FAILED
 
 
@@ -261,7 +274,7 @@ async def _run(
             await asyncio.sleep(watch_s)
 
 
-def _advise(error: ClientError) -> None:
+def _advise(error: ClientError, command: str) -> None:
     """A second line: what may be done about it."""
     cause = error.__cause__
     match error:
@@ -273,6 +286,8 @@ def _advise(error: ClientError) -> None:
                 )
             else:
                 warn("Check host and port of --bootstrap-server.")
+        case ConnectionLostError() if error.error == ErrorCode.broker_not_available:
+            pass  # the message names the brokers that there are
         case ConnectionLostError():
             warn(
                 "If the listener asks for TLS or SASL: --command-config FILE with security.protocol"
@@ -283,6 +298,8 @@ def _advise(error: ClientError) -> None:
         case NotSupportedError():
             warn("The broker's release is too old for this, or it is no Kafka broker.")
         case _ if error.error is not None:
-            warn(f"The broker answered {error.error.name.upper()} ({int(error.error)}).")
+            missing = missing_right(command, error.error)
+            more = "" if missing is None else f" {missing}"
+            warn(f"The broker answered {error.error.name.upper()} ({int(error.error)}).{more}")
         case _:
             pass

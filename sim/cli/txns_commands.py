@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from sim.cli import txns_kip_text
 from sim.cli.output import Output
 from sim.cli.txns_operator import (
     HANGING_HEADERS,
@@ -23,7 +24,7 @@ from sim.cli.txns_operator import (
 )
 from sim.client.admin import Admin
 from sim.client.errors import ClientError, ErrorCode
-from sim.client.txn_views import AbortSpec, TransactionListing
+from sim.client.txn_views import AbortSpec, OpenSince, TransactionListing
 from sim.client.txn_wording import message_of
 from sim.types import TopicPartition
 
@@ -62,6 +63,9 @@ class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
 
     duration_ms: int | None = None
     pattern: str | None = None
+    states: tuple[str, ...] = ()
+    producer_ids: tuple[int, ...] = ()
+    broker_ids: tuple[int, ...] | None = None
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Ask every broker."""
@@ -70,6 +74,9 @@ class ListTransactions(msgspec.Struct, frozen=True, kw_only=True):
             outcomes = await admin.list_transactions(
                 duration_ms=-1 if self.duration_ms is None else self.duration_ms,
                 pattern=self.pattern,
+                states=self.states,
+                producer_ids=self.producer_ids,
+                broker_ids=self.broker_ids,
             )
         except ClientError as error:
             raise failed(what, error) from error
@@ -92,11 +99,13 @@ class DescribeTransaction(msgspec.Struct, frozen=True, kw_only=True):
     """``describe``."""
 
     transactional_id: str
+    broker_id: int | None = None
+    """Ask this broker, whoever coordinates."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Ask its coordinator. The duration goes on growing after the end, as the start stays."""
         key = self.transactional_id
-        found = (await admin.describe_transactions((key,)))[key]
+        found = (await admin.describe_transactions((key,), broker_id=self.broker_id))[key]
         if isinstance(found, ClientError):
             what = f"Failed to describe transaction state of transactional-id `{key}`"
             raise failed(what, found)
@@ -194,7 +203,7 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:  # noqa: ARG002 - all commands are called alike
         """Write one abort marker to the leader."""
-        spec = await self._spec(admin)
+        spec = await self.spec(admin)
         what = f"Failed to abort transaction {spec}"
         await _must_exist(admin, self.partition, what)
         try:
@@ -203,7 +212,12 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
             raise failed(what, error) from error
         return Output(values={"aborted": spec})
 
-    async def _spec(self, admin: Admin) -> AbortSpec:
+    async def spec(self, admin: Admin) -> AbortSpec:
+        """Whose transaction it is, asked of the leader where only its start was given.
+
+        Raises:
+            CommandFailure: It could not be asked, or no transaction is open since there.
+        """
         if self.start_offset is None:
             assert self.producer_id is not None
             assert self.producer_epoch is not None
@@ -217,16 +231,14 @@ class AbortTransaction(msgspec.Struct, frozen=True, kw_only=True):
             )
         what = f"Failed to validate producer state for partition {self.partition}"
         await _must_exist(admin, self.partition, what)
-        found = (await admin.describe_producers((self.partition,)))[self.partition]
-        if isinstance(found, ClientError):
-            raise failed(what, found)
-        for one in found:
-            if one.txn_start_offset == self.start_offset:
-                return AbortSpec.of(self.partition, one)
-        raise CommandFailure(
-            f"Could not find any open transactions starting at offset {self.start_offset}"
-            f" on partition {self.partition}"
-        )
+        try:
+            return await admin.identify(
+                OpenSince(partition=self.partition, start_offset=self.start_offset)
+            )
+        except ClientError as error:
+            if error.error == ErrorCode.invalid_txn_state:
+                raise CommandFailure(str(error)) from None
+            raise failed(what, error) from error
 
 
 class FindHanging(msgspec.Struct, frozen=True, kw_only=True):
@@ -304,27 +316,23 @@ def command_from(args: argparse.Namespace, bootstrap: str) -> Command:
         ConfigError: As below.
         CommandFailure: The arguments do not go together.
     """
+    word = txns_kip_text.misplaced(args)
+    if word is not None:
+        raise CommandFailure(f"argument {word}: only with {txns_kip_text.FLAG}")
     match args.txns_command:
         case "list":
-            return ListTransactions(
-                duration_ms=args.duration_filter, pattern=args.transactional_id_pattern
-            )
+            return _list(args)
         case "describe":
-            return DescribeTransaction(transactional_id=args.transactional_id)
+            shipped = DescribeTransaction(
+                transactional_id=args.transactional_id, broker_id=args.kip_coordinator
+            )
+            return txns_kip_text.Describe(shipped=shipped) if args.kip_text else shipped
         case "describe-producers":
-            return DescribeProducers(
-                partition=TopicPartition(args.topic, args.partition), broker_id=args.broker_id
-            )
+            return _describe_producers(args)
         case "abort":
-            return AbortTransaction(
-                partition=TopicPartition(args.topic, args.partition),
-                start_offset=args.start_offset,
-                producer_id=args.producer_id,
-                producer_epoch=args.producer_epoch,
-                coordinator_epoch=args.coordinator_epoch,
-            )
+            return _abort(args)
         case "find-hanging" if args.all:
-            if args.broker_id is not None:
+            if _broker_id(args) is not None:
                 raise CommandFailure("--all asks leaders; --broker-id does not go with it")
             return FindAll(scope=_scope(args), bootstrap=bootstrap)
         case "repair":
@@ -334,16 +342,63 @@ def command_from(args: argparse.Namespace, bootstrap: str) -> Command:
         case "why":
             return Why(partition=TopicPartition(args.topic, args.partition))
         case "find-hanging":
-            return FindHanging(
+            found = FindHanging(
                 topic=args.topic,
                 partition=args.partition,
-                broker_id=args.broker_id,
+                broker_id=_broker_id(args),
                 max_transaction_timeout_min=args.max_transaction_timeout,
             )
+            return txns_kip_text.FindHanging(shipped=found) if args.kip_text else found
         case "forceTerminateTransaction":
             return ForceTerminate(transactional_id=args.transactional_id)
         case unknown:
             raise AssertionError(f"argparse let {unknown!r} through")
+
+
+def _list(args: argparse.Namespace) -> Command:
+    asked = [one for one in (args.kip_broker, args.kip_coordinator) if one is not None]
+    try:
+        producer_ids = tuple(int(one) for one in txns_kip_text.listed(args.kip_producer_ids))
+    except ValueError:
+        raise CommandFailure(
+            f"argument --producer-ids: numbers are expected, not {args.kip_producer_ids!r}"
+        ) from None
+    return ListTransactions(
+        duration_ms=args.duration_filter if args.kip_duration is None else args.kip_duration,
+        pattern=args.transactional_id_pattern,
+        states=txns_kip_text.listed(args.kip_states),
+        producer_ids=producer_ids,
+        broker_ids=tuple(asked) if asked else None,
+    )
+
+
+def _describe_producers(args: argparse.Namespace) -> Command:
+    partition = TopicPartition(args.topic, args.partition)
+    shipped = DescribeProducers(partition=partition, broker_id=_broker_id(args))
+    if not args.kip_text:
+        return shipped
+    return txns_kip_text.DescribeProducers(shipped=shipped, partition=partition)
+
+
+def _abort(args: argparse.Namespace) -> Command:
+    partition = TopicPartition(args.topic, args.partition)
+    start_offset = args.start_offset if args.kip_start is None else args.kip_start
+    shipped = AbortTransaction(
+        partition=partition,
+        start_offset=start_offset,
+        producer_id=args.producer_id,
+        producer_epoch=args.producer_epoch,
+        coordinator_epoch=args.coordinator_epoch,
+    )
+    if not args.kip_text or start_offset is None:
+        return shipped
+    which = OpenSince(partition=partition, start_offset=start_offset)
+    return txns_kip_text.Abort(shipped=shipped, which=which)
+
+
+def _broker_id(args: argparse.Namespace) -> int | None:
+    chosen: int | None = args.broker_id if args.kip_broker is None else args.kip_broker
+    return chosen
 
 
 def _scope(args: argparse.Namespace) -> Scope:

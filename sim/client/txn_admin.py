@@ -26,8 +26,10 @@ from sim.client.cluster import Cluster
 from sim.client.errors import ClientError, ConnectionLostError, ErrorCode
 from sim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction, candidates, hanging
 from sim.client.requests import Marker
+from sim.client.sight import check_sight
 from sim.client.txn_views import (
     AbortSpec,
+    OpenSince,
     ProducerState,
     TransactionDescription,
     TransactionListing,
@@ -83,6 +85,7 @@ class TransactionAdmin:
         producer_ids: Sequence[int] = (),
         duration_ms: int = -1,
         pattern: str | None = None,
+        broker_ids: Collection[int] | None = None,
         timeout_ms: float | None = None,
     ) -> dict[int, tuple[TransactionListing, ...] | ClientError]:
         """Ask every broker for the transactions it coordinates.
@@ -92,12 +95,16 @@ class TransactionAdmin:
             producer_ids: Only these; empty: all.
             duration_ms: Only older ones; below 0: all (KIP-994).
             pattern: RE2 expression that the whole transactional id must match (KIP-1152).
+            broker_ids: Ask these alone (text of KIP-664).
             timeout_ms: ``api_timeout_ms`` unless given.
 
         Returns:
             Broker id -> listings, or why that broker could not answer.
         """
         seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+        known = [broker.broker_id for broker in seen.brokers]
+        wanted = known if broker_ids is None else list(dict.fromkeys(broker_ids))
+        strangers = [one for one in wanted if one not in known]
         request = requests.list_transactions(
             states=states, producer_ids=producer_ids, duration_ms=duration_ms, pattern=pattern
         )
@@ -123,24 +130,34 @@ class TransactionAdmin:
         async def look_up(keys: Sequence[int], _: Deadline) -> Lookup[int]:
             return Lookup(mapped={key: key for key in keys})  # AllBrokersStrategy
 
-        return await run_by_key(
+        listed = await run_by_key(
             self.cluster,
-            tuple(broker.broker_id for broker in seen.brokers),
+            tuple(one for one in wanted if one in known),
             name="ListTransactions",
             look_up=look_up,
             ask=ask,
             timeout_ms=timeout_ms,
         )
+        return listed | {one: _stranger(one, known) for one in strangers}
 
     async def describe_transactions(
-        self, transactional_ids: Collection[str], *, timeout_ms: float | None = None
+        self,
+        transactional_ids: Collection[str],
+        *,
+        broker_id: int | None = None,
+        timeout_ms: float | None = None,
     ) -> dict[str, TransactionDescription | ClientError]:
         """Ask coordinators for the state of transactions; unknown ids have
         TRANSACTIONAL_ID_NOT_FOUND.
+
+        Args:
+            transactional_ids: Which.
+            broker_id: Ask this broker, whoever their coordinator is; then NOT_COORDINATOR is final.
+            timeout_ms: ``api_timeout_ms`` unless given.
         """
 
-        async def ask(broker_id: int, keys: Sequence[str]) -> Answer[str, TransactionDescription]:
-            message = await self.cluster.ask(broker_id, requests.describe_transactions(keys))
+        async def ask(asked_id: int, keys: Sequence[str]) -> Answer[str, TransactionDescription]:
+            message = await self.cluster.ask(asked_id, requests.describe_transactions(keys))
             completed: dict[str, TransactionDescription] = {}
             failed: dict[str, ClientError] = {}
             unmapped: dict[str, ErrorCode] = {}
@@ -148,10 +165,10 @@ class TransactionAdmin:
             for row in message.transaction_states:
                 key, error = row.transactional_id, _E(row.error_code)
                 if error == _E.none:
-                    completed[key] = parse_description(broker_id, row)
+                    completed[key] = parse_description(asked_id, row)
                 elif error == _E.coordinator_load_in_progress:
                     waiting[key] = error
-                elif error in _COORDINATOR_MOVED:
+                elif error in _COORDINATOR_MOVED and broker_id is None:
                     unmapped[key] = error
                 else:
                     failed[key] = ClientError(describe_failure(key, error), error=error)
@@ -161,7 +178,9 @@ class TransactionAdmin:
             self.cluster,
             tuple(dict.fromkeys(transactional_ids)),
             name="DescribeTransactions",
-            look_up=lambda keys, deadline: look_up_coordinators(self.cluster, keys, deadline),
+            look_up=fixed_broker(broker_id)
+            if broker_id is not None
+            else lambda keys, deadline: look_up_coordinators(self.cluster, keys, deadline),
             ask=ask,
             timeout_ms=timeout_ms,
         )
@@ -184,12 +203,8 @@ class TransactionAdmin:
         if broker_id is not None and self.cluster.view.broker(broker_id) is None:
             seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
             if seen.broker(broker_id) is None:
-                known = ", ".join(str(broker.broker_id) for broker in seen.brokers)
-                nobody = ConnectionLostError(
-                    f"broker {broker_id} is not in the cluster, whose brokers are {known}",
-                    error=_E.broker_not_available,
-                )
-                return dict.fromkeys(partitions, nobody)
+                known = [broker.broker_id for broker in seen.brokers]
+                return dict.fromkeys(partitions, _stranger(broker_id, known))
 
         async def ask(
             asked_id: int, keys: Sequence[TopicPartition]
@@ -247,7 +262,10 @@ class TransactionAdmin:
         ids, descriptions = await self.known_to_coordinators(
             {one.producer.producer_id for one in found}
         )
-        return hanging(found, ids, descriptions)
+        seeming = hanging(found, ids, descriptions)
+        if seeming:
+            await check_sight(self.cluster)
+        return seeming
 
     async def known_to_coordinators(
         self, producer_ids: set[int]
@@ -319,15 +337,47 @@ class TransactionAdmin:
 
     # Repair
 
-    async def abort_transaction(self, spec: AbortSpec, *, timeout_ms: float | None = None) -> None:
+    async def identify(self, which: OpenSince, *, timeout_ms: float | None = None) -> AbortSpec:
+        """The whole identity of the transaction that is open since there, as the leader tells it.
+
+        Raises:
+            ClientError: The leader could not say, or has no such transaction
+                (INVALID_TXN_STATE).
+        """
+        (outcome,) = (
+            await self.describe_producers((which.partition,), timeout_ms=timeout_ms)
+        ).values()
+        if isinstance(outcome, ClientError):
+            raise outcome
+        for one in outcome:
+            if one.txn_start_offset == which.start_offset:
+                return AbortSpec.of(which.partition, one)
+        raise ClientError(
+            f"Could not find any open transactions starting at offset {which.start_offset}"
+            f" on partition {which.partition}",
+            error=_E.invalid_txn_state,
+        )
+
+    async def abort_transaction(
+        self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
+    ) -> None:
         """Write an abort marker to the partition's leader. The coordinator is neither asked nor
         told.
 
+        Args:
+            which: The transaction, by its whole identity or by its start offset, never by both.
+            timeout_ms: Of each of the requests; ``api_timeout_ms`` unless given.
+
         Raises:
-            ClientError: Refused: not allowed, fenced, or an epoch that the partition has left
-                behind.
+            ClientError: No such transaction, or refused: not allowed, fenced, or an epoch that the
+                partition has left behind.
             RetriableError: No leader took it in time.
         """
+        match which:
+            case OpenSince():
+                spec = await self.identify(which, timeout_ms=timeout_ms)
+            case AbortSpec():
+                spec = which
         marker = Marker(
             producer_id=spec.producer_id,
             producer_epoch=spec.producer_epoch,
@@ -451,6 +501,15 @@ class TransactionAdmin:
         outcome = (await self.fence_producers((transactional_id,)))[transactional_id]
         if isinstance(outcome, ClientError):
             raise outcome
+
+
+def _stranger(broker_id: int, known: Collection[int]) -> ClientError:
+    """The outcome of what only that broker could have said."""
+    brokers = ", ".join(str(one) for one in known)
+    return ConnectionLostError(
+        f"broker {broker_id} is not in the cluster, whose brokers are {brokers}",
+        error=_E.broker_not_available,
+    )
 
 
 # Answers

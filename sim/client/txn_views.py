@@ -95,6 +95,13 @@ class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class OpenSince(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction by where it begins; its leader knows the rest (Kafka 2.8 and up)."""
+
+    partition: TopicPartition
+    start_offset: int
+
+
 def parse_listing(broker_id: int, row: Any) -> TransactionListing:
     """Read a row of a ListTransactions answer."""
     return TransactionListing(
