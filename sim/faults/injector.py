@@ -413,7 +413,7 @@ class Injector:
                 **_facts(state),
                 "matched": state.matched,
                 "struck": state.struck + 1,
-                "api": api_name(crossing.api_key),
+                **({"api": api_name(crossing.api_key)} if crossing.api_key >= 0 else {}),
                 "source": crossing.source,
                 "target": crossing.target,
             },

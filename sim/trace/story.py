@@ -127,13 +127,20 @@ class _Teller:
         )
 
     def _strike(self, event: Event, data: Data) -> None:
-        rule = str(data.get("rule"))
-        if rule.endswith(ONLOOKER_SUFFIX):
+        rule, action = str(data.get("rule")), str(data.get("action"))
+        if rule.endswith(ONLOOKER_SUFFIX) or action == "pass":
             return
         self._strikes[rule] = self._strikes.get(rule, 0) + 1
-        what = f"{data.get('api')} of {str(data.get('source')).removeprefix('client/')}"
-        again = " another" if self._strikes[rule] > 1 else ""
-        self._say(event, f"{data.get('action')}{again} {what}")
+        is_first = self._strikes[rule] == 1
+        if "api" in data:
+            source = str(data.get("source")).removeprefix("client/")
+            self._say(event, f"{action}{'' if is_first else ' another'} {data['api']} of {source}")
+        elif "target" in data:
+            again = "" if is_first else " again"
+            where = f"{data.get('point')} of {place(str(data['target']))}"
+            self._say(event, f"{action}{again} at {where}")
+        else:
+            self._say(event, action)
 
     def _stable(self, event: Event, data: Data) -> None:
         """Where a marker has moved it, the marker's sentence says so too."""

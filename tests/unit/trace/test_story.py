@@ -154,6 +154,23 @@ def test_attempts_that_fare_alike_are_told_once() -> None:
     assert len(script.sentences) == 1
 
 
+def test_strikes_inside_a_broker_and_on_the_cluster_are_told() -> None:
+    script = Script()
+    inside = {
+        "rule": "slow", "action": "hold", "point": "log.append", "source": "broker/1",
+        "target": "broker/1",
+    }  # fmt: skip
+    script.add(FAULT, "fault.hit", data=inside)
+    script.add(FAULT, "fault.hit", data=inside)
+    script.add(FAULT, "fault.hit", data={**inside, "rule": "seen", "action": "pass"})
+    script.add(FAULT, "fault.hit", data={"rule": "dead", "action": "crash broker 2"})
+    assert script.texts == [
+        "hold at log.append of broker 1",
+        "hold again at log.append of broker 1",
+        "crash broker 2",
+    ]
+
+
 def test_strikes_are_told_but_not_those_of_a_rule_that_only_counts() -> None:
     script = Script()
     hit = {"rule": "late", "action": "hold", "api": "Produce", "source": "client/app"}
