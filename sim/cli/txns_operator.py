@@ -8,14 +8,16 @@ cluster without ``--yes``.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
 
 from sim.cli.output import Output, progress, warn
+from sim.cli.txns_rights import missing_right
 from sim.client.admin import Admin
-from sim.client.errors import ClientError, NotSupportedError
+from sim.client.errors import ClientError, ErrorCode, NotSupportedError
 from sim.client.hanging import OpenTransaction
 from sim.client.judgement import Finding, Verdict
 from sim.client.repair import Outcome, Repair, repair
@@ -130,6 +132,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
             warn("Nothing was changed. To do it: the same command with --yes.")
         elif self.yes and done:
             warn(f"What was done is written down in {self.audit_file}.")
+        _tell_missing("repair", (one.error for one in done))
         left = [one for one in done if one.outcome not in _HEALED]
         return Output(
             headers=(
@@ -248,8 +251,16 @@ def _tell_rest(found: Survey) -> None:
     for reason, partitions in by_reason.items():
         more = f" and {len(partitions) - _FEW} more" if len(partitions) > _FEW else ""
         warn(f"not searched: {', '.join(partitions[:_FEW])}{more}: {reason}")
+    _tell_missing("find-hanging", (why.error for why in found.unread.values()))
     if any(isinstance(why, NotSupportedError) for why in found.unread.values()):
         warn("These brokers can't be searched: txnsim txns why TOPIC PARTITION reads their logs.")
+
+
+def _tell_missing(command: str, errors: Iterable[ErrorCode | None]) -> None:
+    """Each right that was missing, once."""
+    for missing in dict.fromkeys(missing_right(command, error) for error in errors):
+        if missing is not None:
+            warn(missing)
 
 
 _FEW: Final = 5

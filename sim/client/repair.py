@@ -14,7 +14,7 @@ from enum import StrEnum
 import msgspec
 
 from sim.client.admin import Admin
-from sim.client.errors import ClientError
+from sim.client.errors import ClientError, ErrorCode
 from sim.client.judgement import Finding, Verdict
 from sim.client.offsets import LATEST
 from sim.client.survey import ANY_AGE, survey
@@ -55,6 +55,8 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
     last_stable_offset_after: int | None = None
     high_watermark_after: int | None = None
     at_ms: int
+    error: ErrorCode | None = None
+    """What the leader answered where it refused."""
 
 
 async def repair(admin: Admin, finding: Finding, *, now_ms: int, dry_run: bool = False) -> Repair:
@@ -96,7 +98,9 @@ async def repair(admin: Admin, finding: Finding, *, now_ms: int, dry_run: bool =
     try:
         await admin.abort_transaction(spec)
     except ClientError as refused:
-        return msgspec.structs.replace(done, outcome=Outcome.REFUSED, reason=str(refused))
+        return msgspec.structs.replace(
+            done, outcome=Outcome.REFUSED, reason=str(refused), error=refused.error
+        )
     left = await _same_now(admin, finding, now_ms=now_ms)
     return msgspec.structs.replace(
         done,

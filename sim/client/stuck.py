@@ -14,13 +14,14 @@ from enum import StrEnum
 import msgspec
 
 from sim.client.admin import Admin
-from sim.client.errors import ClientError, NotSupportedError
+from sim.client.errors import ClientError, ErrorCode, NotSupportedError
 from sim.client.fetching import fetch
 from sim.client.isolation import ConsumedRecord
 from sim.client.judgement import Finding, Verdict
 from sim.client.metadata import PartitionView
 from sim.client.offsets import EARLIEST, LATEST
 from sim.client.survey import ANY_AGE, survey
+from sim.client.txn_wording import message_of
 from sim.types import IsolationLevel, TopicPartition
 
 
@@ -71,6 +72,8 @@ async def explain(admin: Admin, partition: TopicPartition, *, now_ms: int) -> Ex
     """
     (topic,) = await admin.describe_topics((partition.topic,))
     view = topic.partition(partition.partition)
+    if topic.error == ErrorCode.topic_authorization_failed:
+        raise ClientError(f"{partition}: {message_of(topic.error)}", error=ErrorCode(topic.error))
     if view is None:
         raise ClientError(f"there is no partition {partition}")
     if view.leader_id < 0:

@@ -16,6 +16,7 @@ import msgspec
 from sim.client.errors import ClientError
 from sim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction, candidates
 from sim.client.judgement import Finding, Verdict, judge
+from sim.client.sight import check_sight
 from sim.client.txn_admin import TransactionAdmin, batches
 from sim.client.txn_views import ProducerState
 from sim.types import TopicPartition
@@ -68,8 +69,8 @@ async def survey(
         progress: Told after each request to the leaders.
 
     Raises:
-        ClientError: Topics could not be listed, or a coordinator did not answer: what its
-            transactional ids have open would seem to hang.
+        ClientError: Topics could not be listed, or a coordinator did not answer, or may not tell
+            of all transactional ids: what these have open would seem to hang.
     """
     wanted = await admin.partitions_to_search() if partitions is None else list(partitions)
     found: list[OpenTransaction] = []
@@ -89,6 +90,8 @@ async def survey(
         judged = judge(found, ids, descriptions)
         gone = await _ended_meanwhile(admin, judged)
         findings = tuple(one for one in judged if one.transaction not in gone)
+        if any(one.verdict is Verdict.HANGING for one in findings):
+            await check_sight(admin.cluster)
     return Survey(
         partitions=len(wanted),
         findings=tuple(sorted(findings, key=_age)),

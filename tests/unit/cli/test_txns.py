@@ -319,7 +319,8 @@ SPEC = "AbortTransactionSpec(topicPartition=t-0, producerId=7, producerEpoch=3, 
             "Failed to describe producers for 1 partitions on broker Optional.empty: Failed to"
             " describe active producers for partition t-0 due to authorization failure on topic"
             f" `t`. {HINT}",
-            "The broker answered TOPIC_AUTHORIZATION_FAILED (29).",
+            "The broker answered TOPIC_AUTHORIZATION_FAILED (29). The user lacks a right: READ on"
+            " the topic.",
         ),
         (
             {Api.WRITE_TXN_MARKERS: marked(52)},
@@ -340,7 +341,8 @@ SPEC = "AbortTransactionSpec(topicPartition=t-0, producerId=7, producerEpoch=3, 
             ("forceTerminateTransaction", "--transactionalId", "a"),
             "Failed to force terminate transactionalId `a`: InitProducerId request for"
             f" transactionalId `a` failed due to transactional ID authorization failure. {HINT}",
-            "The broker answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53).",
+            "The broker answered TRANSACTIONAL_ID_AUTHORIZATION_FAILED (53). The user lacks a"
+            " right: WRITE on the transactional id.",
         ),
         (
             {},
