@@ -56,4 +56,4 @@ def test_a_command_without_a_table_prints_nothing_but_json_on_demand(
 
 def test_a_name_that_argparse_would_not_let_through_is_a_bug() -> None:
     with pytest.raises(AssertionError, match="bogus"):
-        command_from(argparse.Namespace(txns_command="bogus"), "localhost:9092")
+        command_from(argparse.Namespace(kip_text=False, txns_command="bogus"), "localhost:9092")

@@ -41,7 +41,7 @@ class Shipped(msgspec.Struct, frozen=True):
 
     found: TransactionDescription
 
-    async def execute(self, _admin: object, *, now_ms: int) -> Output:  # noqa: ARG002 - as all are
+    async def execute(self, _admin: object, *, now_ms: int) -> Output:
         return Output(
             headers=("TransactionDurationMs", "TopicPartitions"),
             rows=(("grows", "t-0"),),
