@@ -312,6 +312,7 @@ class Broker:
             self._checkpoint_timer.cancel()
         self.coordinator.stop()
         self.groups.stop()
+        self.group_host.stop()
         self.isr_changes.stop()
         self.replica_fetchers.stop()
         self.replica_sessions.stop()

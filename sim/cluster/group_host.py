@@ -50,6 +50,7 @@ class GroupHost:
     __slots__ = (
         "_clock",
         "_commits",
+        "_completions",
         "_crossings",
         "_gate",
         "_loading",
@@ -79,6 +80,8 @@ class GroupHost:
     ) -> None:
         self._tasks = environment.tasks
         self._crossings = crossings
+        self._completions: dict[Pending[ErrorCode], None] = {}
+        """Positions of ended transactions that a fault keeps from their groups."""
         self._gate = gate
         self._clock = environment.clock
         self._settings = settings
@@ -104,6 +107,11 @@ class GroupHost:
             timers=timer_gate(crossings),
             partitions=partitions,
         )
+
+    def stop(self) -> None:
+        """Whoever waits for positions is told."""
+        for completion in tuple(self._completions):
+            completion.resolve(ErrorCode.not_leader_or_follower)
 
     # Leadership
 
@@ -270,6 +278,8 @@ class GroupHost:
             self.coordinator.marker_written(topic_partition.partition, marker, offset)
             return None
         completion: Pending[ErrorCode] = Pending(self._tasks)
+        self._completions[completion] = None
+        completion.on_done(lambda done: self._completions.pop(done, None))
 
         def complete(verdict: Verdict | None) -> None:
             error = ErrorCode(error_in(verdict))

@@ -97,7 +97,7 @@ class FaultPoint(StrEnum):
     """
 
     LOG_FLUSH = "log.flush"
-    """A replica is about to flush its log.
+    """A replica is about to flush its log, as a segment has ended.
 
     Dropped, nothing is flushed: a crash that loses unflushed data loses more. With an error, the
     log directory goes offline.

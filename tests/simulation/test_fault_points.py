@@ -16,11 +16,13 @@ from sim.cluster.controller import NewTopic
 from sim.cluster.image import TopicImage
 from sim.errors import ConfigError, ErrorCode
 from sim.faults.actions import Delay, Drop, Fail, Hold, Pass
+from sim.faults.cluster_actions import Crash
 from sim.faults.points import FaultPoint
 from sim.server.member import MemberState
 from sim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
+    BrokerId,
     IsolationLevel,
     TopicPartition,
     TransactionalId,
@@ -162,14 +164,15 @@ def test_a_follower_that_does_not_append_holds_acks_all_back() -> None:
 
 def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_order() -> None:
     async def main(cluster: VirtualCluster) -> None:
-        log = cluster.sim.brokers[B1].replicas.led[P0]
-        follower = cluster.sim.brokers[B2].replicas.hosted[P0]
+        def end_at(broker: BrokerId) -> int:
+            return cluster.sim.brokers[broker].replicas.hosted[P0].log_end_offset
+
         cluster.arm(Hold(), FaultPoint.LOG_APPEND, role="follower", broker=2, limit=1)
         async with cluster.client(**PATIENT) as client:
             waiting = Producer(client).send("orders", 0, b"v")
             for _ in range(1_000):
                 await asyncio.sleep(0.000_01)
-                if log.log_end_offset:
+                if end_at(B1):
                     break
             # The answer is on its way; with another topic to follow, the follower asks again.
             made = cluster.sim.metadata.create_topic(
@@ -179,11 +182,11 @@ def test_what_a_standing_follower_is_told_meanwhile_is_taken_up_in_its_order() -
             await cluster.struck()
             later = Producer(client).send("orders", 0, b"w")
             await asyncio.sleep(1)
-            assert not follower.log_end_offset, "the answer to the second request waits behind it"
+            assert end_at(B2) == 0, "the answer to the second request waits behind it"
             cluster.sim.injector.release("f")
             await waiting
             await later
-        assert follower.log_end_offset == 2
+        assert end_at(B2) == 2
         assert await read(cluster) == [b"v", b"w"]
 
     run_cluster(main)
@@ -451,6 +454,31 @@ def test_where_the_answer_comes_first_a_late_completion_decides_the_next_transac
         await api.state(TX, "Ongoing")
 
     run_cluster(main, brokers=1, level=0, rules={"positions_come_before_answer": False})
+
+
+def test_a_broker_that_dies_over_a_completion_leaves_the_marker_to_be_sent_again() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        groups = GroupApi(Api(cluster.sim))
+        api = groups.api
+        await api.until(
+            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
+        )
+        producer_id, epoch = await api.producer(TX)
+        mine: dict[str, Any] = {
+            "transactional_id": TX,
+            "producer_id": producer_id,
+            "producer_epoch": epoch,
+        }
+        await api.ask("TxnOffsetCommit", 5, **commit_values(api, 9, **mine))
+        cluster.arm(Crash(restart_after_ms=1_000), FaultPoint.GROUP_COMPLETION, limit=1)
+        assert (await api.ask("EndTxn", 5, committed=True, **mine)).error_code is E.none
+        await cluster.struck()
+        await asyncio.sleep(20)
+        again = GroupApi(Api(cluster.sim))
+        await again.api.state(TX, "CompleteCommit")
+        assert await again.committed(require_stable=True) == (9, E.none)
+
+    run_cluster(main, brokers=1)
 
 
 @pytest.mark.parametrize(
