@@ -90,10 +90,12 @@ def warn(text: str) -> None:
 
 
 def log_to_stderr() -> None:
-    """From now on logs go to standard error, as all that is no result."""
+    """From now on logs go to standard error, as all that is no result; only errors, because what
+    else happens in a story is told by the story.
+    """
     from sim.cli.event_log import set_up_logs  # slow to import; only commands that run brokers log
 
-    set_up_logs()
+    set_up_logs(level="error")
 
 
 def progress(text: str) -> None:
