@@ -245,6 +245,7 @@ METRICS: Final = (
         labels=("broker",),
         meaning="open client connections",
         advice="growing without end: some client does not close what it opens",
+        kafka="kafka.server:type=socket-server-metrics,listener=*,networkProcessor=*",
     ),
     Metric(
         name=FAULTS_STRUCK,
