@@ -6,7 +6,7 @@ as it is made, whichever door it comes through.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from sim.faults.actions import Corrupt
@@ -14,18 +14,21 @@ from sim.faults.cluster_actions import ClusterAction, Crash, FillDisk
 from sim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from sim.faults.points import FaultPoint
 from sim.types import DamagedPart
-from sim.wire.apis import APIS
+from sim.wire.apis import APIS, api_name
 
 if TYPE_CHECKING:
     from sim.faults.plan import FaultRule
 
-_WITHOUT_TRANSACTIONAL_ID: Final = frozenset(
-    {
-        "WriteTxnMarkers", 27, "DescribeProducers", 61, "AllocateProducerIds", 67, "Fetch", 1,
-        "ListOffsets", 2,
-    }
+_OF_PRODUCERS: Final = (
+    "Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
+    "TxnOffsetCommit",
 )  # fmt: skip
-"""APIs that speak of producers and partitions only: such a rule would never strike."""
+_CARRIERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "transactional_id": (*_OF_PRODUCERS, "FindCoordinator", "DescribeTransactions"),
+    "producer_id": (*_OF_PRODUCERS, "WriteTxnMarkers"),
+    "committed": ("EndTxn", "WriteTxnMarkers"),
+}
+"""The only APIs that carry a criterion: on any other such a rule would never strike."""
 
 _API_NAMES: Final = frozenset(name for name, _ in APIS.values())
 
@@ -81,11 +84,15 @@ def _about_whom(rule: FaultRule) -> Iterator[str]:
         yield f"api can't be matched at {point}: no request crosses it"
     if rule.client_id is not None and point not in FROM_CLIENTS:
         yield f"client_id can't be matched at {point}: no client's request crosses it"
-    if rule.transactional_id is not None and rule.api in _WITHOUT_TRANSACTIONAL_ID:
-        yield (
-            f"transactional_id can't be matched on {rule.api}, which does not carry it; "
-            "producer_id can"
-        )
+    for field, carriers in _CARRIERS.items():
+        if rule.api is None or getattr(rule, field) is None:
+            continue
+        name = api_name(rule.api) if isinstance(rule.api, int) else rule.api
+        if name not in carriers:
+            yield (
+                f"{field} can't be matched on {name}, which does not carry it; only "
+                f"{', '.join(carriers)} do"
+            )
     if rule.partition is not None and rule.topic is None:
         yield f"partition {rule.partition} needs a topic"
     kinds = KINDS.get(point, ())
