@@ -34,6 +34,7 @@ from sim.runtime.real import host_name
 from sim.runtime.skewed_clock import SkewedClock
 from sim.security.acls import NO_ACLS
 from sim.security.options import NO_SECURITY, SecurityOptions, check_security
+from sim.server.calm import end_starts, let_end, undisturb
 from sim.server.entrance import Entrance, authorizer_of, first_credentials
 from sim.server.fault_hands import FaultHands
 from sim.server.listener import BrokerListener
@@ -43,8 +44,6 @@ from sim.settings import DEFAULTS, Settings
 from sim.txn.producer_ids import FIRST_PRODUCER_ID
 from sim.types import BrokerId, ProducerId, TopicPartition
 
-TURNS_TO_END: Final = 20
-"""Turns of the loop in which everything that was held, however deep, has come to its end."""
 KIP_TEXT_PORT_DISTANCE: Final = 100
 """From the first client port to the first one that answers by the letter of the KIPs."""
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
@@ -228,9 +227,10 @@ class SimCluster:
         Producer ids and topic ids go on: nobody from before is taken for somebody of now.
 
         Raises:
-            OSError: A broker is down and can't have its port back; nothing has changed.
+            OSError: A broker is down and can't have its port back; the others go on.
         """
         async with self._resetting:
+            await end_starts(self.members.values())
             heirs = await self._heirs(snapshot)
             former = self.metadata.image
             controller, members = self.controller, tuple(self.members.values())
@@ -243,10 +243,9 @@ class SimCluster:
                 if member.state is not MemberState.DOWN:
                     await member.kill()
             controller.stop()
-            self._undisturb()
+            undisturb(self.environment, (CONTROLLER_ID, *self.members))
             # What was held goes on now, in the loop's next turns, finds its broker gone, and ends.
-            for _ in range(TURNS_TO_END):
-                await asyncio.sleep(0)
+            await let_end()
             for broker_id, release in snapshot.releases.items():
                 self.fleet.assign(broker_id, release)
             self._bound = heirs
@@ -295,15 +294,6 @@ class SimCluster:
             else msgspec.structs.replace(door, apis=self._apis(spoken, door.apis.listener))
             for door in member.doors
         )
-
-    def _undisturb(self) -> None:
-        """Heal every link, set the clock right."""
-        network, clock = self.environment.network, self.environment.clock
-        nodes = (CONTROLLER_ID, *self.members)
-        for source in nodes:
-            for target in nodes:
-                network.heal(source, target)
-        clock.shift(-clock.advanced_ms)
 
     # Life of brokers
 

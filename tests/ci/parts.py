@@ -208,6 +208,12 @@ def scenario(deadline: Deadline) -> Verdict:
     return verdict
 
 
+def helpers(deadline: Deadline) -> Verdict:
+    """The helpers for tests in Go, Node.js and Java, with a client library of each language."""
+    finished = run([sys.executable, "-m", "tests.helpers.run"], deadline=deadline)
+    return judge_checks("helpers", finished.code, finished.output)
+
+
 PARTS_FIRST: Final = (Part("make test", make_test), Part("toolchains", toolchains))
 """One after the other: the rest stands on them, and the first one uses every core."""
 
@@ -218,6 +224,7 @@ PARTS_TOGETHER: Final = (
     Part(f"tests/real, Kafka {OLDER} and 2.7", older_kafka),
     Part("random play, Kafka and txnsim", random_play),
     Part("metrics and rights, Kafka and txnsim", metrics_and_rights),
+    Part("helpers for tests in Go, Node.js and Java", helpers),
     Part("wheel in an empty directory", wheel),
     Part("helper for Testcontainers", testcontainers),
     Part("late Produce of stock clients, Kafka", late_produce),

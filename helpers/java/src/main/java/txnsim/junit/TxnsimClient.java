@@ -1,0 +1,206 @@
+package txnsim.junit;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.net.URI;
+import java.net.URLEncoder;
+import java.net.http.HttpClient;
+import java.net.http.HttpRequest;
+import java.net.http.HttpResponse;
+import java.nio.charset.StandardCharsets;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+
+/**
+ * A client of the control port of a simulator, whoever has started it. What it has no method for is asked for with {@link
+ * #ask}; the document of all of it is at {@code /openapi.json}. Answers that are looked at field by field are Jackson's trees.
+ */
+public class TxnsimClient {
+    private static final Duration PATIENCE = Duration.ofSeconds(30);
+    private static final long POLL_MS = 5;
+
+    private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
+    private final String url;
+    private final Faults faults = new Faults(this);
+
+    /** A client of the control port at that address, for instance {@code http://127.0.0.1:9080}. */
+    public TxnsimClient(String url) {
+        this.url = url.replaceAll("/$", "");
+    }
+
+    public final String url() {
+        return url;
+    }
+
+    /** What clients take as {@code bootstrap.servers}. */
+    public String bootstrap() {
+        return ask("GET", "/healthz", null).get("bootstrap").asText();
+    }
+
+    public final Faults faults() {
+        return faults;
+    }
+
+    /**
+     * Asks for anything.
+     *
+     * @param body is sent as JSON; nothing is where it is null
+     * @throws TxnsimException where it is refused; the message says what to do instead
+     */
+    public final JsonNode ask(String method, String path, Object body) {
+        HttpRequest.BodyPublisher content =
+                body == null ? HttpRequest.BodyPublishers.noBody() : HttpRequest.BodyPublishers.ofString(Json.text(body));
+        HttpRequest request = HttpRequest.newBuilder(URI.create(url + path)).method(method, content).build();
+        HttpResponse<String> answer;
+        try {
+            answer = http.send(request, HttpResponse.BodyHandlers.ofString());
+        } catch (IOException failure) {
+            throw new TxnsimException(0, method + " " + url + path + ": " + failure);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new TxnsimException(0, method + " " + path + " was interrupted");
+        }
+        if (answer.statusCode() >= 400) {
+            JsonNode problem = Json.read(answer.body());
+            throw new TxnsimException(answer.statusCode(), problem.path("error").asText(answer.body()));
+        }
+        return Json.read(answer.body());
+    }
+
+    // Topics, brokers, clock
+
+    public final void createTopic(String name, int partitions, Map<String, String> configs) {
+        ask("POST", "/api/v1/topics", Map.of("name", name, "partitions", partitions, "configs", configs));
+    }
+
+    /** A topic with the offsets of every replica. */
+    public final JsonNode topic(String name) {
+        return ask("GET", "/api/v1/topics/" + encoded(name), null);
+    }
+
+    public final void killBroker(int broker, boolean loseUnflushed) {
+        ask("POST", "/api/v1/brokers/" + broker + "/kill", Map.of("lose_unflushed", loseUnflushed));
+    }
+
+    public final void stopBroker(int broker) {
+        ask("POST", "/api/v1/brokers/" + broker + "/stop", null);
+    }
+
+    public final void startBroker(int broker) {
+        ask("POST", "/api/v1/brokers/" + broker + "/start", null);
+    }
+
+    public final void moveLeader(String topic, int partition, int leader) {
+        ask("POST", "/api/v1/leaders", Map.of("topic", topic, "partition", partition, "leader", leader));
+    }
+
+    /** Transaction timeouts and expiry go by the cluster clock. */
+    public final void advanceClock(Duration by) {
+        ask("POST", "/api/v1/clock", Map.of("advance_ms", by.toMillis()));
+    }
+
+    // Between tests
+
+    /** Names the present state: topics, configs, features; no records. */
+    public final void snapshot(String name) {
+        ask("POST", "/api/v1/snapshots", Map.of("name", name));
+    }
+
+    /** Makes it a fresh cluster on the same ports, as it was started. Close your clients before. */
+    public final void reset() {
+        reset("start");
+    }
+
+    /** Does the same with the topics and settings of a snapshot. */
+    public final void reset(String snapshot) {
+        ask("POST", "/api/v1/reset", Map.of("to", snapshot));
+    }
+
+    // Transactions
+
+    public final JsonNode transactions() {
+        return ask("GET", "/api/v1/transactions", null);
+    }
+
+    public final JsonNode transaction(String transactionalId) {
+        return ask("GET", "/api/v1/transactions/" + encoded(transactionalId), null);
+    }
+
+    /** Waits until a transactional id is in one of these states. */
+    public final JsonNode waitForTransaction(String transactionalId, String... states) {
+        Instant giveUp = Instant.now().plus(PATIENCE);
+        while (true) {
+            JsonNode found = transaction(transactionalId);
+            if (List.of(states).contains(found.get("state").asText())) {
+                return found;
+            }
+            if (Instant.now().isAfter(giveUp)) {
+                throw new TxnsimException(0, transactionalId + " never became " + String.join(" or ", states) + ": " + found);
+            }
+            pause();
+        }
+    }
+
+    /** Transactions that are open on partitions and that no marker will ever end. */
+    public final JsonNode hangingTransactions() {
+        return ask("GET", "/api/v1/open-transactions?verdict=hanging", null);
+    }
+
+    /** Fails the test if there are any. */
+    public final void assertNoHangingTransactions() {
+        JsonNode found = hangingTransactions();
+        if (!found.isEmpty()) {
+            List<String> told = new ArrayList<>();
+            found.forEach(one -> told.add(one.get("topic").asText() + "-" + one.get("partition") + ": open since offset "
+                    + one.get("start_offset") + ": " + one.get("reason").asText() + " (txnsim txns "
+                    + one.get("abort_command").asText() + ")"));
+            throw new AssertionError("transactions hang: " + String.join("; ", told));
+        }
+    }
+
+    /** An empty history; {@code who} is the name of the client that is noted. */
+    public final History history(String who) {
+        return new History(this, who);
+    }
+
+    // Scenarios
+
+    /** Plays a shipped scenario, by name or alias, in a virtual cluster of its own: label of each run, and its verdict. */
+    public final Map<String, String> runScenario(String name) {
+        return run(Map.of("name", name));
+    }
+
+    /** Plays a scenario that is given as YAML. */
+    public final Map<String, String> runScenarioText(String yaml) {
+        return run(Map.of("yaml", yaml));
+    }
+
+    private Map<String, String> run(Map<String, String> wanted) {
+        JsonNode result = ask("POST", "/api/v1/runs?wait_ms=10000", wanted);
+        while (result.get("state").asText().equals("running")) {
+            result = ask("GET", "/api/v1/runs/" + result.get("id").asText() + "?wait_ms=10000", null);
+        }
+        if (!result.get("state").asText().equals("done")) {
+            throw new TxnsimException(0, result.get("error").asText());
+        }
+        Map<String, String> observed = new java.util.LinkedHashMap<>();
+        result.get("runs").forEach(run -> observed.put(run.get("run").asText(), run.get("observed").asText()));
+        return observed;
+    }
+
+    static String encoded(String text) {
+        return URLEncoder.encode(text, StandardCharsets.UTF_8).replace("+", "%20");
+    }
+
+    static void pause() {
+        try {
+            Thread.sleep(POLL_MS);
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+            throw new TxnsimException(0, "interrupted");
+        }
+    }
+}

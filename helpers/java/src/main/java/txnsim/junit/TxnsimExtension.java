@@ -1,0 +1,93 @@
+package txnsim.junit;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.junit.jupiter.api.extension.AfterEachCallback;
+import org.junit.jupiter.api.extension.BeforeEachCallback;
+import org.junit.jupiter.api.extension.ExtensionContext;
+import org.junit.jupiter.api.extension.ParameterContext;
+import org.junit.jupiter.api.extension.ParameterResolver;
+
+/**
+ * Gives tests a {@link TxnsimCluster} as a parameter: one for each class, fresh for each test.
+ *
+ * <p>A test whose faults never struck has tested nothing and fails. What to start is said by {@link Txnsim}, which brings this
+ * extension along; {@code @ExtendWith(TxnsimExtension.class)} alone starts what it starts without anything.
+ */
+public final class TxnsimExtension implements ParameterResolver, BeforeEachCallback, AfterEachCallback {
+    private static final ExtensionContext.Namespace SPACE = ExtensionContext.Namespace.create(TxnsimExtension.class);
+
+    /** Closed by JUnit when the tests of the class are over. */
+    private static final class Running implements ExtensionContext.Store.CloseableResource {
+        private final TxnsimCluster cluster;
+
+        Running(TxnsimCluster cluster) {
+            this.cluster = cluster;
+        }
+
+        @Override
+        public void close() {
+            cluster.close();
+        }
+    }
+
+    @Override
+    public void beforeEach(ExtensionContext context) {
+        Running running = context.getStore(SPACE).get(key(context), Running.class);
+        if (running != null) {
+            running.cluster.reset();
+        }
+    }
+
+    @Override
+    public void afterEach(ExtensionContext context) {
+        Running running = context.getStore(SPACE).get(key(context), Running.class);
+        if (running == null) {
+            return;
+        }
+        if (context.getExecutionException().isPresent()) {
+            running.cluster.faults().forget(); // it has failed for a better reason
+        } else {
+            running.cluster.faults().verify();
+        }
+    }
+
+    @Override
+    public boolean supportsParameter(ParameterContext parameter, ExtensionContext context) {
+        return parameter.getParameter().getType() == TxnsimCluster.class;
+    }
+
+    @Override
+    public TxnsimCluster resolveParameter(ParameterContext parameter, ExtensionContext context) {
+        ExtensionContext holder = context.getTestMethod().isPresent() ? context.getParent().orElse(context) : context;
+        return holder.getStore(SPACE)
+                .getOrComputeIfAbsent(key(context), ignored -> new Running(start(context)), Running.class)
+                .cluster;
+    }
+
+    private static String key(ExtensionContext context) {
+        return context.getRequiredTestClass().getName();
+    }
+
+    private static TxnsimCluster start(ExtensionContext context) {
+        TxnsimCluster.Options options = new TxnsimCluster.Options();
+        Txnsim wanted = context.getRequiredTestClass().getAnnotation(Txnsim.class);
+        if (wanted != null) {
+            options.brokers(wanted.brokers()).transactionVersion(wanted.transactionVersion());
+            for (String topic : wanted.topics()) {
+                String[] parts = topic.split(":", 2);
+                options.topic(parts[0], parts.length < 2 ? 1 : Integer.parseInt(parts[1]));
+            }
+            Map<String, Object> settings = new HashMap<>();
+            for (String setting : wanted.settings()) {
+                String[] parts = setting.split("=", 2);
+                settings.put(parts[0], Json.scalar(parts[1]));
+            }
+            options.settings(settings);
+            if (!wanted.asVersion().isEmpty()) {
+                options.asVersion(wanted.asVersion());
+            }
+        }
+        return TxnsimCluster.start(options);
+    }
+}

@@ -1,0 +1,58 @@
+package txnsim.junit;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.util.Map;
+import org.apache.kafka.clients.producer.KafkaProducer;
+import org.apache.kafka.clients.producer.ProducerRecord;
+import org.apache.kafka.common.serialization.StringSerializer;
+import org.junit.jupiter.api.RepeatedTest;
+import org.junit.jupiter.api.Test;
+
+/** One cluster for the tests of a class, fresh for each of them. */
+@Txnsim(brokers = 1, topics = "orders:1", settings = "transaction.max.timeout.ms=60000")
+final class OneClusterTest {
+    @RepeatedTest(3)
+    void everyTestMeetsAFreshCluster(TxnsimCluster cluster) throws Exception {
+        assertEquals(0, cluster.transactions().size());
+        cluster.faults().arm(Faults.Rule.at("client.request", "moved").api("EndTxn").limit(1).fail("NOT_COORDINATOR"));
+        Map<String, Object> config = Map.of("bootstrap.servers", cluster.bootstrap(), "transactional.id", "app");
+        try (var producer = new KafkaProducer<>(config, new StringSerializer(), new StringSerializer())) {
+            producer.initTransactions();
+            producer.beginTransaction();
+            assertEquals(0, producer.send(new ProducerRecord<>("orders", "v")).get().offset());
+            producer.commitTransaction(); // it finds its coordinator again
+        }
+        assertEquals(1, cluster.faults().get("moved").get("struck").asInt());
+        cluster.waitForTransaction("app", "CompleteCommit");
+        cluster.assertNoHangingTransactions();
+    }
+
+    @Test
+    void aRefusalSaysWhatToDo(TxnsimCluster cluster) {
+        TxnsimException refusal = assertThrows(TxnsimException.class, () -> cluster.topic("nope"));
+        assertEquals(404, refusal.status());
+        assertTrue(refusal.getMessage().contains("GET /api/v1/topics lists them"), refusal.getMessage());
+    }
+
+    @Test
+    void aFaultThatNeverStruckIsNamed(TxnsimCluster cluster) {
+        cluster.faults().arm(Faults.Rule.at("client.request", "idle").api("EndTxn").drop());
+        AssertionError found = assertThrows(AssertionError.class, cluster.faults()::verify);
+        assertTrue(found.getMessage().contains("idle"), found.getMessage());
+        cluster.faults().disarmAll();
+        cluster.faults().forget();
+    }
+
+    @Test
+    void aSnapshotIsComeBackTo(TxnsimCluster cluster) {
+        cluster.createTopic("more", 2, Map.of("cleanup.policy", "compact"));
+        cluster.snapshot("with-more");
+        cluster.reset();
+        assertThrows(TxnsimException.class, () -> cluster.topic("more"));
+        cluster.reset("with-more");
+        assertEquals("compact", cluster.topic("more").get("configs").get("cleanup.policy").asText());
+    }
+}

@@ -1,0 +1,170 @@
+"""The helpers for tests in other languages, tried as their users try them: ``python -m
+tests.helpers.run [go] [node] [java]``.
+
+Each one has tests of its own and examples with a real client library; both start simulators by
+themselves. Sources are copied below the ignored ``.cache/`` where a tool would write beside them.
+Standard library only. One line per step; the last line counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time  # noqa: TID251 - a command on the real machine
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.support.apache_kafka import CACHE, REPOSITORY, locked
+from tests.support.txnsim_server import installed_txnsim
+
+HELPERS: Final = REPOSITORY / "helpers"
+STEP_TIMEOUT_S: Final = 600.0
+_OUTPUT_LINES: Final = 60
+_NEVER_COPIED: Final = shutil.ignore_patterns("target", "node_modules")
+
+
+class Step(NamedTuple):
+    """A command that must end with status 0."""
+
+    name: str
+    command: Sequence[str]
+    directory: Path
+
+
+class MissingToolError(Exception):
+    """A toolchain is not on this machine."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Try what is asked for, one after the other."""
+    parser = argparse.ArgumentParser(prog="python -m tests.helpers.run", description=__doc__)
+    parser.add_argument(
+        "language", nargs="*", choices=[*LANGUAGES, []], metavar="LANGUAGE", help="default: all"
+    )
+    names = parser.parse_args(argv).language or list(LANGUAGES)
+    outcomes = [outcome for name in names for outcome in _outcomes(name)]
+    _say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", passed=True)
+    return 0 if all(outcomes) else 1
+
+
+def _outcomes(name: str) -> Iterator[bool]:
+    try:
+        steps = LANGUAGES[name]()
+    except MissingToolError as missing:
+        yield _say(f"FAIL {name}: {missing}", passed=False)
+        return
+    for step in steps:
+        yield _passes(step)
+
+
+def _passes(step: Step) -> bool:
+    start_s = time.monotonic()
+    try:
+        done = subprocess.run(
+            step.command,
+            cwd=step.directory,
+            env={**os.environ, "TXNSIM": str(installed_txnsim())},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=STEP_TIMEOUT_S,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as expired:
+        seen = expired.stdout or b""
+        said = seen.decode(errors="replace") if isinstance(seen, bytes) else seen
+        return _say(f"FAIL {step.name}: no end in {STEP_TIMEOUT_S} s\n{_tail(said)}", passed=False)
+    if done.returncode != 0:
+        return _say(
+            f"FAIL {step.name}: exit status {done.returncode}\n{_tail(done.stdout)}", passed=False
+        )
+    return _say(f"PASS {step.name} ({time.monotonic() - start_s:.1f} s)", passed=True)
+
+
+# Languages
+
+
+def _go() -> list[Step]:
+    go = _tool("go", "Go 1.26")
+    helper, examples = HELPERS / "go", HELPERS / "go" / "examples"
+    return [
+        Step("go: vet", (go, "vet", "./..."), helper),
+        Step("go: the helper's own tests", (go, "test", "-count=1", "./..."), helper),
+        Step("go: examples with franz-go", (go, "test", "-count=1", "./..."), examples),
+    ]
+
+
+def _node() -> list[Step]:
+    node, npm = _tool("node", "Node.js 20, with npm"), _tool("npm", "Node.js 20, with npm")
+    there = _copied("node")
+    quiet = ("--no-audit", "--no-fund", "--no-package-lock", "--ignore-scripts")
+    return [
+        Step("node: install", (npm, "install", *quiet), there / "examples"),
+        Step("node: the helper's own tests", (node, "--test", "test/"), there),
+        Step("node: examples with KafkaJS", (node, "--test", "."), there / "examples"),
+    ]
+
+
+def _java() -> list[Step]:
+    maven = _tool("mvn", "a JDK 17 and Maven")
+    return [Step("java: tests with kafka-clients", (maven, "-q", "-B", "test"), _copied("java"))]
+
+
+LANGUAGES: Final[Mapping[str, Callable[[], list[Step]]]] = {
+    "go": _go,
+    "node": _node,
+    "java": _java,
+}
+
+
+def _copied(name: str) -> Path:
+    """The helper's sources where tools may write beside them, named after what they say."""
+    sources = HELPERS / name
+    target = CACHE / "helpers" / f"{name}-{_digest(sources)}"
+    with locked(CACHE / "helpers.lock"):
+        if not target.is_dir():
+            fresh = target.with_name("partial")
+            shutil.rmtree(fresh, ignore_errors=True)
+            shutil.copytree(sources, fresh, ignore=_NEVER_COPIED)
+            fresh.rename(target)
+    return target
+
+
+def _digest(folder: Path) -> str:
+    sha = hashlib.sha256()
+    for file in sorted(folder.rglob("*")):
+        inside = file.relative_to(folder)
+        if file.is_file() and not {"target", "node_modules"} & set(inside.parts):
+            sha.update(str(inside).encode() + b"\0" + file.read_bytes() + b"\0")
+    return sha.hexdigest()[:12]
+
+
+def _tool(command: str, what: str) -> str:
+    found = shutil.which(command)
+    if found is None:
+        raise MissingToolError(f"{command} not found: it needs {what}")
+    return found
+
+
+# Output
+
+
+def _say(text: str, *, passed: bool) -> bool:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+    return passed
+
+
+def _tail(output: str) -> str:
+    return "\n".join(f"  {line}" for line in output.splitlines()[-_OUTPUT_LINES:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

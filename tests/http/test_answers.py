@@ -1,0 +1,184 @@
+"""Every operation of the OpenAPI document is asked, and what is answered is what it says: its
+status is declared, its JSON fits the schema.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any, Final
+
+import httpx
+import jsonschema
+
+from sim.client.producer import Producer
+from sim.http.app import ControlApi
+from sim.http.openapi import document
+from sim.runtime.trace import TraceLevel
+from sim.server.cluster import SimCluster
+from tests.support.clusters import client_of, real_cluster
+
+HOLD: Final = {"id": "late", "point": "client.request", "api": "EndTxn", "action": {"do": "hold"}}
+SCENARIO: Final = """
+name: one-record
+title: One record is read
+goal: See it.
+method: Write it.
+topics: {t: 1}
+runs: {TV2: {mode: TV2, verdict: healthy}}
+steps:
+  - call: {who: bystander, do: append, partition: t-0, values: [a]}
+"""
+
+
+class Checked:
+    """An HTTP client that holds every answer against the document, and knows what it has asked."""
+
+    def __init__(self, client: httpx.AsyncClient) -> None:
+        self.document = document()
+        self.asked: set[tuple[str, str]] = set()
+        self._client = client
+
+    async def __call__(self, method: str, path: str, status: int, json: Any = None) -> Any:
+        """Ask, and expect that status."""
+        answer = await self._client.request(method, path, json=json)
+        assert answer.status_code == status, f"{method} {path}: {answer.status_code} {answer.text}"
+        where, operation = self._operation(method.lower(), path.partition("?")[0])
+        self.asked.add((method.lower(), where))
+        if json is not None:
+            self._fits(json, operation["requestBody"]["content"]["application/json"]["schema"])
+        declared = operation["responses"][str(status)]["content"]
+        media_type = answer.headers["content-type"].partition(";")[0]
+        assert media_type in declared, f"{method} {path}: {media_type}"
+        if media_type != "application/json":
+            return answer.text
+        self._fits(answer.json(), declared[media_type]["schema"])
+        return answer.json()
+
+    def _operation(self, method: str, path: str) -> tuple[str, dict[str, Any]]:
+        for where, methods in self.document["paths"].items():
+            pattern = re.sub(r"{\w+}", "[^/]+", where)
+            if re.fullmatch(pattern, path) and method in methods:
+                return where, methods[method]
+        raise AssertionError(f"{method} {path} is not in the document")
+
+    def _fits(self, value: Any, schema: dict[str, Any]) -> None:
+        whole = {**schema, "components": self.document["components"]}
+        jsonschema.Draft202012Validator(whole).validate(value)
+
+
+@asynccontextmanager
+async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
+    async with real_cluster(
+        trace_level=TraceLevel.BRIEF, broker_heartbeat_interval_ms=20, broker_session_timeout_ms=500
+    ) as sim:
+        api = ControlApi(sim)
+        transport = httpx.ASGITransport(app=api.app())
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://localhost", timeout=60
+        ) as client:
+            yield sim, Checked(client)
+        api.close()
+
+
+async def test_every_operation_answers_as_the_document_says() -> None:
+    async with control_port() as (sim, ask):
+        await ask("GET", "/healthz", 200)
+        await ask("GET", "/metrics", 200)
+        await ask("GET", "/api/v1/cluster", 200)
+        await clock_and_trace(ask)
+        await topics(ask)
+        await transactions_and_faults(sim, ask)
+        await scenarios(ask)
+        await brokers(ask)
+        await rounds(ask)
+        described = {
+            (method, path) for path, methods in ask.document["paths"].items() for method in methods
+        }
+        # A stream has no end; tests/unit/http/test_events.py hears it.
+        assert described - ask.asked == {("get", "/api/v1/events")}
+
+
+async def clock_and_trace(ask: Checked) -> None:
+    await ask("GET", "/api/v1/clock", 200)
+    await ask("POST", "/api/v1/clock", 200, {"advance_ms": 5})
+    await ask("POST", "/api/v1/clock", 422, {"advance_ms": -5})
+    await ask("GET", "/api/v1/trace", 200)
+    await ask("POST", "/api/v1/trace", 200, {"level": "brief"})
+
+
+async def topics(ask: Checked) -> None:
+    await ask("GET", "/api/v1/topics", 200)
+    await ask(
+        "POST", "/api/v1/topics", 201, {"name": "more", "configs": {"cleanup.policy": "delete"}}
+    )
+    await ask("POST", "/api/v1/topics", 409, {"name": "more"})
+    await ask("GET", "/api/v1/topics/orders", 200)
+    await ask("GET", "/api/v1/topics/nope", 404)
+    await ask("DELETE", "/api/v1/topics/more", 200)
+    await ask("GET", "/api/v1/transactions/nobody", 404)
+
+
+async def transactions_and_faults(sim: SimCluster, ask: Checked) -> None:
+    async with client_of(sim.environment, sim) as app:
+        producer = Producer(app, transactional_id="app")
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 0, b"v")
+        await ask("GET", "/api/v1/transactions", 200)
+        await ask("GET", "/api/v1/transactions/app", 200)
+        await ask("GET", "/api/v1/producers?topic=orders", 200)
+        assert await ask("GET", "/api/v1/open-transactions", 200)
+        history = await ask("POST", "/api/v1/looks", 200, {"topic": "orders", "partition": 0})
+        await ask("POST", "/api/v1/verdicts", 200, history)
+        await ask("POST", "/api/v1/faults", 201, HOLD)
+        await ask("POST", "/api/v1/faults", 409, HOLD)
+        await ask("POST", "/api/v1/faults/plan", 201, [{**HOLD, "id": "other"}])
+        await ask("POST", "/api/v1/faults/verify", 409)
+        await ask("GET", "/api/v1/faults/late/wait?timeout_ms=0", 408)
+        await ask("GET", "/api/v1/faults", 200)
+        await ask("GET", "/api/v1/faults/late", 200)
+        await ask("POST", "/api/v1/faults/late/release", 200)
+        await ask("DELETE", "/api/v1/faults/late", 200)
+        await ask("DELETE", "/api/v1/faults/late", 404)
+        await ask("DELETE", "/api/v1/faults", 200)
+        await producer.commit()
+        await producer.close()
+    await ask("POST", "/api/v1/faults/verify?forget=true", 409)
+    await ask("POST", "/api/v1/faults/verify", 200)
+
+
+async def scenarios(ask: Checked) -> None:
+    await ask("GET", "/api/v1/scenarios", 200)
+    await ask("GET", "/api/v1/scenarios/z01", 200)
+    run = await ask("POST", "/api/v1/runs?wait_ms=0", 202, {"yaml": SCENARIO})
+    at = f"/api/v1/runs/{run['id']}"
+    await ask("GET", f"{at}?wait_ms=60000", 200)
+    await ask("GET", "/api/v1/runs", 200)
+    await ask("GET", f"{at}/history?run=TV2", 200)
+    await ask("GET", f"{at}/trace", 200)
+    await ask("GET", f"{at}/trace?run=V-", 422)
+
+
+async def brokers(ask: Checked) -> None:
+    await ask("GET", "/api/v1/brokers", 200)
+    await ask("GET", "/api/v1/brokers/3", 200)
+    await ask("GET", "/api/v1/brokers/3/log-dir", 200)
+    place = {"topic": "orders", "partition": 0}
+    await ask("POST", "/api/v1/leaders", 200, {**place, "leader": 2})
+    await ask("POST", "/api/v1/elections", 200, place)
+    await ask("POST", "/api/v1/brokers/3/isolate", 200, {"from_clients": True})
+    await ask("POST", "/api/v1/brokers/3/heal", 200)
+    await ask("POST", "/api/v1/brokers/3/kill", 200, {"lose_unflushed": False})
+    await ask("POST", "/api/v1/brokers/3/kill", 409)
+    await ask("POST", "/api/v1/brokers/3/start?wait_ms=0", 202, {})
+    await ask("POST", "/api/v1/brokers/2/stop", 200)
+
+
+async def rounds(ask: Checked) -> None:
+    await ask("POST", "/api/v1/snapshots", 201, {"name": "base"})
+    await ask("GET", "/api/v1/snapshots", 200)
+    told = await ask("POST", "/api/v1/reset", 200, {"to": "base"})
+    assert told["took_ms"] < 5_000
+    await ask("POST", "/api/v1/reset", 404, {"to": "nowhere"})
