@@ -20,20 +20,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from sim.faults.plan import FaultRule
-    from sim.testing.blocking import Fault, SimulatedKafka
+    from sim.testing.blocking import Clock, Fault, Faults, SimulatedKafka
     from sim.testing.cluster import AsyncSimulatedKafka
-    from sim.testing.faults import AsyncFault, FaultState
+    from sim.testing.faults import AsyncFault, AsyncFaults, FaultState
+    from sim.testing.life import AsyncClock
     from sim.testing.reading import Fate, ReadRecord
     from sim.testing.scenarios import run_scenario
     from sim.testing.virtual import run_virtual
 
 __all__ = [
+    "AsyncClock",
     "AsyncFault",
+    "AsyncFaults",
     "AsyncSimulatedKafka",
+    "Clock",
     "Fate",
     "Fault",
     "FaultRule",
     "FaultState",
+    "Faults",
     "ReadRecord",
     "SimulatedKafka",
     "run_scenario",
@@ -41,12 +46,16 @@ __all__ = [
 ]
 
 _HOMES: Final = {
+    "AsyncClock": "sim.testing.life",
     "AsyncFault": "sim.testing.faults",
+    "AsyncFaults": "sim.testing.faults",
     "AsyncSimulatedKafka": "sim.testing.cluster",
+    "Clock": "sim.testing.blocking",
     "Fate": "sim.testing.reading",
     "Fault": "sim.testing.blocking",
     "FaultRule": "sim.faults.plan",
     "FaultState": "sim.testing.faults",
+    "Faults": "sim.testing.blocking",
     "ReadRecord": "sim.testing.reading",
     "SimulatedKafka": "sim.testing.blocking",
     "run_scenario": "sim.testing.scenarios",

@@ -54,6 +54,11 @@ class Fault:
         """How many wait for its release now."""
         return self.asynchronous.held
 
+    @property
+    def failure(self) -> str | None:
+        """Why its action on the cluster could not be carried out, the last time."""
+        return self.asynchronous.failure
+
     def wait_until_struck(self, count: int = 1, *, timeout_ms: int = WAIT_MS) -> None:
         """See ``AsyncFaults.wait_until_struck``."""
         self._home.block(self.asynchronous.wait_until_struck(count, timeout_ms=timeout_ms))

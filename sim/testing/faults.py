@@ -31,6 +31,8 @@ class FaultState(msgspec.Struct, frozen=True, kw_only=True):
     """It need not strike for a test to pass."""
     in_force: bool
     """It was not disarmed."""
+    failure: str | None = None
+    """Why an action on the cluster could not be carried out, the last time."""
 
 
 class AsyncFault:
@@ -65,6 +67,11 @@ class AsyncFault:
     def held(self) -> int:
         """How many wait for its release now."""
         return len(self.armed.held)
+
+    @property
+    def failure(self) -> str | None:
+        """Why its action on the cluster could not be carried out, the last time."""
+        return self.armed.failure
 
     async def wait_until_struck(self, count: int = 1, *, timeout_ms: int = WAIT_MS) -> None:
         """See ``AsyncFaults.wait_until_struck``."""
@@ -188,6 +195,7 @@ class AsyncFaults:
                 released=armed.released,
                 may_miss=may_miss,
                 in_force=any(one is armed for one in in_force),
+                failure=armed.failure,
             )
             for armed, may_miss in (*ours, *others)
         )

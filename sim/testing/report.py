@@ -78,7 +78,8 @@ def _faults(states: Iterable[FaultState]) -> str:
     return "\n".join(
         _cut(
             f"{state.rule.id}: {state.matched} matched, {state.struck} struck, {state.held} held, "
-            f"{state.released} released{'' if state.in_force else ', disarmed'}: "
+            f"{state.released} released{'' if state.in_force else ', disarmed'}"
+            f"{'' if state.failure is None else f', failed ({state.failure})'}: "
             f"{msgspec.json.encode(state.rule).decode()}"
         )
         for state in states

@@ -71,3 +71,21 @@ def test_two_rules_of_one_name_are_refused() -> None:
             await kafka.faults.arm(id="late", **HELD)
 
     run_virtual(main)
+
+
+def test_the_cluster_itself_is_struck() -> None:
+    async def main(kafka: AsyncSimulatedKafka) -> None:
+        crash = await kafka.faults.arm(point="now", action={"do": "crash", "broker": 1})
+        await crash.wait_until_struck()
+        assert (await kafka.brokers.states())[1] == "down"
+        again = await kafka.faults.arm(
+            point="now", action={"do": "move-leader", "topic": "nowhere", "partition": 0, "to": 2}
+        )
+        with pytest.raises(LookupError, match="nowhere"):
+            await again.wait_until_struck()
+        assert again.failure is not None
+        assert await kafka.faults.never_struck() == (again.id,)
+        *_, state = await kafka.faults.states()
+        assert state.failure == again.failure
+
+    run_virtual(main)

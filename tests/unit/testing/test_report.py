@@ -34,6 +34,22 @@ def test_story_events_and_faults_are_told() -> None:
     )
 
 
+def test_an_action_that_failed_says_why() -> None:
+    state = FaultState(
+        rule=RULE,
+        matched=1,
+        struck=0,
+        held=0,
+        released=0,
+        may_miss=False,
+        in_force=True,
+        failure="there is no broker 9",
+    )
+    assert (
+        ", failed (there is no broker 9): {" in dict(sections(tracer(0), [state]))["txnsim: faults"]
+    )
+
+
 def test_it_begins_where_the_test_began() -> None:
     found = dict(sections(tracer(3), [], since=2))
     assert "note 1" not in found["txnsim: what happened"]
