@@ -8,7 +8,8 @@ it had not begun, which no client can mend. Each is false where what it means ha
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from sim.check.anomaly import Anomaly, Kind, convict
@@ -41,26 +42,27 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
       at an EndTxn: the brokers have acknowledged a part of it.
     """
     found = []
-    for transaction in history.transactions().values():
-        if transaction.transactional_id is None:
-            continue
-        for index, answer in _answers(history, transaction.label):
-            if isinstance(answer, Ended) and answer.error not in (*FENCED, WRONG_STATE):
-                break  # from here on it is over, or may be
-            because = _false(history, transaction, index, answer)
+    transactions = history.transactions()
+    told = _told(history)
+    for transaction in transactions.values():
+        answers = told.get(transaction.label, [])
+        for index, answer in answers:
+            because = _false(history, transactions, transaction, answers, index)
             if because:
                 began = _began(history, transaction.label)
                 found.append(convict(Kind.FALSE_FENCING, because, began, index))
-                break
-            if isinstance(answer, Ended):
-                break
+            if because or isinstance(answer, Ended):
+                break  # from here on it is over, or may be
     return tuple(found)
 
 
-def _answers(history: History, label: str) -> Iterator[tuple[int, _Answer]]:
+def _told(history: History) -> dict[str, list[tuple[int, _Answer]]]:
+    """What each transaction's producer was answered."""
+    told: dict[str, list[tuple[int, _Answer]]] = defaultdict(list)
     for index, seen in enumerate(history):
-        if isinstance(seen, _Answer) and seen.transaction == label:
-            yield index, seen
+        if isinstance(seen, _Answer) and seen.transaction is not None:
+            told[seen.transaction].append((index, seen))
+    return told
 
 
 def _began(history: History, label: str) -> int:
@@ -70,42 +72,55 @@ def _began(history: History, label: str) -> int:
     )
 
 
-def _false(history: History, transaction: Transaction, index: int, answer: _Answer) -> str:
-    """What is false about an error; empty if it may be true, or is another one."""
-    assert transaction.transactional_id is not None
-    began = _began(history, transaction.label)
-    if _excused(history, transaction.transactional_id, began, index, answer.who):
+def _false(
+    history: History,
+    transactions: Mapping[str, Transaction],
+    transaction: Transaction,
+    answers: Sequence[tuple[int, _Answer]],
+    index: int,
+) -> str:
+    """What is false about the answer at an index; empty if it is true, or may be."""
+    answer, owner = history[index], transaction.transactional_id
+    assert isinstance(answer, _Answer)
+    is_wrong_state = answer.error == WRONG_STATE and isinstance(answer, Ended)
+    if owner is None or not (is_wrong_state or answer.error in FENCED):
         return ""
-    if answer.error in FENCED:
-        timeout_ms = _timeout_ms(history, transaction.transactional_id, index)
-        age_ms = answer.at_ms - history[began].at_ms
-        if timeout_ms is None or age_ms >= timeout_ms:
+    began = _began(history, transaction.label)
+    labels = {one.label for one in transactions.values() if one.transactional_id == owner}
+    if _excused(history.until(index), owner, labels, began=began, who=answer.who):
+        return ""
+    if is_wrong_state:
+        if not _took_part(answers, index):
             return ""
         return (
-            f"{answer.who} was told {answer.error} in {transaction.label}, though nobody took over "
-            f"{transaction.transactional_id} and its timeout of {timeout_ms} ms had not passed"
+            f"{answer.who} was told {WRONG_STATE} at the end of {transaction.label}, though it had "
+            f"begun it, had not ended it, and nobody took over {owner}"
         )
-    if answer.error != WRONG_STATE or not isinstance(answer, Ended):
-        return ""
-    if not _took_part(history, transaction.label, index):
+    timeout_ms = _timeout_ms(history.until(index), owner)
+    if timeout_ms is None or answer.at_ms - history[began].at_ms >= timeout_ms:
         return ""
     return (
-        f"{answer.who} was told {WRONG_STATE} at the end of {transaction.label}, though it had "
-        f"begun it, had not ended it, and nobody took over {transaction.transactional_id}"
+        f"{answer.who} was told {answer.error} in {transaction.label}, though nobody took over "
+        f"{owner} and its timeout of {timeout_ms} ms had not passed"
     )
 
 
-def _excused(history: History, transactional_id: str, began: int, index: int, who: str) -> bool:
-    """Whether somebody has done what may lead to the error, by the time it was told."""
-    labels = {
-        label
-        for label, transaction in history.transactions().items()
-        if transaction.transactional_id == transactional_id
-    }
+def _excused(
+    before: History, transactional_id: str, labels: set[str], *, began: int, who: str
+) -> bool:
+    """Whether somebody has done what may lead to the error.
+
+    Args:
+        before: What was seen until it was told.
+        transactional_id: Whose.
+        labels: Of all transactions of this id.
+        began: When the transaction in question did.
+        who: Was told the error.
+    """
     producer_ids = set()
     owner = ""
     unknown_end = False
-    for at, seen in enumerate(history.until(index)):
+    for at, seen in enumerate(before):
         match seen:
             case Initialised(transactional_id=named) if named == transactional_id:
                 if at > began and seen.outcome is not Outcome.FAILED:
@@ -125,19 +140,19 @@ def _excused(history: History, transactional_id: str, began: int, index: int, wh
     return owner != who or unknown_end
 
 
-def _timeout_ms(history: History, transactional_id: str, index: int) -> int | None:
-    """The transaction timeout as last told before an observation."""
+def _timeout_ms(before: History, transactional_id: str) -> int | None:
+    """The transaction timeout as last told."""
     found = None
-    for seen in history.until(index):
+    for seen in before:
         if isinstance(seen, Initialised | Described) and seen.transactional_id == transactional_id:
             found = found if seen.timeout_ms is None else seen.timeout_ms
     return found
 
 
-def _took_part(history: History, label: str, index: int) -> bool:
+def _took_part(answers: Sequence[tuple[int, _Answer]], index: int) -> bool:
     """Whether the coordinator knew the transaction: it has acknowledged an addition; or, where the
     producer adds nothing by itself (transactions v2), a leader has taken a record.
     """
-    answers = [answer for at, answer in _answers(history, label) if at < index]
-    added = [answer for answer in answers if isinstance(answer, Added)]
-    return any(answer.outcome is Outcome.OK for answer in (added or answers))
+    earlier = [answer for at, answer in answers if at < index]
+    added = [answer for answer in earlier if isinstance(answer, Added)]
+    return any(answer.outcome is Outcome.OK for answer in (added or earlier))

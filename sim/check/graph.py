@@ -139,15 +139,41 @@ def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> t
         through: At least one of the circle's edges is of these; any unless given.
     """
     graph: dict[str, list[Edge]] = defaultdict(list)
-    known = tuple(edges)
+    known = _between_circles(tuple(edges))
     for edge in known:
         graph[edge.before].append(edge)
+    wanted = known if through is None else tuple(sorted(set(through).intersection(known)))
     circles = (
         (edge, *path)
-        for edge in (known if through is None else through)
+        for edge in wanted
         if (path := _path(graph, edge.after, edge.before)) is not None
     )
     return min(circles, key=lambda found: (len(found), found), default=())
+
+
+def _between_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
+    """Without what no circle leads to, or from: in a healthy history that is everything."""
+    led_to = _reached(edges, {edge: (edge.before, edge.after) for edge in edges})
+    return _reached(led_to, {edge: (edge.after, edge.before) for edge in led_to})
+
+
+def _reached(edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]) -> tuple[Edge, ...]:
+    """Without the edges to which no circle leads, given the two ends of each in the direction of
+    travel (Kahn's algorithm).
+    """
+    leaving: dict[str, list[str]] = defaultdict(list)
+    coming: dict[str, int] = defaultdict(int)
+    for start, goal in ends.values():
+        leaving[start].append(goal)
+        coming[goal] += 1
+    free = [start for start in leaving if start not in coming]
+    for here in free:  # grows on the way
+        for goal in leaving.get(here, ()):
+            coming[goal] -= 1
+            if not coming[goal]:
+                free.append(goal)
+    gone = set(free)
+    return tuple(edge for edge in edges if ends[edge][0] not in gone)
 
 
 def _path(graph: dict[str, list[Edge]], start: str, goal: str) -> tuple[Edge, ...] | None:

@@ -6,8 +6,10 @@ and starts there skips input whose output may yet be aborted.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sim.check.anomaly import Anomaly, Kind, convict
-from sim.check.history import History
+from sim.check.history import History, Transaction
 from sim.check.observations import Outcome, PositionsRead, SentOffsets
 from sim.types import TopicPartition
 
@@ -19,11 +21,12 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     senders: dict[tuple[str, TopicPartition, int], list[tuple[int, SentOffsets]]] = {}
     for index, sent in history.all_of(SentOffsets):
         senders.setdefault((sent.group, sent.place, sent.offset), []).append((index, sent))
+    transactions = history.transactions()
     found = []
     for index, read in history.all_of(PositionsRead):
         for position in read.positions:
             sent_by = senders.get((read.group, position.place, position.offset), [])
-            culprits = [_early(history, sent, read) for _, sent in sent_by]
+            culprits = [_early(transactions, sent, read) for _, sent in sent_by]
             if not sent_by or None in culprits:
                 continue
             because = (
@@ -35,13 +38,15 @@ def positions_before_decision(history: History) -> tuple[Anomaly, ...]:
     return tuple(found)
 
 
-def _early(history: History, sent: SentOffsets, read: PositionsRead) -> str | None:
+def _early(
+    transactions: Mapping[str, Transaction], sent: SentOffsets, read: PositionsRead
+) -> str | None:
     """The transaction that had not been committed when its position was read; None if it may have
     been, or if there was none.
     """
     if sent.transaction is None:
         return None
-    transaction = history.transactions()[sent.transaction]
+    transaction = transactions[sent.transaction]
     if transaction.fate.aborted:
         return transaction.label
     commits = [

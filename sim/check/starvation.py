@@ -7,6 +7,7 @@ minutes that ``PartitionsWithLateTransactionsCount`` grants (KIP-664).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import Final
 
 from sim.check.anomaly import Anomaly, Kind, convict
@@ -45,16 +46,16 @@ def starving_readers(history: History) -> tuple[Anomaly, ...]:
     explained = {one.place for one in hanging(history)} | stuck_partitions(history)
     patience_ms = _patience_ms(history)
     found = []
-    for who, place in sorted({(read.who, read.place) for _, read in history.committed_reads()}):
-        if place not in explained:
-            found += _starving(history, who, place, patience_ms)
+    for (who, place), tail in sorted(_standing(history).items()):
+        if place not in explained and len(tail) > 1:
+            found += _starving(who, place, tail, patience_ms)
     return tuple(found)
 
 
-def _starving(history: History, who: str, place: TopicPartition, patience_ms: int) -> list[Anomaly]:
-    tail = _standing(history, who, place)
-    if len(tail) < 2:
-        return []
+def _starving(
+    who: str, place: TopicPartition, tail: list[tuple[int, Read]], patience_ms: int
+) -> list[Anomaly]:
+    """What a reader's last Reads at one place come to."""
     (first_at, first), (last_at, last) = tail[0], tail[-1]
     if all(read.last_stable_offset > read.asked for _, read in tail[-2:]):
         because = (
@@ -75,19 +76,21 @@ def _starving(history: History, who: str, place: TopicPartition, patience_ms: in
     return []
 
 
-def _standing(history: History, who: str, place: TopicPartition) -> list[tuple[int, Read]]:
-    """The last Reads of a reader that all asked for the same offset and brought nothing."""
-    tail: list[tuple[int, Read]] = []
-    for at, read in history.committed_reads(place):
-        if read.who != who or read.last_stable_offset == UNKNOWN_OFFSET:
+def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[int, Read]]]:
+    """By reader and partition: its last Reads that all asked for the same offset and brought
+    nothing.
+    """
+    tails: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
+    for at, read in history.committed_reads():
+        if read.last_stable_offset == UNKNOWN_OFFSET:
             continue
-        if read.records or read.next_offset != read.asked:
-            tail = []
-        elif tail and tail[-1][1].asked != read.asked:
-            tail = [(at, read)]
-        else:
+        tail = tails[read.who, read.place]
+        stands = not read.records and read.next_offset == read.asked
+        if not stands or (tail and tail[-1][1].asked != read.asked):
+            tail.clear()
+        if stands:
             tail.append((at, read))
-    return tail
+    return tails
 
 
 def _patience_ms(history: History) -> int:

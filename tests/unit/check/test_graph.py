@@ -85,3 +85,13 @@ def test_a_circle_may_have_to_contain_certain_edges() -> None:
     edges = [edge(text) for text in ("ab", "bc", "ca", "cd", "dc")]
     assert pairs(circle(edges, through=[edge("ab")])) == [("a", "b"), ("b", "c"), ("c", "a")]
     assert circle(edges, through=[edge("ax")]) == ()
+
+
+def test_a_way_from_one_circle_to_another_is_no_circle() -> None:
+    edges = [edge(text) for text in ("ab", "ba", "bc", "cd", "dc", "xa", "dy")]
+    assert pairs(circle(edges)) == [("a", "b"), ("b", "a")]
+    assert circle(edges, through=[edge("bc"), edge("xa")]) == ()
+
+
+def test_a_long_chain_without_a_circle_is_soon_known_to_have_none() -> None:
+    assert circle(Edge(f"{number:05}", f"{number + 1:05}", "") for number in range(20_000)) == ()
