@@ -1,0 +1,189 @@
+"""A broker one of whose log directories fails: what it tells clients, and who leads then.
+
+Kafka's broker has another directory left, or it would end itself; ours has the one that fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.producer import Producer
+from sim.client.requests import NewTopic
+from sim.errors import ErrorCode
+from sim.faults.cluster_actions import FillDisk
+from sim.faults.plan import FaultRule
+from sim.faults.points import FaultPoint
+from sim.types import TopicPartition
+from sim.wire import codec
+from tests.real.conftest import SETTINGS
+from tests.support.apache_kafka import ApacheKafka
+from tests.support.clusters import real_cluster
+from tests.support.wires import Wire
+
+TOPIC: Final = "spoilt"
+P0: Final = TopicPartition(TOPIC, 0)
+FAILING: Final = 2
+"""The broker that leads the one partition; broker 1 follows."""
+METADATA, WRITE_TXN_MARKERS, DESCRIBE_LOG_DIRS = 3, 27, 35
+WAIT_S: Final = 30
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients are told of the directory and of its partition."""
+
+    directory: tuple[ErrorCode, int, int, int]
+    """Error, how many topics, total and usable bytes."""
+    produce: tuple[ErrorCode, int, int]
+    """Error, base offset, log start."""
+    marker: ErrorCode
+    leader: int
+    isr: tuple[int, ...]
+    offline: tuple[int, ...]
+
+
+EXPECTED: Final = Told(
+    directory=(ErrorCode.kafka_storage_error, 0, -1, -1),
+    produce=(ErrorCode.kafka_storage_error, -1, -1),
+    marker=ErrorCode.unknown_topic_or_partition,
+    leader=1,
+    isr=(1,),
+    offline=(FAILING,),
+)
+
+
+async def asked(port: int, api_key: int, version: int, **values: Any) -> Any:
+    """One request on a connection of its own."""
+    wire = await Wire.open("127.0.0.1", port)
+    try:
+        message = codec.build(codec.request_class(api_key, version), **values)
+        wire.send(wire.frame(api_key, version, message))
+        return (await wire.answer())[1]
+    finally:
+        await wire.close()
+
+
+async def directory_of(port: int, wanted: Callable[[Any], bool]) -> Any:
+    """The first log directory of a broker that is as wanted, once there is one."""
+    for _ in range(WAIT_S * 5):
+        answer = await asked(port, DESCRIBE_LOG_DIRS, 4, topics=None)
+        for directory in answer.results:
+            if wanted(directory):
+                return directory
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"none of {answer.results}")
+
+
+async def story(bootstrap: str, spoil: Callable[[str], Awaitable[None]]) -> Told:
+    """Write, spoil the directory, look."""
+    ports = [int(address.rsplit(":", 1)[1]) for address in bootstrap.split(",")]
+    first, failing = ports[0], ports[FAILING - 1]
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        admin = Admin(cluster)
+        await admin.create_topics((NewTopic(name=TOPIC, assignments=((FAILING, 1),)),))
+        await admin.wait_for_topic(TOPIC)
+        await Producer(cluster).send(TOPIC, 0, b"before")
+    found = await directory_of(failing, lambda one: TOPIC in {topic.name for topic in one.topics})
+    await spoil(found.log_dir)
+    failed = await directory_of(failing, lambda one: one.error_code is not ErrorCode.none)
+    produced = await written(failing)
+    marker = {
+        "producer_id": 7,
+        "producer_epoch": 0,
+        "transaction_result": False,
+        "topics": [(TOPIC, (0,))],
+        "coordinator_epoch": 0,
+    }
+    marked = await asked(failing, WRITE_TXN_MARKERS, 1, markers=markers(marker))
+    partition = await moved(first)
+    return Told(
+        directory=(
+            failed.error_code, len(failed.topics), failed.total_bytes, failed.usable_bytes,
+        ),
+        produce=(produced.error_code, produced.base_offset, produced.log_start_offset),
+        marker=marked.markers[0].topics[0].partitions[0].error_code,
+        leader=partition.leader_id,
+        isr=tuple(partition.isr_nodes),
+        offline=tuple(partition.offline_replicas),
+    )  # fmt: skip
+
+
+def markers(one: dict[str, Any]) -> tuple[Any, ...]:
+    """A marker as the request has it."""
+    schema = codec.request_schema(WRITE_TXN_MARKERS, 1)
+    topics = tuple(
+        schema.WritableTxnMarkerTopic(name=name, partition_indexes=partitions)
+        for name, partitions in one.pop("topics")
+    )
+    return (schema.WritableTxnMarker(topics=topics, **one),)
+
+
+async def written(port: int) -> Any:
+    """What a Produce to the partition is answered there."""
+    wire = await Wire.open("127.0.0.1", port)
+    try:
+        wire.send(wire.produce(P0))
+        return (await wire.answer())[1].responses[0].partition_responses[0]
+    finally:
+        await wire.close()
+
+
+async def moved(port: int) -> Any:
+    """The partition as a healthy broker tells it, once another one leads."""
+    for _ in range(WAIT_S * 5):
+        answer = await asked(
+            port,
+            METADATA,
+            7,
+            topics=(codec.request_schema(METADATA, 7).MetadataRequestTopic(name=TOPIC),),
+            allow_auto_topic_creation=False,
+        )
+        partition = answer.topics[0].partitions[0]
+        if partition.leader_id != FAILING:
+            return partition
+        await asyncio.sleep(0.2)
+    raise AssertionError(f"it stays {partition}")
+
+
+def replace(directory: Path) -> None:
+    """Put a file where the directory was: nothing can be written there any more."""
+    directory.rename(directory.with_suffix(".gone"))
+    directory.write_text("no directory any more", "utf-8")
+
+
+class TwoDirectories(ApacheKafka):
+    """Brokers with two directories for logs and another one for metadata."""
+
+    def _server_properties(
+        self, node_id: int, port: int, controller_port: int, home: Path
+    ) -> dict[str, str]:
+        known = super()._server_properties(node_id, port, controller_port, home)
+        folders = {"log.dirs": f"{home}/one,{home}/two", "metadata.log.dir": f"{home}/metadata"}
+        return {**known, **folders}
+
+
+@pytest.mark.real
+async def test_a_failed_directory_of_a_real_broker() -> None:
+    async def take_away(directory: str) -> None:
+        await asyncio.to_thread(replace, Path(directory))
+
+    with TwoDirectories(brokers=2) as kafka:
+        assert await story(kafka.bootstrap, take_away) == EXPECTED
+
+
+@pytest.mark.slow
+async def test_a_failed_directory_here() -> None:
+    async with real_cluster(brokers=2, topics=()) as sim:
+
+        async def fill(_directory: str) -> None:
+            action = FillDisk(broker=FAILING)
+            sim.injector.arm(FaultRule(id="full", point=FaultPoint.NOW, action=action))
+
+        assert await story(sim.bootstrap, fill) == EXPECTED
