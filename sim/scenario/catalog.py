@@ -4,6 +4,7 @@ by path.
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -31,9 +32,11 @@ def directory() -> Path:
 
 
 def scenarios() -> dict[Path, Scenario]:
-    """Every scenario that comes with txnsim and its file, by name."""
+    """Every scenario that comes with txnsim and its file, by name; a file that has not changed is
+    read once.
+    """
     files = (path for path in directory().iterdir() if path.suffix in SUFFIXES)
-    return {path: load(path) for path in sorted(files)}
+    return {path: _load_once(path, path.stat().st_mtime_ns) for path in sorted(files)}
 
 
 def find(name: str) -> tuple[Path, Scenario]:
@@ -44,6 +47,9 @@ def find(name: str) -> tuple[Path, Scenario]:
     """
     if name.endswith(SUFFIXES):
         return Path(name), load(Path(name))
+    named = directory() / f"{name.lower()}{SUFFIXES[0]}"
+    if named.is_file():
+        return named, _load_once(named, named.stat().st_mtime_ns)
     names: list[str] = []
     for path, scenario in scenarios().items():
         own = (scenario.name, *scenario.aliases)
@@ -51,6 +57,11 @@ def find(name: str) -> tuple[Path, Scenario]:
             return path, scenario
         names += own
     raise ConfigError(f"{unknown('scenario', name, names)}; or give a file ending in .yaml")
+
+
+@functools.cache
+def _load_once(path: Path, _changed_ns: int) -> Scenario:
+    return load(path)
 
 
 def load(path: Path) -> Scenario:

@@ -21,6 +21,8 @@ from sim.scenario.steps_model import Awaited, Call, Step
 from sim.trace.story import ONLOOKER_SUFFIX
 
 ELSE: Final = "else"
+HARMLESS: Final = ("disarmed", "control")
+"""Takes in which nothing goes wrong: what runs expect does not hold for them."""
 
 
 async def act(stage: Stage, step: Step) -> None:
@@ -130,7 +132,8 @@ async def _give_up(stage: Stage, name: str) -> None:
 
 
 def expected_error(given: ByRun | None, situation: Situation) -> str:
-    """The error that a run expects; of a disarmed run NONE, unless the file says otherwise."""
+    """The error that a run expects; without the fault, and of a control, NONE
+    unless the file says otherwise."""
     if given is None:
         return NONE
     if isinstance(given, str):
@@ -138,7 +141,7 @@ def expected_error(given: ByRun | None, situation: Situation) -> str:
     for word in situation.words:
         if word in given:
             return given[word]
-        if word == "disarmed":
+        if word in HARMLESS:
             return NONE
     return given.get(ELSE, NONE)
 
@@ -150,6 +153,8 @@ def expected_offset(given: OffsetByRun | None, situation: Situation) -> int | No
     for word in situation.words:
         if word in given:
             return given[word]
+        if word in HARMLESS:
+            return None
     return given.get(ELSE)
 
 

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from sim.client.cluster import Cluster
 from sim.client.errors import ClientError
-from sim.client.producer import Producer
+from sim.client.producer import Producer, RecordMetadata
 from sim.scenario.actors.base import Surroundings
-from sim.scenario.answers import Answer, failure
+from sim.scenario.answers import NONE, Answer, failure
 from sim.scenario.recorder import Batch
 from sim.scenario.steps_model import Call
 
-AT_ONCE_MAX: Final = 1_000
-"""Records that are on their way at once."""
+AT_ONCE_MAX: Final = 200
+"""Records that are on their way at once, where many are written."""
 TOLD_MAX: Final = 5
 """Records that are named one by one in a story."""
 
@@ -33,29 +34,35 @@ class BystanderActor:
         del wanted  # a client's own retries are what a bystander does
         producer = await self._ready()
         sent()
-        first = Answer()
-        offsets: list[int] = []
-        for number, (key, value) in enumerate(_records(call)):
-            answer = await self._append(producer, call, key, value)
-            offsets.append(answer.offset)
-            first = answer if number == 0 or answer.error != first.error else first
-        self._tell(call, offsets)
-        return first
+        answers: list[Answer] = []
+        waiting: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
+        at_once = 1 if call.count is None else AT_ONCE_MAX
+        for batch in _records(call):
+            waiting.append((batch, self._send(producer, batch)))
+            if len(waiting) == at_once:
+                answers += await self._answered(waiting)
+                waiting = []
+        answers += await self._answered(waiting)
+        self._tell(call, [answer.offset for answer in answers])
+        refused = (answer for answer in answers if answer.error != NONE)
+        return next(refused, answers[0])
 
-    async def _append(
-        self, producer: Producer, call: Call, key: bytes | None, value: str
-    ) -> Answer:
-        place = call.partition
-        assert place is not None, "the file was accepted"
-        try:
-            written = await producer.send(place.topic, place.partition, value.encode(), key=key)
-        except ClientError as error:
-            answer = failure(error)
-        else:
-            answer = Answer(offset=written.offset)
-        batch = Batch(partition=place, values=(value,), key=key, item=call.item)
-        self._around.recorder.wrote(self.name, None, batch, answer)
-        return answer
+    def _send(self, producer: Producer, batch: Batch) -> asyncio.Future[RecordMetadata]:
+        place = batch.partition
+        return producer.send(place.topic, place.partition, batch.values[0].encode(), key=batch.key)
+
+    async def _answered(
+        self, waiting: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
+    ) -> list[Answer]:
+        answers = []
+        for batch, acknowledgement in waiting:
+            try:
+                answer = Answer(offset=(await acknowledgement).offset)
+            except ClientError as error:
+                answer = failure(error)
+            self._around.recorder.wrote(self.name, None, batch, answer)
+            answers.append(answer)
+        return answers
 
     async def _ready(self) -> Producer:
         if self._producer is None:
@@ -85,11 +92,15 @@ class BystanderActor:
             await self._cluster.close()
 
 
-def _records(call: Call) -> Iterator[tuple[bytes | None, str]]:
-    """Key and value of each record: those named, or ``count`` under ``keys`` keys in turn."""
+def _records(call: Call) -> Iterator[Batch]:
+    """Each record: those named, or ``count`` under ``keys`` keys in turn."""
+    place = call.partition
+    assert place is not None, "the file was accepted"
     if call.count is None:
-        yield from ((call.key, value) for value in call.records)
+        for value in call.records:
+            yield Batch(partition=place, values=(value,), key=call.key, item=call.item)
         return
     for number in range(call.count):
         key = call.key if call.keys is None else f"key-{number % call.keys}".encode()
-        yield key, f"{call.value or 'update'}-{number}"
+        value = f"{call.value or 'update'}-{number}"
+        yield Batch(partition=place, values=(value,), key=key, item=call.item)

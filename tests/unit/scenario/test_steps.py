@@ -126,3 +126,11 @@ def test_transactions_follow_one_another() -> None:
     for run in ("V-", "V+", "TV2", "TV2+"):
         result = told(steps, run=run)
         assert result.as_declared, (run, result.verdict)
+
+
+def test_what_runs_expect_does_not_hold_for_a_control() -> None:
+    control = Situation(run="V-", mode="V-", take="control")
+    assert expected_error({"V-": "A"}, control) == "NONE"
+    assert expected_error({"V-": "A", "control": "B"}, control) == "B"
+    assert expected_offset({"V-": 1}, control) is None
+    assert expected_offset({"control": 2}, control) == 2
