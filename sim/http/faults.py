@@ -158,12 +158,17 @@ class FaultRoutes:
         return as_json(armed, status=201)
 
     def _arm(self, rule: FaultRule) -> Fault:
+        injector = self._cluster.injector
+        is_armed = injector.get(rule.id) is not None
         try:
-            return fault(self._cluster.injector.arm(rule))
+            return fault(injector.arm(rule))
         except ValueError as error:
-            raise RefusedError(
-                409, f"{error}: choose another id, or DELETE {PREFIX}/faults/{rule.id} first"
-            ) from error
+            advice = (
+                f": choose another id, or DELETE {PREFIX}/faults/{rule.id} first"
+                if is_armed
+                else ""
+            )
+            raise RefusedError(409, f"{error}{advice}") from error
 
     async def verify(self, request: Request) -> Response:
         """Whether every rule has struck: one that never did has tested nothing."""

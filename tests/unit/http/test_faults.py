@@ -37,6 +37,38 @@ def test_a_rule_holds_until_it_is_released_and_is_gone_when_taken_back() -> None
     run_story(story)
 
 
+def test_a_rule_that_waits_for_one_that_nobody_armed_is_refused() -> None:
+    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        refused = await client.post(FAULTS, json={**HOLD, "after": "first"})
+        assert refused.status_code == 409
+        assert refused.json() == {"error": "after: no rule 'first' has been armed"}
+
+    run_story(story)
+
+
+def test_actions_on_the_cluster_are_carried_out_and_undone() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        action = {"do": "crash", "broker": 2}
+        armed = await client.post(FAULTS, json={"id": "dead", "point": "now", "action": action})
+        assert armed.status_code == 201
+        waited = await client.get(f"{FAULTS}/dead/wait")
+        assert waited.json()["struck"] == 1
+        assert 2 not in cluster.sim.brokers
+        assert (await client.post(f"{FAULTS}/dead/release")).json() == {"released": 1}
+        await asyncio.sleep(30)  # of virtual time
+        assert 2 in cluster.sim.brokers
+        nobody = {"id": "none", "point": "now", "action": {"do": "crash", "broker": 9}}
+        await client.post(FAULTS, json=nobody)
+        failed = await client.get(f"{FAULTS}/none/wait?timeout_ms=1000")
+        assert failed.status_code == 408
+        shown = (await client.get(f"{FAULTS}/none")).json()
+        assert (shown["struck"], "9" in shown["failure"]) == (0, True)
+        verified = await client.post(f"{FAULTS}/verify")
+        assert [one["rule"]["id"] for one in verified.json()["never_struck"]] == ["none"]
+
+    run_story(story)
+
+
 def test_rules_are_listed_and_shown_one_by_one() -> None:
     async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
         for name in ("a", "b"):
