@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, assert_never
 
 from sim.check.anomaly import Anomaly, Kind, convict
 from sim.check.history import History, Transaction
@@ -42,15 +42,15 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
       at an EndTxn: the brokers have acknowledged a part of it.
     """
     found = []
-    transactions = history.transactions()
     told = _told(history)
-    for transaction in transactions.values():
+    lives = _lives(history)
+    for transaction in history.transactions().values():
         answers = told.get(transaction.label, [])
         for index, answer in answers:
-            because = _false(history, transactions, transaction, answers, index)
+            because = _false(transaction, answers, index, lives)
             if because:
-                began = _began(history, transaction.label)
-                found.append(convict(Kind.FALSE_FENCING, because, began, index))
+                evidence = (transaction.heard_of, index)
+                found.append(convict(Kind.FALSE_FENCING, because, *evidence))
             if because or isinstance(answer, Ended):
                 break  # from here on it is over, or may be
     return tuple(found)
@@ -65,29 +65,46 @@ def _told(history: History) -> dict[str, list[tuple[int, _Answer]]]:
     return told
 
 
-def _began(history: History, label: str) -> int:
-    """Where the transaction is first heard of."""
-    return next(
-        index for index, seen in enumerate(history) if getattr(seen, "transaction", None) == label
-    )
+_Life = list[tuple[int, Initialised | Described | Ended | Aborted]]
+"""What happened to a transactional id, in order."""
+
+
+def _lives(history: History) -> dict[str, _Life]:
+    """The life of each transactional id. An operator's abort belongs to every one: whose producer
+    it was is known later.
+    """
+    transactions = history.transactions()
+    owners = {one.transactional_id for one in transactions.values()}
+    lives: dict[str, _Life] = {owner: [] for owner in owners if owner is not None}
+    for index, seen in enumerate(history):
+        match seen:
+            case Initialised() | Described():
+                lives.setdefault(seen.transactional_id, []).append((index, seen))
+            case Ended():
+                owner = transactions[seen.transaction].transactional_id
+                if owner is not None:
+                    lives[owner].append((index, seen))
+            case Aborted():
+                for life in lives.values():
+                    life.append((index, seen))
+            case _:
+                pass  # nothing that ends transactions or takes ids over
+    return lives
 
 
 def _false(
-    history: History,
-    transactions: Mapping[str, Transaction],
     transaction: Transaction,
     answers: Sequence[tuple[int, _Answer]],
     index: int,
+    lives: Mapping[str, _Life],
 ) -> str:
     """What is false about the answer at an index; empty if it is true, or may be."""
-    answer, owner = history[index], transaction.transactional_id
-    assert isinstance(answer, _Answer)
+    answer, owner = dict(answers)[index], transaction.transactional_id
     is_wrong_state = answer.error == WRONG_STATE and isinstance(answer, Ended)
     if owner is None or not (is_wrong_state or answer.error in FENCED):
         return ""
-    began = _began(history, transaction.label)
-    labels = {one.label for one in transactions.values() if one.transactional_id == owner}
-    if _excused(history.until(index), owner, labels, began=began, who=answer.who):
+    before = [(at, seen) for at, seen in lives[owner] if at < index]
+    if _excused(before, began=transaction.heard_of, who=answer.who):
         return ""
     if is_wrong_state:
         if not _took_part(answers, index):
@@ -96,8 +113,8 @@ def _false(
             f"{answer.who} was told {WRONG_STATE} at the end of {transaction.label}, though it had "
             f"begun it, had not ended it, and nobody took over {owner}"
         )
-    timeout_ms = _timeout_ms(history.until(index), owner)
-    if timeout_ms is None or answer.at_ms - history[began].at_ms >= timeout_ms:
+    timeout_ms = _timeout_ms(before)
+    if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
         return ""
     return (
         f"{answer.who} was told {answer.error} in {transaction.label}, though nobody took over "
@@ -105,24 +122,20 @@ def _false(
     )
 
 
-def _excused(
-    before: History, transactional_id: str, labels: set[str], *, began: int, who: str
-) -> bool:
+def _excused(before: _Life, *, began: int, who: str) -> bool:
     """Whether somebody has done what may lead to the error.
 
     Args:
-        before: What was seen until it was told.
-        transactional_id: Whose.
-        labels: Of all transactions of this id.
+        before: What happened to the transactional id until it was told.
         began: When the transaction in question did.
         who: Was told the error.
     """
     producer_ids = set()
     owner = ""
     unknown_end = False
-    for at, seen in enumerate(before):
+    for at, seen in before:
         match seen:
-            case Initialised(transactional_id=named) if named == transactional_id:
+            case Initialised():
                 if at > began and seen.outcome is not Outcome.FAILED:
                     return True
                 if seen.outcome is Outcome.OK:
@@ -130,23 +143,22 @@ def _excused(
                     producer_ids.add(seen.producer_id)
                 elif seen.outcome is Outcome.UNKNOWN:
                     owner = ""
-            case Ended(transaction=label) if label in labels:
+            case Ended():
                 unknown_end = unknown_end or seen.outcome is Outcome.UNKNOWN
             case Aborted():
                 if seen.producer_id in producer_ids and seen.outcome is not Outcome.FAILED:
                     return True
+            case Described():
+                pass  # a look changes nothing
             case _:
-                pass  # nothing that ends transactions or takes ids over
+                assert_never(seen)
     return owner != who or unknown_end
 
 
-def _timeout_ms(before: History, transactional_id: str) -> int | None:
+def _timeout_ms(before: _Life) -> int | None:
     """The transaction timeout as last told."""
-    found = None
-    for seen in before:
-        if isinstance(seen, Initialised | Described) and seen.transactional_id == transactional_id:
-            found = found if seen.timeout_ms is None else seen.timeout_ms
-    return found
+    told = [seen.timeout_ms for _, seen in before if isinstance(seen, Initialised | Described)]
+    return next((one for one in reversed(told) if one is not None), None)
 
 
 def _took_part(answers: Sequence[tuple[int, _Answer]], index: int) -> bool:

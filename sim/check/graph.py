@@ -49,6 +49,10 @@ class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
 
 def dependencies(history: History) -> Dependencies:
     """Who depends on whom."""
+    return history.derived(_dependencies)
+
+
+def _dependencies(history: History) -> Dependencies:
     seen = visibility(history)
     committed = {
         label: transaction

@@ -57,6 +57,10 @@ class Hanging(msgspec.Struct, frozen=True, kw_only=True):
 
 def hanging(history: History) -> tuple[Hanging, ...]:
     """The transactions that hang at the end of a history, by partition."""
+    return history.derived(_hanging)
+
+
+def _hanging(history: History) -> tuple[Hanging, ...]:
     owners = _ids_by_producer(history)
     last_looks = {producers.place: index for index, producers in _looks(history)}
     found = []

@@ -7,8 +7,8 @@ be judged here.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Final, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -16,6 +16,7 @@ from sim.check.observations import Began, Ended, Isolation, Outcome, Read, Seen,
 from sim.types import TopicPartition
 
 SeenT = TypeVar("SeenT", bound=Seen)
+DerivedT = TypeVar("DerivedT")
 
 _ENCODER: Final = msgspec.json.Encoder()
 _DECODER: Final[msgspec.json.Decoder[Seen]] = msgspec.json.Decoder(Seen)
@@ -32,10 +33,11 @@ class History:
         seen: What has been seen so far.
     """
 
-    __slots__ = ("_seen",)
+    __slots__ = ("_derived", "_seen")
 
     def __init__(self, seen: Iterable[Seen] = ()) -> None:
         self._seen: list[Seen] = list(seen)
+        self._derived: dict[object, tuple[int, Any]] = {}
 
     def add(self, seen: Seen) -> None:
         """Note one more observation, later than all before."""
@@ -57,6 +59,15 @@ class History:
         return History(self._seen[:length])
 
     # Queries
+
+    def derived(self, make: Callable[[History], DerivedT]) -> DerivedT:
+        """What a function makes of this history; made once for several judges that ask for it."""
+        length, made = self._derived.get(make, (-1, None))
+        if length != len(self):
+            made = make(self)
+            self._derived[make] = (len(self), made)
+        value: DerivedT = made
+        return value
 
     def all_of(self, kind: type[SeenT]) -> Iterator[tuple[int, SeenT]]:
         """Every observation of one kind, with its index."""
@@ -91,14 +102,9 @@ class History:
         """Every Fetch that one reader had answered on one partition."""
         return ((index, read) for index, read in self.reads(place) if read.who == who)
 
-    def transactions(self) -> dict[str, Transaction]:
+    def transactions(self) -> Mapping[str, Transaction]:
         """Every transaction by its label, in the order in which they were first heard of."""
-        found: dict[str, _Draft] = {}
-        for index, seen in enumerate(self._seen):
-            label = getattr(seen, "transaction", None)
-            if label is not None:
-                found.setdefault(label, _Draft(label)).add(index, seen)
-        return {label: draft.finished() for label, draft in found.items()}
+        return self.derived(_transactions)
 
     # JSON lines
 
@@ -122,6 +128,15 @@ class History:
             except (msgspec.MsgspecError, UnicodeDecodeError) as error:
                 raise HistoryError(f"line {number}: {error}") from None
         return history
+
+
+def _transactions(history: History) -> dict[str, Transaction]:
+    found: dict[str, _Draft] = {}
+    for index, seen in enumerate(history):
+        label = getattr(seen, "transaction", None)
+        if label is not None:
+            found.setdefault(label, _Draft(label, index, seen.at_ms)).add(index, seen)
+    return {label: draft.finished() for label, draft in found.items()}
 
 
 class Fate(msgspec.Struct, frozen=True):
@@ -148,6 +163,9 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     transactional_id: str | None
     """None where nobody saw it begin."""
+    heard_of: int
+    """Index of the first observation that names it."""
+    heard_of_ms: int
     writes: tuple[tuple[int, Wrote], ...]
     positions: tuple[tuple[int, SentOffsets], ...]
     reads: tuple[tuple[int, Read], ...]
@@ -172,8 +190,10 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 class _Draft:
     """A transaction while its observations are gathered."""
 
-    def __init__(self, label: str) -> None:
+    def __init__(self, label: str, heard_of: int, at_ms: int) -> None:
         self._label = label
+        self._heard_of = heard_of
+        self._heard_of_ms = at_ms
         self._transactional_id: str | None = None
         self._writes: list[tuple[int, Wrote]] = []
         self._positions: list[tuple[int, SentOffsets]] = []
@@ -199,6 +219,8 @@ class _Draft:
         return Transaction(
             label=self._label,
             transactional_id=self._transactional_id,
+            heard_of=self._heard_of,
+            heard_of_ms=self._heard_of_ms,
             writes=tuple(self._writes),
             positions=tuple(self._positions),
             reads=tuple(self._reads),

@@ -51,6 +51,10 @@ class Visibility(msgspec.Struct, frozen=True, kw_only=True):
 
 def visibility(history: History) -> Visibility:
     """What came of each write, for read_committed readers."""
+    return history.derived(_visibility)
+
+
+def _visibility(history: History) -> Visibility:
     writers: dict[Name, list[tuple[int, Wrote]]] = defaultdict(list)
     for index, wrote in history.writes():
         if wrote.value is not None:

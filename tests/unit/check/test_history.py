@@ -151,3 +151,18 @@ def test_empty_lines_and_comments_are_left_out() -> None:
 def test_a_line_that_is_no_observation_is_told(text: bytes, complaint: str) -> None:
     with pytest.raises(HistoryError, match=complaint):
         History.from_lines(text)
+
+
+def test_what_is_derived_is_made_once_until_something_is_added() -> None:
+    made: list[int] = []
+
+    def length(history: History) -> int:
+        made.append(len(history))
+        return len(history)
+
+    history = History([BEGAN])
+    assert [history.derived(length), history.derived(length)] == [1, 1]
+    history.add(WROTE)
+    assert history.derived(length) == 2
+    assert made == [1, 2]
+    assert history.transactions()["T1"].writes == ((1, WROTE),)
