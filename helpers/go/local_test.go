@@ -14,42 +14,36 @@ import (
 
 // What needs no Kafka client: the process, the answers of the control port, resets.
 
-func TestAFreshClusterAfterEachReset(t *testing.T) {
-	cluster := Start(t, Options{Brokers: 1, Topics: map[string]int{"orders": 2}})
-	if len(cluster.Brokers()) != 1 {
-		t.Fatalf("brokers: %v", cluster.Brokers())
-	}
-	cluster.CreateTopic(t, "payments", 1, map[string]string{"cleanup.policy": "compact"})
-	cluster.Snapshot(t, "with-payments")
-	cluster.CreateTopic(t, "more", 1, nil)
-	before := cluster.Bootstrap()
-	began := time.Now()
-	cluster.ResetTo(t, "with-payments")
-	t.Logf("a reset took %v", time.Since(began))
-	if cluster.Partition(t, "payments", 0).LeaderReplica() == nil {
-		t.Error("payments has no leader")
-	}
-	var gone *Error
-	err := cluster.Do(context.Background(), http.MethodGet, "/api/v1/topics/more", nil, nil)
-	if found, ok := isStatus(err, http.StatusNotFound); ok {
-		gone = found
-	}
-	if gone == nil || !strings.Contains(gone.Reason, "GET /api/v1/topics") {
-		t.Errorf("more is still there, or the refusal says nothing: %v", err)
-	}
-	cluster.Reset(t)
-	cluster.AssertNoHangingTransactions(t)
-	if cluster.Bootstrap() != before {
-		t.Errorf("another address: %s", cluster.Bootstrap())
-	}
-}
-
 func TestOneClusterForSeveralTests(t *testing.T) {
 	cluster := Start(t, Options{
+		Brokers:  2,
 		Topics:   map[string]int{"orders": 1},
 		Settings: map[string]any{"broker.heartbeat.interval.ms": 50},
 	})
+	t.Run("a reset takes it back to its start or to a snapshot", func(t *testing.T) {
+		cluster.CreateTopic(t, "payments", 1, map[string]string{"cleanup.policy": "compact"})
+		cluster.Snapshot(t, "with-payments")
+		cluster.CreateTopic(t, "more", 1, nil)
+		before := cluster.Bootstrap()
+		began := time.Now()
+		cluster.ResetTo(t, "with-payments")
+		t.Logf("a reset took %v", time.Since(began))
+		if cluster.Partition(t, "payments", 0).LeaderReplica() == nil {
+			t.Error("payments has no leader")
+		}
+		err := cluster.Do(context.Background(), http.MethodGet, "/api/v1/topics/more", nil, nil)
+		gone, ok := isStatus(err, http.StatusNotFound)
+		if !ok || !strings.Contains(gone.Reason, "GET /api/v1/topics") {
+			t.Errorf("more is still there, or the refusal says nothing: %v", err)
+		}
+		cluster.Reset(t)
+		cluster.AssertNoHangingTransactions(t)
+		if cluster.Bootstrap() != before {
+			t.Errorf("another address: %s", cluster.Bootstrap())
+		}
+	})
 	t.Run("a broker stops and comes back", func(t *testing.T) {
+		cluster.Reset(t)
 		partition := cluster.Partition(t, "orders", 0)
 		cluster.StopBroker(t, partition.Leader)
 		if moved := cluster.Partition(t, "orders", 0).Leader; moved == partition.Leader {

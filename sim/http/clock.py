@@ -8,10 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from sim.errors import ConfigError
 from sim.http.messages import Advance, ClockState
 from sim.http.operation import PREFIX, Operation
 from sim.http.replies import RefusedError, as_json, body_of
+from sim.runtime.env import Clock
 from sim.server.cluster import SimCluster
+from sim.types import BrokerId
 
 ADVANCE_MS_MAX: Final = 10 * 366 * 86_400_000
 """Ten years: enough for every expiry, and far from the end of the clock."""
@@ -22,10 +25,10 @@ READ: Final = Operation(
 ADVANCE: Final = Operation(
     method="post",
     path=f"{PREFIX}/clock",
-    summary="Advance the cluster clock",
+    summary="Let time pass on the cluster clock; or set it, or one broker's, ahead or back",
     body=Advance,
     answer=ClockState,
-    refusals=("422",),
+    refusals=("404", "422"),
 )
 OPERATIONS: Final = (READ, ADVANCE)
 
@@ -45,15 +48,45 @@ class ClockRoutes:
         return as_json(self._state())
 
     async def advance(self, request: Request) -> Response:
-        """Move the cluster clock forward."""
+        """Let time pass, or set a clock."""
         wanted = await body_of(request, Advance)
-        if not 0 <= wanted.advance_ms <= ADVANCE_MS_MAX:
-            raise RefusedError(
-                422, f"advance_ms is {wanted.advance_ms}, expected 0 to {ADVANCE_MS_MAX}"
-            )
-        self._cluster.environment.clock.advance(wanted.advance_ms)
+        clock = self._cluster.environment.clock
+        match wanted:
+            case Advance(advance_ms=int(ms), set_by_ms=None, broker=None):
+                if not 0 <= ms <= ADVANCE_MS_MAX:
+                    raise RefusedError(
+                        422,
+                        f"advance_ms is {ms}, expected 0 to {ADVANCE_MS_MAX}; set_by_ms sets a "
+                        "clock back",
+                    )
+                clock.advance(ms)
+            case Advance(advance_ms=None, set_by_ms=int(ms)):
+                if abs(ms) > ADVANCE_MS_MAX:
+                    raise RefusedError(
+                        422, f"set_by_ms is {ms}, expected {-ADVANCE_MS_MAX} to {ADVANCE_MS_MAX}"
+                    )
+                self._clock_of(wanted.broker).shift(ms)
+            case _:
+                raise RefusedError(
+                    422, "give advance_ms, or set_by_ms with or without broker, and not both"
+                )
         return as_json(self._state())
+
+    def _clock_of(self, broker: int | None) -> Clock:
+        if broker is None:
+            return self._cluster.environment.clock
+        try:
+            return self._cluster.member(BrokerId(broker)).clock
+        except ConfigError as error:
+            raise RefusedError(404, str(error)) from error
 
     def _state(self) -> ClockState:
         clock = self._cluster.environment.clock
-        return ClockState(now_ms=clock.now_ms(), advanced_ms=clock.advanced_ms)
+        return ClockState(
+            now_ms=clock.now_ms(),
+            advanced_ms=clock.advanced_ms,
+            brokers={
+                str(broker_id): member.clock.offset_ms
+                for broker_id, member in self._cluster.members.items()
+            },
+        )

@@ -40,9 +40,9 @@ class LogDirRoutes:
     async def log_dir(self, request: Request) -> Response:
         """Every file, as of this moment: the batches are referred to, and sent piece by piece."""
         text = str(request.path_params["id"])
+        if not text.isascii() or not text.isdigit():
+            raise RefusedError(404, f"{text!r} is no broker id: it is a number")
         try:
-            if not text.isascii() or not text.isdigit():
-                raise ConfigError(f"{text!r} is no broker id: it is a number")
             files = list(log_dir_of(self._cluster, BrokerId(int(text))))
         except ConfigError as error:
             raise RefusedError(404, str(error)) from error

@@ -28,13 +28,20 @@ class ClockState(msgspec.Struct, frozen=True, kw_only=True):
     now_ms: int
     """Milliseconds since 1970, including what was advanced."""
     advanced_ms: int
-    """How far it has been advanced in all."""
+    """How far it has been moved in all; negative where it was set back."""
+    brokers: dict[str, int]
+    """How far each broker's own clock is ahead of it; behind where negative."""
 
 
 class Advance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Move the cluster clock forward; everything that is then due happens, in order of time."""
+    """Move the clock; one of both is given."""
 
-    advance_ms: int
+    advance_ms: int | None = None
+    """Time passes, for everybody: everything that is then due happens, in order of time."""
+    set_by_ms: int | None = None
+    """It is set ahead, or back where negative, as by NTP or an operator: no time passes."""
+    broker: int | None = None
+    """Only this broker's own clock is set."""
 
 
 class Fault(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,8 @@ import shutil
 import subprocess
 import sys
 import time  # noqa: TID251 - a command on the real machine
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -41,25 +42,26 @@ class MissingToolError(Exception):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Try what is asked for, one after the other."""
+    """Try what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m tests.helpers.run", description=__doc__)
     parser.add_argument(
         "language", nargs="*", choices=[*LANGUAGES, []], metavar="LANGUAGE", help="default: all"
     )
     names = parser.parse_args(argv).language or list(LANGUAGES)
-    outcomes = [outcome for name in names for outcome in _outcomes(name)]
+    # Side by side: most of their time they wait for simulators to start, or for clients' timeouts.
+    with ThreadPoolExecutor(max_workers=len(names)) as lanes:
+        outcomes = [one for found in lanes.map(_outcomes, names) for one in found]
     _say(f"{sum(outcomes)} passed, {len(outcomes) - sum(outcomes)} failed", passed=True)
     return 0 if all(outcomes) else 1
 
 
-def _outcomes(name: str) -> Iterator[bool]:
+def _outcomes(name: str) -> list[bool]:
+    """Of the steps of one language, which are done in order."""
     try:
         steps = LANGUAGES[name]()
     except MissingToolError as missing:
-        yield _say(f"FAIL {name}: {missing}", passed=False)
-        return
-    for step in steps:
-        yield _passes(step)
+        return [_say(f"FAIL {name}: {missing}", passed=False)]
+    return [_passes(step) for step in steps]
 
 
 def _passes(step: Step) -> bool:

@@ -4,7 +4,6 @@ package examples
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -118,48 +117,45 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// An error of Kafka's at the right moment: the client must find its coordinator again and go on.
-func TestACommitSurvivesACoordinatorThatHasMoved(t *testing.T) {
-	cluster := txnsimtest.Start(t, txnsimtest.Options{Topics: map[string]int{topic: 1}})
-	cluster.Faults().Arm(t, txnsimtest.Rule{
-		ID: "moved", Point: "client.request", API: "EndTxn", Limit: 1, Action: txnsimtest.Fail("NOT_COORDINATOR"),
-	})
+// One cluster for several tests: each meets it fresh, on the same ports.
+func TestOneClusterForSeveralTests(t *testing.T) {
+	cluster := txnsimtest.Start(t, txnsimtest.Options{Brokers: 1, Topics: map[string]int{topic: 1}})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	producer := client(t, cluster, kgo.TransactionalID("app"))
-	must(t, producer.BeginTransaction())
-	must(t, producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr())
-	must(t, producer.EndTransaction(ctx, kgo.TryCommit))
-	if got := cluster.Faults().Get(t, "moved"); got.Struck != 1 {
-		t.Errorf("struck %d times", got.Struck)
-	}
-	cluster.WaitForTransaction(t, "app", patience, "CompleteCommit")
-	cluster.AssertNoHangingTransactions(t)
-}
 
-// One cluster for several tests: after a reset the ports are the same and nobody knows of the producer any more.
-func TestAResetForgetsProducers(t *testing.T) {
-	cluster := txnsimtest.Start(t, txnsimtest.Options{Brokers: 1, Topics: map[string]int{topic: 1}})
-	for round := range 3 {
-		t.Run(fmt.Sprint(round), func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			producer := client(t, cluster, kgo.TransactionalID("app"))
-			must(t, producer.BeginTransaction())
-			sent := producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("v")})
-			must(t, sent.FirstErr())
-			if sent[0].Record.Offset != 0 {
-				t.Errorf("offset %d in a fresh cluster", sent[0].Record.Offset)
-			}
-			cluster.Reset(t)
-			err := producer.EndTransaction(ctx, kgo.TryCommit)
-			var answered *kerr.Error
-			if !errors.As(err, &answered) {
-				t.Errorf("the commit of a producer from before the reset: %v", err)
-			}
-			if len(cluster.Transactions(t)) != 0 {
-				t.Errorf("known: %v", cluster.Transactions(t))
-			}
+	// An error of Kafka's at the right moment: the client must find its coordinator again and go on.
+	t.Run("a commit survives a coordinator that has moved", func(t *testing.T) {
+		cluster.Faults().Arm(t, txnsimtest.Rule{
+			ID: "moved", Point: "client.request", API: "EndTxn", Limit: 1, Action: txnsimtest.Fail("NOT_COORDINATOR"),
 		})
-	}
+		producer := client(t, cluster, kgo.TransactionalID("app"))
+		must(t, producer.BeginTransaction())
+		must(t, producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("v")}).FirstErr())
+		must(t, producer.EndTransaction(ctx, kgo.TryCommit))
+		if got := cluster.Faults().Get(t, "moved"); got.Struck != 1 {
+			t.Errorf("struck %d times", got.Struck)
+		}
+		cluster.WaitForTransaction(t, "app", patience, "CompleteCommit")
+		cluster.AssertNoHangingTransactions(t)
+	})
+
+	t.Run("a reset forgets producers", func(t *testing.T) {
+		cluster.Reset(t)
+		producer := client(t, cluster, kgo.TransactionalID("app"))
+		must(t, producer.BeginTransaction())
+		sent := producer.ProduceSync(ctx, &kgo.Record{Topic: topic, Value: []byte("v")})
+		must(t, sent.FirstErr())
+		if sent[0].Record.Offset != 0 {
+			t.Errorf("offset %d in a fresh cluster", sent[0].Record.Offset)
+		}
+		cluster.Reset(t)
+		err := producer.EndTransaction(ctx, kgo.TryCommit)
+		var answered *kerr.Error
+		if !errors.As(err, &answered) {
+			t.Errorf("the commit of a producer from before the reset: %v", err)
+		}
+		if len(cluster.Transactions(t)) != 0 {
+			t.Errorf("known: %v", cluster.Transactions(t))
+		}
+	})
 }

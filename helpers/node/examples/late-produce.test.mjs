@@ -92,9 +92,14 @@ test('a transaction survives a leader that has moved', async t => {
 
 /** Producers that are disconnected before their cluster stops: KafkaJS looks for it for a long time otherwise. */
 async function withProducers (cluster, play) {
-  // KafkaJS asks any connected broker where its coordinator is, also one whose connection stands still: it must not wait for
-  // long until it asks another.
-  const kafka = new Kafka({ brokers: cluster.brokers, requestTimeout: 2_000, logLevel: logLevel.NOTHING })
+  const kafka = new Kafka({
+    brokers: cluster.brokers,
+    logLevel: logLevel.NOTHING,
+    // KafkaJS asks any connected broker where its coordinator is, also one whose connection stands still: it must not
+    // wait for long until it asks another.
+    requestTimeout: 1_000,
+    retry: { initialRetryTime: 20, maxRetryTime: 200, retries: 20 }
+  })
   const producers = []
   try {
     return await play(async options => {

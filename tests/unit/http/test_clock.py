@@ -17,6 +17,7 @@ def test_an_advance_moves_the_cluster_clock() -> None:
         assert answer.json() == {
             "now_ms": before["now_ms"] + 5_000,
             "advanced_ms": before["advanced_ms"] + 5_000,
+            "brokers": {"1": 0, "2": 0, "3": 0},
         }
         assert cluster.env.clock.advanced_ms == 5_000
 
@@ -30,6 +31,12 @@ def test_an_advance_moves_the_cluster_clock() -> None:
         (b'{"advance_ms": 1e99}', 422),
         (b'{"advance_ms": 400000000000000}', 422),
         (b'{"advance_ms": "1"}', 422),
+        (b"{}", 422),
+        (b'{"advance_ms": 1, "set_by_ms": 1}', 422),
+        (b'{"advance_ms": 1, "broker": 1}', 422),
+        (b'{"set_by_ms": 400000000000000}', 422),
+        (b'{"set_by_ms": -400000000000000}', 422),
+        (b'{"set_by_ms": 1, "broker": 9}', 404),
         (b"{", 422),
         (b" " * (BODY_BYTES_MAX + 1), 413),
     ],
@@ -40,5 +47,22 @@ def test_a_bad_advance_is_refused_with_the_reason(content: bytes, status: int) -
         assert answer.status_code == status
         assert answer.json()["error"]
         assert cluster.env.clock.advanced_ms == 0
+
+    run_story(story)
+
+
+def test_a_clock_is_set_without_time_passing() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        fired: list[int] = []
+        clock = cluster.env.clock
+        clock.call_at(clock.now_ms() + 60_000, lambda: fired.append(1))
+        back = await client.post("/api/v1/clock", json={"set_by_ms": -3_600_000})
+        assert back.json()["advanced_ms"] == -3_600_000
+        one = await client.post("/api/v1/clock", json={"set_by_ms": 120_000, "broker": 2})
+        assert one.json()["brokers"] == {"1": 0, "2": 120_000, "3": 0}
+        assert one.json()["advanced_ms"] == -3_600_000
+        assert not fired
+        await client.post("/api/v1/clock", json={"advance_ms": 60_000})
+        assert fired
 
     run_story(story)

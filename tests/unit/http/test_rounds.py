@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 
@@ -95,5 +97,29 @@ def test_there_are_only_so_many_snapshots() -> None:
         full = await client.post(SNAPSHOTS, json={"name": "one more"})
         assert (full.status_code, "to replace it" in full.json()["error"]) == (409, True)
         assert (await client.post(SNAPSHOTS, json={"name": "7"})).status_code == 201
+
+    run_story(story)
+
+
+def test_what_faults_have_done_to_the_cluster_is_mended() -> None:
+    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        for name, action in {
+            "dead": {"do": "crash", "broker": 2},
+            "back-later": {"do": "crash", "broker": 3, "restart_after_ms": 60_000},
+            "apart": {"do": "partition", "groups": [[1], [2, 3]]},
+            "off": {"do": "clock", "by_ms": -90_000, "broker": 1},
+        }.items():
+            rule = {"id": name, "point": "now", "action": action}
+            assert (await client.post("/api/v1/faults", json=rule)).status_code == 201
+            await client.get(f"/api/v1/faults/{name}/wait")
+        told = (await client.post(RESET)).json()
+        assert [one["struck"] for one in told["faults"]] == [1, 1, 1, 1]
+        await asyncio.sleep(120)  # of virtual time: nothing of them comes back
+        brokers = (await client.get("/api/v1/brokers")).json()
+        assert {(one["state"], one["fenced"], one["isolated"]) for one in brokers} == {
+            ("running", False, False)
+        }
+        clock = (await client.get("/api/v1/clock")).json()
+        assert (clock["advanced_ms"], set(clock["brokers"].values())) == (0, {0})
 
     run_story(story)
