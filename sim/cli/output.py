@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -87,6 +88,11 @@ def warn(text: str) -> None:
     """Print a complaint to standard error, in place of progress that is shown there."""
     start = "\r\033[K" if sys.stderr.isatty() else ""
     print(f"{start}{text}", file=sys.stderr, flush=True)
+
+
+def time_text(now_ms: int) -> str:
+    """A wall clock's time for people, in UTC to the second."""
+    return datetime.fromtimestamp(now_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def log_to_stderr() -> None:

@@ -12,13 +12,14 @@ from __future__ import annotations
 import argparse
 import asyncio
 import errno
+import shlex
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from sim.cli import txns_commands, txns_kip_text
 from sim.cli.client_properties import read_client_properties
-from sim.cli.output import warn
+from sim.cli.output import time_text, warn
 from sim.cli.parsing import CommandParser, VersionAction
 from sim.cli.txns_commands import Command, CommandFailure
 from sim.cli.txns_operator import HANGS, INCOMPLETE
@@ -226,21 +227,41 @@ def run(args: argparse.Namespace) -> int:
     """Run one subcommand; every failure is a message and exit status 1."""
     try:
         settings, bootstrap = _settings(args)
-        command = txns_commands.command_from(args, bootstrap)
+        command = txns_commands.command_from(args, _again(args))
         watch_s = getattr(args, "watch", None)
-        return asyncio.run(_run(bootstrap, settings, command, as_json=args.json, watch_s=watch_s))
+        if watch_s is None:
+            return asyncio.run(_run(bootstrap, settings, command, as_json=args.json))
+        return asyncio.run(_watch(bootstrap, settings, command, args=args, pause_s=watch_s))
     except (ConfigError, MissingExtraError) as error:
         warn(f"txnsim txns: {error}")
         return FAILED
-    except CommandFailure as failure:
-        warn(failure.text)
-        if failure.cause is not None:
-            _advise(failure.cause, args.txns_command)
+    except (CommandFailure, ClientError) as failure:
+        _complain(failure, args.txns_command)
         return FAILED
-    except ClientError as error:
-        warn(f"txnsim txns: {error}")
-        _advise(error, args.txns_command)
-        return FAILED
+
+
+def _again(args: argparse.Namespace) -> str:
+    """This program with the global options that it was given."""
+    words = ["txnsim", "txns"]
+    for option, value in (
+        ("--bootstrap-server", args.bootstrap_server),
+        ("--command-config", args.command_config),
+    ):
+        if value is not None:
+            words += [option, str(value)]
+    return shlex.join(words)
+
+
+def _complain(failure: CommandFailure | ClientError, command: str) -> None:
+    match failure:
+        case CommandFailure():
+            warn(failure.text)
+            cause = failure.cause
+        case ClientError():
+            warn(f"txnsim txns: {failure}")
+            cause = failure
+    if cause is not None:
+        _advise(cause, command)
 
 
 def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
@@ -257,21 +278,35 @@ def _settings(args: argparse.Namespace) -> tuple[ClientSettings, str]:
     return settings, bootstrap
 
 
-async def _run(
+async def _run(bootstrap: str, settings: ClientSettings, command: Command, *, as_json: bool) -> int:
+    async with Cluster(bootstrap, settings=settings) as cluster:
+        output = await command.execute(Admin(cluster), now_ms=cluster.clock.now_ms())
+    output.print(as_json=as_json)
+    return output.status
+
+
+async def _watch(
     bootstrap: str,
     settings: ClientSettings,
     command: Command,
     *,
-    as_json: bool,
-    watch_s: float | None = None,
-) -> int:
+    args: argparse.Namespace,
+    pause_s: float,
+) -> NoReturn:
+    """Again and again; what fails after the cluster has been reached once is told, and tried
+    again.
+    """
     async with Cluster(bootstrap, settings=settings) as cluster:
         while True:
-            output = await command.execute(Admin(cluster), now_ms=cluster.clock.now_ms())
-            output.print(as_json=as_json)
-            if watch_s is None:
-                return output.status
-            await asyncio.sleep(watch_s)
+            now_ms = cluster.clock.now_ms()
+            warn(time_text(now_ms))
+            try:
+                output = await command.execute(Admin(cluster), now_ms=now_ms)
+            except (CommandFailure, ClientError) as failure:
+                _complain(failure, args.txns_command)
+            else:
+                output.print(as_json=args.json)
+            await asyncio.sleep(pause_s)
 
 
 def _advise(error: ClientError, command: str) -> None:

@@ -305,12 +305,12 @@ class ForceTerminate(msgspec.Struct, frozen=True, kw_only=True):
         return Output(values={"terminated": self.transactional_id})
 
 
-def command_from(args: argparse.Namespace, bootstrap: str) -> Command:
+def command_from(args: argparse.Namespace, again: str) -> Command:
     """The command that the arguments ask for.
 
     Args:
         args: As parsed.
-        bootstrap: The cluster's address as it was given, for commands that are told.
+        again: How the program was called, with its global options, for commands that are told.
 
     Raises:
         ConfigError: As below.
@@ -334,13 +334,11 @@ def command_from(args: argparse.Namespace, bootstrap: str) -> Command:
         case "find-hanging" if args.all:
             if _broker_id(args) is not None:
                 raise CommandFailure("--all asks leaders; --broker-id does not go with it")
-            return FindAll(scope=_scope(args), bootstrap=bootstrap)
+            return FindAll(scope=_scope(args), again=again)
         case "repair":
-            return RepairHanging(
-                scope=_scope(args), bootstrap=bootstrap, yes=args.yes, audit_file=args.audit_file
-            )
+            return RepairHanging(scope=_scope(args), yes=args.yes, audit_file=args.audit_file)
         case "why":
-            return Why(partition=TopicPartition(args.topic, args.partition))
+            return Why(partition=TopicPartition(args.topic, args.partition), again=again)
         case "find-hanging":
             found = FindHanging(
                 topic=args.topic,

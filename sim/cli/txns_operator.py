@@ -20,7 +20,7 @@ from sim.client.admin import Admin
 from sim.client.errors import ClientError, ErrorCode, NotSupportedError
 from sim.client.hanging import OpenTransaction
 from sim.client.judgement import Finding, Verdict
-from sim.client.repair import Outcome, Repair, repair
+from sim.client.repair import Outcome, Repair, not_known, repair
 from sim.client.stuck import Cause, explain
 from sim.client.survey import Survey, survey
 from sim.errors import ConfigError
@@ -62,8 +62,8 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
     """``find-hanging --all``."""
 
     scope: Scope
-    bootstrap: str
-    """As it was given, for the commands that are told."""
+    again: str
+    """How this program was called, for the commands that are told."""
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Search everything, judge everything, tell what hangs, why, and how to end it."""
@@ -96,14 +96,13 @@ class FindAll(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def _abort(self, one: Finding) -> str:
-        return f"txnsim txns --bootstrap-server {self.bootstrap} {one.abort_command}"
+        return f"{self.again} {one.abort_command}"
 
 
 class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
     """``repair``: end what hangs."""
 
     scope: Scope
-    bootstrap: str
     yes: bool = False
     """Really; else it is only told what would be done."""
     audit_file: Path
@@ -123,8 +122,7 @@ class RepairHanging(msgspec.Struct, frozen=True, kw_only=True):
                 try:
                     outcome = await repair(admin, one, now_ms=now_ms, dry_run=not self.yes)
                 except ClientError as failure:
-                    audit.write(failed=str(failure))
-                    raise
+                    outcome = not_known(one, failure, now_ms=now_ms)
                 audit.write(repair=outcome)
                 done.append(outcome)
         _tell_rest(found)
@@ -177,12 +175,13 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """``why TOPIC PARTITION``."""
 
     partition: TopicPartition
+    again: str
 
     async def execute(self, admin: Admin, *, now_ms: int) -> Output:
         """Ask and explain."""
         known = await explain(admin, self.partition, now_ms=now_ms)
         return Output(
-            lines=known.sentences,
+            lines=tuple(line.replace("txnsim txns", self.again) for line in known.sentences),
             values=known,
             status=_STATUS_OF.get(known.cause, 0),
         )
@@ -239,11 +238,14 @@ def _repair_row(one: Repair) -> tuple[str, ...]:
 def _tell_rest(found: Survey) -> None:
     """What was searched, and what was old and yet does not hang, for people."""
     counts = Counter(one.verdict for one in found.findings)
-    told = [f"{found.partitions} partitions searched", f"{counts[Verdict.HANGING]} hang"]
-    if counts[Verdict.DECIDED]:
-        told.append(f"{counts[Verdict.DECIDED]} are decided and not yet marked")
-    if counts[Verdict.ALIVE]:
-        told.append(f"{counts[Verdict.ALIVE]} are old and alive")
+    hang, decided, alive = (
+        counts[one] for one in (Verdict.HANGING, Verdict.DECIDED, Verdict.ALIVE)
+    )
+    told = [f"partitions searched: {found.partitions}", f"hanging: {hang}"]
+    if decided:
+        told.append(f"decided and not yet marked: {decided}")
+    if alive:
+        told.append(f"old and alive: {alive}")
     warn("; ".join(told) + ".")
     by_reason: dict[str, list[str]] = {}
     for partition, why in sorted(found.unread.items()):

@@ -34,6 +34,8 @@ class Outcome(StrEnum):
     """It ended by itself, or a coordinator knows it now: nothing was done."""
     REFUSED = "refused"
     """The leader did not write the marker."""
+    NOT_KNOWN = "not known"
+    """It could not be judged anew, or not be looked at afterwards: to be looked at again."""
     STILL_OPEN = "still open"
     """The marker was written, and the transaction is there all the same."""
 
@@ -71,23 +73,13 @@ async def repair(admin: Admin, finding: Finding, *, now_ms: int, dry_run: bool =
     Raises:
         ClientError: It could not be judged anew, or not be looked at afterwards.
     """
-    partition, producer = finding.transaction.partition, finding.transaction.producer
-    start = producer.txn_start_offset
-    assert start is not None, "a transaction without a start is not open"
-    spec = AbortSpec.of(partition, producer)
-    done = Repair(
-        partition=partition,
-        producer_id=producer.producer_id,
-        producer_epoch=producer.producer_epoch,
-        coordinator_epoch=spec.coordinator_epoch,
-        start_offset=start,
-        transactional_id=finding.transactional_id,
-        reason=finding.reason,
-        outcome=Outcome.WOULD_REPAIR,
+    partition = finding.transaction.partition
+    spec = AbortSpec.of(partition, finding.transaction.producer)
+    done = msgspec.structs.replace(
+        _attempt(finding, now_ms),
         last_stable_offset_before=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_COMMITTED
         ),
-        at_ms=now_ms,
     )
     again = await _same_now(admin, finding, now_ms=now_ms)
     if again is None or again.verdict is not Verdict.HANGING:
@@ -111,6 +103,33 @@ async def repair(admin: Admin, finding: Finding, *, now_ms: int, dry_run: bool =
         high_watermark_after=await admin.offset_of(
             partition, LATEST, IsolationLevel.READ_UNCOMMITTED
         ),
+    )
+
+
+def not_known(finding: Finding, failure: ClientError, *, now_ms: int) -> Repair:
+    """What is left to say where ``repair`` has failed."""
+    return msgspec.structs.replace(
+        _attempt(finding, now_ms),
+        outcome=Outcome.NOT_KNOWN,
+        reason=str(failure),
+        error=failure.error,
+    )
+
+
+def _attempt(finding: Finding, now_ms: int) -> Repair:
+    producer = finding.transaction.producer
+    start = producer.txn_start_offset
+    assert start is not None, "a transaction without a start is not open"
+    return Repair(
+        partition=finding.transaction.partition,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        coordinator_epoch=AbortSpec.of(finding.transaction.partition, producer).coordinator_epoch,
+        start_offset=start,
+        transactional_id=finding.transactional_id,
+        reason=finding.reason,
+        outcome=Outcome.WOULD_REPAIR,
+        at_ms=now_ms,
     )
 
 

@@ -191,7 +191,7 @@ def _sentences(known: Explanation, holder: Finding | None, now_ms: int) -> tuple
             *_behind(known),
         )
     others = len(known.findings) - 1
-    tail = (f"Behind it {others} more transaction(s) are open.",) if others else ()
+    tail = (f"Transactions that are open behind it: {others}.",) if others else ()
     return first, _holder(holder, now_ms), _advice(known.partition, holder), *tail
 
 
@@ -199,7 +199,7 @@ def _withheld(known: Explanation) -> str:
     withheld = known.high_watermark - known.last_stable_offset
     return (
         f"read_committed consumers stop at offset {known.last_stable_offset}, the last stable"
-        f" offset; the high watermark is {known.high_watermark}, so {withheld} offsets are"
+        f" offset; the high watermark is {known.high_watermark}, so the last {withheld} are"
         " withheld."
     )
 

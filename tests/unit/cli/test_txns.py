@@ -10,11 +10,12 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from signal import SIGINT, raise_signal
 from typing import Any
 
 import pytest
 
-from sim.cli.main import main
+from sim.cli.main import INTERRUPTED_STATUS, main
 from sim.client.versions import Api
 from tests.unit.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, initialized
 
@@ -461,3 +462,22 @@ def test_leaderless_partitions_are_waited_for(broker: FakeBroker) -> None:
         metadata.pop(0) if len(metadata) > 1 else metadata[0]
     )(asked)
     assert run(broker, "describe-producers", *T0) == 0
+
+
+def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Captured) -> None:
+    rounds = 0
+
+    def find(asked: Asked) -> Any:
+        nonlocal rounds
+        rounds += 1
+        if rounds == 3:
+            raise_signal(SIGINT)
+        return (producers(29) if rounds == 1 else producers())(asked)
+
+    broker.handlers[Api.DESCRIBE_PRODUCERS] = find
+    words = ("find-hanging", *T0, "--max-transaction-timeout", "1", "--watch", "0.01")
+    assert run(broker, *words) == INTERRUPTED_STATUS
+    out, err = capsys.readouterr()
+    assert "authorization failure" in err
+    assert err.count("Z\n") >= 2
+    assert out.startswith("Topic")

@@ -47,14 +47,14 @@ def test_a_hanging_transaction_from_alert_to_repair(
 ) -> None:
     audit = tmp_path / "audit.jsonl"
     assert run(server, "find-hanging", "--all") == 0
-    assert capsys.readouterr().err.endswith("partitions searched; 0 hang.\n")
+    assert capsys.readouterr().err.endswith("; hanging: 0.\n")
     assert run(server, "why", "orders", "0") == 0
     assert "No transaction holds readers back" in capsys.readouterr().out
     hang(server, "orders")
 
     assert run(server, "find-hanging", "--all") == HANGS
     out, err = capsys.readouterr()
-    assert "1 hang." in err
+    assert "hanging: 1." in err
     header, row, why, command = out.splitlines()
     assert header.startswith("Topic ")
     assert row.startswith("orders")

@@ -8,9 +8,9 @@ from sim.client.admin import Admin
 from sim.client.errors import ClientError
 from sim.client.judgement import Finding
 from sim.client.producer import Producer
-from sim.client.repair import Outcome, Repair, repair
+from sim.client.repair import Outcome, Repair, not_known, repair
 from sim.client.survey import survey
-from sim.client.txn_views import AbortSpec
+from sim.client.txn_views import AbortSpec, OpenSince
 from sim.types import TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, values
@@ -58,11 +58,13 @@ class Beforehand(Admin):
     refusal: ClientError | None = None
     is_lost = False
 
-    async def abort_transaction(self, spec: AbortSpec, *, timeout_ms: float | None = None) -> None:
+    async def abort_transaction(
+        self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
+    ) -> None:
         if self.refusal is not None:
             raise self.refusal
         if not self.is_lost:
-            await super().abort_transaction(spec, timeout_ms=timeout_ms)
+            await super().abort_transaction(which, timeout_ms=timeout_ms)
 
 
 def test_a_refused_marker_is_told_and_nothing_claimed() -> None:
@@ -122,7 +124,10 @@ def test_what_cannot_be_looked_at_is_not_touched() -> None:
     async def story(world: VirtualCluster) -> None:
         async with world.client() as cluster:
             finding = await found_hanging(Admin(cluster))
-            with pytest.raises(ClientError, match="nobody leads it"):
+            with pytest.raises(ClientError, match="nobody leads it") as failure:
                 await repair(Deaf(cluster), finding, now_ms=0)
+            told = not_known(finding, failure.value, now_ms=7)
+            assert (told.partition, told.outcome, told.at_ms) == (WHERE, Outcome.NOT_KNOWN, 7)
+            assert "nobody leads it" in told.reason
 
     run_cluster(story)

@@ -53,7 +53,7 @@ def test_a_hanging_one_is_named_with_its_cure() -> None:
     assert (known.log_start_offset, known.last_stable_offset, known.high_watermark) == (0, 1, 3)
     first, whose, advice = known.sentences
     assert "stop at offset 1" in first
-    assert "2 offsets are withheld" in first
+    assert "so the last 2 are withheld" in first
     assert "last wrote 3600 s ago" in whose
     assert advice.endswith("txnsim txns repair --topic orders --partition 0 --yes.")
 
@@ -83,7 +83,7 @@ def test_open_ones_are_told_apart_from_decided_ones() -> None:
     alive, decided = run_cluster(story)
     assert alive.cause is Cause.ALIVE
     assert "forceTerminateTransaction --transactionalId first" in alive.sentences[2]
-    assert alive.sentences[3] == "Behind it 1 more transaction(s) are open."
+    assert alive.sentences[3] == "Transactions that are open behind it: 1."
     assert decided.cause is Cause.DECIDED
     assert "does not hang" in decided.sentences[2]
 

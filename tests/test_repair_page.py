@@ -1,0 +1,137 @@
+"""docs/repair.md, played: its situation is made on a simulated cluster, its commands are typed in
+order, and what they print is what the page shows.
+
+``python -m tests.test_repair_page --write`` puts what is printed now into the page.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pytest
+
+from tests.support.txnsim_server import TxnsimServer
+
+ROOT: Final = Path(__file__).resolve().parents[1]
+PAGE: Final = ROOT / "docs" / "repair.md"
+ADDRESS: Final = "127.0.0.1:9092"
+AUDIT: Final = "txnsim-repairs.jsonl"
+BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+TYPED: Final = "$ .venv/bin/txnsim txns "
+
+STATUSES: Final = (3, 3, 3, 0, 0, 0, 0, 0)
+"""Of the commands, in order; the page says what each of them means."""
+
+MASKS: Final = (
+    (r"\b\d{13}\b", "1700000000000"),
+    (r"\b\d+ s ago", "3600 s ago"),
+    (r'"cluster_id":"[^"]*"', '"cluster_id":"jZBrwHxmQ1OLy3yW0kLkTA"'),
+)
+"""What differs from run to run, and what stands for it on the page."""
+
+
+def masked(text: str) -> str:
+    for pattern, instead in MASKS:
+        text = re.sub(pattern, instead, text)
+    return text
+
+
+class Played(NamedTuple):
+    """A block of the page that shows output."""
+
+    block: re.Match[str]
+    expected: str
+    status: int | None
+    """Of the command, where it is one."""
+
+
+def played() -> Iterator[Played]:
+    """The blocks in order, each with what should stand there."""
+    page = PAGE.read_text("utf-8")
+    with (
+        TxnsimServer(
+            arguments=("--topic", "orders:3", "--topic", "payments:1", "--http", "0")
+        ) as server,
+        tempfile.TemporaryDirectory() as name,
+    ):
+        address = server.bootstrap.split(",")[0]
+        blocks = list(BLOCK.finditer(page))
+        make_it(blocks, server, address)
+        for block in blocks:
+            language, text = block.groups()
+            if language == "console" and text.startswith(TYPED):
+                command, *_ = text.splitlines()
+                yield Played(block, *typed(command, address, Path(name)))
+            elif not language and text.startswith('{"cluster_id"'):
+                yield Played(block, masked((Path(name) / AUDIT).read_text()), None)
+
+
+def make_it(blocks: list[re.Match[str]], server: TxnsimServer, address: str) -> None:
+    """What "Practise" says."""
+    (curl,) = (
+        line
+        for block in blocks
+        for line in block[2].splitlines()
+        if line.startswith("$ curl") and "slow-marker" in line
+    )
+    rule = shlex.split(curl)[-1]
+    request = urllib.request.Request(
+        f"{server.http}/api/v1/faults",
+        data=rule.encode(),
+        headers={"content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as answer:
+        assert json.load(answer)
+    (program,) = (block[2] for block in blocks if block[1] == "python")
+    words = [sys.executable, "-c", program.replace(ADDRESS, address)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def typed(command: str, address: str, directory: Path) -> tuple[str, int]:
+    """What a terminal shows of a command, and its exit status."""
+    words = shlex.split(command.replace(ADDRESS, address))[2:]
+    done = subprocess.run(
+        [sys.executable, "-m", "sim.cli.main", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+        cwd=directory,
+        timeout=100,
+    )
+    shown = masked(done.stdout).replace(address, ADDRESS)
+    # No blanks at the ends of lines, which no reader sees; tables are padded there.
+    lines = [line.rstrip() for line in shown.expandtabs().splitlines()]
+    return "\n".join([command, *lines]) + "\n", done.returncode
+
+
+@pytest.mark.slow
+def test_the_page_shows_what_its_commands_print() -> None:
+    outcomes = list(played())
+    for one in outcomes:
+        assert one.block[2] == one.expected
+    assert tuple(one.status for one in outcomes if one.status is not None) == STATUSES
+
+
+def write() -> None:
+    """Put what is printed now into the page."""
+    page = PAGE.read_text("utf-8")
+    for block, expected, status in reversed(list(played())):
+        sys.stdout.write(f"{status}: {expected.splitlines()[0]}\n")
+        page = page[: block.start(2)] + expected + page[block.end(2) :]
+    PAGE.write_text(page, "utf-8")
+
+
+if __name__ == "__main__":
+    assert sys.argv[1:] == ["--write"], "--write"
+    write()
