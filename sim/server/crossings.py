@@ -101,6 +101,8 @@ class ClientCrossings:
             The reply, or a ``Struck``.
         """
         if not self._listener.network.interceptor.armed:
+            if self._listener.is_gone:  # it has waited for the controller until then
+                return Answer.NEVER
             return await self._leave(request, handler, await handler.handle(request))
         crossing = self._describe(FaultPoint.CLIENT_REQUEST, request, handler)
         verdict = await self._cross(crossing) or PASS
