@@ -114,8 +114,10 @@ def test_a_fault_that_never_struck_fails_its_test_at_the_end(suite: pytest.Pytes
 def test_a_failing_test_tells_what_happened(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
+        import pytest
         from kafka import KafkaProducer
 
+        @pytest.mark.txnsim(topics=["orders"])
         def test_abort(txnsim_cluster):
             txnsim_cluster.faults.arm(
                 id="once", point="client.request", api="EndTxn", limit=1,
