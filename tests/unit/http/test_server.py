@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from sim.http.server import ControlServer
+from sim.runtime.trace import TraceLevel
 from tests.support.clusters import real_cluster
 
 
@@ -39,3 +40,19 @@ async def test_elsewhere_than_on_loopback_it_may_be_called_by_any_name() -> None
         answer = await client.get(f"http://127.0.0.1:{port}/healthz")
         assert answer.status_code == 200
         assert (await client.get(f"{near.url}/healthz")).status_code == 400
+
+
+async def test_a_stream_ends_when_the_port_is_closed() -> None:
+    async with real_cluster(brokers=1, trace_level=TraceLevel.BRIEF) as sim:
+        server = await ControlServer(sim, port=0).__aenter__()
+        url = f"{server.url}/api/v1/events?kind=note"
+        async with httpx.AsyncClient(timeout=30) as client, client.stream("GET", url) as answer:
+            lines = answer.aiter_lines()
+            assert await anext(lines) == ": connected"
+            sim.environment.tracer.emit("note", "test", data={"text": "here"})
+            heard = await anext(lines)
+            while not heard.startswith("data: "):
+                heard = await anext(lines)
+            assert '"text":"here"' in heard
+            await server.__aexit__(None, None, None)
+            assert [line async for line in lines if line] == []
