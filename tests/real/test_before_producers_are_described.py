@@ -66,12 +66,11 @@ async def test_an_abort_by_identity_heals_what_the_log_has_told(bootstrap: str) 
         stuck = txns(bootstrap, "why", where.topic, "0")
         assert stuck.code == 4
         whose = f"--producer-id {identity.producer_id} --producer-epoch {identity.producer_epoch}"
-        command = f"txnsim txns abort --topic {where.topic} --partition 0 {whose}"
-        assert f"{command} --coordinator-epoch 0" in stuck.stdout
+        command = f"abort --topic {where.topic} --partition 0 {whose} --coordinator-epoch 0"
+        assert f"txnsim txns --bootstrap-server {bootstrap} {command}" in stuck.stdout
         assert (await explain(admin, where, now_ms=0)).cause is Cause.UNTOLD
 
-        words = [*command.split()[2:], "--coordinator-epoch", "0"]
-        assert txns(bootstrap, *words) == ToolResult(0, "", "")
+        assert txns(bootstrap, *command.split()) == ToolResult(0, "", "")
         healed = await fetch(cluster, where.topic, 0, 0, max_wait_ms=0)
         assert [record.value for record in healed.records] == [b"behind it"]
         assert (await explain(admin, where, now_ms=0)).cause is Cause.NOTHING
