@@ -85,7 +85,8 @@ class FaultPoint(StrEnum):
     Held or delayed, who appends stands still, as a thread of Kafka's would: the rest of its request
     waits, a follower fetches nothing from that leader, and other requests pass, also to the same
     partition. With an error, nothing is appended and the leader answers that error; a follower
-    tries again. Records about members of groups don't cross it.
+    tries again. What a group coordinator writes by itself, as members are lost or positions expire,
+    does not cross it.
     """
 
     LOG_READ = "log.read"

@@ -129,6 +129,31 @@ class ConsumerMembership:
         self, shard: GroupShard, command: ConsumerHeartbeat
     ) -> HeartbeatReply | Rejection:
         """Decide, write, answer when that is replicated."""
+        decided = self._decided(shard, command)
+        if isinstance(decided, Rejection):
+            return decided
+        group, outcome, records = decided
+        waiting = self._writer.admit(shard, None) if records or outcome.records else None
+        if waiting is not None:
+            refused = await waiting
+            if refused is not None:
+                return refused
+            if not self._is_current(shard):
+                return Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
+            decided = self._decided(shard, command)  # the group may be another one by now
+            if isinstance(decided, Rejection):
+                return decided
+            group, outcome, records = decided
+        refusal = await self._settled(shard, group, outcome, records)
+        if refusal is not None:
+            return refusal
+        assert outcome.reply is not None
+        return outcome.reply
+
+    def _decided(
+        self, shard: GroupShard, command: ConsumerHeartbeat
+    ) -> tuple[ConsumerGroup, ConsumerOutcome, list[GroupRecord]] | Rejection:
+        """The group, what the heartbeat does to it, and what is to be written before."""
         records: list[GroupRecord] = []
         group = self._group(shard, command, records)
         if isinstance(group, Rejection):
@@ -139,13 +164,7 @@ class ConsumerMembership:
             outcome = self._protocol.heartbeat(
                 group, command, image=self._image(), now_ms=self._clock.now_ms()
             )
-        if isinstance(outcome, Rejection):
-            return outcome
-        refusal = await self._settled(shard, group, outcome, records)
-        if refusal is not None:
-            return refusal
-        assert outcome.reply is not None
-        return outcome.reply
+        return outcome if isinstance(outcome, Rejection) else (group, outcome, records)
 
     def _group(
         self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]

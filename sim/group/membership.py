@@ -208,15 +208,25 @@ class Membership:
                     assert_never(effect)
 
     def _write(self, shard: GroupShard, effect: Written) -> None:
-        written = self._writer.append(shard, effect.records, takes_effect=False)
-        if isinstance(written, Rejection):
-            self._after(shard, effect.then, written.error)
-            return
         self._tasks.drive(
-            self._writer.committed(shard, written),
+            self._append(shard, effect),
             lambda error, bug: self._written(shard, effect.then, error, bug),
             name="group-write",
         )
+
+    async def _append(self, shard: GroupShard, effect: Written) -> ErrorCode:
+        """Write what a group's memory is ahead with; told once it is replicated."""
+        waiting = self._writer.admit(shard, None)
+        if waiting is not None:
+            refused = await waiting
+            if refused is not None:
+                return refused.error
+            if not self._is_current(shard):
+                return ErrorCode.not_coordinator  # nobody hears it
+        written = self._writer.append(shard, effect.records, takes_effect=False)
+        if isinstance(written, Rejection):
+            return written.error
+        return await self._writer.committed(shard, written)
 
     def _written(
         self,

@@ -369,10 +369,15 @@ class GroupCoordinator:
         shard = self._shard_of(group_id)
         if isinstance(shard, Rejection):
             return shard
-        group = shard.groups.get(group_id)
-        refusal = _missing(group_id) if group is None else group.check_delete()
-        if group is None or refusal is not None:
-            return refusal
+        group = _deletable(shard, group_id)
+        if isinstance(group, Rejection):
+            return group
+        waiting = self._writer.admit(shard, None)
+        if waiting is not None:
+            refused = await self._admitted(shard, waiting)
+            group = refused or _deletable(shard, group_id)
+            if isinstance(group, Rejection):
+                return group
         records = (*delete_all_offsets(shard, group_id), *group.tombstones())
         self.members.forget(shard, group_id)
         self.consumers.forget(shard, group_id)
@@ -508,10 +513,16 @@ class GroupCoordinator:
         waiting = self._writer.admit(shard, producer)
         if waiting is None:
             return decision
+        return await self._admitted(shard, waiting) or decide()
+
+    async def _admitted(
+        self, shard: GroupShard, waiting: Awaitable[Rejection | None]
+    ) -> Rejection | None:
+        """Wait for the log; why nothing may be appended to it any more."""
         refused = await waiting
         if refused is not None:
             return refused
-        return decide() if self._is_current(shard) else self._refuse(shard.partition)
+        return None if self._is_current(shard) else self._refuse(shard.partition)
 
     async def _write(
         self,
@@ -577,6 +588,11 @@ def _consumer_settings(settings: Settings) -> ConsumerSettings:
         may_downgrade=settings.group_consumer_migration_policy.lower() in _DOWNGRADING,
         regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
     )
+
+
+def _deletable(shard: GroupShard, group_id: str) -> Group | Rejection:
+    group = shard.groups.get(group_id)
+    return _missing(group_id) if group is None else group.check_delete() or group
 
 
 def _missing(group_id: str) -> Rejection:

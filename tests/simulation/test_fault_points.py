@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 import pytest
@@ -28,7 +28,7 @@ from sim.types import (
     TransactionalId,
 )
 from tests.support.clusters import VirtualCluster, run_cluster, values
-from tests.support.group_api import GROUP, GroupApi, commit_values
+from tests.support.group_api import GROUP, GroupApi, Member, commit_values
 from tests.support.handlers import Api, batch, produce, transaction
 from tests.support.images import B1, B2
 
@@ -254,7 +254,9 @@ def test_positions_wait_before_the_log_and_are_decided_anew_behind_it() -> None:
             lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
         )
         assert (await groups.commit(7)).topics[0].partitions[0].error_code is E.none
-        cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC, kind="coordinator")
+        cluster.arm(
+            Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC, kind="coordinator", limit=1
+        )
         waiting = groups.later(groups.commit(8))
         await cluster.struck()
         assert await groups.committed() == (7, E.none)
@@ -278,6 +280,40 @@ def test_positions_that_the_log_refuses_are_answered_in_a_coordinators_words() -
         answer = await groups.commit(8)
         assert answer.topics[0].partitions[0].error_code is E.not_coordinator
         assert await groups.committed() == (7, E.none)
+
+    run_cluster(main, brokers=1)
+
+
+def test_what_members_and_admins_write_about_a_group_waits_before_the_log() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        groups = GroupApi(Api(cluster.sim))
+        await groups.api.until(
+            lambda answer: answer.error_code is E.none, "FindCoordinator", 1, key=GROUP, key_type=0
+        )
+
+        async def held(request: Coroutine[Any, Any, Any]) -> Any:
+            cluster.arm(Hold(), FaultPoint.LOG_APPEND, topic=CONSUMER_OFFSETS_TOPIC)
+            waiting = groups.later(request)
+            await cluster.struck()
+            await asyncio.sleep(1)
+            assert not waiting.done()
+            cluster.sim.injector.disarm("f")
+            return await waiting
+
+        joined = await groups.join()
+        leader = Member(id=joined.member_id, generation=joined.generation_id)
+        synced = await held(groups.sync(leader, {leader.id: b"yours"}))
+        assert (synced.error_code, synced.assignment) == (E.none, b"yours")
+        assert await groups.state() == "Stable"
+        gone = await groups.api.ask("LeaveGroup", 1, group_id=GROUP, member_id=leader.id)
+        assert gone.error_code is E.none
+        deleted = await held(groups.api.ask("DeleteGroups", 2, groups_names=[GROUP]))
+        assert deleted.results[0].error_code is E.none
+        beat = await held(groups.consume("m"))
+        assert (beat.error_code, beat.member_epoch) == (E.none, 2)
+        cluster.arm(Fail(error="KAFKA_STORAGE_ERROR"), FaultPoint.LOG_APPEND, kind="coordinator")
+        refused = await groups.consume("other")
+        assert refused.error_code is E.not_coordinator
 
     run_cluster(main, brokers=1)
 
