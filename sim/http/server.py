@@ -50,8 +50,7 @@ class ControlServer:
         Args:
             cluster: Whose.
             port: Its number; 0 picks a free one.
-            host: The address to listen on. Anywhere but on loopback whoever can reach it can do
-                anything to the cluster: for containers.
+            host: The address to listen on, for containers. Whoever reaches it rules the cluster.
         """
         self._cluster = cluster
         self._host = host
