@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import aiokafka
+import kafka
 import pytest
 
+from sim.config import model
+from sim.testing import cluster, scenarios, session, virtual
+
 pytestmark = pytest.mark.slow
+
+IMPORTED = (aiokafka, kafka, cluster, model, scenarios, session, virtual)
+"""Once for all runs inside of this process, each of which forgets what it has imported itself."""
 
 ARM = 'faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")'
 
@@ -226,7 +234,7 @@ def test_coroutines_with_the_plugin_of_your_choice(
         "import pytest\n@pytest.fixture\ndef anyio_backend():\n    return 'asyncio'\n"
     )
     suite.makepyfile(COROUTINES.format(marks=marks))
-    suite.runpytest_subprocess(*without).assert_outcomes(passed=2)
+    suite.runpytest_inprocess(*without).assert_outcomes(passed=2)
 
 
 def test_coroutines_without_any_plugin(suite: pytest.Pytester) -> None:
@@ -242,7 +250,7 @@ def test_coroutines_without_any_plugin(suite: pytest.Pytester) -> None:
             assert asyncio.run(main()) == ("orders",)
         """
     )
-    result = suite.runpytest_subprocess("-p", "no:asyncio", "-p", "no:anyio")
+    result = suite.runpytest_inprocess("-p", "no:asyncio", "-p", "no:anyio")
     result.assert_outcomes(passed=1)
 
 
