@@ -1,3 +1,3 @@
 """What listens: ``cluster`` puts a simulated cluster together, ``listener`` and ``connection``
-serve clients.
+serve clients, ``crossings`` leads their requests past faults.
 """
