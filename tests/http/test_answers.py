@@ -70,9 +70,7 @@ class Checked:
 
 @asynccontextmanager
 async def control_port() -> AsyncIterator[tuple[SimCluster, Checked]]:
-    async with real_cluster(
-        trace_level=TraceLevel.BRIEF, broker_heartbeat_interval_ms=20, broker_session_timeout_ms=500
-    ) as sim:
+    async with real_cluster(trace_level=TraceLevel.BRIEF, broker_heartbeat_interval_ms=100) as sim:
         api = ControlApi(sim)
         transport = httpx.ASGITransport(app=api.app())
         async with httpx.AsyncClient(

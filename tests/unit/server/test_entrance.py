@@ -198,6 +198,8 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
             assert connection.principal == expected
             await wire.close()
             context.load_cert_chain(alice.certificate, alice.key)
+        # Whoever connects after a reset passes the same doors.
+        await cluster.reset(cluster.snapshot())
         host, port = cluster.bootstrap_of("SECOND").split(":")
         wire = Wire(*await asyncio.open_connection(host, int(port), ssl=context), "wire")
         wire.send(wire.metadata())
@@ -211,6 +213,19 @@ async def test_a_certificate_says_who_somebody_is(tmp_path: Path) -> None:
         await wire.close()
     finally:
         await cluster.stop()
+
+
+def test_a_reset_keeps_users_and_their_doors() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        before = cluster.sim.bootstrap_of("SASL")
+        await cluster.sim.reset(cluster.sim.snapshot())
+        assert cluster.sim.bootstrap_of("SASL") == before
+        for password, error in (("wrong", ErrorCode.sasl_authentication_failed), ("secret", 0)):
+            wire = await sasl_wire(cluster)
+            assert (await log_in(wire, password)).error_code == error
+            await wire.close()
+
+    run_cluster(main, cluster_options=msgspec.structs.replace(options(), security=USERS))
 
 
 def test_files_that_are_no_certificates_are_refused(tmp_path: Path) -> None:
