@@ -27,6 +27,8 @@ class Casting(msgspec.Struct, frozen=True, kw_only=True):
     """``own``, ``kafka-python``; the run's first one that is installed unless given."""
     program: str | None = None
     """A command that plays the part instead (see ``players.program``)."""
+    make: Callable[[Part], Player] | None = None
+    """Makes a player that is not listed here: another library in this process."""
 
 
 class Cast(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +52,8 @@ def cast(able: tuple[str, ...], casting: Casting, *, where: str) -> Cast:
         ConfigError: Nobody of that name, or it can't play in this run, or no such program.
         MissingExtraError: Who was asked for is not installed.
     """
+    if casting.make is not None:
+        return Cast(make=casting.make)
     if casting.program is not None:
         command = words(casting.program)
         return Cast(make=functools.partial(ProgramPlayer, command=command), program=True)
