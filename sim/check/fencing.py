@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import Final, assert_never
+from typing import Final
 
 from sim.check.anomaly import Anomaly, Kind, convict
 from sim.check.history import History, Transaction
 from sim.check.observations import (
     Aborted,
     Added,
+    Began,
     Described,
     Ended,
     Initialised,
@@ -34,8 +35,8 @@ _Answer = Added | Wrote | SentOffsets | Ended
 def false_fencing(history: History) -> tuple[Anomaly, ...]:
     """A producer in the middle of its transaction is told one of these errors, though
 
-    - it has not asked for an end of that transaction before, nor left another one of this id with
-      an unknown end;
+    - it has not asked for an end of that transaction before, and every other one of this id that
+      it began as the same instance has an acknowledged end;
     - nobody has initialised the transactional id since it did, and no operator has aborted
       anything of its producer;
     - and, of the fencing errors: the transaction is younger than its timeout; of INVALID_TXN_STATE
@@ -65,7 +66,7 @@ def _told(history: History) -> dict[str, list[tuple[int, _Answer]]]:
     return told
 
 
-_Life = list[tuple[int, Initialised | Described | Ended | Aborted]]
+_Life = list[tuple[int, Initialised | Described | Began | Ended | Aborted]]
 """What happened to a transactional id, in order."""
 
 
@@ -80,7 +81,7 @@ def _lives(history: History) -> dict[str, _Life]:
         match seen:
             case Initialised() | Described():
                 lives.setdefault(seen.transactional_id, []).append((index, seen))
-            case Ended():
+            case Began() | Ended():
                 owner = transactions[seen.transaction].transactional_id
                 if owner is not None:
                     lives[owner].append((index, seen))
@@ -132,27 +133,35 @@ def _excused(before: _Life, *, began: int, who: str) -> bool:
     """
     producer_ids = set()
     owner = ""
-    unknown_end = False
+    unfinished: set[str] = set()
     for at, seen in before:
         match seen:
             case Initialised():
-                if at > began and seen.outcome is not Outcome.FAILED:
+                if at > began and _may_fence(seen):
                     return True
                 if seen.outcome is Outcome.OK:
-                    owner, unknown_end = seen.who, False
+                    owner = seen.who
+                    unfinished.clear()
                     producer_ids.add(seen.producer_id)
-                elif seen.outcome is Outcome.UNKNOWN:
+                elif _may_fence(seen):
                     owner = ""
-            case Ended():
-                unknown_end = unknown_end or seen.outcome is Outcome.UNKNOWN
-            case Aborted():
-                if seen.producer_id in producer_ids and seen.outcome is not Outcome.FAILED:
+            case Began() if at < began:
+                unfinished.add(seen.transaction)
+            case Ended() if seen.outcome is Outcome.OK:
+                unfinished.discard(seen.transaction)
+            case Aborted() if seen.outcome is not Outcome.FAILED:
+                if seen.producer_id in producer_ids:
                     return True
-            case Described():
-                pass  # a look changes nothing
             case _:
-                assert_never(seen)
-    return owner != who or unknown_end
+                pass  # a look, or the transaction in question, or nothing that has happened
+    return owner != who or bool(unfinished)
+
+
+def _may_fence(seen: Initialised) -> bool:
+    """Whether an InitProducerId may have fenced whoever had the id: also one that is answered
+    CONCURRENT_TRANSACTIONS, while the coordinator aborts what it found open.
+    """
+    return seen.outcome is not Outcome.FAILED or seen.error == "CONCURRENT_TRANSACTIONS"
 
 
 def _timeout_ms(before: _Life) -> int | None:

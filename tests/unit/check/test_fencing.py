@@ -68,13 +68,13 @@ def test_the_timeout_as_last_told_counts() -> None:
         pytest.param(lambda told: told.initialised("another"), id="replaced"),
         pytest.param(lambda told: told.initialised("another", outcome=UNKNOWN), id="perhaps"),
         pytest.param(lambda told: told.initialised(), id="initialised itself anew"),
+        pytest.param(
+            lambda told: told.initialised(outcome=FAILED, error="CONCURRENT_TRANSACTIONS"),
+            id="an abort that was begun by initialising",
+        ),
         pytest.param(lambda told: told.operator_aborted(), id="an operator's abort"),
         pytest.param(lambda told: told.aborted(), id="its own abort"),
         pytest.param(lambda told: told.committed(outcome=UNKNOWN), id="its own commit"),
-        pytest.param(
-            lambda told: told.committed("T0", outcome=UNKNOWN),
-            id="an end of the transaction before, nobody knows when it came",
-        ),
     ],
 )
 @pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
@@ -82,6 +82,7 @@ def test_reasons_for_the_error(reason: Callable[[Told], int], error: dict[str, s
     told = Told()
     told.initialised()
     told.began("T0")
+    told.aborted("T0")
     told.began()
     told.wrote("T1", "r1", 0)
     reason(told)
@@ -180,3 +181,37 @@ def test_reasons_are_asked_for_once_an_end_is_told() -> None:
     told.committed(**FENCED)
     told.committed(**FENCED)
     assert false_fencing(told.history) == ()
+
+
+@pytest.mark.parametrize(
+    ("end", "false"),
+    [
+        pytest.param({}, True, id="acknowledged"),
+        pytest.param({"outcome": UNKNOWN}, False, id="nobody knows when it came"),
+        pytest.param({"outcome": FAILED, "error": "NOT_COORDINATOR"}, False, id="refused"),
+        pytest.param(None, False, id="left open, and perhaps timed out"),
+    ],
+)
+def test_the_transaction_before_must_have_come_to_its_end(
+    end: dict[str, Any] | None, *, false: bool
+) -> None:
+    told = Told()
+    told.initialised()
+    told.began("T0")
+    if end is not None:
+        told.aborted("T0", **end)
+    told.began()
+    told.wrote("T1", "r1", 0)
+    told.committed(**FENCED)
+    assert bool(false_fencing(told.history)) is false
+
+
+def test_a_new_life_begins_without_old_debts() -> None:
+    told = Told()
+    told.initialised()
+    told.began("T0")
+    told.initialised()
+    told.began()
+    told.wrote("T1", "r1", 0)
+    told.committed(**FENCED)
+    assert len(false_fencing(told.history)) == 1
