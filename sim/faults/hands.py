@@ -47,8 +47,9 @@ class ClusterHands(Protocol):
         """
 
     async def move_leader(self, partition: TopicPartition, *, to: BrokerId | None) -> None:
-        """Make ``to`` the leader, or whoever of the ISR the controller picks, and wait until both
-        brokers have taken it up.
+        """Make ``to`` the leader, or whoever of the ISR the controller picks. Brokers that can hear
+        of it have taken it up when this returns; one that is cut off, or kept from the news by a
+        rule, is not waited for.
         """
 
     async def resign_leader(self, partition: TopicPartition) -> None:
