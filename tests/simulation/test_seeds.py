@@ -9,12 +9,12 @@ import asyncio
 from collections import Counter
 from enum import Enum
 from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
+from typing import Any
 
 import pytest
 
 from sim.client.errors import AbortableError, ClientError
 from sim.client.producer import Producer
-from sim.cluster.commits import Appends
 from sim.cluster.marker_writes import MarkerWrites
 from sim.errors import ErrorCode
 from sim.faults.actions import Delay, Drop, Fail, Hold
@@ -154,9 +154,8 @@ def test_chaos_breaks_no_transaction(level: int, seed: int) -> None:
     assert run.struck > 5
 
 
-@pytest.mark.seeds
-def test_chaos_finds_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The judge convicts: one marker in ten is acknowledged and never written."""
+def forget_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From now on one marker in ten is acknowledged and never written."""
     write = MarkerWrites._write
     seen = 0
 
@@ -165,14 +164,20 @@ def test_chaos_finds_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPat
         marker: TxnMarker,
         topic_partition: TopicPartition,
         now_ms: int,
-        appends: Appends,
+        written: Any,
     ) -> ErrorCode:
         nonlocal seen
         seen += 1
         if seen % 10 == 0:
             return ErrorCode.none
-        return write(writes, marker, topic_partition, now_ms, appends)
+        return write(writes, marker, topic_partition, now_ms, written)
 
     monkeypatch.setattr(MarkerWrites, "_write", forget)
+
+
+@pytest.mark.seeds
+def test_chaos_finds_a_leader_that_forgets_markers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The judge convicts."""
+    forget_markers(monkeypatch)
     with pytest.raises(AssertionError):
         run_cluster(chaos, seed=1)
