@@ -4,10 +4,11 @@ A request that somebody watches takes this way round: across ``client.request``,
 handler, across ``client.response``. What must be done to the connection itself (break it, mute it,
 damage what it carries) is told back as a ``Struck``; the connection does it.
 
-Throttling is Kafka's (KIP-219): whatever the version, the answer goes out at once with its throttle
-time, where the version has the field, and the connection is muted for as long; by its version a
-client knows whether it should wait on its side, too. A throttled Fetch is answered without
-partitions (FetchSession.getThrottledResponse), so its reader asks for the same again.
+Throttling is Kafka's (KIP-219; 4.3.1 was asked with quotas): whatever the version, the answer goes
+out at once with its throttle time, where the version has the field, and the connection is muted for
+as long; by its version a client knows whether it should wait on its side, too. A throttled Fetch is
+answered without partitions (FetchSession.getThrottledResponse), so its reader asks for the same
+again.
 """
 
 from __future__ import annotations
