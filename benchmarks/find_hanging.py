@@ -124,7 +124,7 @@ def _cluster(kind: str) -> Iterator[tuple[str, tuple[int, ...]]]:
     else:
         # Two indexes of each partition are mapped: as small as Kafka lets them be.
         small = {"log.index.size.max.bytes": "4096"}
-        with ApacheKafka(properties=small, jvm_options=("-Xmx2g",)) as kafka:
+        with ApacheKafka(properties=small, jvm_options=("-Xmx1g",)) as kafka:
             yield kafka.bootstrap, (1,)
 
 
