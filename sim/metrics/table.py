@@ -335,7 +335,10 @@ METRICS: Final = (
         kind=Kind.COUNTER,
         unit="requests",
         labels=("broker", "api", "version"),
-        meaning="requests of clients that have been answered, by API and version",
+        meaning=(
+            "requests of clients that have been answered, by API and version; what brokers ask "
+            "each other is not among them, unlike in Apache Kafka"
+        ),
         advice=(
             "compare rates: many times more InitProducerId than producers, or FindCoordinator "
             "and Metadata far above their number, is a client that begins anew again and again; "
