@@ -9,7 +9,9 @@ no more than any client does.
   sequences, which transaction protocol) and ``reactions`` (what an error code means to a producer).
 - ``consumer``: assigned partitions; ``isolation`` filters aborted transactions, purely.
 - ``admin`` and ``txn_admin``: what Kafka's ``Admin`` offers around transactions; ``hanging``
-  decides, purely.
+  decides as Kafka's tool does, ``judgement`` by the whole text of KIP-664, both purely.
+- ``survey``, ``repair``, ``stuck``: a whole cluster judged, what hangs ended with a look before and
+  after, and why readers stand still.
 
 Kafka's counterpart is the module ``clients``.
 """
