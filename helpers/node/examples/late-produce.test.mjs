@@ -97,8 +97,8 @@ async function withProducers (cluster, play) {
     logLevel: logLevel.NOTHING,
     // KafkaJS asks any connected broker where its coordinator is, also one whose connection stands still: it must not
     // wait for long until it asks another.
-    requestTimeout: 1_000,
-    retry: { initialRetryTime: 20, maxRetryTime: 200, retries: 20 }
+    requestTimeout: 5_000,
+    retry: { initialRetryTime: 100, retries: 10 }
   })
   const producers = []
   try {
