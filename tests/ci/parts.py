@@ -92,7 +92,20 @@ def wheel(deadline: Deadline) -> Verdict:
             done = judge_step(" ".join(step[-2:]), run(step, deadline=deadline))
             if done.failed:
                 return done
-        return built + _run_installed(environment / "bin" / "txnsim", empty, deadline)
+        plugin = _run_plugin(environment / "bin" / "python", empty, deadline)
+        return built + plugin + _run_installed(environment / "bin" / "txnsim", empty, deadline)
+
+
+def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> Verdict:
+    """A suite of somebody who has installed pytest beside it, and nothing of ours but the wheel."""
+    install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", "pytest"]
+    installed = judge_step("wheel: install pytest", run(install, deadline=deadline))
+    if installed.failed:
+        return installed
+    test = "def test_cluster(txnsim_cluster):\n    txnsim_cluster.assert_no_hanging_transactions()\n"
+    (empty / "test_cluster.py").write_text(test)
+    finished = run([str(python), "-m", "pytest", "-q"], deadline=deadline, directory=empty)
+    return judge_pytest("wheel: pytest plugin", finished)
 
 
 def _run_installed(command: Path, empty: Path, deadline: Deadline) -> Verdict:
