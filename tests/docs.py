@@ -331,23 +331,48 @@ def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]
 
 
 def scenarios_page() -> str | None:
-    """The stories that come with it."""
-    files = sorted((ROOT / "scenarios").glob("*.yaml"))
-    if not files:
-        return None
-    import yaml
+    """The stories that come with it, and what they declare in each generation of the protocol."""
+    from sim.scenario.catalog import scenarios
+    from sim.scenario.model import HEALTHY, MODES
 
-    rows = []
-    for path in files:
-        content = yaml.safe_load(path.read_text("utf-8"))
-        aliases = content.get("aliases") or [content.get("alias", "")]
-        goal = content.get("goal") or content.get("title") or ""
-        rows.append((f"`{path.stem}`", ", ".join(f"`{a}`" for a in aliases if a), _joined(goal)))
+    known = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
+    rows = [
+        (
+            one.animal,
+            f"`{one.name}`",
+            ", ".join(f"`{alias}`" for alias in one.aliases),
+            _joined(one.goal),
+        )
+        for one in known
+    ]
+    cells = [
+        (
+            f"{one.animal} `{one.name}`",
+            *(
+                "<br>".join(
+                    f"{label.removeprefix(mode).strip('/') + ': ' if label != mode else ''}"
+                    f"{', '.join(run.verdict) or HEALTHY}"
+                    for label, run in one.runs.items()
+                    if run.mode == mode
+                )
+                or "–"
+                for mode in MODES
+            ),
+        )
+        for one in known
+    ]
     return _page(
         "scenarios/",
         "Scenarios",
-        "`txnsim scenario run NAME` plays one; `txnsim scenario show NAME` prints its steps.",
-        _table(("Name", "Alias", "What it shows"), rows),
+        "`txnsim scenario run NAME` tells one; `txnsim scenario show NAME` prints its steps;\n"
+        "`txnsim scenario matrix` tells all of them, with the fault, without it and as controls.\n"
+        "How to write one: [writing-scenarios.md](writing-scenarios.md).",
+        _table(("Anomaly", "Name", "Alias", "What it shows"), rows),
+        "## What they come to",
+        "With the fault, before any cure. A cell with a fix or a release in it has several runs. The\n"
+        "modes are explained in [writing-scenarios.md](writing-scenarios.md), the verdicts in\n"
+        "[checkers.md](checkers.md).",
+        _table(("Scenario", *MODES), cells),
     )
 
 
