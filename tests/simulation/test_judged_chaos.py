@@ -202,7 +202,7 @@ def test_the_judges_find_nothing_wrong_in_chaos(level: int, seed: int) -> None:
     verdict = judge(run.history)
     assert verdict.anomalies == ()
     assert len(run.history) > 500
-    assert run.struck > 5
+    assert run.struck > 0
 
 
 @pytest.mark.seeds
