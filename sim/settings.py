@@ -14,23 +14,7 @@ from typing import Annotated, Final, get_args, get_type_hints
 
 import msgspec
 
-
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reader needs to know of one setting."""
-
-    kafka: str | None
-    """Kafka's name of it; None where it is ours alone."""
-    unit: str
-    reason: str
-    kafka_default: object = msgspec.UNSET
-    """Kafka's default where ours differs."""
-    dynamic: bool = False
-    """May be changed while the cluster runs (IncrementalAlterConfigs on the BROKER resource)."""
-
-
-def _of(kafka: str | None, unit: str, reason: str, *, dynamic: bool = False) -> Setting:
-    """A setting whose default is Apache Kafka's, or that Kafka does not have."""
-    return Setting(kafka=kafka, unit=unit, reason=reason, dynamic=dynamic)
+from sim.setting import Setting, of
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +23,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Transaction coordinator
     transaction_max_timeout_ms: Annotated[
         int,
-        _of(
+        of(
             "transaction.max.timeout.ms",
             "ms",
             "upper bound of a producer's transaction timeout; sizes 'late'",
@@ -47,7 +31,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 900_000
     transactional_id_expiration_ms: Annotated[
         int,
-        _of(
+        of(
             "transactional.id.expiration.ms",
             "ms",
             "idle transactional ids are forgotten after this",
@@ -55,7 +39,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 604_800_000
     transaction_abort_timed_out_cleanup_interval_ms: Annotated[
         int,
-        _of(
+        of(
             "transaction.abort.timed.out.transaction.cleanup.interval.ms",
             "ms",
             "how often timed-out transactions are looked for",
@@ -63,7 +47,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 10_000
     transaction_remove_expired_cleanup_interval_ms: Annotated[
         int,
-        _of(
+        of(
             "transaction.remove.expired.transaction.cleanup.interval.ms",
             "ms",
             "how often expired transactional ids are looked for",
@@ -71,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 3_600_000
     transaction_two_phase_commit_enable: Annotated[
         bool,
-        _of(
+        of(
             "transaction.two.phase.commit.enable",
             "boolean",
             "KIP-939: Enable2Pc of InitProducerId v6",
@@ -79,7 +63,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     unstable_api_versions_enable: Annotated[
         bool,
-        _of(
+        of(
             "unstable.api.versions.enable",
             "boolean",
             "opens InitProducerId v6 (KIP-939), which Kafka 4.1 to 4.3 have but don't advertise",
@@ -87,106 +71,106 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     transaction_state_log_num_partitions: Annotated[
         int,
-        _of("transaction.state.log.num.partitions", "partitions", "spread of the coordinators"),
+        of("transaction.state.log.num.partitions", "partitions", "spread of the coordinators"),
     ] = 50
     transaction_state_log_replication_factor: Annotated[
         int,
-        _of(
+        of(
             "transaction.state.log.replication.factor",
             "replicas",
             "capped at the number of brokers, so that one broker is enough",
         ),
     ] = 3
     transaction_state_log_min_isr: Annotated[
-        int, _of("transaction.state.log.min.isr", "replicas", "capped at the number of brokers")
+        int, of("transaction.state.log.min.isr", "replicas", "capped at the number of brokers")
     ] = 2
     transaction_state_log_segment_bytes: Annotated[
         int,
-        _of("transaction.state.log.segment.bytes", "bytes", "segment size of __transaction_state"),
+        of("transaction.state.log.segment.bytes", "bytes", "segment size of __transaction_state"),
     ] = 104_857_600
     # Group coordinator
     offsets_topic_num_partitions: Annotated[
-        int, _of("offsets.topic.num.partitions", "partitions", "spread of the coordinators")
+        int, of("offsets.topic.num.partitions", "partitions", "spread of the coordinators")
     ] = 50
     offsets_topic_replication_factor: Annotated[
         int,
-        _of(
+        of(
             "offsets.topic.replication.factor",
             "replicas",
             "capped at the number of brokers, so that one broker is enough",
         ),
     ] = 3
     offsets_topic_segment_bytes: Annotated[
-        int, _of("offsets.topic.segment.bytes", "bytes", "segment size of __consumer_offsets")
+        int, of("offsets.topic.segment.bytes", "bytes", "segment size of __consumer_offsets")
     ] = 104_857_600
     offsets_commit_timeout_ms: Annotated[
         int,
-        _of("offsets.commit.timeout.ms", "ms", "how long a group's records may take to replicate"),
+        of("offsets.commit.timeout.ms", "ms", "how long a group's records may take to replicate"),
     ] = 5_000
     offset_metadata_max_bytes: Annotated[
         int,
-        _of("offset.metadata.max.bytes", "characters", "longer metadata of a position is refused"),
+        of("offset.metadata.max.bytes", "characters", "longer metadata of a position is refused"),
     ] = 4_096
     offsets_retention_minutes: Annotated[
         int,
-        _of("offsets.retention.minutes", "minutes", "positions of groups without members expire"),
+        of("offsets.retention.minutes", "minutes", "positions of groups without members expire"),
     ] = 10_080
     offsets_retention_check_interval_ms: Annotated[
-        int, _of("offsets.retention.check.interval.ms", "ms", "how often expiry is looked at")
+        int, of("offsets.retention.check.interval.ms", "ms", "how often expiry is looked at")
     ] = 600_000
     group_initial_rebalance_delay_ms: Annotated[
         int,
-        _of(
+        of(
             "group.initial.rebalance.delay.ms",
             "ms",
             "a new classic group waits for more members; tests set 0",
         ),
     ] = 3_000
     group_min_session_timeout_ms: Annotated[
-        int, _of("group.min.session.timeout.ms", "ms", "lower bound of a member's session")
+        int, of("group.min.session.timeout.ms", "ms", "lower bound of a member's session")
     ] = 6_000
     group_max_session_timeout_ms: Annotated[
-        int, _of("group.max.session.timeout.ms", "ms", "upper bound of a member's session")
+        int, of("group.max.session.timeout.ms", "ms", "upper bound of a member's session")
     ] = 1_800_000
     group_max_size: Annotated[
-        int, _of("group.max.size", "members", "how many members a classic group may have")
+        int, of("group.max.size", "members", "how many members a classic group may have")
     ] = 2_147_483_647
 
     group_consumer_session_timeout_ms: Annotated[
         int,
-        _of("group.consumer.session.timeout.ms", "ms", "sessions in the consumer protocol"),
+        of("group.consumer.session.timeout.ms", "ms", "sessions in the consumer protocol"),
     ] = 45_000
     group_consumer_heartbeat_interval_ms: Annotated[
         int,
-        _of("group.consumer.heartbeat.interval.ms", "ms", "what members are told to keep to"),
+        of("group.consumer.heartbeat.interval.ms", "ms", "what members are told to keep to"),
     ] = 5_000
     group_consumer_min_session_timeout_ms: Annotated[
         int,
-        _of("group.consumer.min.session.timeout.ms", "ms", "the least a group may configure"),
+        of("group.consumer.min.session.timeout.ms", "ms", "the least a group may configure"),
     ] = 45_000
     group_consumer_max_session_timeout_ms: Annotated[
         int,
-        _of("group.consumer.max.session.timeout.ms", "ms", "the most a group may configure"),
+        of("group.consumer.max.session.timeout.ms", "ms", "the most a group may configure"),
     ] = 60_000
     group_consumer_min_heartbeat_interval_ms: Annotated[
         int,
-        _of("group.consumer.min.heartbeat.interval.ms", "ms", "the least a group may configure"),
+        of("group.consumer.min.heartbeat.interval.ms", "ms", "the least a group may configure"),
     ] = 5_000
     group_consumer_max_heartbeat_interval_ms: Annotated[
         int,
-        _of("group.consumer.max.heartbeat.interval.ms", "ms", "the most a group may configure"),
+        of("group.consumer.max.heartbeat.interval.ms", "ms", "the most a group may configure"),
     ] = 15_000
     group_consumer_min_assignment_interval_ms: Annotated[
         int,
-        _of("group.consumer.min.assignment.interval.ms", "ms", "the least a group may configure"),
+        of("group.consumer.min.assignment.interval.ms", "ms", "the least a group may configure"),
     ] = 0
     group_consumer_max_assignment_interval_ms: Annotated[
         int,
-        _of("group.consumer.max.assignment.interval.ms", "ms", "the most a group may configure"),
+        of("group.consumer.max.assignment.interval.ms", "ms", "the most a group may configure"),
     ] = 15_000
     group_consumer_migration_policy: Annotated[
         str,
-        _of(
+        of(
             "group.consumer.migration.policy",
             "name",
             "whether groups change their protocol while members go on: bidirectional, upgrade, "
@@ -195,7 +179,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "bidirectional"
     group_consumer_assignors: Annotated[
         str,
-        _of(
+        of(
             "group.consumer.assignors",
             "names",
             "uniform, range or both; the first one is taken where no member chooses",
@@ -203,11 +187,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "uniform,range"
     group_consumer_max_size: Annotated[
         int,
-        _of("group.consumer.max.size", "members", "how many members a consumer group may have"),
+        of("group.consumer.max.size", "members", "how many members a consumer group may have"),
     ] = 2_147_483_647
     group_consumer_assignment_interval_ms: Annotated[
         int,
-        _of(
+        of(
             "group.consumer.assignment.interval.ms",
             "ms",
             "target assignments are made no more often; 0: at every change",
@@ -216,7 +200,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 1_000
     group_consumer_regex_refresh_interval_ms: Annotated[
         int,
-        _of(
+        of(
             "group.consumer.regex.refresh.interval.ms",
             "ms",
             "regular expressions are looked up again after this",
@@ -226,7 +210,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Verification
     transaction_partition_verification_enable: Annotated[
         bool,
-        _of(
+        of(
             "transaction.partition.verification.enable",
             "boolean",
             "KIP-890: ask the coordinator before a transaction opens on a partition; never skips "
@@ -236,7 +220,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     add_partitions_to_txn_retry_backoff_ms: Annotated[
         int,
-        _of(
+        of(
             "add.partitions.to.txn.retry.backoff.ms",
             "ms",
             "pause before the leader repeats an implicit add (KAFKA-18654)",
@@ -244,13 +228,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 20
     add_partitions_to_txn_retry_backoff_max_ms: Annotated[
         int,
-        _of("add.partitions.to.txn.retry.backoff.max.ms", "ms", "how long the leader repeats it"),
+        of("add.partitions.to.txn.retry.backoff.max.ms", "ms", "how long the leader repeats it"),
     ] = 100
 
     # Partition leader
     producer_id_expiration_ms: Annotated[
         int,
-        _of(
+        of(
             "producer.id.expiration.ms",
             "ms",
             "idle producers are forgotten by a partition",
@@ -259,18 +243,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 86_400_000
     producer_id_expiration_check_interval_ms: Annotated[
         int,
-        _of(
+        of(
             "producer.id.expiration.check.interval.ms",
             "ms",
             "how often idle producers are looked for",
         ),
     ] = 600_000
     message_max_bytes: Annotated[
-        int, _of("message.max.bytes", "bytes", "largest record batch", dynamic=True)
+        int, of("message.max.bytes", "bytes", "largest record batch", dynamic=True)
     ] = 1_048_588
     message_timestamp_before_max_ms: Annotated[
         int,
-        _of(
+        of(
             "log.message.timestamp.before.max.ms",
             "ms",
             "how far behind the broker's clock a record may be stamped",
@@ -278,95 +262,95 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 9_223_372_036_854_775_807
     message_timestamp_after_max_ms: Annotated[
-        int, _of("log.message.timestamp.after.max.ms", "ms", "how far ahead of it", dynamic=True)
+        int, of("log.message.timestamp.after.max.ms", "ms", "how far ahead of it", dynamic=True)
     ] = 3_600_000
     message_timestamp_type: Annotated[
-        str, _of("log.message.timestamp.type", "name", "CreateTime or LogAppendTime", dynamic=True)
+        str, of("log.message.timestamp.type", "name", "CreateTime or LogAppendTime", dynamic=True)
     ] = "CreateTime"
     min_insync_replicas: Annotated[
         int,
-        _of("min.insync.replicas", "replicas", "what acks=-1 waits for at least", dynamic=True),
+        of("min.insync.replicas", "replicas", "what acks=-1 waits for at least", dynamic=True),
     ] = 1
     segment_bytes: Annotated[
-        int, _of("log.segment.bytes", "bytes", "largest append; segment size", dynamic=True)
+        int, of("log.segment.bytes", "bytes", "largest append; segment size", dynamic=True)
     ] = 1_073_741_824
     log_cleanup_policy: Annotated[
-        str, _of("log.cleanup.policy", "names", "delete, compact or both", dynamic=True)
+        str, of("log.cleanup.policy", "names", "delete, compact or both", dynamic=True)
     ] = "delete"
     log_retention_ms: Annotated[
         int | None,
-        _of("log.retention.ms", "ms", "segments go at this age; -1: never", dynamic=True),
+        of("log.retention.ms", "ms", "segments go at this age; -1: never", dynamic=True),
     ] = None
     log_retention_minutes: Annotated[
-        int | None, _of("log.retention.minutes", "minutes", "the same where ms are not given")
+        int | None, of("log.retention.minutes", "minutes", "the same where ms are not given")
     ] = None
     log_retention_hours: Annotated[
-        int, _of("log.retention.hours", "hours", "the same where minutes are not given either")
+        int, of("log.retention.hours", "hours", "the same where minutes are not given either")
     ] = 168
     log_retention_bytes: Annotated[
         int,
-        _of("log.retention.bytes", "bytes", "what is older goes; -1: never", dynamic=True),
+        of("log.retention.bytes", "bytes", "what is older goes; -1: never", dynamic=True),
     ] = -1
     log_roll_ms: Annotated[
-        int | None, _of("log.roll.ms", "ms", "segments end after this", dynamic=True)
+        int | None, of("log.roll.ms", "ms", "segments end after this", dynamic=True)
     ] = None
     log_roll_hours: Annotated[
-        int, _of("log.roll.hours", "hours", "the same where ms are not given")
+        int, of("log.roll.hours", "hours", "the same where ms are not given")
     ] = 168
     log_roll_jitter_ms: Annotated[
         int | None,
-        _of("log.roll.jitter.ms", "ms", "they end up to so much earlier, by chance", dynamic=True),
+        of("log.roll.jitter.ms", "ms", "they end up to so much earlier, by chance", dynamic=True),
     ] = None
     log_roll_jitter_hours: Annotated[
-        int, _of("log.roll.jitter.hours", "hours", "the same where ms are not given")
+        int, of("log.roll.jitter.hours", "hours", "the same where ms are not given")
     ] = 0
     log_index_size_max_bytes: Annotated[
         int,
-        _of("log.index.size.max.bytes", "bytes", "they end when their index is full", dynamic=True),
+        of("log.index.size.max.bytes", "bytes", "they end when their index is full", dynamic=True),
     ] = 10_485_760
     log_index_interval_bytes: Annotated[
         int,
-        _of("log.index.interval.bytes", "bytes", "so many between its entries", dynamic=True),
+        of("log.index.interval.bytes", "bytes", "so many between its entries", dynamic=True),
     ] = 4096
     log_cleaner_delete_retention_ms: Annotated[
         int,
-        _of("log.cleaner.delete.retention.ms", "ms", "tombstones and markers stay", dynamic=True),
+        of("log.cleaner.delete.retention.ms", "ms", "tombstones and markers stay", dynamic=True),
     ] = 86_400_000
     log_cleaner_min_cleanable_ratio: Annotated[
         float,
-        _of("log.cleaner.min.cleanable.ratio", "of a log", "new before cleaning", dynamic=True),
+        of("log.cleaner.min.cleanable.ratio", "of a log", "new before cleaning", dynamic=True),
     ] = 0.5
     log_cleaner_min_compaction_lag_ms: Annotated[
         int,
-        _of("log.cleaner.min.compaction.lag.ms", "ms", "no cleaning before this", dynamic=True),
+        of("log.cleaner.min.compaction.lag.ms", "ms", "no cleaning before this", dynamic=True),
     ] = 0
     log_cleaner_max_compaction_lag_ms: Annotated[
         int,
-        _of("log.cleaner.max.compaction.lag.ms", "ms", "cleaning after this", dynamic=True),
+        of("log.cleaner.max.compaction.lag.ms", "ms", "cleaning after this", dynamic=True),
     ] = 9_223_372_036_854_775_807
     compression_type: Annotated[
         str,
-        _of("compression.type", "name", "producer leaves it to producers", dynamic=True),
+        of("compression.type", "name", "producer leaves it to producers", dynamic=True),
     ] = "producer"
     compression_gzip_level: Annotated[
-        int, _of("compression.gzip.level", "level", "of gzip; -1 is its default", dynamic=True)
+        int, of("compression.gzip.level", "level", "of gzip; -1 is its default", dynamic=True)
     ] = -1
     compression_zstd_level: Annotated[
-        int, _of("compression.zstd.level", "level", "of zstd", dynamic=True)
+        int, of("compression.zstd.level", "level", "of zstd", dynamic=True)
     ] = 3
     log_retention_check_interval_ms: Annotated[
         int,
-        _of("log.retention.check.interval.ms", "ms", "how often old segments are looked for"),
+        of("log.retention.check.interval.ms", "ms", "how often old segments are looked for"),
     ] = 300_000
     log_initial_task_delay_ms: Annotated[
-        int, _of("log.initial.task.delay.ms", "ms", "when they are looked for the first time")
+        int, of("log.initial.task.delay.ms", "ms", "when they are looked for the first time")
     ] = 30_000
     log_cleaner_enable: Annotated[
-        bool, _of("log.cleaner.enable", "boolean", "compacted topics are compacted")
+        bool, of("log.cleaner.enable", "boolean", "compacted topics are compacted")
     ] = True
     log_cleaner_dedupe_buffer_size: Annotated[
         int,
-        _of(
+        of(
             "log.cleaner.dedupe.buffer.size",
             "bytes",
             "what a round of cleaning can remember, at 24 bytes a key; Kafka wants more than a "
@@ -376,30 +360,20 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 134_217_728
     log_cleaner_io_buffer_load_factor: Annotated[
         float,
-        _of(
-            "log.cleaner.io.buffer.load.factor",
-            "of the buffer",
-            "how full it may become",
-            dynamic=True,
-        ),
+        of("log.cleaner.io.buffer.load.factor", "of that", "how full it may get", dynamic=True),
     ] = 0.9
     log_cleaner_backoff_ms: Annotated[
         int,
-        _of(
-            "log.cleaner.backoff.ms",
-            "ms",
-            "pause of the cleaner when nothing needs cleaning",
-            dynamic=True,
-        ),
+        of("log.cleaner.backoff.ms", "ms", "pause when nothing needs cleaning", dynamic=True),
     ] = 15_000
-    fetch_max_bytes: Annotated[int, _of("fetch.max.bytes", "bytes", "largest Fetch answer")] = (
+    fetch_max_bytes: Annotated[int, of("fetch.max.bytes", "bytes", "largest Fetch answer")] = (
         57_671_680
     )
 
     # Replication
     replica_lag_time_max_ms: Annotated[
         int,
-        _of(
+        of(
             "replica.lag.time.max.ms",
             "ms",
             "a follower that has not had all there was for so long falls out of the ISR; looked at "
@@ -408,7 +382,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30_000
     replica_fetch_wait_max_ms: Annotated[
         int,
-        _of(
+        of(
             "replica.fetch.wait.max.ms",
             "ms",
             "how long a leader lets a follower wait for news; an idle one asks ever more seldom",
@@ -416,21 +390,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 500
     replica_fetch_backoff_ms: Annotated[
         int,
-        _of(
+        of(
             "replica.fetch.backoff.ms",
             "ms",
             "pause of a follower after an error",
         ),
     ] = 1_000
     replica_fetch_max_bytes: Annotated[
-        int, _of("replica.fetch.max.bytes", "bytes", "of one partition in an answer to a follower")
+        int, of("replica.fetch.max.bytes", "bytes", "of one partition in an answer to a follower")
     ] = 1_048_576
     replica_fetch_response_max_bytes: Annotated[
-        int, _of("replica.fetch.response.max.bytes", "bytes", "of all of them")
+        int, of("replica.fetch.response.max.bytes", "bytes", "of all of them")
     ] = 10_485_760
     replica_high_watermark_checkpoint_interval_ms: Annotated[
         int,
-        _of(
+        of(
             "replica.high.watermark.checkpoint.interval.ms",
             "ms",
             "how often a broker notes its high watermarks; after a crash it knows no more",
@@ -439,7 +413,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     max_incremental_fetch_session_cache_slots: Annotated[
         int,
-        _of(
+        of(
             "max.incremental.fetch.session.cache.slots",
             "sessions",
             "fetch sessions of one broker (KIP-227), an eighth of them in each part of its cache",
@@ -448,25 +422,25 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     # Topics and cluster
     num_partitions: Annotated[
-        int, _of("num.partitions", "partitions", "of an auto-created topic")
+        int, of("num.partitions", "partitions", "of an auto-created topic")
     ] = 1
     default_replication_factor: Annotated[
-        int, _of("default.replication.factor", "replicas", "of an auto-created topic")
+        int, of("default.replication.factor", "replicas", "of an auto-created topic")
     ] = 1
     auto_create_topics_enable: Annotated[
         bool,
-        _of(
+        of(
             "auto.create.topics.enable",
             "boolean",
             "a Metadata request for an unknown topic creates it",
         ),
     ] = True
     delete_topic_enable: Annotated[
-        bool, _of("delete.topic.enable", "boolean", "DeleteTopics is obeyed")
+        bool, of("delete.topic.enable", "boolean", "DeleteTopics is obeyed")
     ] = True
     transaction_version: Annotated[
         int,
-        _of(
+        of(
             None,
             "level",
             "finalized level of the feature transaction.version at start (KIP-890); Kafka formats "
@@ -474,13 +448,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 2
     cluster_id: Annotated[
-        str, _of(None, "base64 uuid", "told to clients; the same in every run")
+        str, of(None, "base64 uuid", "told to clients; the same in every run")
     ] = "dHhuc2ltLXR4bnNpbS0xMA"
 
     # Life of brokers
     broker_heartbeat_interval_ms: Annotated[
         int,
-        _of(
+        of(
             "broker.heartbeat.interval.ms",
             "ms",
             "how often a broker tells the controller that it lives; pause before it tries again",
@@ -488,7 +462,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 2_000
     broker_session_timeout_ms: Annotated[
         int,
-        _of(
+        of(
             "broker.session.timeout.ms",
             "ms",
             "a broker that the controller has not heard of for so long is fenced",
@@ -496,7 +470,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 9_000
     unclean_leader_election_enable: Annotated[
         bool,
-        _of(
+        of(
             "unclean.leader.election.enable",
             "boolean",
             "a replica that lacks records may lead if nobody else can",
@@ -505,7 +479,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     unclean_leader_election_interval_ms: Annotated[
         int,
-        _of(
+        of(
             "unclean.leader.election.interval.ms",
             "ms",
             "how often the controller looks for partitions without a leader that allow it, by "
@@ -514,7 +488,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 300_000
     auto_leader_rebalance_enable: Annotated[
         bool,
-        _of(
+        of(
             "auto.leader.rebalance.enable",
             "boolean",
             "leaders go back to their preferred replicas by themselves",
@@ -522,7 +496,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = True
     leader_imbalance_check_interval_seconds: Annotated[
         int,
-        _of(
+        of(
             "leader.imbalance.check.interval.seconds",
             "s",
             "how often they do, by the monotonic clock: advancing the cluster's moves no leader",
@@ -532,7 +506,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Requests
     request_timeout_ms: Annotated[
         int,
-        _of(
+        of(
             "request.timeout.ms",
             "ms",
             "requests between brokers: markers, verification, appends of markers",
@@ -540,19 +514,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 30_000
     telemetry_max_bytes: Annotated[
         int,
-        _of("telemetry.max.bytes", "bytes", "largest push of client metrics (KIP-714)"),
+        of("telemetry.max.bytes", "bytes", "largest push of client metrics (KIP-714)"),
     ] = 1_048_576
     socket_request_max_bytes: Annotated[
         int,
-        _of("socket.request.max.bytes", "bytes", "largest frame; larger ones close the connection"),
+        of("socket.request.max.bytes", "bytes", "largest frame; larger ones close the connection"),
     ] = 104_857_600
     sasl_server_max_receive_size: Annotated[
         int,
-        _of("sasl.server.max.receive.size", "bytes", "largest frame before a client is known"),
+        of("sasl.server.max.receive.size", "bytes", "largest frame before a client is known"),
     ] = 524_288
     max_request_partition_size_limit: Annotated[
         int,
-        _of(
+        of(
             "max.request.partition.size.limit", "partitions", "page size of DescribeTopicPartitions"
         ),
     ] = 2_000
@@ -560,7 +534,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     # Ours alone
     internal_log_segment_bytes: Annotated[
         int,
-        _of(
+        of(
             None,
             "bytes",
             "segments of the internal topics end after this at the latest, so that they can be "
@@ -569,7 +543,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 1_048_576
     kip_text: Annotated[
         bool,
-        _of(
+        of(
             None,
             "boolean",
             "opens a listener that answers by the letter of KIP-664, KIP-890 and KIP-994, and lets "
@@ -578,7 +552,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     client_telemetry_enable: Annotated[
         bool,
-        _of(
+        of(
             None,
             "boolean",
             "clients may push their metrics (KIP-714), as where a metrics reporter of a real "
@@ -587,7 +561,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = False
     connection_queue_bytes: Annotated[
         int,
-        _of(
+        of(
             None,
             "bytes",
             "unread requests buffered per connection before its socket is no longer read "
@@ -596,7 +570,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 1_048_576
     coordinator_load_min_ms: Annotated[
         int,
-        _of(
+        of(
             None,
             "ms",
             "how long a coordinator answers COORDINATOR_LOAD_IN_PROGRESS at least; reading a "
@@ -604,7 +578,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 0
     trace_ring_events: Annotated[
-        int, _of(None, "events", "how many trace events are kept while the trace is on")
+        int, of(None, "events", "how many trace events are kept while the trace is on")
     ] = 100_000
 
 

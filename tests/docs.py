@@ -26,7 +26,8 @@ import msgspec
 from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.faults import meanings
-from sim.settings import DEFAULTS, Setting, documentation
+from sim.setting import Setting
+from sim.settings import DEFAULTS, documentation
 from tests.clients.matrix import page as matrix
 from tests.clients.streams import page as streams
 from tests.conformance.casebook import page
@@ -369,8 +370,8 @@ def scenarios_page() -> str | None:
         "How to write one: [writing-scenarios.md](writing-scenarios.md).",
         _table(("Anomaly", "Name", "Alias", "What it shows"), rows),
         "## What they come to",
-        "With the fault, before any cure. A cell with a fix or a release in it has several runs. The\n"
-        "modes are explained in [writing-scenarios.md](writing-scenarios.md), the verdicts in\n"
+        "With the fault, before any cure. A cell with a fix or a release in it has several runs.\n"
+        "The modes are explained in [writing-scenarios.md](writing-scenarios.md), the verdicts in\n"
         "[checkers.md](checkers.md).",
         _table(("Scenario", *MODES), cells),
     )
