@@ -12,7 +12,7 @@ from sim.client.fetching import FetchResult
 from sim.client.txn_views import ProducerState
 from sim.client.waiting import Deadline, pause
 from sim.scenario.answers import StoryFailedError
-from sim.scenario.stage import Stage
+from sim.scenario.stage import PATIENCE_MS, Stage
 from sim.scenario.steps_model import Condition, Expectation, Reaches, StruckTimes, TransactionIs
 from sim.types import IsolationLevel, TopicPartition
 
@@ -87,11 +87,11 @@ async def poll(stage: Stage, holds: Callable[[], Awaitable[bool]], what: str) ->
         StoryFailedError: Patience has run out.
     """
     clock = stage.environment.clock
-    deadline = Deadline(clock, stage.patience_ms)
+    deadline = Deadline(clock, PATIENCE_MS)
     pause_ms: float = POLL_FIRST_MS
     while not await holds():
         if deadline.passed:
-            raise StoryFailedError(f"waited {stage.patience_ms} ms in vain until {what}")
+            raise StoryFailedError(f"waited {PATIENCE_MS} ms in vain until {what}")
         await pause(clock, pause_ms)
         pause_ms = min(pause_ms * 1.5, POLL_MAX_MS)
 
@@ -103,9 +103,7 @@ async def until_struck(stage: Stage, rule_id: str, *, count: int) -> None:
         StoryFailedError: It has not.
     """
     try:
-        await stage.cluster.injector.wait_until_struck(
-            rule_id, count=count, timeout_ms=stage.patience_ms
-        )
+        await stage.cluster.injector.wait_until_struck(rule_id, count=count, timeout_ms=PATIENCE_MS)
     except (TimeoutError, LookupError) as error:
         raise StoryFailedError(str(error)) from None
 

@@ -41,24 +41,31 @@ async def look_at_everything(stage: Stage) -> None:
 
 async def look_twice(stage: Stage) -> None:
     """Look when peace has come, and again after longer than anything may take."""
-    await settle(stage)
+    stuck = await settle(stage)
     await look_at_everything(stage)
     before = late_transactions(stage.cluster)
     stage.environment.clock.advance(LONG_MS)
-    await settle(stage)
+    await settle(stage, patient=not stuck)
     await look_at_everything(stage)
     after = late_transactions(stage.cluster)
     if before or after:
         stage.say("metrics", f"{LATE_GAUGE} was {before} and is {after}")
 
 
-async def settle(stage: Stage) -> None:
+async def settle(stage: Stage, *, patient: bool = True) -> bool:
     """Wait until what can be seen does not change any more, or too long: then it is judged so.
 
     What a coordinator has decided it may have to say again, which takes it a request timeout.
+
+    Args:
+        stage: Where.
+        patient: Whether that is waited for.
+
+    Returns:
+        Whether something is decided and not marked everywhere, all the same.
     """
     clock = stage.environment.clock
-    peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS)
+    peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS * patient)
     seen, times = await _snapshot(stage), 1
     while times < SETTLED_LOOKS or (seen.is_decided and not decided.passed):
         if times < SETTLED_LOOKS and peace.passed and not seen.is_decided:
@@ -67,6 +74,7 @@ async def settle(stage: Stage) -> None:
         now = await _snapshot(stage)
         times = times + 1 if now == seen else 1
         seen = now
+    return seen.is_decided
 
 
 async def _look_at_producers(stage: Stage) -> None:

@@ -13,7 +13,6 @@ from sim.cluster.image import TopicImage
 from sim.errors import ConfigError
 from sim.faults.armed import ArmedRule
 from sim.runtime.env import Environment
-from sim.runtime.real import RealClock
 from sim.scenario.actors.application import ApplicationActor
 from sim.scenario.actors.base import Actor as Acting
 from sim.scenario.actors.base import Surroundings
@@ -35,9 +34,8 @@ from sim.types import TopicPartition
 
 LOOKER: Final = "onlooker"
 """Who looks at everything at the end of a story."""
-REAL_PATIENCE_MS: Final = 30_000
-VIRTUAL_PATIENCE_MS: Final = 60_000
-"""Of virtual time: longer than brokers take until they repeat what was lost (30 s)."""
+PATIENCE_MS: Final = 60_000
+"""For a condition: longer than brokers take until they repeat what was lost (30 s)."""
 
 
 class Background:
@@ -83,12 +81,6 @@ class Stage:
     def environment(self) -> Environment:
         """The run's world."""
         return self.cluster.environment
-
-    @property
-    def patience_ms(self) -> int:
-        """How long a step may wait for its condition."""
-        is_real = isinstance(self.environment.clock, RealClock)
-        return REAL_PATIENCE_MS if is_real else VIRTUAL_PATIENCE_MS
 
     @property
     def partitions(self) -> tuple[TopicPartition, ...]:

@@ -16,7 +16,7 @@ from sim.scenario.cluster_steps import act_on_cluster
 from sim.scenario.conditions import expect, until_struck, wait_until
 from sim.scenario.fields import ByRun, OffsetByRun, Situation
 from sim.scenario.looks import look_at_everything
-from sim.scenario.stage import LOOKER, Background, Stage
+from sim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from sim.scenario.steps_model import Awaited, Call, Step
 from sim.trace.story import ONLOOKER_SUFFIX
 
@@ -41,7 +41,7 @@ async def act(stage: Stage, step: Step) -> None:
     elif step.give_up is not None:
         await _give_up(stage, step.give_up)
     elif step.rule is not None:
-        _arm(stage, step.rule)
+        await _arm(stage, step.rule)
     elif step.release is not None:
         await _release(stage, step.release)
     elif step.disarm is not None:
@@ -116,13 +116,13 @@ async def _settled(stage: Stage, name: str) -> Answer:
             over.set_result(None)
 
     task.add_done_callback(lambda _: end())
-    timer = stage.environment.clock.call_later(stage.patience_ms, end)
+    timer = stage.environment.clock.call_later(PATIENCE_MS, end)
     try:
         await over
     finally:
         timer.cancel()
     if not task.done():
-        raise StoryFailedError(f"{name} is not answered after {stage.patience_ms} ms")
+        raise StoryFailedError(f"{name} is not answered after {PATIENCE_MS} ms")
     return task.result()
 
 
@@ -178,12 +178,14 @@ def _nothing() -> None:
 # Faults
 
 
-def _arm(stage: Stage, rule: FaultRule) -> None:
+async def _arm(stage: Stage, rule: FaultRule) -> None:
     injector = stage.cluster.injector
     try:
         stage.armed[rule.id] = injector.arm(rule)
     except ValueError as error:
         raise ConfigError(f"rule {rule.id}: {error}") from None
+    if rule.point is FaultPoint.NOW:
+        await until_struck(stage, rule.id, count=1)  # done, not only begun
     if rule.point is FaultPoint.CLIENT_REQUEST and isinstance(rule.action, Hold):
         # An onlooker at the way back: what is held can be waited for until it has been handled.
         onlooker = msgspec.structs.replace(

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sim.scenario import stage
+from sim.scenario import conditions
 from sim.scenario.conditions import POLL_MAX_MS
 from tests.support.stories import call, told
 
@@ -48,7 +48,7 @@ def test_a_marker_is_waited_for() -> None:
 
 
 def test_what_never_comes_about_fails_the_story(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stage, "VIRTUAL_PATIENCE_MS", 1_000)
+    monkeypatch.setattr(conditions, "PATIENCE_MS", 1_000)
     result = told([*OPEN, {"wait-until": {"transaction": {"id": "app", "is": "Dead"}}}])
     assert "in vain until app is Dead" in result.verdict.because[0]
     rule = {"id": "never", "point": "client.request", "api": "DeleteTopics"}

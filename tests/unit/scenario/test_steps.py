@@ -134,3 +134,10 @@ def test_what_runs_expect_does_not_hold_for_a_control() -> None:
     assert expected_error({"V-": "A", "control": "B"}, control) == "B"
     assert expected_offset({"V-": 1}, control) is None
     assert expected_offset({"control": 2}, control) == 2
+
+
+def test_what_is_done_to_the_cluster_at_once_is_done_before_the_next_step() -> None:
+    back = {"id": "back", "point": "now", "action": {"do": "clock", "by_ms": -10_000}}
+    nobody = {"id": "gone", "point": "now", "action": {"do": "crash", "broker": 9}}
+    assert told([{"arm": back}, {"wait-until": {"struck": "back"}}]).as_declared
+    assert "broker 9" in because([{"arm": nobody}])
