@@ -451,7 +451,7 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
             fnmatch(path, pattern) for pattern in coverage["omit"]
         )
 
-    cores = set().union(*rows_below_runtime()) | {"config"}
+    cores = set().union(*rows_below_runtime()) | {"check", "config"}
     wrong = [
         name
         for name in python_files("sim")
