@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,17 @@ def test_a_file_that_cant_be_read_is_named(tmp_path: Path) -> None:
         catalog.find(str(missing))
     with pytest.raises(ConfigError, match=r"binary\.yml: not UTF-8 at byte 6"):
         catalog.find(str(binary))
+
+
+def test_a_file_is_read_again_only_when_it_has_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = catalog.find("z01")[0].read_text("utf-8")
+    monkeypatch.setattr(catalog, "directory", lambda: tmp_path)
+    file = tmp_path / "late-produce-after-abort.yaml"
+    file.write_text(source, "utf-8")
+    first = catalog.find("late-produce-after-abort")[1]
+    assert catalog.find("z01")[1] is first
+    file.write_text(source.replace("title: A produce", "title: One produce"), "utf-8")
+    os.utime(file, ns=(1, 1))
+    assert catalog.find("z01")[1].title.startswith("One produce")

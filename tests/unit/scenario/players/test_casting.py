@@ -92,3 +92,9 @@ def test_a_program_plays_in_every_mode() -> None:
 def test_a_program_that_is_not_there_is_refused_at_once(command: str) -> None:
     with pytest.raises(ConfigError, match=r"^program "):
         chosen("V-", Casting(program=command))
+
+
+def test_any_library_can_play_whose_player_is_brought_along() -> None:
+    found = chosen("TV2", Casting(make=OwnPlayer))
+    assert found.make is OwnPlayer
+    assert not found.program
