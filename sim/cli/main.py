@@ -22,7 +22,7 @@ COMMANDS: Final = {
     "serve": ("sim.cli.serve", "start a cluster of brokers in this process"),
     "check": ("sim.cli.check", "judge what clients saw: find anomalies in a recorded history"),
     "scenario": ("sim.cli.scenario", "list, show and run stories about transactions"),
-    "logs": ("sim.cli.logs", "write the log directories of a running cluster as Kafka's files"),
+    "logs": ("sim.cli.logs", "Kafka's log directories: write those of a running cluster, read any"),
     "txns": ("sim.cli.txns", "look at the transactions of any Kafka cluster, and repair them"),
 }
 """Name -> module, and its line of help: known without importing the module."""

@@ -61,3 +61,28 @@ def test_what_is_wrong_is_told(
     assert "start one with `serve --http`" in capsys.readouterr().err
     assert main([*write, "--url", "127.0.0.1:9080"]) == 2
     assert "expected http://HOST:PORT" in capsys.readouterr().err
+
+
+def test_log_directories_are_described(
+    url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "write", str(tmp_path), "--url", url, "--broker", "1"]) == 0
+    torn = tmp_path / "broker-1" / "orders-1" / "00000000000000000000.log"
+    torn.write_bytes(b"\0" * 20)
+    capsys.readouterr()
+    describe = ["logs", "describe", str(tmp_path / "broker-1")]
+    assert main([*describe, "--topic", "orders"]) == 0
+    header, first, second, damage = capsys.readouterr().out.splitlines()
+    assert header.split() == [
+        *("Replica", "Segments", "Batches", "Bytes", "Offsets", "OpenTransactions")
+    ]
+    assert first.split() == [str(torn.parent.with_name("orders-0")), "1", "0", "0", "0-0"]
+    assert second.split()[0] == str(torn.parent)
+    assert damage == (
+        f"{torn}, byte 0: 20 bytes, less than a header; a broker would cut off 20 bytes"
+    )
+    assert main([*describe, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert {one["topic"] for one in found} >= {"orders"}
+    assert main(["logs", "describe", str(tmp_path / "nowhere")]) == 2
+    assert "nowhere: No such file" in capsys.readouterr().err

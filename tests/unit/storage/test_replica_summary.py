@@ -1,0 +1,92 @@
+"""What lies in a replica's folder, in short."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from sim.log.config import LogConfig
+from sim.storage import names
+from sim.storage.partition_dir import write_partition
+from sim.storage.replica_summary import ReplicaSummary, summarize
+from sim.types import TopicPartition
+from sim.wire.batch import read_batch_header
+from sim.wire.batch_rewrite import empty_batch
+from tests.support.logs import LogDriver, plain
+
+
+def summary(directory: Path) -> ReplicaSummary:
+    return summarize(
+        names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=directory)
+    )
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    """Two transactions that end, one of producer 7 that does not, and a plain record."""
+    made = LogDriver(LogConfig(roll_bytes=200))
+    made.txn(0)
+    made.end(committed=True)
+    made.txn(1)
+    made.end(committed=False)
+    made.txn(2, count=2)
+    made.append(plain())
+    made.txn(4)
+    return made
+
+
+def test_offsets_batches_and_open_transactions_are_told(tmp_path: Path, driver: LogDriver) -> None:
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    found = summary(tmp_path / "t-0")
+    assert (found.topic, found.partition) == ("t", 0)
+    assert found.segments == driver.log.segments_count > 1
+    assert (found.batches, found.bytes) == (len(list(driver.log.batches())), driver.log.size_bytes)
+    assert (found.first_offset, found.end_offset) == (0, driver.log.log_end_offset)
+    assert [(one.producer_id, one.first_offset) for one in found.open_transactions] == [(7, 4)]
+    assert (found.torn, found.torn_file) == (None, "")
+
+
+def test_what_lies_behind_damage_is_not_counted(tmp_path: Path, driver: LogDriver) -> None:
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    (_, first), *_ = names.numbered_files(tmp_path / "t-0", ".log")
+    whole = first.read_bytes()
+    first.write_bytes(whole[:-1])
+    found = summary(tmp_path / "t-0")
+    assert found.torn is not None
+    assert found.torn_file == first.name
+    assert found.bytes == found.torn.position
+    assert found.bytes + found.torn.size == len(whole) - 1
+
+
+def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    driver.txn(5)
+    driver.append(plain(3))
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    *older, (offset, _) = names.numbered_files(tmp_path / "t-0", ".log")
+    assert offset > 4
+    for _, path in older:
+        path.unlink()
+    assert [one.first_offset for one in summary(tmp_path / "t-0").open_transactions] == [4]
+    (tmp_path / "t-0" / names.file_name(offset, ".snapshot")).write_bytes(b"damaged")
+    assert [one.first_offset for one in summary(tmp_path / "t-0").open_transactions] != [4]
+
+
+def test_an_empty_folder_is_an_empty_replica(tmp_path: Path) -> None:
+    found = summary(tmp_path)
+    assert (found.segments, found.batches, found.end_offset) == (0, 0, 0)
+
+
+def test_a_marker_that_the_cleaner_emptied_ends_nothing(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0)
+    driver.end(committed=True)
+    data, marker = driver.log.batches()
+    emptied = empty_batch(read_batch_header(marker))
+    (tmp_path / names.file_name(0, ".log")).write_bytes(data + emptied)
+    found = summary(tmp_path)
+    assert (found.torn, found.batches) == (None, 2)
+    assert [one.first_offset for one in found.open_transactions] == [0]
