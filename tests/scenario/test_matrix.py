@@ -4,7 +4,11 @@ for the same seed.
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +18,8 @@ from sim.scenario.runner import RunResult, Telling, tell_virtual
 
 SCENARIOS = tuple(catalog.scenarios().values())
 OTHER_SEED = 20
+SOME = ("z01", "z05", "z12", "z16", "z21", "z26")
+"""Applications, requests by hand, a reload, a cleaner, markers, positions."""
 
 
 def tellings(scenario: Scenario) -> Iterator[Telling]:
@@ -50,3 +56,24 @@ def test_verdicts_do_not_hang_on_the_seed(scenario: Scenario) -> None:
     """Other latencies, the same anomalies: nothing in a story may be a race."""
     results = [tell_virtual(telling, seed=OTHER_SEED) for telling in tellings(scenario)]
     assert [complaint(result) for result in results if not result.as_declared] == []
+
+
+@pytest.mark.slow
+def test_traces_do_not_hang_on_the_order_of_sets_either(tmp_path: Path) -> None:
+    """Python orders sets of strings anew in each process."""
+    traces = []
+    for hash_seed in ("1", "2"):
+        directory = tmp_path / hash_seed
+        done = subprocess.run(
+            [sys.executable, "-m", "sim.cli.main", "scenario", "run", *SOME, "--armed", "--quiet",
+             "--trace", str(directory), "--history", str(directory)],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+        traces.append({path.name: path.read_bytes() for path in sorted(directory.iterdir())})
+    assert len(traces[0]) > len(SOME)
+    assert traces[0] == traces[1]
