@@ -119,7 +119,8 @@ def run(args: argparse.Namespace) -> int:
             case "run":
                 return _run(tuple(find(name)[1] for name in args.name), args, table=table_of)
             case _:
-                return _run(tuple(scenarios().values()), args, table=matrix_of)
+                every = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
+                return _run(every, args, table=matrix_of)
     except (ConfigError, MissingExtraError) as error:
         warn(f"txnsim: {error}")
         return MISUSE_STATUS
