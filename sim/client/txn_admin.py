@@ -155,6 +155,9 @@ class TransactionAdmin:
             broker_id: Ask this broker, whoever their coordinator is; then NOT_COORDINATOR is final.
             timeout_ms: ``api_timeout_ms`` unless given.
         """
+        stranger = await self._stranger_at(broker_id, timeout_ms)
+        if stranger is not None:
+            return dict.fromkeys(transactional_ids, stranger)
 
         async def ask(asked_id: int, keys: Sequence[str]) -> Answer[str, TransactionDescription]:
             message = await self.cluster.ask(asked_id, requests.describe_transactions(keys))
@@ -200,11 +203,9 @@ class TransactionAdmin:
                 final.
             timeout_ms: ``api_timeout_ms`` unless given.
         """
-        if broker_id is not None and self.cluster.view.broker(broker_id) is None:
-            seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
-            if seen.broker(broker_id) is None:
-                known = [broker.broker_id for broker in seen.brokers]
-                return dict.fromkeys(partitions, _stranger(broker_id, known))
+        stranger = await self._stranger_at(broker_id, timeout_ms)
+        if stranger is not None:
+            return dict.fromkeys(partitions, stranger)
 
         async def ask(
             asked_id: int, keys: Sequence[TopicPartition]
@@ -222,6 +223,17 @@ class TransactionAdmin:
             ask=ask,
             timeout_ms=timeout_ms,
         )
+
+    async def _stranger_at(
+        self, broker_id: int | None, timeout_ms: float | None
+    ) -> ClientError | None:
+        """Why that broker can't be asked: it does not belong to the cluster."""
+        if broker_id is None or self.cluster.view.broker(broker_id) is not None:
+            return None
+        seen = await self.cluster.refresh(deadline=self.cluster.deadline(timeout_ms))
+        if seen.broker(broker_id) is not None:
+            return None
+        return _stranger(broker_id, [broker.broker_id for broker in seen.brokers])
 
     # Search
 

@@ -193,6 +193,9 @@ async def test_a_chosen_coordinator_is_not_looked_up(
     (outcome,) = (await admin.describe_transactions(("pay",), broker_id=1)).values()
     assert isinstance(outcome, ClientError)
     assert outcome.error is ErrorCode.not_coordinator
+    (stranger,) = (await admin.describe_transactions(("pay",), broker_id=9)).values()
+    assert str(stranger) == "broker 9 is not in the cluster, whose brokers are 1"
+    assert len(broker.of(Api.DESCRIBE_TRANSACTIONS)) == 1
     assert broker.of(Api.FIND_COORDINATOR) == []
 
 
