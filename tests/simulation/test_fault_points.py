@@ -321,9 +321,11 @@ def test_what_members_and_admins_write_about_a_group_waits_before_the_log() -> N
 # log.read
 
 
-@pytest.mark.parametrize(("fixed", "read_open"), [(False, [b"open"]), (True, [])])
+@pytest.mark.parametrize(
+    ("rules", "read_open"), [({"reads_know_one_high_watermark": False}, [b"open"]), ({}, [])]
+)
 def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
-    fixed: bool, read_open: list[bytes]
+    rules: dict[str, bool], read_open: list[bytes]
 ) -> None:
     """KAFKA-9807: the look found nothing unstable, and the read believes it."""
 
@@ -353,7 +355,7 @@ def test_between_a_look_at_the_log_and_the_read_a_transaction_may_be_replicated(
             )
             assert again.records == ()
 
-    run_cluster(main, rules={"reads_know_one_high_watermark": fixed})
+    run_cluster(main, rules=rules)
 
 
 def test_a_read_that_fails_is_told_for_its_partition() -> None:

@@ -17,8 +17,10 @@ OFF_IN_4_3 = {"late_commit_is_fenced", "leaderless_partitions_keep_markers"}
 """Behaviour that 4.3 does not have: a fix to come, and one that 4.3 has lost."""
 OLDER_THAN_ALL = {
     "failed_fence_keeps_epoch",
+    "half_cleaned_segments_are_indexed",
     "markers_renew_producers",
     "producers_outlive_records",
+    "reads_know_one_high_watermark",
     "start_may_step_back",
     "storage_errors_are_retried",
     "timeout_bumps_epoch",
