@@ -4,7 +4,7 @@ Each step is a program that answers by its exit status; one line per step tells 
 seconds. A failing step does not stop the others: one run shows everything that is wrong, each with
 its output. Exit status 1 if any step failed.
 
-The static steps run beside the tests, because mypy and pytest each keep only one core busy.
+The static steps run beside the tests, which wait for servers half of the time.
 """
 
 from __future__ import annotations
@@ -30,6 +30,9 @@ FULL_MARKERS: Final = "not spark and not seeds and not real"
 
 SEEDS_QUICK: Final = 2
 SEEDS_FULL: Final = 10
+
+WORKERS: Final = 3
+"""Tests run side by side, file by file: most of the time a test waits for somebody."""
 
 NO_TESTS_COLLECTED: Final = 5
 """pytest's exit status when nothing matched."""
@@ -87,6 +90,7 @@ def all_steps(*, quick: bool) -> list[Step]:
     """The steps in the order in which they are reported."""
     python = sys.executable
     pytest = (python, "-m", "pytest", "-q", "--no-header", "-p", "no:cacheprovider")
+    side_by_side = ("-n", str(WORKERS), "--dist", "loadfile")
     return [
         Step(
             name="format",
@@ -113,6 +117,7 @@ def all_steps(*, quick: bool) -> list[Step]:
             asks="the behaviour is the one that the tests state",
             command=(
                 *pytest,
+                *side_by_side,
                 "-m",
                 QUICK_MARKERS if quick else FULL_MARKERS,
                 "--cov",
