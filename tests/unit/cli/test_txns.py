@@ -10,7 +10,7 @@ import json
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from signal import SIGINT, raise_signal
+from signal import SIGINT, default_int_handler, raise_signal, signal
 from typing import Any
 
 import pytest
@@ -464,6 +464,17 @@ def test_leaderless_partitions_are_waited_for(broker: FakeBroker) -> None:
     assert run(broker, "describe-producers", *T0) == 0
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Ctrl-C interrupts, also where this was started in the background of a shell, which ignores
+    it.
+    """
+    before = signal(SIGINT, default_int_handler)
+    yield
+    signal(SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_a_watch_outlives_what_fails_for_a_while(broker: FakeBroker, capsys: Captured) -> None:
     rounds = 0
 
