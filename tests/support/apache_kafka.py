@@ -444,7 +444,7 @@ class ApacheKafka:
             )
 
     def _await_ready(self, node: _Node, deadline_s: float) -> None:
-        while brokers_listed(node.port) < self._brokers:
+        while not self._is_ready(node):
             try:
                 code = node.process.wait(timeout=_POLL_S)
             except subprocess.TimeoutExpired:
@@ -454,6 +454,14 @@ class ApacheKafka:
             else:
                 problem = f"exited with {code}"
             raise ApacheKafkaError(f"broker {node.node_id} {problem}:\n{self.log_tail()}")
+
+    def _is_ready(self, node: _Node) -> bool:
+        """Whether it knows all others and every listener accepts: with an authorizer those that are
+        not for its own use open later.
+        """
+        return brokers_listed(node.port) >= self._brokers and all(
+            map(accepts, self._listener_ports.values())
+        )
 
     def _stop_processes(self) -> None:
         for node in self._nodes:
@@ -474,6 +482,15 @@ def free_ports(count: int) -> list[int]:
         for each in sockets:
             each.bind(("127.0.0.1", 0))
         return [int(each.getsockname()[1]) for each in sockets]
+
+
+def accepts(port: int) -> bool:
+    """Whether somebody listens at ``port``."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=5):
+            return True
+    except OSError:
+        return False
 
 
 def brokers_listed(port: int) -> int:
