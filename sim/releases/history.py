@@ -57,12 +57,6 @@ UNOBSERVED: Final = (
     ),
     _row("KAFKA-16570", "3.7.1, 3.8", "fenceProducers retries CONCURRENT_TRANSACTIONS", "a client"),
     _row(
-        "KAFKA-17507",
-        "3.9.1, 4.0",
-        "offsets are visible before the marker's partition is acknowledged",
-        "a position is visible in the same step in which its marker is written here",
-    ),
-    _row(
         "KAFKA-18227, KAFKA-18401",
         "4.0",
         "clients do not mix versions in one transaction and do not commit without records",
@@ -85,18 +79,6 @@ UNOBSERVED: Final = (
         "3.9",
         "ApiVersions v4 shows features that begin at level 0",
         "the API versions say it",
-    ),
-    _row(
-        "KAFKA-9807",
-        "2.5",
-        "a fetch reads the high watermark once",
-        "a fetch is one step here: nothing can move between two readings",
-    ),
-    _row(
-        "KAFKA-13727",
-        "2.8.2, 3.2",
-        "the cleaner knows the aborted transactions of a segment that it cleaned in part",
-        "the map of keys has no bound here, so that no segment is cleaned in part",
     ),
     _row(
         "KAFKA-20031, KAFKA-20058, KAFKA-20114",

@@ -16,6 +16,7 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
+from sim.cli.output import log_to_stderr
 from sim.client.cluster import Cluster
 from sim.client.producer import Producer
 from sim.faults.actions import Drop
@@ -212,4 +213,5 @@ def own_trace_hashes(seed: int) -> list[str]:
 
 
 if __name__ == "__main__":
+    log_to_stderr()
     sys.stdout.write(" ".join(own_trace_hashes(int(sys.argv[1]))))
