@@ -38,8 +38,10 @@ from tests.real.stories.player import KEYS, Player
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.transcript import Transcript
 
-WORKERS: Final = 24
-"""Cases that are played at the same time."""
+WORKERS: Final = 6
+"""Cases that are played at the same time: with more of them each takes longer, until transactions
+time out between two of its steps.
+"""
 PATIENCE_S: Final = 60.0
 ATTEMPTS_MAX: Final = 5
 ANSWER: Final = "answer"
