@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
@@ -33,7 +34,11 @@ def logs_of(story: Callable[[VirtualCluster], Awaitable[None]], *, wanted: bool 
 
     capture = LogCapture()
     before = structlog.get_config()
-    structlog.configure(processors=[merge_contextvars, capture])
+    structlog.configure(
+        processors=[merge_contextvars, capture],
+        # Whatever level somebody else has left.
+        wrapper_class=structlog.make_filtering_bound_logger(logging.DEBUG),
+    )
     try:
         run_cluster(main, brokers=1)
     finally:
