@@ -68,5 +68,5 @@ $(VENV)/installed-run: $(VENV)/made pyproject.toml
 
 $(VENV)/installed-dev: $(VENV)/made pyproject.toml
 	@echo 'Installing txnsim and what its tests need ...'
-	@$(PIP) install --editable '.[http,demo,security]' --group dev --group clients
+	@$(PIP) install --editable '.[http,demo,security,pipeline]' --group dev --group clients
 	@touch $@ $(VENV)/installed-run
