@@ -23,11 +23,17 @@ from tests.support.apache_kafka import CACHE, locked
 PACKAGE: Final = "prometheus"
 FOLDER: Final = CACHE / PACKAGE
 PROGRAM: Final = Path("usr", "bin", "promtool")
+FETCHERS: Final = ("apt-get", "dpkg-deb")
 _TIMEOUT_S: Final = 300.0
 
 
 class PromtoolError(Exception):
     """There is no promtool here, and it could not be had; the message says why."""
+
+
+def is_to_be_had() -> bool:
+    """Whether this machine has the program, or what it takes to fetch it."""
+    return shutil.which("promtool") is not None or all(map(shutil.which, FETCHERS))
 
 
 def promtool() -> Path:
