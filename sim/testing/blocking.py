@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Generic, Self, TypeVar
 
 from sim.faults.plan import FaultRule
 from sim.server.cluster import SimCluster
 from sim.testing.cluster import DEFAULTS, AsyncSimulatedKafka
 from sim.testing.faults import WAIT_MS, AsyncFault, AsyncFaults
 from sim.testing.histories import AsyncHistory
-from sim.testing.home import Home, LoopThread, blocking
+from sim.testing.home import Home, LoopThread, Resident, blocking
 from sim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from sim.testing.options import Topics, Wanted
 from sim.testing.recording import AsyncTrace
 from sim.testing.topics import AsyncTopics, AsyncTransactions
+
+ResidentT = TypeVar("ResidentT", bound=Resident)
 
 
 class Fault:
@@ -72,11 +74,15 @@ class Fault:
         self._home.block(self.asynchronous.disarm())
 
 
-class Faults:
-    """The faults of one cluster."""
+class _Front(Generic[ResidentT]):
+    """Stands in front of one side of a cluster."""
 
-    def __init__(self, asynchronous: AsyncFaults) -> None:
+    def __init__(self, asynchronous: ResidentT) -> None:
         self.asynchronous = asynchronous
+
+
+class Faults(_Front[AsyncFaults]):
+    """The faults of one cluster."""
 
     def arm(
         self,
@@ -99,22 +105,16 @@ class Faults:
     never_struck = blocking(AsyncFaults.never_struck)
 
 
-class Clock:
+class Clock(_Front[AsyncClock]):
     """The cluster clock."""
-
-    def __init__(self, asynchronous: AsyncClock) -> None:
-        self.asynchronous = asynchronous
 
     now_ms = blocking(AsyncClock.now_ms)
     advance = blocking(AsyncClock.advance)
     jump = blocking(AsyncClock.jump)
 
 
-class Brokers:
+class Brokers(_Front[AsyncBrokers]):
     """The lives of a cluster's brokers."""
-
-    def __init__(self, asynchronous: AsyncBrokers) -> None:
-        self.asynchronous = asynchronous
 
     states = blocking(AsyncBrokers.states)
     stop = blocking(AsyncBrokers.stop)
@@ -124,22 +124,16 @@ class Brokers:
     heal = blocking(AsyncBrokers.heal)
 
 
-class Leaders:
+class Leaders(_Front[AsyncLeaders]):
     """Who leads which partition."""
-
-    def __init__(self, asynchronous: AsyncLeaders) -> None:
-        self.asynchronous = asynchronous
 
     of = blocking(AsyncLeaders.of)
     move = blocking(AsyncLeaders.move)
     coordinator_of = blocking(AsyncLeaders.coordinator_of)
 
 
-class BlockingTopics:
+class BlockingTopics(_Front[AsyncTopics]):
     """The topics of one cluster."""
-
-    def __init__(self, asynchronous: AsyncTopics) -> None:
-        self.asynchronous = asynchronous
 
     create = blocking(AsyncTopics.create)
     names = blocking(AsyncTopics.names)
@@ -148,11 +142,8 @@ class BlockingTopics:
     offsets = blocking(AsyncTopics.offsets)
 
 
-class Transactions:
+class Transactions(_Front[AsyncTransactions]):
     """The transactions of one cluster."""
-
-    def __init__(self, asynchronous: AsyncTransactions) -> None:
-        self.asynchronous = asynchronous
 
     list = blocking(AsyncTransactions.list)
     describe = blocking(AsyncTransactions.describe)
@@ -162,11 +153,8 @@ class Transactions:
     repair = blocking(AsyncTransactions.repair)
 
 
-class Trace:
+class Trace(_Front[AsyncTrace]):
     """What has happened in one cluster."""
-
-    def __init__(self, asynchronous: AsyncTrace) -> None:
-        self.asynchronous = asynchronous
 
     level = blocking(AsyncTrace.level)
     position = blocking(AsyncTrace.position)
@@ -176,11 +164,8 @@ class Trace:
     export = blocking(AsyncTrace.export)
 
 
-class History:
+class History(_Front[AsyncHistory]):
     """What was seen of one cluster."""
-
-    def __init__(self, asynchronous: AsyncHistory) -> None:
-        self.asynchronous = asynchronous
 
     note = blocking(AsyncHistory.note)
     look = blocking(AsyncHistory.look)

@@ -9,9 +9,9 @@ import msgspec
 
 from sim.faults.armed import ArmedRule
 from sim.faults.plan import FaultRule
-from sim.testing.home import Home, in_home
+from sim.testing.home import in_home
 from sim.testing.rules import fault_rule
-from sim.testing.world import World
+from sim.testing.world import Inhabitant, World
 
 WAIT_MS: Final = 30_000
 """How long a wait for strikes takes at most, unless told otherwise: far longer than it should."""
@@ -86,19 +86,14 @@ class AsyncFault:
         await self._faults.disarm(self.id)
 
 
-class AsyncFaults:
+class AsyncFaults(Inhabitant):
     """The faults of one cluster."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        super().__init__(world)
         self._armed: list[AsyncFault] = []
         """Every rule since the last ``forget``, also those that are not in force any more."""
         self._numbered = 0
-
-    @property
-    def home(self) -> Home:
-        """The cluster's loop."""
-        return self._world.home
 
     @in_home
     async def arm(

@@ -11,22 +11,17 @@ from sim.check.judge import Verdict, judge
 from sim.check.observations import Seen
 from sim.scenario.onlooker import look
 from sim.scenario.recorder import Recorder
-from sim.testing.home import Home, in_home
-from sim.testing.world import World
+from sim.testing.home import in_home
+from sim.testing.world import Inhabitant, World
 from sim.types import TopicPartition
 
 
-class AsyncHistory:
+class AsyncHistory(Inhabitant):
     """The history of one cluster."""
 
     def __init__(self, world: World) -> None:
-        self._world = world
+        super().__init__(world)
         self._history = History()
-
-    @property
-    def home(self) -> Home:
-        """The cluster's loop."""
-        return self._world.home
 
     @in_home
     async def note(self, *seen: Seen) -> None:

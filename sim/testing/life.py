@@ -7,8 +7,8 @@ from typing import Final
 
 from sim.errors import ConfigError
 from sim.runtime.env import Clock
-from sim.testing.home import Home, in_home
-from sim.testing.world import World
+from sim.testing.home import in_home
+from sim.testing.world import Inhabitant
 from sim.types import BrokerId, TopicPartition
 
 Duration = int | timedelta
@@ -22,16 +22,8 @@ def milliseconds(duration: Duration) -> int:
     return duration // _MILLISECOND if isinstance(duration, timedelta) else duration
 
 
-class AsyncClock:
+class AsyncClock(Inhabitant):
     """The cluster clock: transaction timeouts, expiry, append times go by it (docs/time.md)."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    @property
-    def home(self) -> Home:
-        """The cluster's loop."""
-        return self._world.home
 
     @in_home
     async def now_ms(self) -> int:
@@ -78,16 +70,8 @@ class AsyncClock:
         return clock.now_ms()
 
 
-class AsyncBrokers:
+class AsyncBrokers(Inhabitant):
     """The lives of a cluster's brokers (docs/cluster-life.md)."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    @property
-    def home(self) -> Home:
-        """The cluster's loop."""
-        return self._world.home
 
     @in_home
     async def states(self) -> dict[int, str]:
@@ -155,16 +139,8 @@ class AsyncBrokers:
         self._world.sim.heal(BrokerId(broker_id))
 
 
-class AsyncLeaders:
+class AsyncLeaders(Inhabitant):
     """Who leads which partition."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    @property
-    def home(self) -> Home:
-        """The cluster's loop."""
-        return self._world.home
 
     @in_home
     async def of(self, topic: str, partition: int = 0) -> int:

@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from sim.runtime.trace import Event, TraceLevel
-from sim.testing.home import Home, in_home
-from sim.testing.world import World
+from sim.testing.home import in_home
+from sim.testing.world import Inhabitant
 from sim.trace.story import Sentence, story
 
 
-class AsyncTrace:
+class AsyncTrace(Inhabitant):
     """What has happened in one cluster, as far as it is recorded (``trace=`` brief or full)."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    @property
-    def home(self) -> Home:
-        """The cluster's loop."""
-        return self._world.home
 
     @in_home
     async def level(self, level: str) -> None:

@@ -16,9 +16,9 @@ from sim.client.txn_views import ProducerState, TransactionDescription, Transact
 from sim.cluster.controller import NewTopic
 from sim.cluster.image import TopicImage
 from sim.errors import ConfigError
-from sim.testing.home import Home, in_home
+from sim.testing.home import in_home
 from sim.testing.reading import SETTLE_MS, Fate, ReadRecord, read_topic
-from sim.testing.world import World
+from sim.testing.world import Inhabitant
 from sim.types import IsolationLevel, TopicPartition
 
 REPLICAS_MAX: Final = 3
@@ -34,16 +34,8 @@ class Offsets(msgspec.Struct, frozen=True, kw_only=True):
     high_watermark: int
 
 
-class AsyncTopics:
+class AsyncTopics(Inhabitant):
     """The topics of one cluster."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    @property
-    def home(self) -> Home:
-        """The cluster's loop."""
-        return self._world.home
 
     @in_home
     async def create(
@@ -127,16 +119,8 @@ class AsyncTopics:
         )
 
 
-class AsyncTransactions:
+class AsyncTransactions(Inhabitant):
     """The transactions of one cluster, as an operator sees them."""
-
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    @property
-    def home(self) -> Home:
-        """The cluster's loop."""
-        return self._world.home
 
     @in_home
     async def list(self) -> tuple[TransactionListing, ...]:

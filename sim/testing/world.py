@@ -136,3 +136,15 @@ class World:
         await sim.start()
         self._sim = sim
         self.starts += 1
+
+
+class Inhabitant:
+    """One side of a cluster, as tests see it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def home(self) -> Home:
+        """The cluster's loop."""
+        return self._world.home
