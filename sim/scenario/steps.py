@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -19,6 +20,8 @@ from sim.scenario.looks import look_at_everything
 from sim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from sim.scenario.steps_model import Awaited, Call, Step
 from sim.trace.story import ONLOOKER_SUFFIX
+
+T = TypeVar("T")
 
 ELSE: Final = "else"
 HARMLESS: Final = ("disarmed", "control")
@@ -134,22 +137,19 @@ async def _give_up(stage: Stage, name: str) -> None:
 def expected_error(given: ByRun | None, situation: Situation) -> str:
     """The error that a run expects; without the fault, and of a control, NONE
     unless the file says otherwise."""
-    if given is None:
-        return NONE
-    if isinstance(given, str):
-        return given
-    for word in situation.words:
-        if word in given:
-            return given[word]
-        if word in HARMLESS:
-            return NONE
-    return given.get(ELSE, NONE)
+    found = _by_run(given, situation) if isinstance(given, dict) else given
+    return NONE if found is None else found
 
 
 def expected_offset(given: OffsetByRun | None, situation: Situation) -> int | None:
     """The offset that a run expects; None for whatever it is."""
-    if given is None or isinstance(given, int):
-        return given
+    return _by_run(given, situation) if isinstance(given, dict) else given
+
+
+def _by_run(given: Mapping[str, T], situation: Situation) -> T | None:
+    """What a file says for the first word of this run that it has; without the fault, and of a
+    control, only what it says for those.
+    """
     for word in situation.words:
         if word in given:
             return given[word]

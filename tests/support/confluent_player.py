@@ -11,7 +11,12 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from sim.errors import ClientError
-from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part
+from sim.scenario.players.base import (
+    DELIVERY_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    Part,
+    give_up_on,
+)
 from sim.types import TopicPartition
 
 PATIENCE_SECONDS: Final = 30
@@ -81,11 +86,7 @@ class ConfluentPlayer:
         Raises:
             ClientError: It was acknowledged instead.
         """
-        try:
-            await self.await_ack()
-        except ClientError:
-            return
-        raise ClientError("the record was acknowledged though its request is held")
+        await give_up_on(self.await_ack())
 
     async def commit(self) -> None:
         """Commit the transaction."""

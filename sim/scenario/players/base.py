@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
 from typing import Final, Protocol
 
 import msgspec
 
+from sim.errors import ClientError
 from sim.runtime.env import Environment
 from sim.types import TopicPartition
 
@@ -69,3 +71,16 @@ class Player(Protocol):
 
     def remarks(self) -> tuple[str, ...]:
         """What the client said on its own (log lines), with an explanation where one is needed."""
+
+
+async def give_up_on(acknowledgement: Awaitable[object]) -> None:
+    """Wait until a record's delivery has timed out.
+
+    Raises:
+        ClientError: It was acknowledged instead.
+    """
+    try:
+        await acknowledgement
+    except ClientError:
+        return
+    raise ClientError("the record was acknowledged though its request is held")

@@ -6,10 +6,14 @@ import asyncio
 
 from sim.client.cluster import Cluster
 from sim.client.connection import ClientSettings
-from sim.client.errors import ClientError
 from sim.client.producer import Producer, RecordMetadata
 from sim.client.session import SessionState
-from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Part
+from sim.scenario.players.base import (
+    DELIVERY_TIMEOUT_MS,
+    REQUEST_TIMEOUT_MS,
+    Part,
+    give_up_on,
+)
 from sim.types import TopicPartition
 
 
@@ -56,12 +60,7 @@ class OwnPlayer:
         Raises:
             ClientError: It was acknowledged instead.
         """
-        assert self._sent is not None
-        try:
-            await self._sent
-        except ClientError:
-            return
-        raise ClientError("the record was acknowledged though its request is held")
+        await give_up_on(self.await_ack())
 
     async def commit(self) -> None:
         """Commit the transaction."""
