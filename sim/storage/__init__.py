@@ -8,5 +8,5 @@
 - ``checkpoints``: leader epochs of a replica, offsets of all replicas of a broker.
 - ``metadata_files``: whose directory and which topic's folder it is.
 - ``partition_dir``: the whole folder of a replica; ``log_dir``: of a broker.
-- ``stored_file``: a file before it is written, to a folder or as part of an archive.
+- ``stored_file``: a file before it is written, and an archive of them.
 """

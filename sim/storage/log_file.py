@@ -123,14 +123,3 @@ class _Window:
     def magic_at(self, position: int) -> int:
         """Format of the batch that begins here."""
         return self.bytes_at(position, HEADER_SIZE)[MAGIC_POSITION]
-
-
-def sound_batches(path: Path) -> tuple[list[bytes], TornTail | None]:
-    """All sound batches of a segment at once, and what a broker would cut off behind them.
-
-    Raises:
-        OSError: The file can't be read.
-    """
-    torn: list[TornTail] = []
-    batches = [batch.data for batch in read_log_file(path, on_torn=torn.append)]
-    return batches, torn[0] if torn else None

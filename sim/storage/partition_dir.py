@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
-from pathlib import Path
 
 from sim.log.partition_log import PartitionLog
 from sim.log.segment import Segment
@@ -28,7 +27,7 @@ from sim.storage.names import (
     TXN_INDEX_SUFFIX,
     file_name,
 )
-from sim.storage.stored_file import StoredFile, write_files
+from sim.storage.stored_file import StoredFile
 
 
 def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[StoredFile]:
@@ -50,19 +49,6 @@ def partition_files(log: PartitionLog, *, topic_id: uuid.UUID) -> Iterator[Store
     epochs = checkpoints.encode_leader_epochs(state.epochs)
     yield StoredFile.of(LEADER_EPOCHS_NAME, epochs.encode())
     yield StoredFile.of(PARTITION_METADATA_NAME, encode_partition_metadata(topic_id).encode())
-
-
-def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) -> int:
-    """Write a log into an empty folder, which is made if it is not there.
-
-    Returns:
-        How many bytes were written.
-
-    Raises:
-        FileExistsError: A file of that name is there.
-        OSError: It can't be written.
-    """
-    return write_files(directory, partition_files(log, topic_id=topic_id))
 
 
 def _segment_files(

@@ -1,10 +1,9 @@
-"""A file before it is written: so the same files can go into a folder or over a connection."""
+"""A file before it is written: files on their way over a connection."""
 
 from __future__ import annotations
 
 import tarfile
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 import msgspec
 
@@ -29,27 +28,6 @@ class StoredFile(msgspec.Struct, frozen=True, kw_only=True):
     def below(self, folder: str) -> StoredFile:
         """The same file one folder deeper."""
         return StoredFile(path=f"{folder}/{self.path}", parts=self.parts)
-
-
-def write_files(directory: Path, files: Iterable[StoredFile]) -> int:
-    """Write files below a folder; nothing is written over.
-
-    Returns:
-        How many bytes were written.
-
-    Raises:
-        FileExistsError: One is there already.
-        OSError: One can't be written.
-    """
-    size = 0
-    directory.mkdir(parents=True, exist_ok=True)
-    for file in files:
-        path = directory / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("xb") as opened:
-            opened.writelines(file.parts)
-        size += file.size
-    return size
 
 
 def tar_of(files: Iterable[StoredFile], *, modified_ms: int) -> Iterator[bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sim.cli.main import main
-from sim.storage.log_file import sound_batches
+from tests.support.log_dirs import sound_batches
 from tests.support.txnsim_server import TxnsimServer
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from sim.log.config import LogConfig
 from sim.storage import names
-from sim.storage.partition_dir import write_partition
 from sim.storage.replica_summary import ReplicaSummary, summarize
 from sim.types import TopicPartition
 from sim.wire.batch import read_batch_header
 from sim.wire.batch_rewrite import empty_batch
+from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver, plain
 
 
@@ -72,7 +72,7 @@ def test_what_began_in_deleted_segments_is_known_from_their_snapshot(
         path.unlink()
     assert [one.first_offset for one in summary(tmp_path / "t-0").open_transactions] == [4]
     (tmp_path / "t-0" / names.file_name(offset, ".snapshot")).write_bytes(b"damaged")
-    assert [one.first_offset for one in summary(tmp_path / "t-0").open_transactions] != [4]
+    assert summary(tmp_path / "t-0").open_transactions == ()
 
 
 def test_an_empty_folder_is_an_empty_replica(tmp_path: Path) -> None:

@@ -4,30 +4,14 @@ from __future__ import annotations
 
 import io
 import tarfile
-from pathlib import Path
 
-import pytest
-
-from sim.storage.stored_file import StoredFile, tar_of, write_files
+from sim.storage.stored_file import StoredFile, tar_of
 
 FILES = (
     StoredFile.of("a", b"12345"),
     StoredFile(path="b", parts=(b"x" * 512, b"y" * 512)).below("folder"),
     StoredFile.of("empty", b""),
 )
-
-
-def test_files_are_written_below_a_folder(tmp_path: Path) -> None:
-    assert write_files(tmp_path / "new", FILES) == 5 + 1024
-    assert (tmp_path / "new" / "folder" / "b").read_bytes() == b"x" * 512 + b"y" * 512
-    assert (tmp_path / "new" / "empty").read_bytes() == b""
-
-
-def test_nothing_is_written_over(tmp_path: Path) -> None:
-    (tmp_path / "a").write_bytes(b"mine")
-    with pytest.raises(FileExistsError):
-        write_files(tmp_path, FILES)
-    assert (tmp_path / "a").read_bytes() == b"mine"
 
 
 def test_the_archive_holds_the_same_files() -> None:
