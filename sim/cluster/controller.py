@@ -380,29 +380,32 @@ def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejectio
 
 
 def move_leader(
-    image: ClusterImage, topic_partition: TopicPartition, leader: BrokerId
-) -> ClusterImage | Rejection:
-    """Make an in-sync replica the leader under the next leader epoch."""
+    image: ClusterImage, topic_partition: TopicPartition, leader: BrokerId | None
+) -> tuple[ClusterImage, BrokerId] | Rejection:
+    """Make an in-sync replica the leader under the next leader epoch: the one that is named, or the
+    first other one that lives.
+    """
     partition = image.partition(topic_partition)
     if partition is None:
         return Rejection(
             error=ErrorCode.unknown_topic_or_partition, reason=f"{topic_partition} does not exist"
         )
-    if leader not in partition.isr or not image.is_active(leader):
+    able = [one for one in partition.replicas if one in partition.isr and image.is_active(one)]
+    wanted = [one for one in able if one == leader or (leader is None and one != partition.leader)]
+    if not wanted:
+        lacking = "no other replica" if leader is None else f"broker {leader} is no replica that"
         return Rejection(
             error=ErrorCode.eligible_leaders_not_available,
-            reason=f"broker {leader} is no live in-sync replica of {topic_partition}",
+            reason=f"{topic_partition}: {lacking} is in sync and lives",
         )
-    return image.with_partition(
-        topic_partition,
-        msgspec.structs.replace(
-            partition,
-            leader=leader,
-            leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
-            partition_epoch=partition.partition_epoch + 1,
-            last_known_elr=(),
-        ),
+    moved = msgspec.structs.replace(
+        partition,
+        leader=wanted[0],
+        leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
+        partition_epoch=partition.partition_epoch + 1,
+        last_known_elr=(),
     )
+    return image.with_partition(topic_partition, moved), wanted[0]
 
 
 # Configs

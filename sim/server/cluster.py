@@ -393,16 +393,27 @@ class SimCluster:
 
     # Leaders
 
-    def move_leader(self, topic_partition: TopicPartition, leader: BrokerId) -> None:
+    def move_leader(
+        self, topic_partition: TopicPartition, leader: BrokerId | None = None
+    ) -> BrokerId:
         """Hand the leadership of a partition to another in-sync replica.
 
+        Args:
+            topic_partition: The partition.
+            leader: The broker; the first other one that is in sync and lives unless given.
+
+        Returns:
+            The new leader.
+
         Raises:
-            ConfigError: There is no such partition, or that broker can't lead it.
+            ConfigError: There is no such partition, or nobody, or not that broker, can lead it.
         """
         moved = controller.move_leader(self.metadata.image, topic_partition, leader)
         if isinstance(moved, Rejection):
             raise ConfigError(moved.reason)
-        self.metadata.publish(moved)
+        image, new_leader = moved
+        self.metadata.publish(image)
+        return new_leader
 
     # Parts
 

@@ -162,17 +162,7 @@ class FaultHands:
             ConfigError: There is no such partition or broker, or it can't lead, or leads already.
         """
         known = self._known(partition)
-        if to is None:
-            image = self._cluster.metadata.image
-            others = [
-                replica
-                for replica in known.replicas
-                if replica != known.leader and replica in known.isr and image.is_active(replica)
-            ]
-            if not others:
-                raise ConfigError(f"{partition}: no other replica is in sync and lives")
-            to = others[0]
-        elif self._cluster.member(to).broker_id == known.leader:
+        if to is not None and self._cluster.member(to).broker_id == known.leader:
             raise ConfigError(f"broker {to} leads {partition} already")
         self._cluster.move_leader(partition, to)
 

@@ -149,7 +149,10 @@ class AsyncLeaders(Inhabitant):
         Raises:
             ConfigError: There is no such partition.
         """
-        return self._known(topic, partition)[0]
+        found = self._world.sim.metadata.image.partition(TopicPartition(topic, partition))
+        if found is None:
+            raise ConfigError(f"there is no partition {topic}-{partition}")
+        return int(found.leader)
 
     @in_home
     async def move(self, topic: str, partition: int = 0, *, to: int | None = None) -> int:
@@ -166,22 +169,10 @@ class AsyncLeaders(Inhabitant):
         Raises:
             ConfigError: There is no such partition, or nobody who could lead it.
         """
-        leader, isr = self._known(topic, partition)
-        if to is None:
-            others = [broker for broker in isr if broker != leader]
-            if not others:
-                raise ConfigError(f"{topic}-{partition}: no other replica is in sync")
-            to = others[0]
-        self._world.sim.move_leader(TopicPartition(topic, partition), BrokerId(to))
-        return to
+        broker = None if to is None else BrokerId(to)
+        return int(self._world.sim.move_leader(TopicPartition(topic, partition), broker))
 
     @in_home
     async def coordinator_of(self, transactional_id: str) -> int:
         """The broker that coordinates a transactional id."""
         return await (await self._world.outside()).coordinator(transactional_id)
-
-    def _known(self, topic: str, partition: int) -> tuple[int, tuple[int, ...]]:
-        found = self._world.sim.metadata.image.partition(TopicPartition(topic, partition))
-        if found is None:
-            raise ConfigError(f"there is no partition {topic}-{partition}")
-        return int(found.leader), tuple(int(broker) for broker in found.isr)

@@ -210,8 +210,9 @@ def test_the_offsets_of_groups_have_settings_of_their_own_and_other_internal_top
 def test_a_new_leader_has_the_next_epoch() -> None:
     image = cluster().with_topic(topic("orders", partition(1, epoch=4), partition(2)))
     moved = move_leader(image, TopicPartition("orders", 0), B3)
-    assert isinstance(moved, ClusterImage)
-    after = moved.topics["orders"].partitions
+    assert not isinstance(moved, Rejection)
+    assert moved[1] == B3
+    after = moved[0].topics["orders"].partitions
     assert (after[0].leader, after[0].leader_epoch, after[0].partition_epoch) == (3, 5, 5)
     assert after[0].replicas == (1, 2, 3)
     assert after[1].leader == 2
@@ -223,14 +224,25 @@ def test_a_new_leader_has_the_next_epoch() -> None:
         ("orders", 2, ErrorCode.eligible_leaders_not_available),  # fenced
         ("orders", 3, ErrorCode.eligible_leaders_not_available),  # not in sync
         ("orders", 9, ErrorCode.eligible_leaders_not_available),
+        ("orders", None, ErrorCode.eligible_leaders_not_available),  # nobody else
         ("other", 1, ErrorCode.unknown_topic_or_partition),
     ],
 )
-def test_only_a_live_replica_in_sync_can_lead(name: str, leader: int, error: ErrorCode) -> None:
+def test_only_a_live_replica_in_sync_can_lead(
+    name: str, leader: int | None, error: ErrorCode
+) -> None:
     image = cluster(broker(1), broker(2, alive=False), broker(3))
     image = image.with_topic(topic("orders", partition(1, isr=(1, 2))))
-    moved = move_leader(image, TopicPartition(name, 0), BrokerId(leader))
-    assert error_of(moved) is error
+    wanted = None if leader is None else BrokerId(leader)
+    assert error_of(move_leader(image, TopicPartition(name, 0), wanted)) is error
+
+
+def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
+    image = cluster(broker(1), broker(2, alive=False), broker(3))
+    image = image.with_topic(topic("orders", partition(1)))
+    moved = move_leader(image, TopicPartition("orders", 0), None)
+    assert not isinstance(moved, Rejection)
+    assert moved[1] == B3
 
 
 # Configs

@@ -151,7 +151,7 @@ async def test_a_stop_ends_what_still_waits() -> None:
 
 def test_moving_a_leader_to_where_it_can_not_be_is_refused() -> None:
     async def main(cluster: VirtualCluster) -> None:
-        with pytest.raises(ConfigError, match="no live in-sync replica"):
+        with pytest.raises(ConfigError, match="broker 9 is no replica that is in sync and lives"):
             cluster.sim.move_leader(P0, BrokerId(9))
         with pytest.raises(ConfigError, match="does not exist"):
             cluster.sim.move_leader(TopicPartition("orders", 9), BrokerId(1))
