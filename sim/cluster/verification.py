@@ -50,6 +50,8 @@ class _Asked(msgspec.Struct):
     transaction: TxnPartitions
     answer: Pending[Errors]
     since_us: int
+    events: tuple[int, ...] = ()
+    """The question in the trace, by partition; empty while nothing is recorded."""
 
 
 class _Queue:
@@ -71,6 +73,10 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
         ErrorCode.not_coordinator,
     }
 )
+
+
+_PASSED: Final = "NONE"
+"""What the trace says in place of an error."""
 
 
 class Verification:
@@ -131,10 +137,6 @@ class Verification:
         without one are left out.
         """
         answer: Pending[Errors] = Pending(self._tasks)
-        node = self._coordinator_of(transactional_id)
-        if node is None:
-            answer.resolve(dict.fromkeys(partitions, ErrorCode.coordinator_not_available))
-            return answer
         asked = _Asked(
             TxnPartitions(
                 transactional_id=transactional_id,
@@ -147,7 +149,14 @@ class Verification:
             self._clock.monotonic_us(),
         )
         if self._tracer.on:
-            self._trace("verify.ask", asked.transaction, add=not asked.transaction.verify_only)
+            self._trace_question(asked)
+        node = self._coordinator_of(transactional_id)
+        if node is None:
+            errors = dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
+            if self._tracer.on:
+                self._trace_answers(asked, errors)
+            answer.resolve(errors)
+            return answer
         queue = self._queues.get(node)
         if queue is None:
             queue = self._queues[node] = _Queue()
@@ -201,9 +210,7 @@ class Verification:
         what should have been added (AddPartitionsToTxnHandler, ``versionMismatch``).
         """
         for asked in batch.values():
-            if self._tracer.on:
-                self._trace("verify.answer", asked.transaction, error="UNSUPPORTED_VERSION")
-            self._resolve(asked, {})
+            self._resolve(asked, {}, passing="UNSUPPORTED_VERSION")
 
     def _answered(
         self,
@@ -250,35 +257,59 @@ class Verification:
                 for partition, error in results
                 if error
             }
-            if self._tracer.on:
-                names = sorted({error.name.upper() for error in errors.values()}) or ["NONE"]
-                self._trace("verify.answer", asked.transaction, error=",".join(names))
             self.verified += len(results) - len(errors)
             self.failed += len(errors)
             self._resolve(asked, errors)
-
-    def _trace(self, kind: str, transaction: TxnPartitions, **more: object) -> None:
-        self._tracer.emit(
-            kind,
-            self._node,
-            tx=f"{transaction.transactional_id}/{transaction.producer_id}:"
-            f"{transaction.producer_epoch}",
-            data={
-                "tp": ",".join(map(str, transaction.partitions)),
-                "pid": transaction.producer_id,
-                "epoch": transaction.producer_epoch,
-                **more,
-            },
-        )
 
     def _fail(self, asked: _Asked, error: ErrorCode) -> None:
         self.failed += len(asked.transaction.partitions)
         self._resolve(asked, dict.fromkeys(asked.transaction.partitions, error))
 
-    def _resolve(self, asked: _Asked, errors: Errors) -> None:
+    def _resolve(self, asked: _Asked, errors: Errors, *, passing: str = _PASSED) -> None:
         self.answered += 1
         self.waited_us += self._clock.monotonic_us() - asked.since_us
+        if self._tracer.on:
+            self._trace_answers(asked, errors, passing=passing)
         asked.answer.resolve(errors)
+
+    # The trace: an event for each partition, so that a reader can count them
+
+    def _trace_question(self, asked: _Asked) -> None:
+        add = not asked.transaction.verify_only
+        asked.events = tuple(
+            self._trace("verify.ask", asked.transaction, partition, {"add": add})
+            for partition in asked.transaction.partitions
+        )
+
+    def _trace_answers(self, asked: _Asked, errors: Errors, *, passing: str = _PASSED) -> None:
+        partitions = asked.transaction.partitions
+        causes = asked.events or (-1,) * len(partitions)  # recording began in between
+        for partition, cause in zip(partitions, causes, strict=True):
+            error = errors.get(partition)
+            told: dict[str, object] = {"error": passing if error is None else error.name.upper()}
+            self._trace("verify.answer", asked.transaction, partition, told, cause)
+
+    def _trace(
+        self,
+        kind: str,
+        transaction: TxnPartitions,
+        partition: TopicPartition,
+        more: dict[str, object],
+        cause: int | None = None,
+    ) -> int:
+        return self._tracer.emit(
+            kind,
+            self._node,
+            parents=() if cause is None else (cause,),
+            tx=f"{transaction.transactional_id}/{transaction.producer_id}:"
+            f"{transaction.producer_epoch}",
+            data={
+                "tp": str(partition),
+                "pid": transaction.producer_id,
+                "epoch": transaction.producer_epoch,
+                **more,
+            },
+        )
 
 
 def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:

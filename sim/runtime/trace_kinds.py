@@ -31,7 +31,9 @@ def _kind(name: str, importance: int, fields: str, meaning: str) -> EventKind:
 
 
 _MESSAGE: Final = "api version correlation bytes peer response summary error"
-_TXN: Final = "state pending pid epoch last_epoch timeout_ms started_ms updated_ms partitions"
+_TXN: Final = (
+    "state pending pid epoch last_epoch timeout_ms started_ms updated_ms partitions version level"
+)
 _RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
 _MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
 _PID: Final = "tp pid epoch first last coordinator_epoch rule"

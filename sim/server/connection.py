@@ -22,7 +22,7 @@ from sim.metrics.requests import NO_METER, ApiMeter
 from sim.security.principals import ANONYMOUS
 from sim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from sim.server.forwarding import FORWARDED, controller_reached
-from sim.server.request_log import logged
+from sim.server.request_log import logged, outcome
 from sim.server.sasl import SaslSession, SaslState, Then
 from sim.types import SubmitOutcome, Verdict
 from sim.wire import codec
@@ -436,20 +436,23 @@ class Connection(asyncio.Protocol):
     async def _handle_watched(self, request: Request, handler: Handler, frame: bytes) -> Any:
         listener = self._listener
         tracer = listener.tracer
-        if tracer.on:
-            received = tracer.emit(
-                "msg.recv",
-                listener.node,
-                data={
-                    "api": api_name(request.api_key),
-                    "version": request.api_version,
-                    "correlation": request.correlation_id,
-                    "peer": f"client/{request.client_id or ''}",
-                },
-            )
-            # A driven handler has a context of its own: nothing needs to be put back.
-            tracer.caused_by(received)
-        return await self._watcher().handle(request, handler, frame)
+        if not tracer.on:
+            return await self._watcher().handle(request, handler, frame)
+        message = {
+            "api": api_name(request.api_key),
+            "version": request.api_version,
+            "correlation": request.correlation_id,
+            "peer": f"client/{request.client_id or ''}",
+        }
+        received = tracer.emit("msg.recv", listener.node, data=message)
+        # A driven handler has a context of its own: nothing needs to be put back.
+        tracer.caused_by(received)
+        reply = await self._watcher().handle(request, handler, frame)
+        came_to = outcome(request, reply)
+        if "answer" not in came_to:
+            told = {**message, "response": True, "error": ",".join(came_to.get("errors", ()))}
+            tracer.emit("msg.send", listener.node, parents=(received,), data=told)
+        return reply
 
     def _watcher(self) -> ClientCrossings:
         """Made when it is needed for the first time: most connections are never watched."""

@@ -64,13 +64,21 @@ async def logged(
         _log.debug(
             "request.answered",
             ms=round((listener.stopwatch_ns() - started_ns) / 1_000_000, 3),
-            **_outcome(request, reply.reply if type(reply) is Struck else reply),
+            **outcome(request, reply),
         )
         return reply
 
 
-def _outcome(request: Request, reply: Any) -> dict[str, Any]:
-    """The errors of an answer, or why there is none."""
+def outcome(request: Request, reply: Any) -> dict[str, Any]:
+    """What a request came to: ``errors``, by Kafka's names, each once, or ``answer``, why there is
+    none; nothing where all is well.
+
+    Args:
+        request: What was asked.
+        reply: What its handler has answered, a fault's doing included.
+    """
+    if type(reply) is Struck:
+        reply = reply.reply
     if isinstance(reply, Answer):
         return {"answer": reply.name.lower()}
     found: list[int] = []

@@ -13,7 +13,13 @@ from sim.errors import ErrorCode, Rejection
 from sim.runtime.trace import Tracer
 from sim.txn.markers import Debt
 from sim.txn.state import TxnMetadata, TxnTransition
-from sim.types import TRANSACTION_STATE_TOPIC, BrokerId, CoordinatorEpoch, TopicPartition
+from sim.types import (
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    CoordinatorEpoch,
+    TopicPartition,
+    TransactionVersion,
+)
 
 
 def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> str:
@@ -40,9 +46,10 @@ def decided(
     tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
 
 
-def prepared(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
-    """A move is pending."""
-    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=_fields(txn)))
+def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
+    """A move is pending; ``level`` is that of the feature ``transaction.version`` now."""
+    data = {**_fields(txn), "level": int(level)}
+    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
 
 
 def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode) -> None:
@@ -54,9 +61,10 @@ def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode)
     tracer.caused_by(tracer.emit("txn.append", node, tx=tx_of(record), data=data))
 
 
-def completed(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
-    """A move took effect."""
-    tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=_fields(txn)))
+def completed(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
+    """A move took effect; ``level`` is that of the feature ``transaction.version`` now."""
+    data = {**_fields(txn), "level": int(level)}
+    tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=data))
 
 
 def loaded(
@@ -121,4 +129,5 @@ def _fields(txn: TxnMetadata) -> dict[str, object]:
         "started_ms": txn.start_timestamp_ms,
         "updated_ms": txn.last_update_timestamp_ms,
         "partitions": [str(partition) for partition in sorted(txn.partitions)],
+        "version": int(txn.client_version),
     }

@@ -99,7 +99,7 @@ class TransactionLogWriter:
             entries.get(transactional_id), record, now_ms=record.last_update_timestamp_ms
         )
         if self._tracer.on:
-            tracing.prepared(self._tracer, owned.node, entries[transactional_id])
+            tracing.prepared(self._tracer, owned.node, entries[transactional_id], self._level())
 
     async def append(self, owned: OwnedPartition, record: TxnTransition) -> Rejection | None:
         """Write a begun move and apply it.
@@ -150,7 +150,7 @@ class TransactionLogWriter:
         assert applied is not None
         owned.entries[record.transactional_id] = applied
         if self._tracer.on:
-            tracing.completed(self._tracer, owned.node, applied)
+            tracing.completed(self._tracer, owned.node, applied, level)
         return None
 
     def _steps_back(self, txn: TxnMetadata, record: TxnTransition) -> bool:

@@ -358,3 +358,42 @@ async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
     data = [cast(dict[str, object], event.d) for event in events]
     assert [one["add"] for one in data[::2]] == [True, False]
     assert [one["error"] for one in data[1::2]] == ["NONE", "INVALID_TXN_STATE"]
+    assert [event.p for event in events[1::2]] == [(events[0].i,), (events[2].i,)]
+
+
+async def test_each_partition_is_asked_and_answered_in_the_trace(leader: Leader) -> None:
+    leader.tracer.level = TraceLevel.FULL
+    asked = leader.ask(partitions=(P0, P1))
+    leader.sent[0].answer.resolve(
+        AddPartitionsToTxnReply(
+            results=((TransactionalId("tx"), ((P0, E.none), (P1, E.invalid_txn_state))),)
+        )
+    )
+    await asked
+    told = [(event.k, cast(dict[str, object], event.d)) for event in leader.tracer.events()]
+    assert [(kind, data["tp"], data.get("error")) for kind, data in told] == [
+        ("verify.ask", str(P0), None),
+        ("verify.ask", str(P1), None),
+        ("verify.answer", str(P0), "NONE"),
+        ("verify.answer", str(P1), "INVALID_TXN_STATE"),
+    ]
+
+
+async def test_a_question_that_nobody_can_be_asked_is_answered_in_the_trace(
+    leader: Leader,
+) -> None:
+    leader.tracer.level = TraceLevel.FULL
+    leader.coordinators["tx"] = None
+    assert await leader.ask() == {P0: E.coordinator_not_available}
+    asked, answered = leader.tracer.events()
+    assert (asked.k, answered.k, answered.p) == ("verify.ask", "verify.answer", (asked.i,))
+    assert cast(dict[str, object], answered.d)["error"] == "COORDINATOR_NOT_AVAILABLE"
+
+
+async def test_an_answer_is_in_the_trace_whose_question_came_before_it(leader: Leader) -> None:
+    asked = leader.ask()
+    leader.tracer.level = TraceLevel.FULL
+    reply(leader.sent[0])
+    await asked
+    (event,) = leader.tracer.events()
+    assert (event.k, event.p) == ("verify.answer", ())

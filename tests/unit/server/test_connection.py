@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -342,7 +342,7 @@ def test_connections_and_requests_are_in_the_trace() -> None:
         await wire.answer()
         await wire.close()
         await asyncio.sleep(1)
-        events = list(cluster.env.tracer.events())
+        events = cast(list[Any], list(cluster.env.tracer.events()))
         kinds = [event.k for event in events]
         assert {"conn.open", "msg.recv", "log.append", "conn.close"} <= set(kinds)
         (cause,) = events[kinds.index("log.append")].p
@@ -350,5 +350,30 @@ def test_connections_and_requests_are_in_the_trace() -> None:
         assert (received.k, received.d["api"]) == ("msg.recv", "Produce"), (
             "the request is the cause"
         )
+        answered = next(
+            event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg"
+        )
+        assert (answered.k, answered.d["response"], answered.d["error"]) == ("msg.send", True, "")
+        assert answered.d["correlation"] == received.d["correlation"]
+
+    run(story, trace_level=TraceLevel.FULL)
+
+
+def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is_wanted() -> None:
+    async def story(cluster: VirtualCluster, wire: Wire) -> None:
+        wire.send(wire.produce(TopicPartition("nowhere", 0)))
+        await wire.answer()
+        wire.send(wire.produce(first(), acks=0))
+        wire.send(wire.metadata())
+        await wire.answer()
+        events = cast(list[Any], list(cluster.env.tracer.events()))
+        asked = [one.d["api"] for one in events if one.k == "msg.recv" and "error" not in one.d]
+        answers = [
+            (one.d["api"], one.d["error"])
+            for one in events
+            if one.k == "msg.send" and one.d["peer"] == "client/wire"
+        ]
+        assert asked[-3:] == ["Produce", "Produce", "Metadata"]
+        assert answers == [("Produce", "UNKNOWN_TOPIC_OR_PARTITION"), ("Metadata", "")]
 
     run(story, trace_level=TraceLevel.FULL)

@@ -11,7 +11,7 @@ from sim.txn.markers import Debt, debt_of
 from sim.txn.refusals import UNKNOWN_ID
 from sim.txn.state import TransactionState
 from sim.txn.transitions import to_complete
-from sim.types import BrokerId, CoordinatorEpoch
+from sim.types import BrokerId, CoordinatorEpoch, TransactionVersion
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, TID, entry
 
 NODE = "broker/1/txn/10"
@@ -68,10 +68,12 @@ def test_an_append_names_the_partition_and_the_error(
 
 
 def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
-    tracing.prepared(tracer, NODE, PREPARED)
+    tracing.prepared(tracer, NODE, PREPARED, TransactionVersion.TV_2)
     assert told(tracer)[1]["partitions"] == ["foo-0"]
-    tracing.completed(tracer, NODE, entry())
+    assert (told(tracer)[1]["version"], told(tracer)[1]["level"]) == (2, 2)
+    tracing.completed(tracer, NODE, entry(), TransactionVersion.TV_1)
     assert told(tracer)[1]["pending"] is None
+    assert told(tracer)[1]["level"] == 1
 
 
 def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
