@@ -1,0 +1,30 @@
+"""How the walks are compiled: by numba, without the interpreter's lock, kept on disk where there is
+room for it.
+
+numba compiles a function with its first call in a process (some seconds) and keeps the machine
+code: in ``NUMBA_CACHE_DIR`` if that is set, else in ``__pycache__`` beside the source, else below
+the user's cache directory. A worker that may write nowhere compiles anew and says nothing of it;
+the answers are the same.
+
+numba asks only the file of a function whether the kept code is current, not those of the functions
+that it calls: whoever changes ``kernel`` alone empties the cache (CONTRIBUTING.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar, cast
+
+from numba import njit
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def compiled(function: Callable[P, R]) -> Callable[P, R]:
+    """The function as machine code, with its signature."""
+    try:
+        made = njit(cache=True, nogil=True)(function)
+    except RuntimeError:  # "no locator available": nowhere to keep it
+        made = njit(nogil=True)(function)
+    return cast("Callable[P, R]", made)

@@ -1,0 +1,74 @@
+"""A segment's file in pieces of bounded size, read one after the other into one buffer.
+
+Large reads into memory that is used again run at the speed of the page cache, and of the disk
+where the file is cold; mapping it is slower there, and empty files can't be mapped. Whoever walks
+over a piece says where the next one is to begin, so bytes that nobody needs (the rest of a large
+batch) are passed over, and a piece's last, torn header comes again at the front of the next one.
+The size of the file is taken once: what a broker appends meanwhile is not looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+PIECE_BYTES: Final = 4 << 20
+"""Small enough to stay in a CPU's cache between reading and walking, large enough for the disk."""
+PIECE_BYTES_MIN: Final = 256
+"""A header and a marker's record fit in."""
+
+Bytes = NDArray[np.uint8]
+Ints = NDArray[np.int64]
+
+
+class PieceReader:
+    """Reads pieces of one file; what it has read is good until the next piece is."""
+
+    def __init__(self, descriptor: int, piece_bytes: int) -> None:
+        if piece_bytes < PIECE_BYTES_MIN:
+            raise ValueError(f"piece_bytes is {piece_bytes}, expected {PIECE_BYTES_MIN} or more")
+        self._descriptor = descriptor
+        self.size = os.fstat(descriptor).st_size
+        """Of the file."""
+        self._buffer = np.empty(min(piece_bytes, max(self.size, 1)), dtype=np.uint8)
+        self._view = memoryview(self._buffer.data)
+
+    def read(self, position: int) -> Bytes:
+        """The piece that begins at ``position``; empty behind the end."""
+        want = min(len(self._buffer), max(self.size - position, 0))
+        filled = 0
+        while filled < want:
+            count = os.preadv(self._descriptor, [self._view[filled:want]], position + filled)
+            if not count:  # somebody has made the file shorter
+                self.size = position + filled
+                break
+            filled += count
+        return self._buffer[:filled]
+
+
+@contextmanager
+def pieces_of(path: Path, piece_bytes: int = PIECE_BYTES) -> Iterator[PieceReader]:
+    """Open a file for reading from its beginning to its end.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        _advise_sequential(descriptor)
+        yield PieceReader(descriptor, piece_bytes)
+    finally:
+        os.close(descriptor)
+
+
+def _advise_sequential(descriptor: int) -> None:
+    """The kernel reads further ahead then; not every system can be told."""
+    advise: Any = getattr(os, "posix_fadvise", None)
+    if advise is not None:
+        advise(descriptor, 0, 0, os.POSIX_FADV_SEQUENTIAL)
