@@ -5,8 +5,9 @@ batches, or the number of its producers: where the table of fragments is full, i
 a new one is begun. A producer may then have several fragments in one segment; they are put together
 like those of several segments, in order of ``FIRST_OFFSET``.
 
-Where a segment stops making sense, the damage is told and nothing follows: there a broker cuts the log off when it recovers (LogSegment.recover). CRCs are not computed here: that is
-reading all bytes (``sim.storage.log_file``).
+Where a segment stops making sense, the damage is told and nothing follows: there a broker cuts the
+log off when it recovers (LogSegment.recover). CRCs are not computed here: that is reading all bytes
+(``sim.storage.log_file``).
 """
 
 from __future__ import annotations
