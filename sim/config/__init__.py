@@ -4,6 +4,7 @@
 - ``properties``: the syntax of Java's property files, with line numbers.
 - ``kafka_names``: every property of a real broker, and why some have no effect here.
 - ``listeners``: what a broker's listeners mean here.
+- ``client_settings``, ``client_security``: what a client's properties mean here.
 - ``yaml_lines``: a YAML document with the line of each key.
 - ``model``: the pydantic models; imported only when a file is read, because pydantic costs more
   time to import than the rest of the program.

@@ -28,7 +28,7 @@ def test_what_a_client_has_a_use_for_is_taken_and_the_rest_named(tmp_path: Path)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a=b\nrequest.timeout.ms=soon", ":2: request.timeout.ms=soon: milliseconds are expected"),
+        ("a=b\nrequest.timeout.ms=soon", ":2: request.timeout.ms: milliseconds are expected"),
         (
             "security.protocol=SASL_SSL",
             ":1: security.protocol: the mechanism GSSAPI, the default, is not spoken here",
