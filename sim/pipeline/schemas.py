@@ -1,0 +1,320 @@
+"""The tables of ``kafka_log`` and their columns: name, type and meaning.
+
+Spark is given the types, docs/kafka-log.md the meanings. What there is none of is null.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column."""
+
+    name: str
+    type: str
+    """As Spark's DDL has it."""
+    meaning: str
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """One table."""
+
+    about: str
+    columns: tuple[Column, ...]
+
+    @property
+    def ddl(self) -> str:
+        """The schema as Spark takes it."""
+        return ", ".join(f"{column.name} {column.type}" for column in self.columns)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of its columns, in order."""
+        return tuple(column.name for column in self.columns)
+
+
+_DIRECTORY: Final = (
+    Column("log_dir", "string", "The log directory, as it was found."),
+    Column("broker", "int", "Whose it is (`meta.properties`); -1 where it does not tell."),
+)
+_REPLICA: Final = (
+    *_DIRECTORY,
+    Column("topic", "string", "Of the replica."),
+    Column("partition", "int", "Of the replica."),
+)
+_SEGMENT: Final = (
+    *_REPLICA,
+    Column("segment_base_offset", "bigint", "Of the segment: the number its file is named for."),
+)
+_RECORD: Final = (
+    *_SEGMENT,
+    Column("offset", "bigint", "Of the record."),
+    Column("timestamp_ms", "bigint", "Of the record, as a consumer is given it."),
+)
+_PRODUCER: Final = (
+    Column("producer_id", "bigint", "Null without one."),
+    Column("producer_epoch", "int", "Null without a producer id."),
+)
+
+_BATCHES: Final = Table(
+    about="A row per record batch, from its header alone.",
+    columns=(
+        *_SEGMENT,
+        Column("position", "bigint", "First byte in the file."),
+        Column("size_bytes", "int", "Of the whole batch."),
+        Column("base_offset", "bigint", "Offset of the first record, also of one cleaned away."),
+        Column("last_offset", "bigint", "Offset of the last record, also of one cleaned away."),
+        Column("leader_epoch", "int", "Of the leader that appended it."),
+        Column("crc", "bigint", "CRC-32C as stated."),
+        Column("codec", "string", "none, gzip, snappy, lz4 or zstd; null for an unknown one."),
+        Column("timestamp_type", "string", "CreateTime or LogAppendTime."),
+        Column("is_transactional", "boolean", "Part of a transaction; markers are, too."),
+        Column("is_control", "boolean", "Holds a marker or another control record."),
+        Column(
+            "has_delete_horizon",
+            "boolean",
+            "The cleaner has been here: `base_timestamp_ms` is when markers and tombstones may go.",
+        ),
+        Column("base_timestamp_ms", "bigint", "What the records' timestamps count from."),
+        Column("max_timestamp_ms", "bigint", "Largest timestamp of its records."),
+        *_PRODUCER,
+        Column("base_sequence", "int", "Sequence of the first record; null without one."),
+        Column("records", "int", "How many there are; 0 in a batch that the cleaner emptied."),
+        Column(
+            "control_type",
+            "string",
+            "abort, commit, or another control record's name; null in a batch of data.",
+        ),
+        Column("coordinator_epoch", "int", "Of the marker's coordinator."),
+        Column("is_valid", "boolean", "Whether the CRC is right; null where it was not computed."),
+    ),
+)
+_FRAGMENTS: Final = Table(
+    about="What one producer did in one segment of one replica, such that the rows of a replica "
+    "can be merged in any grouping, in order of `first_offset`. The *head* is what came in front "
+    "of the first marker, the *tail* what came behind the last one. A segment with very many "
+    "producers has several rows for one (memory is bounded). Batches without a producer have a "
+    "row, too.",
+    columns=(
+        *_SEGMENT,
+        Column("producer_id", "bigint", "The producer; null for batches without one."),
+        Column("first_offset", "bigint", "Of its first batch."),
+        Column("last_offset", "bigint", "Of its last batch."),
+        Column("batches", "bigint", "Of data."),
+        Column("records", "bigint", "In them."),
+        Column("bytes", "bigint", "Of all its batches, markers included."),
+        Column("first_epoch", "int", "Producer epoch of the first batch of data."),
+        Column("first_sequence", "int", "Its sequence."),
+        Column("last_epoch", "int", "Producer epoch of the last batch, a marker included."),
+        Column("last_sequence", "int", "Of the last record of data."),
+        Column("last_timestamp_ms", "bigint", "The largest, markers included."),
+        Column("commits", "bigint", "Markers."),
+        Column("aborts", "bigint", "Markers."),
+        Column("coordinator_epoch", "int", "Of the last marker."),
+        Column("head_offset", "bigint", "Where the transaction in front of the first marker began"
+               ", unless in an older segment."),
+        Column("head_marker_offset", "bigint", "Of the first marker."),
+        Column("head_is_commit", "boolean", "Whether that one commits."),
+        Column("open_offset", "bigint", "Where the transaction behind the last marker began; in a "
+               "segment without a marker the same as `head_offset`."),
+        Column("open_timestamp_ms", "bigint", "Of that batch."),
+        Column("open_last_timestamp_ms", "bigint", "Of the transaction's last batch."),
+        Column("open_epoch", "int", "Producer epoch of that."),
+        Column("open_records", "bigint", "Of the transaction, in this segment."),
+        Column("sequence_gaps", "bigint", "Batches whose sequence is not the next one."),
+        Column("epochs_back", "bigint", "Batches of an older epoch than one before."),
+        Column("idle_markers", "bigint", "Markers behind a marker, nothing in between."),
+    ),
+)  # fmt: skip
+_ENDINGS: Final = Table(
+    about="A row per transaction that ended on a partition: per marker.",
+    columns=(
+        *_SEGMENT,
+        Column("producer_id", "bigint", "Whose transaction."),
+        Column("producer_epoch", "int", "Of the marker."),
+        Column("first_offset", "bigint", "Where it began in this segment; null if before, or if "
+               "there was nothing to end."),
+        Column("marker_offset", "bigint", "Of the marker."),
+        Column("is_commit", "boolean", "Or an abort."),
+        Column("coordinator_epoch", "int", "Of the marker's coordinator."),
+        Column("first_timestamp_ms", "bigint", "Of the batch at `first_offset`."),
+        Column("timestamp_ms", "bigint", "Of the marker."),
+        Column("records", "bigint", "Of data in this segment."),
+    ),
+)  # fmt: skip
+_RECORDS: Final = Table(
+    about="A row per record, decompressed and decoded; control records too. The expensive one.",
+    columns=(
+        *_RECORD,
+        Column("timestamp_type", "string", "CreateTime or LogAppendTime."),
+        Column("key", "binary", "Null without one."),
+        Column("value", "binary", "Null in a tombstone."),
+        Column("headers", "array<struct<key: string, value: binary>>", "In order; may be empty."),
+        *_PRODUCER,
+        Column("sequence", "int", "Of the record; null without one."),
+        Column("is_transactional", "boolean", "As its batch."),
+        Column("is_control", "boolean", "As its batch."),
+        Column("control_type", "string", "abort, commit, or another control record's name."),
+        Column("coordinator_epoch", "int", "Of the marker's coordinator."),
+        Column("codec", "string", "Of its batch."),
+        Column("leader_epoch", "int", "Of its batch."),
+        Column("batch_base_offset", "bigint", "Of its batch."),
+        Column("batch_position", "bigint", "First byte of its batch in the file."),
+    ),
+)
+_PRODUCER_STATE: Final = Table(
+    about="A row per producer and snapshot (`.snapshot`): what a broker knew of it at that offset. "
+    "After a stop in order the last one names every open transaction.",
+    columns=(
+        *_REPLICA,
+        Column("snapshot_offset", "bigint", "The state holds all records below."),
+        Column("is_last", "boolean", "No snapshot of the replica is newer."),
+        Column("producer_id", "bigint", "The producer."),
+        Column("producer_epoch", "int", "Its newest epoch."),
+        Column("last_sequence", "int", "Null where it has none: markers only."),
+        Column("last_offset", "bigint", "Of its last batch of data; null where there is none."),
+        Column("offset_delta", "int", "Records in that batch, less one."),
+        Column("last_timestamp_ms", "bigint", "Of its last batch or marker."),
+        Column("coordinator_epoch", "int", "Of its last marker; null without one."),
+        Column("open_offset", "bigint", "First offset of its open transaction; null without one."),
+    ),
+)
+_ABORTED: Final = Table(
+    about="A row per aborted transaction (`.txnindex`), as read_committed consumers are told.",
+    columns=(
+        *_SEGMENT,
+        Column("producer_id", "bigint", "Whose transaction."),
+        Column("first_offset", "bigint", "Where it began."),
+        Column("marker_offset", "bigint", "Of its ABORT marker."),
+        Column("last_stable_offset", "bigint", "As the marker was appended."),
+    ),
+)
+_LEADER_EPOCHS: Final = Table(
+    about="A row per leader epoch of a replica (`leader-epoch-checkpoint`).",
+    columns=(
+        *_REPLICA,
+        Column("leader_epoch", "int", "The epoch."),
+        Column("start_offset", "bigint", "First offset that was appended in it."),
+    ),
+)
+_TRANSACTIONS: Final = Table(
+    about="A row per record of `__transaction_state`: what the coordinator wrote, in order. The "
+    "last one per transactional id, by partition and offset, is its entry.",
+    columns=(
+        *_RECORD,
+        Column("transactional_id", "string", "Null where the key can't be read."),
+        Column("is_tombstone", "boolean", "The coordinator forgot the id."),
+        Column("value_version", "int", "Of TransactionLogValue; null in a tombstone."),
+        Column("state", "string", "Empty, Ongoing, PrepareCommit, PrepareAbort, CompleteCommit, "
+               "CompleteAbort."),
+        Column("producer_id", "bigint", "Null in a tombstone."),
+        Column("producer_epoch", "int", "Null in a tombstone."),
+        Column("previous_producer_id", "bigint", "Of the transaction before (KIP-890)."),
+        Column("next_producer_id", "bigint", "Of the next one, where the epoch is used up."),
+        Column("timeout_ms", "int", "Of the producer."),
+        Column("partitions", "array<struct<topic: string, partition: int>>",
+               "That still wait for a marker, or take part; sorted. Null in a tombstone."),
+        Column("start_timestamp_ms", "bigint", "When the transaction began; null without one."),
+        Column("last_update_timestamp_ms", "bigint", "When the state changed."),
+        Column("client_transaction_version", "int", "0 or 1: old flow; 2: KIP-890's."),
+        Column("problem", "string", "Why the row has only a place: an unknown version, or bytes "
+               "that can't be read. Null in sound rows."),
+    ),
+)  # fmt: skip
+_OFFSETS: Final = Table(
+    about="A row per record of `__consumer_offsets`: offsets that groups committed, and what their "
+    "coordinators wrote about them. A commit inside a transaction counts once its COMMIT marker "
+    "follows (table endings).",
+    columns=(
+        *_RECORD,
+        Column("kind", "string", "offset_commit, group_metadata, or a record of the newer "
+               "protocols by name; unknown where it has none here."),
+        Column("key_version", "int", "What the key begins with: the kind as a number."),
+        Column("value_version", "int", "Null in a tombstone."),
+        Column("is_tombstone", "boolean", "The entry is deleted."),
+        Column("group_id", "string", "Of the group."),
+        Column("committed_topic", "string", "Of an offset commit."),
+        Column("committed_partition", "int", "Of an offset commit."),
+        Column("committed_topic_id", "string", "Where the commit names it."),
+        Column("committed_offset", "bigint", "The position."),
+        Column("committed_leader_epoch", "int", "Null where the commit names none."),
+        Column("committed_metadata", "string", "The client's own words."),
+        Column("commit_timestamp_ms", "bigint", "When it was committed."),
+        Column("expire_timestamp_ms", "bigint", "Only in the oldest versions."),
+        Column("detail", "string", "What a record of another kind says, as JSON."),
+        *_PRODUCER,
+        Column("is_transactional", "boolean", "Committed inside a transaction."),
+        Column("problem", "string", "Why the row has only a place: an unknown kind or version, or "
+               "bytes that can't be read. Null in sound rows."),
+    ),
+)  # fmt: skip
+_SEGMENTS: Final = Table(
+    about="A row per segment: how large it is and what it spans, by its headers.",
+    columns=(
+        *_SEGMENT,
+        Column("file", "string", "Path of the `.log` file."),
+        Column("size_bytes", "bigint", "Of the file."),
+        Column("sound_bytes", "bigint", "Up to where it stops making sense; else the same."),
+        Column("is_last", "boolean", "The one that was written to."),
+        Column("batches", "bigint", "In it."),
+        Column("records", "bigint", "In them."),
+        Column("first_offset", "bigint", "Null where it is empty."),
+        Column("last_offset", "bigint", "Null where it is empty."),
+        Column("max_timestamp_ms", "bigint", "Null where it is empty."),
+    ),
+)
+_REPLICAS: Final = Table(
+    about="A row per replica, from the small files of its directory: no segment is read.",
+    columns=(
+        *_REPLICA,
+        Column("directory", "string", "The replica's folder."),
+        Column("cluster_id", "string", "Of `meta.properties`."),
+        Column("topic_id", "string", "Of `partition.metadata`."),
+        Column("segments", "int", "`.log` files."),
+        Column("size_bytes", "bigint", "Of them."),
+        Column("first_segment_offset", "bigint", "The oldest segment's number."),
+        Column("last_segment_offset", "bigint", "The newest segment's number."),
+        Column("log_start_offset", "bigint", "Of `log-start-offset-checkpoint`; where that does "
+               "not name the replica, the oldest segment's number."),
+        Column("high_watermark", "bigint", "As checkpointed; null where it is not."),
+        Column("recovery_point", "bigint", "Flushed up to here; null where it is not told."),
+        Column("last_snapshot_offset", "bigint", "Of the newest `.snapshot`."),
+        Column("is_clean", "boolean", "The broker stopped in order (`.kafka_cleanshutdown`)."),
+    ),
+)  # fmt: skip
+_ERRORS: Final = Table(
+    about="A row per place where a file stops making sense. Reading goes on with the next file.",
+    columns=(
+        *_SEGMENT,
+        Column("file", "string", "Path of the file."),
+        Column("kind", "string", "torn, format, length, crc, records, control, txn_index, snapshot,"
+               " checkpoint, metadata or unreadable."),
+        Column("position", "bigint", "First byte that makes no sense."),
+        Column("size_bytes", "bigint", "From there to the end of the file; of kinds crc and records"
+               " the batch's."),
+        Column("is_cut", "boolean", "A broker that starts here cuts it off (LogSegment.recover)."),
+        Column("reason", "string", "What was found, for people."),
+    ),
+)  # fmt: skip
+
+TABLES: Final = {
+    "batches": _BATCHES,
+    "fragments": _FRAGMENTS,
+    "endings": _ENDINGS,
+    "records": _RECORDS,
+    "producer_state": _PRODUCER_STATE,
+    "aborted": _ABORTED,
+    "leader_epochs": _LEADER_EPOCHS,
+    "transactions": _TRANSACTIONS,
+    "offsets": _OFFSETS,
+    "segments": _SEGMENTS,
+    "replicas": _REPLICAS,
+    "errors": _ERRORS,
+}
+"""By name."""
+
+SCHEMAS: Final = {name: table.ddl for name, table in TABLES.items()}
+"""Name -> schema, as Spark takes it."""

@@ -1,0 +1,112 @@
+"""The one way to a SparkSession: configured for data sources in Python, ``kafka_log`` registered.
+
+Within ``spark-submit`` or a notebook that has a session running, that one is taken, with its master
+and its settings.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from sim.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER: Final = "local[*]"
+APP_NAME: Final = "txnsim"
+CONFIG: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    # Between JVM and Python a task costs 50 ms over TCP, 15 to 20 over a socket in the file system.
+    "spark.python.unix.domain.socket.enabled": "true",
+}
+"""What a new session is given, unless somebody says otherwise."""
+RUNTIME_CONFIG: Final = {
+    # A data source that takes filters is refused without it.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What any session needs; can be set while it runs."""
+NO_EXTRA: Final = "txnsim[pipeline] is not installed: pip install 'txnsim[pipeline]'"
+NO_JAVA: Final = (
+    "Apache Spark needs Java 17: there is no java on the PATH and JAVA_HOME is not set; install a "
+    "JDK or JRE of that release (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+)
+
+
+def spark_session(
+    master: str | None = None,
+    *,
+    app_name: str = APP_NAME,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session of this process: the running one, or a new one.
+
+    Args:
+        master: Where a new one runs its tasks; None for what ``spark-submit`` was told, else all
+            cores of this machine. A running session keeps its own.
+        app_name: What a new one is called.
+        config: Settings of a new one, over those of ``CONFIG``.
+
+    Raises:
+        MissingExtraError: PySpark or Java is missing.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        spark = _new_session(master, app_name, {**CONFIG, **(config or {})})
+    register(spark)
+    return spark
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``kafka_log`` known to a session that somebody else started.
+
+    Raises:
+        MissingExtraError: A library of the extra is missing.
+    """
+    try:
+        from sim.pipeline.source import KafkaLogDataSource
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+
+    for key, value in RUNTIME_CONFIG.items():
+        spark.conf.set(key, value)
+    spark.dataSource.register(KafkaLogDataSource)
+
+
+def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -> SparkSession:
+    from pyspark.sql import SparkSession
+
+    _require_java()
+    # Workers run this very interpreter, whatever python3 is on the PATH.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName(app_name)
+    if master is not None or not _is_submitted():
+        builder = builder.master(master or MASTER)
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _is_submitted() -> bool:
+    """Whether ``spark-submit`` has started this process: it says where the master is."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _require_java() -> None:
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise MissingExtraError(NO_JAVA)

@@ -1,0 +1,25 @@
+"""One SparkSession for all of these tests: it takes seconds to start, and a process has one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from sim.pipeline.session import spark_session
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """Two cores of this machine, ``kafka_log`` registered."""
+    session = spark_session(
+        "local[2]",
+        app_name="tests",
+        config={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"},
+    )
+    yield session
+    session.stop()
