@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
@@ -342,7 +342,7 @@ def test_connections_and_requests_are_in_the_trace() -> None:
         await wire.answer()
         await wire.close()
         await asyncio.sleep(1)
-        events = cast(list[Any], list(cluster.env.tracer.events()))
+        events: list[Any] = list(cluster.env.tracer.events())
         kinds = [event.k for event in events]
         assert {"conn.open", "msg.recv", "log.append", "conn.close"} <= set(kinds)
         (cause,) = events[kinds.index("log.append")].p
@@ -366,7 +366,7 @@ def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is_wante
         wire.send(wire.produce(first(), acks=0))
         wire.send(wire.metadata())
         await wire.answer()
-        events = cast(list[Any], list(cluster.env.tracer.events()))
+        events: list[Any] = list(cluster.env.tracer.events())
         asked = [one.d["api"] for one in events if one.k == "msg.recv" and "error" not in one.d]
         answers = [
             (one.d["api"], one.d["error"])
