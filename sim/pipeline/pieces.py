@@ -30,12 +30,13 @@ Ints = NDArray[np.int64]
 class PieceReader:
     """Reads pieces of one file; what it has read is good until the next piece is."""
 
-    def __init__(self, descriptor: int, piece_bytes: int) -> None:
+    def __init__(self, descriptor: int, piece_bytes: int, until: int | None = None) -> None:
         if piece_bytes < PIECE_BYTES_MIN:
             raise ValueError(f"piece_bytes is {piece_bytes}, expected {PIECE_BYTES_MIN} or more")
         self._descriptor = descriptor
-        self.size = os.fstat(descriptor).st_size
-        """Of the file."""
+        size = os.fstat(descriptor).st_size
+        self.size = size if until is None else min(size, until)
+        """Of what is read of the file."""
         self._buffer = np.empty(min(piece_bytes, max(self.size, 1)), dtype=np.uint8)
         self._view = memoryview(self._buffer.data)
 
@@ -53,8 +54,10 @@ class PieceReader:
 
 
 @contextmanager
-def pieces_of(path: Path, piece_bytes: int = PIECE_BYTES) -> Iterator[PieceReader]:
-    """Open a file for reading from its beginning to its end.
+def pieces_of(
+    path: Path, piece_bytes: int = PIECE_BYTES, *, until: int | None = None
+) -> Iterator[PieceReader]:
+    """Open a file for reading from its beginning to its end, or to where ``until`` says.
 
     Raises:
         OSError: It can't be read.
@@ -62,7 +65,7 @@ def pieces_of(path: Path, piece_bytes: int = PIECE_BYTES) -> Iterator[PieceReade
     descriptor = os.open(path, os.O_RDONLY)
     try:
         _advise_sequential(descriptor)
-        yield PieceReader(descriptor, piece_bytes)
+        yield PieceReader(descriptor, piece_bytes, until)
     finally:
         os.close(descriptor)
 

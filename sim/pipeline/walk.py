@@ -6,8 +6,8 @@ a new one is begun. A producer may then have several fragments in one segment; t
 like those of several segments, in order of ``FIRST_OFFSET``.
 
 Where a segment stops making sense, the damage is told and nothing follows: there a broker cuts the
-log off when it recovers (LogSegment.recover). CRCs are not computed here: that is reading all bytes
-(``sim.storage.log_file``).
+log off when it recovers (LogSegment.recover). CRCs are not computed here, as that is reading all
+bytes; who has done so (``soundness``) says ``until`` where the file is to be read.
 """
 
 from __future__ import annotations
@@ -54,34 +54,40 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 BOUNDS: Final = Bounds()
 
 
-def batch_rows(path: Path, *, on_damage: OnDamage, bounds: Bounds = BOUNDS) -> Iterator[Ints]:
+def batch_rows(
+    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[Ints]:
     """Tables of a segment's batches, ``kernel.BATCH_COLUMNS`` by rows; each is the caller's.
 
     Raises:
         OSError: The file can't be read.
     """
-    with pieces_of(path, bounds.piece_bytes) as file:
-        position = 0
+    with pieces_of(path, bounds.piece_bytes, until=until) as file:
+        position = count = 0
         why = kernel.AT_END
+        rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
         while position < file.size:
             piece = file.read(position)
             at = 0
             while True:
-                rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
                 count, at, why = kernel.scan_batches(
-                    piece, at, len(piece), file.size - position, position, rows
+                    piece, at, len(piece), file.size - position, position, rows, count
                 )
-                if count:
-                    yield rows[:, :count]
                 if why != kernel.FULL:
                     break
+                yield rows
+                rows, count = np.empty_like(rows), 0
             position += at
             if why != kernel.AT_END or not at:
                 break
+        if count:
+            yield rows[:, :count]
         _tell_damage(file, position, why, on_damage)
 
 
-def fragment_rows(path: Path, *, on_damage: OnDamage, bounds: Bounds = BOUNDS) -> Iterator[Ints]:
+def fragment_rows(
+    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[Ints]:
     """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``;
     each is the caller's.
 
@@ -89,14 +95,16 @@ def fragment_rows(path: Path, *, on_damage: OnDamage, bounds: Bounds = BOUNDS) -
         OSError: The file can't be read.
     """
     folding = _Folding(bounds)
-    for _ in _folded(path, folding, on_damage, bounds):
+    for _ in _folded(path, folding, on_damage, until, bounds):
         if folding.is_full:
             yield folding.take()
     if folding.count:
         yield folding.take()
 
 
-def ending_rows(path: Path, *, on_damage: OnDamage, bounds: Bounds = BOUNDS) -> Iterator[Ints]:
+def ending_rows(
+    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[Ints]:
     """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
     each is the caller's. One that began where a full table of fragments was told before is known
     from its end only, like one that began in an earlier segment.
@@ -105,14 +113,14 @@ def ending_rows(path: Path, *, on_damage: OnDamage, bounds: Bounds = BOUNDS) -> 
         OSError: The file can't be read.
     """
     folding = _Folding(bounds)
-    for endings in _folded(path, folding, on_damage, bounds):
+    for endings in _folded(path, folding, on_damage, until, bounds):
         if endings.shape[1]:
             yield endings.copy()
         if folding.is_full:
             folding.take()
 
 
-def damage_of(path: Path, *, bounds: Bounds = BOUNDS) -> Damage | None:
+def damage_of(path: Path, *, until: int | None = None, bounds: Bounds = BOUNDS) -> Damage | None:
     """Where a segment stops making sense; None where its last batch ends with it.
 
     Raises:
@@ -120,17 +128,19 @@ def damage_of(path: Path, *, bounds: Bounds = BOUNDS) -> Damage | None:
     """
     found: list[Damage] = []
     folding = _Folding(bounds)
-    for _ in _folded(path, folding, found.append, bounds):
+    for _ in _folded(path, folding, found.append, until, bounds):
         if folding.is_full:
             folding.take()
     return found[0] if found else None
 
 
-def _folded(path: Path, folding: _Folding, on_damage: OnDamage, bounds: Bounds) -> Iterator[Ints]:
+def _folded(
+    path: Path, folding: _Folding, on_damage: OnDamage, until: int | None, bounds: Bounds
+) -> Iterator[Ints]:
     """Fold a whole segment; yields the endings told, good for one step, whenever a table may be
     full.
     """
-    with pieces_of(path, bounds.piece_bytes) as file:
+    with pieces_of(path, bounds.piece_bytes, until=until) as file:
         position = 0
         why = kernel.AT_END
         while position < file.size:
