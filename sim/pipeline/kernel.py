@@ -133,7 +133,7 @@ def batch_at(buffer: Any, at: int, end: int, file_end: int) -> tuple[int, int]:
 
 @compiled
 def scan_batches(
-    buffer: Any, start: int, end: int, file_end: int, file_position: int, rows: Any
+    buffer: Any, start: int, end: int, file_end: int, file_position: int, rows: Any, count: int
 ) -> tuple[int, int, int]:
     """Fill ``rows`` with the batches that begin in ``buffer[start:end]``.
 
@@ -144,12 +144,12 @@ def scan_batches(
         file_end: Where the file ends, counted from the buffer's beginning.
         file_position: Position in the file of ``buffer[0]``.
         rows: int64, ``BATCH_COLUMNS`` by as many batches as there is room for.
+        count: How many of them are filled.
 
     Returns:
-        How many rows were filled, where the next batch begins (behind ``end``, if the last one goes
-        on there), and why the walk stopped.
+        How many rows are filled now, where the next batch begins (behind ``end``, if the last one
+        goes on there), and why the walk stopped.
     """
-    count = 0
     at = start
     room = rows.shape[1]
     while True:

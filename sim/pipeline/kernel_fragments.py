@@ -188,7 +188,7 @@ def _fold(
     if not attributes & CONTROL_FLAG:
         _data(buffer, at, fragment, base, epoch, timestamp, records, attributes)
         return ended
-    if fragment[LAST_EPOCH] >= 0 and epoch > fragment[LAST_EPOCH]:
+    if fragment[LAST_EPOCH] >= 0 and epoch != fragment[LAST_EPOCH]:
         fragment[LAST_SEQUENCE] = EPOCH_BEGUN
     fragment[LAST_EPOCH] = epoch
     if records <= 0:

@@ -7,7 +7,7 @@ like those of several segments, in order of ``FIRST_OFFSET``.
 
 Where a segment stops making sense, the damage is told and nothing follows: there a broker cuts the
 log off when it recovers (LogSegment.recover). CRCs are not computed here, as that is reading all
-bytes; who has done so (``soundness``) says ``until`` where the file is to be read.
+bytes; who has done so (``recovery``) says ``until`` where the file is to be read.
 """
 
 from __future__ import annotations

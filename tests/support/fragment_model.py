@@ -1,0 +1,260 @@
+"""Random segments, and what each of their producers did told the long way round.
+
+``sim.pipeline.kernel_fragments`` folds batch by batch; here a producer's batches are laid out in a
+list, and each figure is what its definition says of that list. Batches are read by ``sim.wire``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+import msgspec
+from hypothesis import strategies as st
+
+from sim.pipeline import kernel_fragments as fk
+from sim.wire.batch import (
+    BatchHeader,
+    Record,
+    build_batch,
+    control_batch,
+    iter_batches,
+    read_batch_header,
+    read_control_record,
+)
+from sim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG, pack_batch
+
+COUNTED = (
+    *(fk.BATCHES, fk.RECORDS, fk.BYTES, fk.COMMITS, fk.ABORTS),
+    *(fk.SEQUENCE_GAPS, fk.EPOCHS_BACK, fk.IDLE_MARKERS),
+)
+SEQUENCES = 1 << 31
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """One batch to be written."""
+
+    kind: str
+    """data, plain (no transaction), commit, abort, emptied, other (control, but no marker)."""
+    producer: int
+    epoch: int
+    sequence: int
+    records: int
+    value_bytes: int
+    timestamp_ms: int
+
+
+def acts(max_size: int = 30) -> st.SearchStrategy[list[Act]]:
+    """Histories of few producers with few epochs and sequences, so that much coincides."""
+    return st.lists(
+        st.builds(
+            Act,
+            kind=st.sampled_from(["data", "data", "plain", "commit", "abort", "emptied", "other"]),
+            producer=st.sampled_from([-1, 0, 1, 2, 7, 1 << 40, (1 << 63) - 1]),
+            epoch=st.integers(0, 2),
+            sequence=st.sampled_from([0, 1, 2, 3, SEQUENCES - 2, SEQUENCES - 1]),
+            records=st.integers(1, 3),
+            value_bytes=st.sampled_from([0, 5, 70, 400]),
+            timestamp_ms=st.integers(0, 20),
+        ),
+        max_size=max_size,
+    )
+
+
+def segment_of(history: Sequence[Act], base_offset: int = 0) -> bytes:
+    """The batches as they lie in a file, one behind the other."""
+    parts = []
+    for act in history:
+        part = _batch_of(act, base_offset)
+        parts.append(part)
+        base_offset = read_batch_header(part).last_offset + 1
+    return b"".join(parts)
+
+
+def _batch_of(act: Act, offset: int) -> bytes:
+    if act.kind in ("emptied", "other"):
+        # A LEADER_CHANGE record without a value, or nothing at all, as the cleaner leaves it.
+        record = bytes.fromhex("14 00 00 00 08 0000 0002 01 00")
+        return pack_batch(
+            record if act.kind == "other" else b"",
+            base_offset=offset,
+            leader_epoch=3,
+            attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG,
+            last_offset_delta=0,
+            base_timestamp_ms=act.timestamp_ms,
+            max_timestamp_ms=act.timestamp_ms,
+            producer_id=max(act.producer, 0),
+            producer_epoch=act.epoch,
+            base_sequence=-1,
+            records_count=1 if act.kind == "other" else 0,
+        )
+    if act.kind in ("commit", "abort"):
+        return control_batch(
+            producer_id=max(act.producer, 0),
+            producer_epoch=act.epoch,
+            committed=act.kind == "commit",
+            coordinator_epoch=act.sequence,
+            base_offset=offset,
+            leader_epoch=3,
+            timestamp_ms=act.timestamp_ms,
+        )
+    has_producer = act.producer >= 0
+    return build_batch(
+        [Record(value=b"v" * act.value_bytes)] * act.records,
+        timestamp_ms=act.timestamp_ms,
+        producer_id=act.producer,
+        producer_epoch=act.epoch if has_producer else -1,
+        base_sequence=act.sequence if has_producer else -1,
+        transactional=has_producer and act.kind == "data",
+        base_offset=offset,
+        leader_epoch=3,
+    )
+
+
+# What a producer did
+
+
+class Event(msgspec.Struct, frozen=True):
+    """A batch with its control record."""
+
+    header: BatchHeader
+    control: int
+    """Type of the control record; -1 where there is none."""
+    coordinator_epoch: int
+
+    @property
+    def is_marker(self) -> bool:
+        """It ends a transaction, or would."""
+        return self.control in (0, 1)
+
+    @property
+    def opens(self) -> bool:
+        """It is data of a transaction."""
+        return self.header.is_transactional and not self.header.is_control
+
+
+def events_of(data: bytes) -> dict[int, list[Event]]:
+    """By producer, in order of appearance."""
+    found: dict[int, list[Event]] = {}
+    for position, header in iter_batches(data):
+        control = read_control_record(data, position) if header.is_control else None
+        event = Event(
+            header,
+            -1 if control is None else control.type,
+            -1 if control is None else control.coordinator_epoch,
+        )
+        found.setdefault(header.producer_id, []).append(event)
+    return found
+
+
+def fragments_of(data: bytes) -> list[list[int]]:
+    """A row per producer, as the kernel's."""
+    return [_fragment_of(producer, events) for producer, events in events_of(data).items()]
+
+
+def _fragment_of(producer: int, events: list[Event]) -> list[int]:
+    row = [-1] * fk.FRAGMENT_COLUMNS
+    headers = [event.header for event in events]
+    data = [header for header in headers if not header.is_control]
+    marks = [at for at, event in enumerate(events) if event.is_marker]
+    head = [event.header for event in events[: marks[0] if marks else None] if event.opens]
+    tail = [event.header for event in events[marks[-1] + 1 if marks else 0 :] if event.opens]
+    row[fk.PRODUCER] = producer
+    row[fk.FIRST_OFFSET] = headers[0].base_offset
+    row[fk.LAST_OFFSET] = headers[-1].last_offset
+    row[fk.BATCHES] = len(data)
+    row[fk.RECORDS] = sum(header.records_count for header in data)
+    row[fk.BYTES] = sum(header.size for header in headers)
+    row[fk.LAST_EPOCH] = headers[-1].producer_epoch
+    row[fk.LAST_TIMESTAMP] = max(header.max_timestamp_ms for header in headers)
+    row[fk.COMMITS] = sum(events[at].control == 1 for at in marks)
+    row[fk.ABORTS] = sum(events[at].control == 0 for at in marks)
+    row[fk.EPOCHS_BACK] = sum(b.producer_epoch < a.producer_epoch for a, b in pairwise(headers))
+    row[fk.IDLE_MARKERS] = sum(
+        not any(event.opens for event in events[a + 1 : b]) for a, b in pairwise(marks)
+    )
+    row[fk.SEQUENCE_GAPS] = sum(_is_gap(headers, at) for at in range(len(headers)))
+    row[fk.LAST_SEQUENCE] = _last_sequence(headers)
+    row[fk.OPEN_RECORDS] = sum(header.records_count for header in tail)
+    if data:
+        row[fk.FIRST_EPOCH] = data[0].producer_epoch
+        row[fk.FIRST_SEQUENCE] = data[0].base_sequence
+    if marks:
+        row[fk.COORDINATOR_EPOCH] = events[marks[-1]].coordinator_epoch
+        row[fk.HEAD_MARKER] = headers[marks[0]].base_offset
+        row[fk.HEAD_IS_COMMIT] = events[marks[0]].control
+    if head:
+        row[fk.HEAD_OFFSET] = head[0].base_offset
+    if tail:
+        row[fk.OPEN_OFFSET] = tail[0].base_offset
+        row[fk.OPEN_TIMESTAMP] = tail[0].max_timestamp_ms
+        row[fk.OPEN_LAST_TIMESTAMP] = tail[-1].max_timestamp_ms
+        row[fk.OPEN_EPOCH] = tail[-1].producer_epoch
+    return row
+
+
+def _run_start(headers: Sequence[BatchHeader], at: int) -> int:
+    """Where the batches of one epoch begin that lead up to ``at``."""
+    epoch = headers[at].producer_epoch
+    while at and headers[at - 1].producer_epoch == epoch:
+        at -= 1
+    return at
+
+
+def _next_sequence(header: BatchHeader) -> int:
+    return (header.base_sequence + header.last_offset_delta + 1) % SEQUENCES
+
+
+def _is_gap(headers: Sequence[BatchHeader], at: int) -> bool:
+    header = headers[at]
+    if header.is_control or header.base_sequence < 0:
+        return False
+    start = _run_start(headers, at)
+    before = [one for one in headers[start:at] if not one.is_control]
+    if before:
+        return header.base_sequence != _next_sequence(before[-1])
+    return start > 0 and header.base_sequence != 0
+
+
+def _last_sequence(headers: Sequence[BatchHeader]) -> int:
+    """Of the last epoch; where that has none yet, what a marker that began it leaves."""
+    start = _run_start(headers, len(headers) - 1)
+    data = [one for one in headers[start:] if not one.is_control]
+    if data:
+        return (_next_sequence(data[-1]) - 1) % SEQUENCES if data[-1].base_sequence >= 0 else -1
+    return fk.EPOCH_BEGUN if start else -1
+
+
+def merged(rows: Sequence[Sequence[int]]) -> list[int]:
+    """One producer's fragments of neighbouring pieces, in order, as one: all but what is judged
+    across their borders (gaps, epochs, idle markers, the sequence).
+    """
+    whole = list(rows[0])
+    for row in rows[1:]:
+        has_marker = row[fk.HEAD_MARKER] >= 0
+        had_marker = whole[fk.HEAD_MARKER] >= 0
+        for column in COUNTED:
+            whole[column] += row[column]
+        for column in (fk.LAST_OFFSET, fk.LAST_EPOCH):
+            whole[column] = row[column]
+        whole[fk.LAST_TIMESTAMP] = max(whole[fk.LAST_TIMESTAMP], row[fk.LAST_TIMESTAMP])
+        if whole[fk.BATCHES] == row[fk.BATCHES]:
+            whole[fk.FIRST_EPOCH] = row[fk.FIRST_EPOCH]
+            whole[fk.FIRST_SEQUENCE] = row[fk.FIRST_SEQUENCE]
+        if not had_marker:
+            whole[fk.HEAD_MARKER] = row[fk.HEAD_MARKER]
+            whole[fk.HEAD_IS_COMMIT] = row[fk.HEAD_IS_COMMIT]
+            if whole[fk.HEAD_OFFSET] < 0:
+                whole[fk.HEAD_OFFSET] = row[fk.HEAD_OFFSET]
+        if has_marker:
+            whole[fk.COORDINATOR_EPOCH] = row[fk.COORDINATOR_EPOCH]
+        if has_marker or whole[fk.OPEN_OFFSET] < 0:
+            for column in (fk.OPEN_OFFSET, fk.OPEN_TIMESTAMP, fk.OPEN_RECORDS):
+                whole[column] = row[column]
+            whole[fk.OPEN_LAST_TIMESTAMP] = row[fk.OPEN_LAST_TIMESTAMP]
+            whole[fk.OPEN_EPOCH] = row[fk.OPEN_EPOCH]
+        elif row[fk.OPEN_OFFSET] >= 0:
+            whole[fk.OPEN_RECORDS] += row[fk.OPEN_RECORDS]
+            whole[fk.OPEN_LAST_TIMESTAMP] = row[fk.OPEN_LAST_TIMESTAMP]
+            whole[fk.OPEN_EPOCH] = row[fk.OPEN_EPOCH]
+    return whole
