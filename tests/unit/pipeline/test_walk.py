@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +16,7 @@ from hypothesis import strategies as st
 from sim.pipeline import kernel
 from sim.pipeline import kernel_fragments as fk
 from sim.pipeline.walk import Bounds, Damage, batch_rows, damage_of, ending_rows, fragment_rows
-from sim.wire.batch import HEADER_SIZE, iter_batches
+from sim.wire.batch import HEADER_SIZE, LOG_OVERHEAD, iter_batches
 from tests.support.fragment_model import Act, acts, fragments_of, merged, segment_of
 
 BOUNDS = st.builds(
@@ -205,3 +208,84 @@ def test_an_empty_segment_has_nothing_to_tell() -> None:
         assert damage_of(path) is None
 
     on_file(b"", check)
+
+
+# Memory
+
+MEASURE = """
+import sys
+from pathlib import Path
+from sim.pipeline.walk import batch_rows, damage_of, ending_rows, fragment_rows
+
+def used_kb():
+    # Not getrusage: its figure is inherited from the process that started this one.
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM"))
+
+def go_through(path):
+    for walk in (batch_rows, fragment_rows, ending_rows):
+        rows = 0
+        for table in walk(path, on_damage=print):
+            rows += table.size
+        assert rows or walk is ending_rows
+    assert damage_of(path) is None
+
+go_through(Path(sys.argv[1]))
+before_kb = used_kb()
+go_through(Path(sys.argv[2]))
+print(used_kb() - before_kb)
+"""
+GROWTH_MAX_KB = 64 << 10
+
+
+def growth_kb(small: Path, large: Path) -> int:
+    """How much more memory a process needs for a large segment after a small one."""
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURE, str(small), str(large)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return int(done.stdout)
+
+
+@pytest.fixture
+def small_segment(tmp_path: Path) -> Path:
+    path = tmp_path / "small.log"
+    path.write_bytes(segment_of([act(), act("commit")]))
+    return path
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_segment_nor_with_its_batches(
+    small_segment: Path, tmp_path: Path
+) -> None:
+    """Two gigabytes, most of them holes: batches of a megabyte, and one of half a gigabyte."""
+    header = bytearray(segment_of([act()])[:HEADER_SIZE])
+    large = tmp_path / "large.log"
+    with large.open("wb") as file:
+        for size in [1 << 20] * 1536 + [1 << 29]:
+            header[8:12] = (size - LOG_OVERHEAD).to_bytes(4)
+            file.write(header)
+            file.seek(size - len(header), 1)
+        file.truncate()
+    assert large.stat().st_size == 2 << 30
+    assert growth_kb(small_segment, large) < GROWTH_MAX_KB
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_number_of_producers(
+    small_segment: Path, tmp_path: Path
+) -> None:
+    """A million of them, a batch and a marker each: their fragments alone would be 200 MB."""
+    pair = np.frombuffer(segment_of([act(), act("commit")]), dtype=np.uint8)
+    producers = np.arange(1 << 20, dtype=">i8").view(np.uint8).reshape(-1, 8)
+    pairs = np.tile(pair, (len(producers), 1))
+    marker_at = int.from_bytes(pair[8:12].tobytes()) + LOG_OVERHEAD
+    for at in (43, marker_at + 43):
+        pairs[:, at : at + 8] = producers
+    large = tmp_path / "large.log"
+    large.write_bytes(pairs.tobytes())
+    assert growth_kb(small_segment, large) < GROWTH_MAX_KB

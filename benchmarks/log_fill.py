@@ -1,0 +1,177 @@
+"""Segments full of small batches at some hundred megabytes per second: what ``log_data`` fills its
+files with, compiled.
+
+A few producers of a partition write at a time, batch after batch in an order of chance; whose
+transaction is long enough gets its marker, and the next producer begins. Every batch is one that a
+broker would have written: offsets, sequences, timestamps and CRCs are right.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numba import njit
+
+from sim.pipeline.kernel_crc import TABLES
+from sim.wire.batch import Record, build_batch, control_batch
+from sim.wire.batch_header import CRC_START
+
+BATCH_BYTES: Final = 90
+MARKER_BYTES: Final = 78
+ACTIVE: Final = 16
+"""Transactions that are open at a time on a partition."""
+ABORT_EVERY: Final = 10
+
+# State of a partition, carried from segment to segment.
+OFFSET: Final = 0
+TIMESTAMP: Final = 1
+CHANCE: Final = 2
+BEGUN: Final = 3
+"""Transactions."""
+ENDED: Final = 4
+WRITTEN: Final = 5
+"""Batches."""
+NEXT_PRODUCER: Final = 6
+SIGHTED: Final = 7
+"""Of the planned batches, how many are written."""
+STATE_COLUMNS: Final = 8
+
+_CRC: Final = 17
+_TYPE_AT: Final = 69
+"""Lower byte of a marker's type in its batch."""
+
+
+def data_template() -> Any:
+    """A transactional batch of one record, 90 bytes."""
+    data = build_batch(
+        [Record(key=b"k", value=b"v" * 21)],
+        timestamp_ms=0,
+        producer_id=0,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=True,
+        leader_epoch=0,
+    )
+    assert len(data) == BATCH_BYTES, len(data)
+    return np.frombuffer(bytearray(data), dtype=np.uint8)
+
+
+def marker_template() -> Any:
+    """A COMMIT marker."""
+    data = control_batch(producer_id=0, producer_epoch=0, committed=True, coordinator_epoch=0,
+                         base_offset=0, leader_epoch=0, timestamp_ms=0)  # fmt: skip
+    assert len(data) == MARKER_BYTES, len(data)
+    return np.frombuffer(bytearray(data), dtype=np.uint8)
+
+
+def crc_tables() -> Any:
+    """What ``fill`` computes CRCs with."""
+    return TABLES
+
+
+@njit(cache=True)
+def fill(
+    buffer: Any,
+    data: Any,
+    marker: Any,
+    tables: Any,
+    state: Any,
+    slots: Any,
+    sequences: Any,
+    first_producer: int,
+    transactions: int,
+    batches: int,
+    planned: Any,
+) -> int:
+    """Write a partition's next batches into ``buffer`` until it is full or all is written.
+
+    Args:
+        buffer: uint8, as long as the segment may be.
+        data: ``data_template``.
+        marker: ``marker_template``.
+        tables: ``crc_tables``.
+        state: ``STATE_COLUMNS`` numbers.
+        slots: ``ACTIVE`` rows of (producer's number or -1, batches left).
+        sequences: Next sequence of each producer of the partition.
+        first_producer: Id of its first producer.
+        transactions: How many it has in all.
+        batches: Of data, in each.
+        planned: Rows of (after how many batches, producer id, sequence, offset): batches of
+            transactions that nobody ends; the offset is filled in.
+
+    Returns:
+        How many bytes were written.
+    """
+    at = 0
+    while at + data.shape[0] <= buffer.shape[0]:
+        row = state[SIGHTED]
+        if row < planned.shape[0] and (
+            state[WRITTEN] >= planned[row, 0] or state[ENDED] == transactions
+        ):
+            planned[row, 3] = state[OFFSET]
+            _put(buffer, at, data, tables, state, planned[row, 1], planned[row, 2])
+            state[SIGHTED] += 1
+            at += data.shape[0]
+            continue
+        if state[ENDED] == transactions:
+            break
+        slot = _drawn(state, slots, sequences, transactions, batches)
+        producer = slots[slot, 0]
+        if slots[slot, 1] == 0:
+            buffer[at : at + marker.shape[0]] = marker
+            buffer[at + _TYPE_AT] = 0 if state[ENDED] % ABORT_EVERY == 0 else 1
+            _put(buffer, at, marker, tables, state, first_producer + producer, -1)
+            at += marker.shape[0]
+            slots[slot, 0] = -1
+            state[ENDED] += 1
+        else:
+            _put(buffer, at, data, tables, state, first_producer + producer, sequences[producer])
+            at += data.shape[0]
+            sequences[producer] += 1
+            slots[slot, 1] -= 1
+            state[WRITTEN] += 1
+    return at
+
+
+@njit(cache=True)
+def _drawn(state: Any, slots: Any, sequences: Any, transactions: int, batches: int) -> int:
+    """Who writes next; whoever has a free slot begins a transaction."""
+    while True:
+        state[CHANCE] = (state[CHANCE] * 1103515245 + 12345) & 0x7FFFFFFF
+        slot = (state[CHANCE] >> 16) % slots.shape[0]
+        if slots[slot, 0] >= 0:
+            return slot  # type: ignore[no-any-return]
+        if state[BEGUN] < transactions:
+            slots[slot, 0] = state[NEXT_PRODUCER]
+            slots[slot, 1] = batches
+            state[NEXT_PRODUCER] = (state[NEXT_PRODUCER] + 1) % sequences.shape[0]
+            state[BEGUN] += 1
+            return slot  # type: ignore[no-any-return]
+
+
+@njit(cache=True)
+def _put(
+    buffer: Any, at: int, template: Any, tables: Any, state: Any, producer: int, sequence: int
+) -> None:
+    """A batch with what differs between batches; a marker's bytes are there already."""
+    if sequence >= 0:
+        buffer[at : at + template.shape[0]] = template
+    _write(buffer, at, 8, state[OFFSET])
+    _write(buffer, at + 27, 8, state[TIMESTAMP])
+    _write(buffer, at + 35, 8, state[TIMESTAMP])
+    _write(buffer, at + 43, 8, producer)
+    _write(buffer, at + 53, 4, sequence)
+    crc = np.uint32(0xFFFFFFFF)
+    for place in range(at + CRC_START, at + template.shape[0]):
+        crc = tables[0, (crc ^ np.uint32(buffer[place])) & np.uint32(0xFF)] ^ (crc >> np.uint32(8))
+    _write(buffer, at + _CRC, 4, int(crc ^ np.uint32(0xFFFFFFFF)))
+    state[OFFSET] += 1
+    state[TIMESTAMP] += state[OFFSET] % 8 == 0
+
+
+@njit(cache=True)
+def _write(buffer: Any, at: int, size: int, value: int) -> None:
+    """A big-endian number."""
+    for place in range(size):
+        buffer[at + place] = (value >> (8 * (size - 1 - place))) & 0xFF
