@@ -52,6 +52,22 @@ class PieceReader:
             filled += count
         return self._buffer[:filled]
 
+    def read_whole(self, position: int, size: int) -> memoryview:
+        """So many bytes from ``position`` on, fewer at the end: for a batch larger than a piece.
+        Good until the next piece is read.
+        """
+        if size <= len(self._buffer):
+            return memoryview(self.read(position).data)[:size]
+        data = bytearray(min(size, max(self.size - position, 0)))
+        view = memoryview(data)
+        filled = 0
+        while filled < len(data):
+            count = os.preadv(self._descriptor, [view[filled:]], position + filled)
+            if not count:
+                break
+            filled += count
+        return view[:filled]
+
 
 @contextmanager
 def pieces_of(

@@ -36,6 +36,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(column.name for column in self.columns)
 
 
+HEADERS: Final = "array<struct<key: string, value: binary>>"
+PARTITIONS: Final = "array<struct<topic: string, partition: int>>"
+"""The two types that are not simple ones."""
+
 _DIRECTORY: Final = (
     Column("log_dir", "string", "The log directory, as it was found."),
     Column("broker", "int", "Whose it is (`meta.properties`); -1 where it does not tell."),
@@ -152,7 +156,7 @@ _RECORDS: Final = Table(
         Column("timestamp_type", "string", "CreateTime or LogAppendTime."),
         Column("key", "binary", "Null without one."),
         Column("value", "binary", "Null in a tombstone."),
-        Column("headers", "array<struct<key: string, value: binary>>", "In order; may be empty."),
+        Column("headers", HEADERS, "In order; may be empty."),
         *_PRODUCER,
         Column("sequence", "int", "Of the record; null without one."),
         Column("is_transactional", "boolean", "As its batch."),
@@ -215,7 +219,7 @@ _TRANSACTIONS: Final = Table(
         Column("previous_producer_id", "bigint", "Of the transaction before (KIP-890)."),
         Column("next_producer_id", "bigint", "Of the next one, where the epoch is used up."),
         Column("timeout_ms", "int", "Of the producer."),
-        Column("partitions", "array<struct<topic: string, partition: int>>",
+        Column("partitions", PARTITIONS,
                "That still wait for a marker, or take part; sorted. Null in a tombstone."),
         Column("start_timestamp_ms", "bigint", "When the transaction began; null without one."),
         Column("last_update_timestamp_ms", "bigint", "When the state changed."),

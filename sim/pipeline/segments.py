@@ -1,5 +1,4 @@
-"""Which replicas and segments there are under the paths that were named, and how segments are
-shared out to tasks: from names and sizes alone, so that the driver stays quick.
+"""Which replicas and segments there are under the paths that were named, by names and sizes alone.
 
 A path is a log directory, a folder of several, or the folder of one replica. Below a log directory
 the folders of replicas that are going (``-delete``), coming (``-future``) or that nobody claims
@@ -10,15 +9,15 @@ itself. Kafka's counterparts: LogManager.loadLogs, UnifiedLog.parseTopicPartitio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from sim.errors import BadInputError, CorruptLogRecordError
+from sim.errors import BadInputError
+from sim.pipeline.log_dirs import LogDirectory, meta_of
 from sim.storage import names
-from sim.storage.metadata_files import MetaProperties, decode_meta_properties
 from sim.types import TopicPartition
 
 UNKNOWN_BROKER: Final = -1
@@ -47,22 +46,12 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     replica: Replica
     path: str
     base_offset: int
+    next_base_offset: int | None
+    """Of the segment behind it; all of its offsets are below."""
     size: int
     """What is read of the file: all that was there when the job was planned."""
-    is_last: bool
-    """The one that was written to; the others are closed."""
-
-    # What rows are labelled with
-
-    @property
-    def log_dir(self) -> str:
-        """Of the replica."""
-        return self.replica.log_dir
-
-    @property
-    def broker(self) -> int:
-        """Of the replica."""
-        return self.replica.broker
+    is_recovered: bool = False
+    """A starting broker goes through it, and cuts off what is not sound."""
 
     @property
     def topic(self) -> str:
@@ -73,6 +62,11 @@ class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
     def partition(self) -> int:
         """Of the replica."""
         return self.replica.partition
+
+    @property
+    def is_last(self) -> bool:
+        """The one that was written to; the others are closed."""
+        return self.next_base_offset is None
 
 
 def replicas_in(paths: Iterable[Path], topics: frozenset[str] = frozenset()) -> tuple[Replica, ...]:
@@ -87,8 +81,6 @@ def replicas_in(paths: Iterable[Path], topics: frozenset[str] = frozenset()) -> 
     """
     found: dict[str, Replica] = {}
     for path in paths:
-        if not path.is_dir():
-            raise BadInputError(f"{path} is no directory")
         for replica in _replicas_under(path):
             if not topics or replica.topic in topics:
                 found.setdefault(replica.path, replica)
@@ -101,65 +93,49 @@ def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
     Raises:
         BadInputError: A path is no directory, or there is nothing of Kafka's in it.
     """
-    found: dict[Path, None] = {}
-    for path in paths:
-        if not path.is_dir():
-            raise BadInputError(f"{path} is no directory")
-        found.update(dict.fromkeys(_log_dirs_under(path)))
-    return tuple(found)
+    return tuple(dict.fromkeys(log_dir for path in paths for log_dir in _log_dirs_under(path)))
 
 
-def segments_of(replica: Replica) -> Iterator[SegmentFile]:
+def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iterator[SegmentFile]:
     """Its segments in order of offset.
+
+    Args:
+        replica: Whose.
+        directory: What its log directory says; read where it is not given.
 
     Raises:
         OSError: The folder can't be read.
     """
+    directory = directory or LogDirectory.at(Path(replica.log_dir))
     files = names.numbered_files(Path(replica.path), names.LOG_SUFFIX)
-    for number, (base_offset, path) in enumerate(files, 1):
+    if not files:
+        return
+    next_ones = [*(base_offset for base_offset, _ in files[1:]), None]
+    recovered_from = directory.recovered_from(replica.topic_partition, files[-1][0])
+    for (base_offset, path), next_base_offset in zip(files, next_ones, strict=True):
         yield SegmentFile(
             replica=replica,
             path=str(path),
             base_offset=base_offset,
+            next_base_offset=next_base_offset,
             size=path.stat().st_size,
-            is_last=number == len(files),
+            is_recovered=recovered_from is not None
+            and (next_base_offset is None or recovered_from < next_base_offset),
         )
 
 
-def meta_of(log_dir: Path) -> MetaProperties | None:
-    """Whose directory it is; None where it does not tell."""
-    path = log_dir / names.META_PROPERTIES_NAME
-    try:
-        return decode_meta_properties(path.read_text(), place=str(path))
-    except (OSError, UnicodeDecodeError, CorruptLogRecordError):
-        return None
-
-
-def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
-    """Segments in tasks of about so many bytes; neighbours stay together."""
-    tasks: list[tuple[SegmentFile, ...]] = []
-    task: list[SegmentFile] = []
-    size = 0
-    for segment in segments:
-        if task and size + segment.size > task_bytes:
-            tasks.append(tuple(task))
-            task, size = [], 0
-        task.append(segment)
-        size += segment.size
-    if task:
-        tasks.append(tuple(task))
-    return tasks
-
-
-def total_bytes(segments: Sequence[SegmentFile]) -> int:
-    """Of all of them."""
-    return sum(segment.size for segment in segments)
+def broker_of(log_dir: Path) -> int:
+    """Whose directory it is; ``UNKNOWN_BROKER`` where it does not tell."""
+    meta = meta_of(log_dir)
+    return UNKNOWN_BROKER if meta is None else meta.node_id
 
 
 # Finding
 
 
 def _log_dirs_under(path: Path) -> tuple[Path, ...]:
+    if not path.is_dir():
+        raise BadInputError(f"{path} is no directory")
     if _named_replica(path) is not None:
         return (path.parent,)
     if _is_log_dir(path):
@@ -176,20 +152,21 @@ def _log_dirs_under(path: Path) -> tuple[Path, ...]:
 
 
 def _replicas_under(path: Path) -> Iterator[Replica]:
+    log_dirs = _log_dirs_under(path)
     named = _named_replica(path)
     if named is not None:
-        yield _replica(path.parent, named, path)
+        yield _replica(path.parent, broker_of(path.parent), named, path)
         return
-    for log_dir in _log_dirs_under(path):
+    for log_dir in log_dirs:
+        broker = broker_of(log_dir)
         for found in names.partition_directories(log_dir):
-            yield _replica(log_dir, found.topic_partition, found.path)
+            yield _replica(log_dir, broker, found.topic_partition, found.path)
 
 
-def _replica(log_dir: Path, whose: TopicPartition, path: Path) -> Replica:
-    meta = meta_of(log_dir)
+def _replica(log_dir: Path, broker: int, whose: TopicPartition, path: Path) -> Replica:
     return Replica(
         log_dir=str(log_dir),
-        broker=UNKNOWN_BROKER if meta is None else meta.node_id,
+        broker=broker,
         topic=whose.topic,
         partition=whose.partition,
         path=str(path),
@@ -213,7 +190,10 @@ def _named_replica(path: Path) -> TopicPartition | None:
 def _is_log_dir(path: Path) -> bool:
     if (path / names.META_PROPERTIES_NAME).is_file():
         return True
+    # A log directory called ``broker-1`` looks like a replica's folder from above.
     return any(
-        below.is_dir() and names.topic_partition_of(below.name) is not None
+        below.is_dir()
+        and names.topic_partition_of(below.name) is not None
+        and not (below / names.META_PROPERTIES_NAME).is_file()
         for below in path.iterdir()
     )

@@ -8,39 +8,44 @@ docs/kafka-log.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final, cast
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, Filter, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    BooleanType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+)
 
+from sim.errors import BadInputError
+from sim.pipeline.filters import Wanted, taken_over
 from sim.pipeline.options import FORMAT, KafkaLogOptions
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.segments import SegmentFile, replicas_in, segments_of, shared_out
-from sim.pipeline.tables import batches, endings, errors, fragments
-from sim.pipeline.tables.rows import Job, Rows
-
-READ: Final[Mapping[str, Callable[[SegmentFile, Job], Iterator[Rows]]]] = {
-    "batches": batches.read,
-    "fragments": fragments.read,
-    "endings": endings.read,
-    "errors": errors.read,
-}
+from sim.pipeline.planning import Share, shares_of
+from sim.pipeline.schemas import HEADERS, PARTITIONS, TABLES
+from sim.pipeline.tables.readings import reads_of, rows_of
+from sim.pipeline.tables.rows import Job
 
 
-class Share(InputPartition):
-    """What one task reads."""
+class Task(InputPartition):
+    """What one task reads, on its way to a worker."""
 
-    def __init__(self, segments: tuple[SegmentFile, ...]) -> None:
-        super().__init__(msgspec.msgpack.encode(segments))
+    def __init__(self, share: Share) -> None:
+        super().__init__(msgspec.msgpack.encode(share))
 
     @property
-    def segments(self) -> tuple[SegmentFile, ...]:
-        """In order."""
-        return msgspec.msgpack.decode(self.value, type=tuple[SegmentFile, ...])
+    def share(self) -> Share:
+        """What it reads."""
+        return msgspec.msgpack.decode(self.value, type=Share)
 
 
 class KafkaLogDataSource(DataSource):
@@ -51,13 +56,14 @@ class KafkaLogDataSource(DataSource):
         """What ``format`` takes."""
         return FORMAT
 
-    def schema(self) -> str:
+    def schema(self) -> StructType:
         """Of the table that was asked for."""
-        return TABLES[KafkaLogOptions.of(self.options).table].ddl
+        return schema_of(KafkaLogOptions.of(self.options).table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Reads it."""
-        return KafkaLogReader(KafkaLogOptions.of(self.options), to_arrow_schema(schema))
+        """Reads it; a schema of some of the columns makes only those."""
+        options = KafkaLogOptions.of(self.options)
+        return KafkaLogReader(options, to_arrow_schema(columns_of(options.table, schema)))
 
 
 class KafkaLogReader(DataSourceReader):
@@ -66,20 +72,69 @@ class KafkaLogReader(DataSourceReader):
     def __init__(self, options: KafkaLogOptions, schema: pa.Schema) -> None:
         self._options = options
         self._schema = schema
+        self._wanted = Wanted()
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Take over conditions on places and producers; Spark keeps the others."""
+        self._wanted, left = taken_over(self._options.table, filters)
+        return left
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
-        segments = (
-            segment
-            for replica in replicas_in(self._options.paths, self._options.topics)
-            for segment in segments_of(replica)
-        )
-        return [Share(task) for task in shared_out(segments, self._options.task_bytes)]
+        shares = shares_of(self._options, self._wanted, reads_of(self._options.table))
+        # Spark takes no tasks for one task of which nothing is said.
+        return [Task(share) for share in shares or [Share()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
-        assert isinstance(partition, Share)
-        job = Job(options=self._options, columns=tuple(self._schema.names))
-        for segment in partition.segments:
-            for rows in READ[self._options.table](segment, job):
-                yield rows.in_schema(self._schema)
+        job = Job(
+            options=self._options,
+            columns=tuple(self._schema.names),
+            producer_ids=self._wanted.producer_ids,
+        )
+        for rows in rows_of(cast("Task", partition).share, job):
+            yield rows.in_schema(self._schema)
+
+
+_TYPES: Final[Mapping[str, DataType]] = {
+    "string": StringType(),
+    "int": IntegerType(),
+    "bigint": LongType(),
+    "boolean": BooleanType(),
+    "binary": BinaryType(),
+    HEADERS: ArrayType(
+        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    ),
+    PARTITIONS: ArrayType(
+        StructType([StructField("topic", StringType()), StructField("partition", IntegerType())])
+    ),
+}
+"""Spark would parse them itself, but has no JVM where tasks are planned."""
+
+
+def schema_of(table: str) -> StructType:
+    """The columns of a table as Spark has them."""
+    return StructType(
+        [StructField(column.name, _TYPES[column.type]) for column in TABLES[table].columns]
+    )
+
+
+def columns_of(table: str, schema: StructType) -> StructType:
+    """A schema that a user has given, if the table has these columns with these types.
+
+    Raises:
+        BadInputError: It has not; the message names the column.
+    """
+    types = {field.name: field.dataType for field in schema_of(table)}
+    for field in schema:
+        if field.name not in types:
+            raise BadInputError(
+                f"format {FORMAT}: table {table} has no column {field.name}; it has "
+                f"{', '.join(types)}"
+            )
+        if field.dataType != types[field.name]:
+            raise BadInputError(
+                f"format {FORMAT}: column {field.name} of table {table} is "
+                f"{types[field.name].simpleString()}, not {field.dataType.simpleString()}"
+            )
+    return schema

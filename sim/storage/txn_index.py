@@ -7,7 +7,7 @@ TransactionIndex, AbortedTxn.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from struct import Struct
 from typing import Final
 
@@ -40,26 +40,31 @@ def decode(data: bytes, *, place: str) -> tuple[AbortedTxn, ...]:
         CorruptLogRecordError: Another version, offsets that do not rise, or cut off; the message
             begins with ``place`` and the position.
     """
+    return tuple(iter_entries(data, place=place))
+
+
+def iter_entries(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
+    """The entries of the file one by one, up to damage.
+
+    Raises:
+        CorruptLogRecordError: As ``decode``, behind the last sound entry.
+    """
     whole = len(data) - len(data) % ENTRY_BYTES
-    entries: list[AbortedTxn] = []
+    before = -1
     for number, (version, producer_id, first, last, stable) in enumerate(
         _ENTRY.iter_unpack(data[:whole])
     ):
         at = f"{place}, byte {number * ENTRY_BYTES}"
         if version != VERSION:
             raise CorruptLogRecordError(f"{at}: an aborted transaction of version {version}")
-        if entries and last <= entries[-1].last_offset:
-            raise CorruptLogRecordError(
-                f"{at}: the marker at {last} comes behind that at {entries[-1].last_offset}"
-            )
-        entries.append(
-            AbortedTxn(
-                producer_id=producer_id,
-                first_offset=first,
-                last_offset=last,
-                last_stable_offset=stable,
-            )
+        if last <= before:
+            raise CorruptLogRecordError(f"{at}: the marker at {last} comes behind that at {before}")
+        before = last
+        yield AbortedTxn(
+            producer_id=producer_id,
+            first_offset=first,
+            last_offset=last,
+            last_stable_offset=stable,
         )
     if whole != len(data):
         raise CorruptLogRecordError(f"{place}, byte {whole}: {len(data) - whole} bytes too many")
-    return tuple(entries)

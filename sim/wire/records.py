@@ -7,7 +7,7 @@ load its internal topics; what it stores and serves are whole batches. Kafka's c
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -158,6 +158,18 @@ def read_records(buffer: Buffer, position: int = 0) -> list[Record]:
         CorruptBatchError: The batch is cut off or its content is not what the header says.
         MissingExtraError: The codec needs a library that is not installed.
     """
+    return list(iter_records(buffer, position))
+
+
+def iter_records(buffer: Buffer, position: int = 0) -> Iterator[Record]:
+    """The records of the batch at ``position``, one by one: a batch that is small on the wire may
+    hold millions.
+
+    Raises:
+        CorruptBatchError: The batch is cut off or its content is not what the header says. Records
+            in front of the damage have been told then.
+        MissingExtraError: The codec needs a library that is not installed.
+    """
     header = read_batch_header(buffer, position)
     payload = payload_of(buffer, header, position)
     if header.records_count < 0 or header.records_count * RECORD_MIN > len(payload):
@@ -165,21 +177,19 @@ def read_records(buffer: Buffer, position: int = 0) -> list[Record]:
             f"batch at offset {header.base_offset}: {header.records_count} records do not fit in"
             f" {len(payload)} bytes"
         )
-    records: list[Record] = []
-    at = 0
+    at = number = 0
     try:
-        for _ in range(header.records_count):
+        for number in range(header.records_count):  # noqa: B007 - told by the error below
             record, at = _read_record(payload, at, header)
-            records.append(record)
+            yield record
     except IndexError:
         raise CorruptBatchError(
-            f"batch at offset {header.base_offset}: record {len(records)} is cut off"
+            f"batch at offset {header.base_offset}: record {number} is cut off"
         ) from None
     if at != len(payload):
         raise CorruptBatchError(
             f"batch at offset {header.base_offset}: {len(payload) - at} bytes after the last record"
         )
-    return records
 
 
 def largest_timestamp_ms(buffer: Buffer, position: int = 0) -> int:

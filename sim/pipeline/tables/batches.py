@@ -6,8 +6,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from sim.pipeline import kernel
+from sim.pipeline.options import Check
 from sim.pipeline.pieces import Ints
+from sim.pipeline.recovery import crcs_are_right
 from sim.pipeline.segments import SegmentFile
 from sim.pipeline.tables.rows import (
     Job,
@@ -18,6 +22,7 @@ from sim.pipeline.tables.rows import (
     not_negative,
     nothing,
     of_segment,
+    same,
     truths,
     words,
 )
@@ -51,10 +56,14 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     Raises:
         OSError: The file can't be read.
     """
-    del job
-    for table in batch_rows(Path(segment.path), on_damage=ignored):
+    path = Path(segment.path)
+    for table in batch_rows(path, on_damage=ignored, until=segment.size):
+        if job.producer_ids is not None:
+            table = table[:, np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))]
         count = table.shape[1]
-        yield Rows(count, {**of_segment(segment, count), **_columns(table)})
+        if count:
+            checked = {"is_valid": _validity(path, table, segment, job)}
+            yield Rows(count, {**of_segment(segment, count), **_columns(table), **checked})
 
 
 def _columns(table: Ints) -> dict[str, Make]:
@@ -80,5 +89,13 @@ def _columns(table: Ints) -> dict[str, Make]:
         "records": integers(table[kernel.RECORDS]),
         "control_type": words(table[kernel.CONTROL_TYPE], CONTROL_TYPES),
         "coordinator_epoch": not_negative(table[kernel.COORDINATOR_EPOCH]),
-        "is_valid": nothing(table.shape[1]),
     }
+
+
+def _validity(path: Path, table: Ints, segment: SegmentFile, job: Job) -> Make:
+    match job.options.check_crc:
+        case Check.ALL:
+            return lambda kind: truths(crcs_are_right(path, table))(kind)
+        case Check.AUTO if segment.is_recovered:
+            return same(True, table.shape[1])  # noqa: FBT003 - the value; what is not is cut
+    return nothing(table.shape[1])

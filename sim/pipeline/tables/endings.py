@@ -34,7 +34,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     Raises:
         OSError: The file can't be read.
     """
-    for table in ending_rows(Path(segment.path), on_damage=ignored):
+    for table in ending_rows(Path(segment.path), on_damage=ignored, until=segment.size):
         by_row = np.ascontiguousarray(table.T)
         wanted = of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
         if len(wanted):

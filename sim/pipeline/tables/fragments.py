@@ -59,7 +59,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     Raises:
         OSError: The file can't be read.
     """
-    for table in fragment_rows(Path(segment.path), on_damage=ignored):
+    for table in fragment_rows(Path(segment.path), on_damage=ignored, until=segment.size):
         wanted = of_producers(table, table[:, fk.PRODUCER], job)
         if len(wanted):
             yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **_columns(wanted)})

@@ -119,6 +119,11 @@ def words(indexes: Any, choice: Sequence[str]) -> Make:
     return make
 
 
+def values(found: Callable[[], list[Any]]) -> Make:
+    """Values of Python, one by one."""
+    return lambda kind: pa.array(found(), type=kind)
+
+
 # Decoded tables
 
 
@@ -142,4 +147,4 @@ def of_structs(
 
 
 def _field(chunk: list[msgspec.Struct], name: str) -> Make:
-    return lambda kind: pa.array([getattr(one, name) for one in chunk], type=kind)
+    return values(lambda: [getattr(one, name) for one in chunk])
