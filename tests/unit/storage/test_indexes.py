@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from struct import Struct
 
-from sim.storage.indexes import encode_indexes
+import pytest
+
+from sim.errors import CorruptLogRecordError
+from sim.storage.indexes import decode_offset_index, decode_time_index, encode_indexes
 from sim.wire.batch import Record, assign, build_batch
 
 
@@ -52,3 +55,27 @@ def test_the_end_of_a_segment_is_noted_in_the_time_index_alone() -> None:
 
 def test_an_empty_segment_has_empty_indexes() -> None:
     assert encode_indexes([], base_offset=0, index_interval_bytes=4096) == (b"", b"")
+
+
+def test_what_was_written_is_read_without_the_zeros_behind_it() -> None:
+    stored = batches(5, 6, 7, 8, 9)
+    size = len(stored[0])
+    index, time_index = encode_indexes(stored, base_offset=100, index_interval_bytes=size)
+    expected = ((102, 2 * size), (104, 4 * size))
+    for data in (index, index + bytes(80)):
+        assert decode_offset_index(data, base_offset=100, place="f") == expected
+    for data in (time_index, time_index + bytes(120)):
+        assert decode_time_index(data, base_offset=100, place="f") == ((7, 102), (9, 104))
+
+
+def test_a_file_of_zeros_has_no_entries() -> None:
+    assert decode_offset_index(bytes(80), base_offset=100, place="f") == ()
+    assert decode_time_index(bytes(120), base_offset=100, place="f") == ()
+    assert decode_offset_index(b"", base_offset=100, place="f") == ()
+
+
+def test_half_an_entry_is_told() -> None:
+    with pytest.raises(CorruptLogRecordError, match="f, byte 8: 3 bytes, entries have 8"):
+        decode_offset_index(bytes(11), base_offset=0, place="f")
+    with pytest.raises(CorruptLogRecordError, match="f, byte 12: 1 bytes, entries have 12"):
+        decode_time_index(bytes(13), base_offset=0, place="f")

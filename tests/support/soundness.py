@@ -1,0 +1,128 @@
+"""Replicas' folders for tests of what is sound, and what is found in them without Spark."""
+
+from __future__ import annotations
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from sim.log.config import LogConfig
+from sim.pipeline.soundness.facts import ReplicaFacts
+from sim.pipeline.soundness.findings import Finding
+from sim.pipeline.soundness.partition import judge_partition
+from sim.pipeline.soundness.parts import SegmentPart
+from sim.pipeline.verify import examine_work, plan
+from sim.storage import names
+from sim.storage.checkpoints import encode_offsets
+from sim.types import TopicPartition
+from sim.wire.batch import BatchHeader, crc_of, iter_batches, read_batch_header
+from tests.support.log_dirs import write_partition
+from tests.support.logs import LogDriver, plain
+
+CLEAN: Final = '{"version":0,"brokerEpoch":1}'
+
+
+def busy_log(*, transactions: int = 40) -> LogDriver:
+    """Several segments of three producers whose transactions lie over one another, under two
+    leaders; commits and aborts, the last two open.
+    """
+    driver = LogDriver(LogConfig(roll_bytes=1_200, index_interval_bytes=200))
+    sequences: dict[int, int] = defaultdict(int)
+    for number in range(transactions):
+        pid = 7 + number % 3
+        driver.txn(sequences[pid], count=2, pid=pid, timestamp=driver.now + number)
+        sequences[pid] += 2
+        if number % 5 == 4:
+            driver.append(plain(timestamp=driver.now + number))
+        if number % 2:
+            driver.end(committed=number % 4 == 1, pid=pid)
+        if number == transactions // 2:
+            driver.log.become_leader(3)
+    return driver
+
+
+def write_log_dir(log_dir: Path, broker: int, drivers: dict[str, LogDriver]) -> None:
+    """A log directory of a broker that stopped in order, with these replicas."""
+    for name, driver in drivers.items():
+        write_partition(log_dir / name, driver.log, topic_id=uuid.UUID(int=1))
+    ends = {
+        whose: driver.log.log_end_offset
+        for name, driver in drivers.items()
+        if (whose := names.topic_partition_of(name)) is not None
+    }
+    for name in (names.HIGH_WATERMARKS_NAME, names.RECOVERY_POINTS_NAME):
+        (log_dir / name).write_text(encode_offsets(ends))
+    (log_dir / names.CLEAN_SHUTDOWN_NAME).write_text(CLEAN)
+    (log_dir / names.META_PROPERTIES_NAME).write_text(
+        f"version=1\ncluster.id=here\nnode.id={broker}\n"
+    )
+
+
+def note_offset(log_dir: Path, name: str, partition: TopicPartition, offset: int) -> None:
+    """A checkpoint of one partition only."""
+    (log_dir / name).write_text(encode_offsets({partition: offset}))
+
+
+def found_in(*paths: Path, expiration_ms: int = 86_400_000) -> list[Finding]:
+    """All findings, as ``logs verify`` has them, one segment after the other in this process."""
+    planned = plan(paths, producer_expiration_ms=expiration_ms)
+    parts: defaultdict[ReplicaFactsKey, list[SegmentPart]] = defaultdict(list)
+    facts: dict[ReplicaFactsKey, ReplicaFacts] = {}
+    for task in planned.tasks:
+        for work in task:
+            key = (work.facts.topic, work.facts.partition, work.facts.directory)
+            facts[key] = work.facts
+            parts[key].append(examine_work(work))
+    return [*planned.findings, *_judged(facts, parts)]
+
+
+ReplicaFactsKey = tuple[str, int, str]
+
+
+def _judged(
+    facts: dict[ReplicaFactsKey, ReplicaFacts], parts: dict[ReplicaFactsKey, list[SegmentPart]]
+) -> Iterator[Finding]:
+    for topic, partition in sorted({key[:2] for key in facts}):
+        replicas = [
+            (facts[key], parts[key]) for key in sorted(facts) if key[:2] == (topic, partition)
+        ]
+        yield from judge_partition(replicas)
+
+
+# Damage
+
+
+FIELDS: Final = {
+    "base_offset": (0, 8),
+    "leader_epoch": (12, 4),
+    "producer_id": (43, 8),
+    "producer_epoch": (51, 2),
+    "base_sequence": (53, 4),
+}
+"""Fields of a batch's header: where, and how many bytes."""
+
+
+def batches_of(path: Path) -> list[bytes]:
+    """The batches of a segment."""
+    data = path.read_bytes()
+    return [data[at : at + header.size] for at, header in iter_batches(data)]
+
+
+def headers_of(path: Path) -> list[BatchHeader]:
+    """Their headers."""
+    return [header for _, header in iter_batches(path.read_bytes())]
+
+
+def patch(path: Path, number: int, **fields: int) -> BatchHeader:
+    """Change fields in the header of one batch of a segment; its CRC is right again."""
+    batches = batches_of(path)
+    batch = bytearray(batches[number])
+    for name, value in fields.items():
+        at, size = FIELDS[name]
+        batch[at : at + size] = value.to_bytes(size, "big", signed=True)
+    batch[17:21] = crc_of(batch).to_bytes(4, "big")
+    batches[number] = bytes(batch)
+    path.write_bytes(b"".join(batches))
+    return read_batch_header(batch)
