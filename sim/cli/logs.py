@@ -11,7 +11,7 @@ import argparse
 from types import ModuleType
 from typing import Final
 
-from sim.cli import logs_describe, logs_verify, logs_write
+from sim.cli import logs_describe, logs_find_hanging, logs_verify, logs_write
 
 ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "write": (
@@ -21,6 +21,10 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "describe": (
         logs_describe,
         "what lies in log directories: offsets, open transactions, torn tails",
+    ),
+    "find-hanging": (
+        logs_find_hanging,
+        "transactions that hang, in the directories of stopped brokers, with what to do",
     ),
     "verify": (
         logs_verify,

@@ -49,6 +49,8 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
     table: str = "batches"
     topics: frozenset[str] = frozenset()
     """Only these; all where empty."""
+    start_offsets: Mapping[str, int] = {}
+    """Folder of a replica -> offset: its segments that end before are not read."""
     check_crc: Check = Check.AUTO
     check_records: bool = False
     """Look into every batch for the table of errors."""
@@ -72,6 +74,7 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
             paths=_paths(given),
             table=table,
             topics=frozenset(filter(None, map(str.strip, given.get("topics", "").split(",")))),
+            start_offsets=_start_offsets(given.get("startoffsets", "{}")),
             check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
             check_records=_truth("checkRecords", given.get("checkrecords", "false")),
             task_bytes=_size(
@@ -80,7 +83,10 @@ class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-NAMES: Final = ("path", "paths", "table", "topics", "checkCrc", "checkRecords", "taskBytes")
+NAMES: Final = (
+    *("path", "paths", "table", "topics", "startOffsets"),
+    *("checkCrc", "checkRecords", "taskBytes"),
+)
 """Of the options, as they are documented."""
 _KNOWN: Final = {name.lower(): name for name in NAMES}
 _TRUTH: Final = {"true": True, "false": False}
@@ -119,6 +125,15 @@ def _path(text: str) -> Path:
     if "://" in text:
         raise _wrong("path", text, "a directory; mount the store where every worker sees it")
     return Path(text).absolute()  # workers are started in folders of their own
+
+
+def _start_offsets(text: str) -> dict[str, int]:
+    try:
+        given = msgspec.json.decode(text, type=dict[str, int])
+    except msgspec.DecodeError as error:
+        expected = "a JSON object of replicas' folders and offsets"
+        raise _wrong("startOffsets", text, expected) from error
+    return {str(_path(folder)): offset for folder, offset in given.items()}
 
 
 def _check(text: str) -> Check:

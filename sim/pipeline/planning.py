@@ -7,7 +7,7 @@ in one ends those behind it. A replica's small files are cheap: many replicas sh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -53,7 +53,7 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
     ]
     shares: list[Share] = []
     if reads.segments:
-        segments = filter(wanted.has_segment, _segments_of(replicas))
+        segments = filter(wanted.has_segment, _segments_of(replicas, options.start_offsets))
         shares += [Share(segments=part) for part in shared_out(segments, options.task_bytes)]
     if reads.replicas:
         shares += [
@@ -90,16 +90,22 @@ def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[S
     return tasks
 
 
-def _segments_of(replicas: Iterable[Replica]) -> Iterator[SegmentFile]:
+def _segments_of(
+    replicas: Iterable[Replica], start_offsets: Mapping[str, int]
+) -> Iterator[SegmentFile]:
     directories: dict[str, LogDirectory] = {}
     for replica in replicas:
         directory = directories.get(replica.log_dir)
         if directory is None:
             directory = directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
         try:
-            yield from segments_of(replica, directory)
+            found = tuple(segments_of(replica, directory))
         except OSError:
             continue  # the table of errors tells
+        start = start_offsets.get(replica.path)
+        for one in found:
+            if start is None or one.next_base_offset is None or one.next_base_offset > start:
+                yield one
 
 
 def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:

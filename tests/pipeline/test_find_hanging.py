@@ -1,0 +1,176 @@
+"""The search with Spark: the same answers as without, from jobs of several tasks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pytest
+
+from sim.log.config import LogConfig
+from sim.pipeline import coordinator_log, coordinator_log_sql
+from sim.pipeline.coordinator_log import logs_of
+from sim.pipeline.find_hanging import Search, find_hanging
+from sim.pipeline.findings import Report
+from sim.pipeline.forensics import OpenTxn, Verdict
+from sim.pipeline.open_transactions import folded, open_after
+from sim.pipeline.open_transactions_sql import open_transactions
+from sim.pipeline.replica_state import ReplicaState, notes_of, state_of
+from sim.pipeline.segments import replicas_in
+from sim.runtime.rng import SeededRng
+from sim.storage import names
+from sim.storage.log_file import read_log_file
+from sim.txn.state import Tombstone, TxnRecord
+from sim.types import TopicPartition, TransactionalId
+from tests.support.broker_dirs import BrokerDir, forget_the_end, move
+from tests.support.logs import NOW, LogDriver, plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+SEED = 20_261_120
+MINUTE = 60_000
+
+
+def random_log(number: int) -> LogDriver:
+    """Some producers that begin, write, end and bump their epochs over several segments."""
+    chance = SeededRng(SEED).stream(f"log {number}")
+    driver = LogDriver(LogConfig(roll_bytes=chance.choice([300, 700, 5_000])))
+    epochs = dict.fromkeys(range(1, 6), 0)
+    sequences = dict.fromkeys(epochs, 0)
+    for step in range(chance.randrange(20, 60)):
+        pid = chance.choice(list(epochs))
+        match chance.randrange(6):
+            case 0:
+                driver.append(plain(timestamp=NOW + step))
+            case 1:
+                driver.end(committed=chance.random() < 0.5, pid=pid, epoch=epochs[pid])
+            case 2:
+                epochs[pid] += 1
+                sequences[pid] = 0
+                driver.end(committed=False, pid=pid, epoch=epochs[pid], coordinator_epoch=1)
+            case _:
+                count = chance.randrange(1, 3)
+                refused = driver.txn(
+                    sequences[pid], count=count, pid=pid, epoch=epochs[pid], timestamp=NOW + step
+                )
+                sequences[pid] += 0 if refused else count
+    return driver
+
+
+def states_in(log_dir: Path, *, use_snapshots: bool) -> list[ReplicaState]:
+    notes = notes_of(log_dir, print)
+    return [
+        state_of(replica, notes, print, use_snapshots=use_snapshots)
+        for replica in replicas_in([log_dir])
+    ]
+
+
+def open_without_spark(state: ReplicaState) -> dict[int, OpenTxn]:
+    pieces = [folded(read_log_file(Path(one.path), on_torn=print)) for one in state.unread]
+    return open_after(state.seeds, pieces)
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A killed broker's directory of a dozen random replicas."""
+    broker = BrokerDir(tmp_path_factory.mktemp("killed") / "broker-1")
+    for partition in range(12):
+        forget_the_end(broker.replica(random_log(partition), "random", partition))
+    return broker.kill()
+
+
+@pytest.mark.parametrize("use_snapshots", [True, False])
+def test_the_merge_on_workers_is_the_merge_here(
+    spark: SparkSession, killed: Path, *, use_snapshots: bool
+) -> None:
+    states = [one for one in states_in(killed, use_snapshots=use_snapshots) if one.unread]
+    assert states
+    found: dict[str, dict[int, OpenTxn]] = {}
+    for replica, txn in open_transactions(spark, states):
+        found.setdefault(replica.path, {})[txn.producer_id] = txn
+    expected = {one.replica.path: open_without_spark(one) for one in states}
+    assert found == {path: txns for path, txns in expected.items() if txns}
+    assert sum(map(len, found.values())) > 12
+
+
+HERE = TopicPartition("orders", 0)
+
+
+def coordinators_dir(path: Path) -> Path:
+    """Entries of every kind, in three partitions."""
+    broker = BrokerDir(path)
+    records: list[tuple[TxnRecord, ...]] = [
+        (
+            move("Empty", name="a", pid=1),
+            move("Ongoing", HERE, name="a", pid=1),
+            move("PrepareCommit", HERE, name="a", pid=1, at_ms=NOW + 9),
+            move("CompleteCommit", name="a", pid=1, at_ms=NOW + 10),
+        ),
+        (
+            move("Ongoing", HERE, name="b", pid=2),
+            move("PrepareAbort", HERE, TopicPartition("orders", 3), name="c", pid=3, epoch=6),
+            Tombstone(transactional_id=TransactionalId("b")),
+        ),
+        (
+            move("CompleteAbort", name="d", pid=5, previous=4),
+            move("Ongoing", HERE, name="e", pid=6),
+            move("Empty", name="f", pid=99),
+        ),
+    ]
+    for partition, moves in enumerate(records):
+        broker.coordinator(*moves, partition=partition)
+    return broker.stop()
+
+
+def test_entries_from_workers_are_the_entries_read_here(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    logs = logs_of(states_in(coordinators_dir(tmp_path / "broker-1"), use_snapshots=True))
+    here = coordinator_log.read_coordinators(logs, print)
+    wanted = {1, 2, 4, 5, 6}
+    there = coordinator_log_sql.read_coordinators(spark, logs, wanted, print)
+    assert there.by_producer == {
+        one: entry for one, entry in here.by_producer.items() if one in {*wanted, 3}
+    }
+    assert there.by_other_id == here.by_other_id
+    assert there.forgotten == here.forgotten == {2: "b"}
+    assert [entry.newest.transactional_id for entry in there.owing] == ["c"]
+    assert (there.partitions, there.missing) == (here.partitions, here.missing)
+    assert there.newest_timestamp_ms == here.newest_timestamp_ms
+
+
+def report_on(spark: SparkSession, path: Path, *, with_spark: bool) -> Report:
+    search = Search(paths=(path,), as_of_ms=NOW + 60 * MINUTE, with_spark=with_spark)
+    return find_hanging(search, new_session=lambda: spark, progress=print)
+
+
+def test_a_killed_broker_is_judged_alike_with_and_without_spark(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    driver = LogDriver(LogConfig(roll_bytes=300))
+    driver.txn(0, pid=7)
+    driver.txn(0, pid=8)
+    driver.end(committed=True, pid=7)
+    driver.txn(1, pid=7)
+    for _ in range(8):
+        driver.append(plain())
+    broker = BrokerDir(tmp_path / "broker-1")
+    forget_the_end(broker.replica(driver))
+    broker.coordinator(move("Empty"), move("Ongoing", HERE, name="alive", pid=8))
+    log_dir = broker.kill()
+    here = report_on(spark, log_dir, with_spark=False)
+    there = report_on(spark, log_dir, with_spark=True)
+    assert there.source.with_spark
+    assert not here.source.with_spark
+    assert {one.verdict for one in there.findings} == {Verdict.HANGING, Verdict.ALIVE}
+    assert msgspec.structs.replace(there, source=here.source) == here
+
+
+def test_segments_are_shared_out_to_several_tasks(spark: SparkSession, killed: Path) -> None:
+    reader = spark.read.format("kafka_log").option("table", "fragments").option("taskBytes", "2000")
+    assert len(names.partition_directories(killed)) == 12
+    assert reader.load(str(killed)).rdd.getNumPartitions() > 1

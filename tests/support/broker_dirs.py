@@ -1,0 +1,116 @@
+"""Log directories of stopped brokers, made by hand: replicas from logs of tests, coordinators' logs
+from records.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from sim.storage import names
+from sim.storage.checkpoints import encode_offsets
+from sim.storage.metadata_files import MetaProperties, encode_meta_properties
+from sim.txn.log_format import encode_batch
+from sim.txn.state import TransactionState, TxnRecord, TxnTransition
+from sim.types import (
+    TRANSACTION_STATE_TOPIC,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+from sim.wire.batch import assign, read_batch_header
+from tests.support.log_dirs import write_partition
+from tests.support.logs import NOW, LogDriver
+
+STATES: Final = {state.wire_name: state for state in TransactionState}
+CLUSTER_ID: Final = "jZBrwHxmQ1OLy3yW0kLkTA"
+
+
+class BrokerDir:
+    """A broker's log directory, as it grows."""
+
+    def __init__(self, path: Path, broker: int = 1) -> None:
+        self.path = path
+        self._offsets: dict[TopicPartition, int] = {}
+        path.mkdir(parents=True)
+        meta = MetaProperties(cluster_id=CLUSTER_ID, node_id=broker)
+        (path / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+
+    def replica(self, driver: LogDriver, topic: str = "orders", partition: int = 0) -> Path:
+        """A replica with a log as it is now."""
+        whose = TopicPartition(topic, partition)
+        folder = self.path / names.directory_name(whose)
+        write_partition(folder, driver.log, topic_id=uuid.UUID(int=1))
+        self._offsets[whose] = driver.log.high_watermark
+        return folder
+
+    def coordinator(self, *records: TxnRecord, partition: int = 0) -> Path:
+        """A partition of ``__transaction_state``."""
+        whose = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
+        folder = self.path / names.directory_name(whose)
+        folder.mkdir()
+        (folder / names.file_name(0, names.LOG_SUFFIX)).write_bytes(b"".join(_batches(records)))
+        (folder / names.LEADER_EPOCHS_NAME).write_text("0\n1\n0 0\n")
+        self._offsets[whose] = len(records)
+        return folder
+
+    def stop(self) -> Path:
+        """In order: with notes and the mark."""
+        self.kill()
+        (self.path / names.CLEAN_SHUTDOWN_NAME).write_text('{"version":0,"brokerEpoch":1}')
+        return self.path
+
+    def kill(self) -> Path:
+        """With the last notes of high watermarks, and no mark."""
+        checkpoint = self.path / names.HIGH_WATERMARKS_NAME
+        checkpoint.write_text(encode_offsets(self._offsets))
+        return self.path
+
+
+def forget_the_end(replica: Path) -> None:
+    """Take away the snapshot at the log's end: a broker that is killed writes none."""
+    snapshots = names.numbered_files(replica, names.SNAPSHOT_SUFFIX)
+    segments = names.numbered_files(replica, names.LOG_SUFFIX)
+    for offset, path in snapshots:
+        if offset > segments[-1][0]:
+            path.unlink()
+
+
+def move(
+    state: str,
+    *partitions: TopicPartition,
+    name: str = "app",
+    pid: int = 7,
+    epoch: int = 0,
+    previous: int = -1,
+    following: int = -1,
+    at_ms: int = NOW,
+    timeout_ms: int = 60_000,
+) -> TxnTransition:
+    """What a coordinator writes when a transaction gets into a state."""
+    return TxnTransition(
+        transactional_id=TransactionalId(name),
+        producer_id=ProducerId(pid),
+        prev_producer_id=ProducerId(previous),
+        next_producer_id=ProducerId(following),
+        producer_epoch=ProducerEpoch(epoch),
+        last_producer_epoch=ProducerEpoch(-1),
+        txn_timeout_ms=timeout_ms,
+        state=STATES[state],
+        partitions=frozenset(partitions),
+        start_timestamp_ms=-1 if state == "Empty" else at_ms,
+        last_update_timestamp_ms=at_ms,
+        client_version=TransactionVersion.TV_0,
+    )
+
+
+def _batches(records: Iterable[TxnRecord]) -> Iterable[bytes]:
+    offset = 0
+    for record in records:
+        made = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW)
+        yield assign(made, base_offset=offset, leader_epoch=0)
+        offset += read_batch_header(made).last_offset + 1
