@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 
 from sim import settings as settings_module
-from sim.cli import security_settings
+from sim.cli import security_settings, serve_load
 from sim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs
 from sim.cli.output import print_line, warn
 from sim.cluster.image import TRANSACTION_VERSION
@@ -30,9 +30,11 @@ from sim.releases import fleet_from
 from sim.runtime import real
 from sim.runtime.trace import TraceLevel
 from sim.security.options import NO_SECURITY
-from sim.server.cluster import EVERYWHERE, KIP_TEXT_PORT_DISTANCE, ClusterOptions, SimCluster
+from sim.server.cluster import KIP_TEXT_PORT_DISTANCE, ClusterOptions, SimCluster
+from sim.server.first_image import EVERYWHERE
 from sim.server.security_demo import LISTENERS, DemoFiles, demo_security
 from sim.settings import Settings
+from sim.storage.disks import Disks
 from sim.types import BrokerId
 
 HELP: Final = "start a cluster of brokers in this process"
@@ -92,6 +94,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="finalized level of the feature transaction.version (default 2: KIP-890's second "
         "part)",
     )
+    serve_load.add_arguments(parser)
     _add_kip_text_arguments(parser)
     _add_security_arguments(parser)
     _add_output_arguments(parser)
@@ -197,12 +200,13 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
     set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
     try:
-        options = options_from(args)
+        disks = serve_load.disks_of(args)
+        options = options_from(args, disks)
     except ConfigError as error:
         warn(str(error))
         return 2
     try:
-        return real.run(_serve(options, args))
+        return real.run(_serve(options, args, disks))
     except ConfigError as error:
         warn(str(error))
         return 2
@@ -214,8 +218,9 @@ def run(args: argparse.Namespace) -> int:
         return 1
 
 
-def options_from(args: argparse.Namespace) -> ClusterOptions:
-    """The options that the arguments and the configuration file ask for; arguments win.
+def options_from(args: argparse.Namespace, disks: Disks | None = None) -> ClusterOptions:
+    """The options that the arguments and the configuration file ask for; arguments win, and over
+    both what the disks settle that are to be loaded.
 
     Raises:
         ConfigError: A value is wrong; the message names it.
@@ -251,9 +256,12 @@ def options_from(args: argparse.Namespace) -> ClusterOptions:
         settings["kip_text"] = True
     changes["settings"] = msgspec.structs.replace(options.settings, **settings)
     options = msgspec.structs.replace(options, **changes)
+    if disks is not None:
+        options = serve_load.for_disks(options, disks)
     _check_ports(options, http=args.http)
     _check_security(options, args)
-    _check_release(options, level=args.transaction_version)
+    if disks is None:
+        _check_release(options, level=args.transaction_version)
     return options
 
 
@@ -330,7 +338,9 @@ def _address(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
+async def _serve(
+    options: ClusterOptions, args: argparse.Namespace, disks: Disks | None = None
+) -> int:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -340,6 +350,10 @@ async def _serve(options: ClusterOptions, args: argparse.Namespace) -> int:
     environment = real.real_environment(
         trace_level=TraceLevel[args.trace.upper()], logs_requests=args.log_level == "debug"
     )
+    if args.clock_at is not None:
+        serve_load.set_clock(environment, args.clock_at, disks)
+    if disks is not None:
+        options = serve_load.load(options, disks, now_ms=environment.clock.now_ms())
     with contextlib.ExitStack() as files:
         demo = None
         if args.security is not None:
@@ -427,6 +441,10 @@ def _announce(
         directory = demo.authority.parent
         security_settings.write_properties(directory, demo, servers)
         facts["security"]["directory"] = str(directory)
+    loaded = cluster.options.loaded
+    if loaded is not None:
+        facts["loaded"] = serve_load.facts(loaded)
+        serve_load.warn_of_losses(loaded)
     encoded = msgspec.json.encode(facts)
     if args.ready_file is not None:
         # One move, so that whoever waits for the file never reads half of it.
@@ -439,6 +457,8 @@ def _announce(
     count = len(cluster.brokers)
     level = cluster.metadata.image.features.get(TRANSACTION_VERSION, 0)
     print_line(f"txnsim: {count} broker{'s' if count != 1 else ''} up, transaction.version {level}")
+    if loaded is not None:
+        print_line(f"  {serve_load.line(loaded)}")
     for line in _releases(cluster):
         print_line(line)
     print_line(f"  bootstrap.servers={cluster.bootstrap}")

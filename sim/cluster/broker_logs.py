@@ -59,6 +59,12 @@ class BrokerLogs:
             )
         return log
 
+    def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
+        """A log that was on the disk before, and what was noted of its high watermark."""
+        key = (topic_id, log.topic_partition.partition)
+        self._logs[key] = log
+        self._high_watermarks[key] = high_watermark
+
     def configure(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> None:
         """Bring the configs of the topic's logs up to date."""
         config = log_config(image, topic, self._settings, broker_id, rules=self.rules)

@@ -4,6 +4,7 @@
 - ``log_view``: the reading half: bounds, reads, searches.
 - ``log_upkeep``: segments are begun, dropped by age and size, exchanged; snapshots of producers.
 - ``follower_log``: what a leader has written is taken over, or cut off.
+- ``loaded_log``: a starting broker makes it from what lies on its disk.
 - ``append_info``: may this producer append this? The rules, pure.
 - ``producer_state``: epochs, the five-batch window, open transactions.
 - ``verification``: guards against late appends (KIP-890).

@@ -32,7 +32,7 @@ from sim.errors import CorruptBatchError, ErrorCode, InvariantViolation, Rejecti
 from sim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
 from sim.log.append_info import Refusal, check_data, check_gate, check_marker_of, is_open
 from sim.log.config import LogConfig, TimestampType
-from sim.log.follower_log import FollowerLog
+from sim.log.loaded_log import LoadedLog
 from sim.log.producer_state import (
     NO_EPOCH,
     NO_OFFSET,
@@ -60,7 +60,7 @@ again.
 _LOG_APPEND_TIME: Final = TimestampType.LOG_APPEND_TIME
 
 
-class PartitionLog(FollowerLog):
+class PartitionLog(LoadedLog):
     """The log of one partition on one replica.
 
     ``config`` may be replaced at any time.

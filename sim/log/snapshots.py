@@ -9,6 +9,7 @@ snapshots are both deleted, and the four batches before the last one.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
 from sim.log.producer_state import SnapshotEntry
 
@@ -49,6 +50,20 @@ class Snapshots:
         end = bisect_right(self._offsets, up_to)
         self._offsets = self._offsets[first:end]
         self._snapshots = self._snapshots[first:end]
+
+    def drop_stray(self, base_offsets: Sequence[int]) -> None:
+        """Forget snapshots that belong to the beginning of no segment, but for the newest one of
+        them where it lies behind all beginnings (ProducerStateManager.removeStraySnapshots).
+
+        Args:
+            base_offsets: Where segments begin, rising; at least one.
+        """
+        known = set(base_offsets)
+        stray = [offset for offset in self._offsets if offset not in known]
+        if stray and stray[-1] > base_offsets[-1]:
+            stray.pop()
+        for offset in stray:
+            self.remove(offset)
 
     # Queries
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Final
 
 from sim.errors import ConfigError
@@ -45,27 +45,33 @@ def release_named(name: str) -> Release:
 
 
 def fleet_from(
-    wishes: Iterable[str], *, brokers: int, rules: Mapping[str, bool] | None = None
+    wishes: Iterable[str],
+    *,
+    brokers: int,
+    rules: Mapping[str, bool] | None = None,
+    broker_ids: Collection[BrokerId] | None = None,
 ) -> Fleet:
     """Who runs what, as ``--as-version`` and the configuration say it.
 
     Args:
         wishes: ``RELEASE`` for all brokers, ``BROKER=RELEASE`` for one; several in one text are
             separated by commas. Later ones win.
-        brokers: How many there are; their ids begin with 1.
+        brokers: How many there are; their ids begin with 1 unless given.
         rules: Switches that are turned by hand, whatever the release.
+        broker_ids: Their ids.
 
     Raises:
         ConfigError: A release, a broker or a rule does not exist.
     """
     fleet = Fleet(rules=rules)
+    known = range(1, brokers + 1) if broker_ids is None else broker_ids
     named: list[tuple[BrokerId, Release]] = []
     for wish in (part.strip() for text in wishes for part in text.split(",")):
         broker, separator, name = wish.rpartition("=")
         release = release_named(name.strip())
         if not separator:
             fleet.default = release
-        elif broker.strip().isdigit() and 1 <= int(broker) <= brokers:
+        elif broker.strip().isdigit() and int(broker) in known:
             named.append((BrokerId(int(broker)), release))
         else:
             raise ConfigError(f"as version {wish}: there is no broker {broker.strip()!r}")

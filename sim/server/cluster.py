@@ -23,21 +23,21 @@ from sim.cluster.broker import Broker
 from sim.cluster.broker_logs import BrokerLogs
 from sim.cluster.controller import NewTopic
 from sim.cluster.controller_node import ControllerNode
-from sim.cluster.image import CLIENT_LISTENER, BrokerImage, TopicImage
+from sim.cluster.image import CLIENT_LISTENER, TopicImage
 from sim.cluster.metadata import Metadata
 from sim.cluster.peers import CONTROLLER_ID
 from sim.errors import ConfigError, Rejection
 from sim.faults.injector import Injector
 from sim.releases import Release, fleet_from, release_named
 from sim.runtime.env import Environment
-from sim.runtime.real import host_name
 from sim.runtime.skewed_clock import SkewedClock
-from sim.security.acls import NO_ACLS
 from sim.security.options import NO_SECURITY, SecurityOptions, check_security
 from sim.server.calm import end_starts, let_end, undisturb
-from sim.server.entrance import Entrance, authorizer_of, first_credentials
+from sim.server.entrance import Entrance, authorizer_of
 from sim.server.fault_hands import FaultHands
+from sim.server.first_image import first_image, registered
 from sim.server.listener import BrokerListener
+from sim.server.loading import LoadedCluster
 from sim.server.member import Door, Member, MemberState
 from sim.server.snapshot import Snapshot, restored
 from sim.settings import DEFAULTS, Settings
@@ -46,8 +46,6 @@ from sim.types import BrokerId, ProducerId, TopicPartition
 
 KIP_TEXT_PORT_DISTANCE: Final = 100
 """From the first client port to the first one that answers by the letter of the KIPs."""
-EVERYWHERE: Final = ("", "0.0.0.0", "::")
-"""Addresses to listen on that nobody can connect to."""
 
 
 class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +80,15 @@ class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Switches of ``releases.Rules`` turned by hand: a bug of before its fix, for a scenario."""
     security: SecurityOptions = NO_SECURITY
     """Listeners with TLS and SASL, users, ACLs (docs/security.md)."""
+    loaded: LoadedCluster | None = None
+    """Disks to go on with, for one start; ``brokers`` is as many as have left one."""
+
+    @property
+    def broker_ids(self) -> tuple[BrokerId, ...]:
+        """The number of each broker, in the order of their ports."""
+        if self.loaded is not None:
+            return tuple(self.loaded.logs)
+        return tuple(BrokerId(index + 1) for index in range(self.brokers))
 
 
 def port_step(options: ClusterOptions) -> int:
@@ -112,7 +119,12 @@ class SimCluster:
                 )
         self.environment = environment
         self.options = options
-        self.fleet = fleet_from(options.as_version, brokers=options.brokers, rules=options.rules)
+        self.fleet = fleet_from(
+            options.as_version,
+            brokers=options.brokers,
+            rules=options.rules,
+            broker_ids=options.broker_ids,
+        )
         """Which broker runs which release of Kafka."""
         self.members: dict[BrokerId, Member] = {}
         """Every broker by its id, whether it runs or not."""
@@ -192,7 +204,12 @@ class SimCluster:
             ConfigError: A topic of the options can't be created.
         """
         try:
-            self._make_brokers(await self._bind())
+            loaded = self.options.loaded
+            self._make_brokers(
+                await self._bind(),
+                first_producer_id=FIRST_PRODUCER_ID if loaded is None else loaded.first_producer_id,
+                loaded=loaded,
+            )
             self._create_topics()
         except BaseException:
             await self.stop()
@@ -456,7 +473,7 @@ class SimCluster:
         """
         options = self.options
         away = index * port_step(options)
-        apis = self._spoken(self.fleet.of(BrokerId(index + 1)))
+        apis = self._spoken(self.fleet.of(options.broker_ids[index]))
         doors: list[tuple[str, int, ApiTable, Entrance | None]] = []
         if options.security.has_plain_listener:
             plain = self._apis(apis, CLIENT_LISTENER)
@@ -495,34 +512,21 @@ class SimCluster:
         )
 
     def _make_brokers(
-        self, doors: list[tuple[Door, ...]], *, first_producer_id: ProducerId = FIRST_PRODUCER_ID
+        self,
+        doors: list[tuple[Door, ...]],
+        *,
+        first_producer_id: ProducerId = FIRST_PRODUCER_ID,
+        loaded: LoadedCluster | None = None,
     ) -> None:
         options = self.options
-        image = controller.initial_image(
-            cluster_id=options.settings.cluster_id,
-            brokers=tuple(
-                BrokerImage(
-                    broker_id=BrokerId(number),
-                    epoch=number,
-                    host=self._told(own[0], number)[0],
-                    port=self._told(own[0], number)[1],
-                    addresses={
-                        door.apis.listener: self._told(door, number)
-                        for door in own
-                        if door.apis.listener != CLIENT_LISTENER
-                    },
-                )
-                for number, own in enumerate(doors, 1)
-            ),
-            transaction_version=options.settings.transaction_version,
-            min_insync_replicas=options.settings.min_insync_replicas,
+        image = first_image(
+            registered(options, doors),
+            settings=options.settings,
+            security=options.security,
             fleet=self.fleet,
+            salt=self.environment.rng.stream("scram.salts").randbytes,
+            loaded=loaded,
         )
-        security = options.security
-        image = image.with_acls(NO_ACLS.plus(security.acls))
-        if security.scram_users:
-            salt = self.environment.rng.stream("scram.salts").randbytes
-            image = image.with_scram(first_credentials(security, salt))
         network = self.environment.network
         metadata = self._metadata = Metadata(
             image=image,
@@ -539,6 +543,8 @@ class SimCluster:
         self._controller.start()
         for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
             logs = BrokerLogs(options.settings)
+            for one in () if loaded is None else loaded.logs[broker_id]:
+                logs.adopt(one.topic_id, one.log, high_watermark=one.high_watermark)
             clock = SkewedClock(self.environment.clock)
             machine = self._machine(clock)
             member = Member(
@@ -552,13 +558,6 @@ class SimCluster:
             )
             self.members[broker_id] = member
             member.join(listener)
-
-    def _told(self, door: Door, broker: int) -> tuple[str, int]:
-        """Host and port by which clients are told to come to a broker's door."""
-        if self.options.advertised and door.apis.listener == CLIENT_LISTENER:
-            return self.options.advertised[broker - 1]
-        named = None if door.entrance is None else door.entrance.listener.advertised_host
-        return named or self.options.advertised_host or _reachable(door.host), door.port
 
     def _machine(self, clock: SkewedClock) -> Environment:
         """The world as one broker's machine sees it: by a clock of its own."""
@@ -587,10 +586,3 @@ class SimCluster:
             )
             if not isinstance(created, TopicImage):
                 raise ConfigError(f"topic {name}: {created.reason}")
-
-
-def _reachable(host: str) -> str:
-    """What clients are told of a listening address; of "everywhere" this machine's name, as Kafka's
-    default is.
-    """
-    return host_name() if host in EVERYWHERE else host

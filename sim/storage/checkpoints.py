@@ -60,6 +60,8 @@ def _encode(lines: list[str]) -> str:
 def _lines(text: str, place: str) -> list[tuple[str, str]]:
     """(line, where it is) of each entry."""
     lines = text.splitlines()
+    if not lines:  # a broker makes the file before it has anything to note
+        return []
     if len(lines) < FRONT_LINES:
         raise CorruptLogRecordError(f"{place}: {len(lines)} lines, without version and count")
     (version, count), entries = lines[:FRONT_LINES], lines[FRONT_LINES:]

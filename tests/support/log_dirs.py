@@ -5,12 +5,16 @@ from __future__ import annotations
 import io
 import tarfile
 import uuid
+from collections.abc import Mapping
 from pathlib import Path
 
 from sim.log.partition_log import PartitionLog
+from sim.storage.log_dir import StoredReplica, log_dir_files
 from sim.storage.log_file import TornTail, read_log_file
+from sim.storage.metadata_files import MetaProperties
 from sim.storage.partition_dir import partition_files
 from sim.storage.stored_file import tar_of
+from sim.types import TopicPartition
 
 
 def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) -> None:
@@ -25,3 +29,31 @@ def sound_batches(path: Path) -> tuple[list[bytes], TornTail | None]:
     torn: list[TornTail] = []
     batches = [batch.data for batch in read_log_file(path, on_torn=torn.append)]
     return batches, torn[0] if torn else None
+
+
+def write_disk(
+    directory: Path,
+    logs: Mapping[tuple[str, int], PartitionLog],
+    *,
+    node_id: int = 1,
+    cluster_id: str = "abc",
+    topic_ids: Mapping[str, uuid.UUID] | None = None,
+) -> None:
+    """A broker's log directory with these logs, as a stop in order leaves it."""
+    known = topic_ids or {}
+    replicas = []
+    for (topic, partition), log in logs.items():
+        log.topic_partition = TopicPartition(topic, partition)
+        replicas.append(
+            StoredReplica(log=log, topic_id=known.get(topic, uuid.uuid5(uuid.NAMESPACE_OID, topic)))
+        )
+    meta = MetaProperties(
+        cluster_id=cluster_id,
+        node_id=node_id,
+        directory_id=uuid.uuid5(uuid.NAMESPACE_OID, str(directory)),
+    )
+    directory.mkdir(parents=True, exist_ok=True)
+    files = log_dir_files(replicas, meta, broker_epoch=1)
+    archive = b"".join(tar_of(files, modified_ms=0))
+    with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
+        packed.extractall(directory, filter="data")

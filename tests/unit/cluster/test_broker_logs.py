@@ -104,3 +104,13 @@ def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> N
     disk.reopen(smaller, B1, now_ms=NOW)
     assert list(disk) == []
     assert log_of(disk, image_of()) is not log
+
+
+def test_a_log_of_before_is_gone_on_with() -> None:
+    image = image_of()
+    log = written(BrokerLogs(DEFAULTS))
+    disk = BrokerLogs(DEFAULTS)
+    disk.adopt(image.topics["orders"].topic_id, log, high_watermark=1)
+    disk.reopen(image, B1, now_ms=NOW)
+    assert log_of(disk, image) is log
+    assert (log.high_watermark, log.log_end_offset) == (1, 2)

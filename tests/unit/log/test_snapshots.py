@@ -37,3 +37,12 @@ def test_a_reload_forgets_snapshots_outside_of_the_log() -> None:
     snapshots = of(3, 5, 7, 9)
     snapshots.keep(above=3, up_to=7)
     assert kept(snapshots) == [5, 7]
+
+
+def test_stray_snapshots_go_but_for_the_newest_behind_all_beginnings() -> None:
+    snapshots = of(0, 2, 5, 7, 8, 9)
+    snapshots.drop_stray([0, 5])
+    assert kept(snapshots) == [0, 5, 9]
+    snapshots = of(2, 5)
+    snapshots.drop_stray([0, 5])
+    assert kept(snapshots) == [5]

@@ -49,3 +49,11 @@ def test_a_release_that_does_not_exist_is_refused(wish: str) -> None:
 def test_a_broker_that_does_not_exist_is_refused(wish: str) -> None:
     with pytest.raises(ConfigError, match="there is no broker"):
         fleet_from((wish,), brokers=3)
+
+
+def test_brokers_may_have_other_ids() -> None:
+    ids = (BrokerId(0), BrokerId(7))
+    fleet = fleet_from(("7=3.9",), brokers=2, broker_ids=ids)
+    assert [fleet.of(broker_id).name for broker_id in ids] == ["4.3", "3.9"]
+    with pytest.raises(ConfigError, match="there is no broker '1'"):
+        fleet_from(("1=3.9",), brokers=2, broker_ids=ids)

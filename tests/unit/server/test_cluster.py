@@ -13,9 +13,8 @@ from sim.errors import ConfigError
 from sim.faults.actions import Delay, Drop, Fail, Hold
 from sim.faults.plan import Action
 from sim.faults.points import FaultPoint
-from sim.runtime.real import host_name, real_environment
+from sim.runtime.real import real_environment
 from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.server import cluster as cluster_module
 from sim.server.cluster import SimCluster
 from sim.types import BrokerId, IsolationLevel, TopicPartition
 from tests.support.clusters import (
@@ -210,12 +209,3 @@ def test_producer_ids_come_although_the_controller_is_slow() -> None:
             assert cluster.sim.injector.rules()[0].struck == 1
 
     run_cluster(main)
-
-
-@pytest.mark.parametrize("host", ["", "0.0.0.0", "::"])
-def test_clients_are_told_this_machines_name_where_it_listens_everywhere(host: str) -> None:
-    assert cluster_module._reachable(host) == host_name()
-
-
-def test_clients_are_told_the_listening_address_where_there_is_one() -> None:
-    assert cluster_module._reachable("127.0.0.1") == "127.0.0.1"

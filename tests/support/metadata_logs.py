@@ -1,0 +1,108 @@
+"""Metadata logs of tests: records as a controller writes them, and the folder that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sim.storage.names import LOG_SUFFIX, file_name
+from sim.wire.batch import Record, assign, build_batch
+from sim.wire.encoder import writer
+from sim.wire.messages import metadata_records as schema
+
+FRAME: bytes = b"\x01"
+
+
+def encoded(key: int, message: Any, *, version: int = 0) -> bytes:
+    """A record's value: frame version, key, version, message."""
+    out: list[bytes] = []
+    writer(type(message))(message, out.append)
+    return FRAME + bytes((key, version)) + b"".join(out)
+
+
+def topic(name: str, topic_id: Any) -> bytes:
+    """A TopicRecord."""
+    return encoded(2, schema.TopicRecord(name=name, topic_id=topic_id))
+
+
+def partition(
+    topic_id: Any,
+    index: int = 0,
+    *,
+    replicas: tuple[int, ...] = (1,),
+    isr: tuple[int, ...] | None = None,
+    leader: int | None = None,
+    epoch: int = 0,
+    elr: tuple[int, ...] | None = None,
+) -> bytes:
+    """A PartitionRecord of the newest version."""
+    in_sync = replicas if isr is None else isr
+    return encoded(
+        3,
+        schema.PartitionRecordV2(
+            partition_id=index,
+            topic_id=topic_id,
+            replicas=replicas,
+            isr=in_sync,
+            removing_replicas=(),
+            adding_replicas=(),
+            leader=leader if leader is not None else in_sync[0] if in_sync else -1,
+            leader_epoch=epoch,
+            partition_epoch=epoch,
+            directories=(),
+            eligible_leader_replicas=elr,
+        ),
+        version=2,
+    )
+
+
+def config(name: str, value: str | None, *, of: str = "", kind: int = 2) -> bytes:
+    """A ConfigRecord."""
+    message = schema.ConfigRecord(resource_type=kind, resource_name=of, name=name, value=value)
+    return encoded(4, message)
+
+
+def feature(name: str, level: int) -> bytes:
+    """A FeatureLevelRecord."""
+    return encoded(12, schema.FeatureLevelRecord(name=name, feature_level=level))
+
+
+def producer_ids(following: int) -> bytes:
+    """A ProducerIdsRecord."""
+    message = schema.ProducerIdsRecord(broker_id=1, broker_epoch=1, next_producer_id=following)
+    return encoded(15, message)
+
+
+def registered(broker_id: int) -> bytes:
+    """A RegisterBrokerRecord, as far as it is read."""
+    return FRAME + b"\x00\x04" + broker_id.to_bytes(4, "big") + b"the rest"
+
+
+def unregistered(broker_id: int) -> bytes:
+    """An UnregisterBrokerRecord, as far as it is read."""
+    return FRAME + b"\x01\x00" + broker_id.to_bytes(4, "big") + bytes(9)
+
+
+def write_metadata_log(
+    folder: Path,
+    records: Sequence[bytes],
+    *,
+    base_offset: int = 0,
+    epoch: int = 1,
+    name: str | None = None,
+) -> Path:
+    """A segment with a batch per record; its file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / (name or file_name(base_offset, LOG_SUFFIX))
+    path.write_bytes(
+        b"".join(
+            assign(
+                build_batch([Record(value=value)], timestamp_ms=0),
+                base_offset=base_offset + index,
+                leader_epoch=epoch,
+            )
+            for index, value in enumerate(records)
+        )
+    )
+    return path

@@ -1,0 +1,127 @@
+"""A cluster as its disks have been left."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Final
+
+from sim.releases import Fleet
+from sim.server.loading import LoadedCluster, load_cluster
+from sim.settings import DEFAULTS
+from sim.storage.disks import find_disks
+from sim.txn.log_format import encode_batch
+from sim.txn.state import TransactionState, TxnTransition
+from sim.types import (
+    ProducerEpoch,
+    ProducerId,
+    TransactionalId,
+    TransactionVersion,
+)
+from tests.support.log_dirs import write_disk
+from tests.support.logs import NOW, LogDriver
+from tests.support.metadata_logs import partition, producer_ids, topic, write_metadata_log
+
+ORDERS: Final = uuid.UUID(int=11)
+FOLDER: Final = "__cluster_metadata-0"
+
+
+def written(pid: int = 7) -> LogDriver:
+    driver = LogDriver()
+    driver.txn(0, pid=pid)
+    return driver
+
+
+def disk(path: Path, *partitions: tuple[str, int], pid: int = 7, node_id: int = 1) -> Path:
+    write_disk(
+        path,
+        {one: written(pid).log for one in partitions},
+        topic_ids={"orders": ORDERS},
+        node_id=node_id,
+    )
+    return path
+
+
+def load(*paths: Path) -> LoadedCluster:
+    return load_cluster(find_disks(paths), settings=DEFAULTS, fleet=Fleet(), now_ms=NOW)
+
+
+def test_logs_come_with_their_topics_configs_and_what_was_noted(tmp_path: Path) -> None:
+    path = disk(tmp_path, ("orders", 0))
+    write_metadata_log(
+        path / FOLDER,
+        [topic("orders", ORDERS), partition(ORDERS, replicas=(1,), epoch=4), producer_ids(9_000)],
+    )
+    loaded = load(path)
+    ((one,),) = loaded.logs.values()
+    assert one.topic_id == ORDERS
+    assert one.high_watermark == 1
+    assert one.log.open_transaction_of(7) == 0
+    assert loaded.first_producer_id == 9_000
+    assert loaded.size == sum(file.stat().st_size for file in (path / "orders-0").glob("*.log"))
+    assert (loaded.losses, loaded.left_out) == ((), ())
+    (found,) = loaded.image.topics["orders"].partitions
+    assert (found.leader, found.leader_epoch) == (1, 5)
+
+
+def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
+    path = disk(tmp_path, ("orders", 0))
+    (path / ".kafka_cleanshutdown").unlink()
+    (path / "recovery-point-offset-checkpoint").unlink()
+    (file,) = (path / "orders-0").glob("*.log")
+    with file.open("ab") as log:
+        log.write(b"torn")
+    assert [(one.path, one.size) for one in load(path).losses] == [(str(file), 4)]
+
+
+def test_folders_of_no_topic_are_left_out_and_told(tmp_path: Path) -> None:
+    path = disk(tmp_path / "a", ("orders", 0), ("orders", 1), ("gone", 0))
+    other = disk(tmp_path / "b", ("orders", 0), node_id=2)
+    newer = uuid.UUID(int=12)
+    write_metadata_log(path / FOLDER, [topic("orders", ORDERS), partition(ORDERS, replicas=(1,))])
+    loaded = load(path, other)
+    assert list(loaded.left_out) == [
+        f"{path / 'gone-0'}: there is no such topic",
+        f"{path / 'orders-1'}: the topic has 1 partitions",
+        f"{other / 'orders-0'}: broker 2 has no replica of it any more",
+    ]
+    write_metadata_log(path / FOLDER, [topic("orders", newer), partition(newer, replicas=(1,))])
+    assert f"{path / 'orders-0'}: it is of an older topic of that name, whose id was {ORDERS}" in (
+        load(path).left_out
+    )
+
+
+def test_producer_ids_go_on_behind_all_that_are_seen(tmp_path: Path) -> None:
+    path = disk(tmp_path, ("orders", 0), pid=1_203)
+    assert load(path).first_producer_id == 2_000
+    write_metadata_log(
+        path / FOLDER, [topic("orders", ORDERS), partition(ORDERS), producer_ids(1_000)]
+    )
+    assert load(path).first_producer_id == 2_000, "a copy that is older than the logs"
+
+
+def test_coordinators_know_producers_that_no_partition_does(tmp_path: Path) -> None:
+    driver = LogDriver()
+    record = TxnTransition(
+        transactional_id=TransactionalId("app"),
+        producer_id=ProducerId(4_711),
+        prev_producer_id=ProducerId(-1),
+        next_producer_id=ProducerId(-1),
+        producer_epoch=ProducerEpoch(0),
+        last_producer_epoch=ProducerEpoch(-1),
+        txn_timeout_ms=60_000,
+        state=TransactionState.EMPTY,
+        partitions=frozenset(),
+        start_timestamp_ms=-1,
+        last_update_timestamp_ms=NOW,
+        client_version=TransactionVersion.TV_2,
+    )
+    batch = encode_batch([record], level=TransactionVersion.TV_2, now_ms=NOW)
+    driver.log.append_coordinator(batch, now_ms=NOW)
+    write_disk(tmp_path, {("__transaction_state", 0): driver.log})
+    assert load(tmp_path).first_producer_id == 5_000
+
+
+def test_an_empty_cluster_begins_with_the_first_id(tmp_path: Path) -> None:
+    write_disk(tmp_path, {("orders", 0): LogDriver().log})
+    assert load(tmp_path).first_producer_id == 0

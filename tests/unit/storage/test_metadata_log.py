@@ -1,0 +1,281 @@
+"""The metadata log as it lies on disk. The golden values were written by a controller of Apache
+Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any, Final
+
+import crc32c
+import msgspec
+import pytest
+
+from sim.cluster.image import PartitionImage
+from sim.errors import CorruptLogRecordError
+from sim.storage.metadata_log import StoredMetadata, read_metadata_log
+from sim.types import BrokerId, LeaderEpoch
+from sim.wire.batch import control_batch
+from sim.wire.messages import metadata_records as schema
+from tests.support.metadata_logs import (
+    config,
+    encoded,
+    feature,
+    partition,
+    producer_ids,
+    registered,
+    topic,
+    unregistered,
+    write_metadata_log,
+)
+
+ORDERS: Final = uuid.UUID("6b1937bf-b390-4f19-be13-d779da0edf85")
+GOLDEN: Final = (
+    "01170001001212426f6f747374726170207265636f726473",  # BeginTransaction
+    "010c00116d657461646174612e76657273696f6e001e00",
+    "0104000401146d696e2e696e73796e632e7265706c69636173023100",  # a default of all brokers
+    "01180000",  # EndTransaction
+    "01140000",  # NoOp
+    "01000400000001002d230f53eaab4d4cb8019711d9273e8a000000000000000d020a504c41494e54455854"
+    "0a3132372e302e302e31df7b000000080e6b726166742e76657273696f6e00000001000e67726f75702e7665"
+    "7273696f6e00000001001073747265616d732e76657273696f6e0000000100147472616e73616374696f6e2e"
+    "76657273696f6e000000020021656c696769626c652e6c65616465722e7265706c696361732e76657273696f"
+    "6e0000000100116d657461646174612e76657273696f6e0007001e000e73686172652e76657273696f6e0000"
+    "00010000010001001102d4296068d0627ae75cdaf0d92c542520",
+    "01110300000001000000000000000d01030101",  # its registration changes
+    "010200076f72646572736b1937bfb3904f19be13d779da0edf8500",
+    "01040002076f7264657273146d696e2e696e73796e632e7265706c69636173023100",
+    "011c00076f726465727300",  # ClearElr
+    "010302000000006b1937bfb3904f19be13d779da0edf850300000002000000010300000002000000010101000000"
+    "020000000000000000036bcf9323ed7913a31c1f061e4efc40afd4296068d0627ae75cdaf0d92c54252000",
+    "010f0000000001000000000000000d00000000000003e800",
+    # There is no leader any more, and the last one is remembered.
+    "01050200000000" + ORDERS.hex + "040001010104ffffffff0605020000000207050200000002",
+)
+BEHIND_THE_END: Final = len(GOLDEN)
+
+
+def read(folder: Path) -> StoredMetadata:
+    found = read_metadata_log(folder, cluster_id="abc")
+    assert found is not None
+    return found
+
+
+def told(folder: Path, *records: bytes) -> StoredMetadata:
+    write_metadata_log(folder, records)
+    return read(folder)
+
+
+def only_partition(found: StoredMetadata) -> PartitionImage:
+    ((one,),) = (topic.partitions for topic in found.image.topics.values())
+    return one
+
+
+def test_what_a_controller_wrote_is_read(tmp_path: Path) -> None:
+    found = told(tmp_path, *map(bytes.fromhex, GOLDEN))
+    image = found.image
+    assert (image.cluster_id, image.offset) == ("abc", BEHIND_THE_END)
+    assert image.features == {"metadata.version": 30}
+    assert image.broker_configs == {"": {"min.insync.replicas": "1"}}
+    assert image.topic_names == {ORDERS: "orders"}
+    assert image.topics["orders"].configs == {"min.insync.replicas": "1"}
+    assert not image.topics["orders"].is_internal
+    assert found.broker_ids == {1}
+    assert found.next_producer_id == 1_000
+    assert found.age == (1, BEHIND_THE_END)
+    one, two = BrokerId(1), BrokerId(2)
+    assert only_partition(found) == PartitionImage(
+        leader=BrokerId(-1),
+        leader_epoch=LeaderEpoch(1),
+        partition_epoch=1,
+        replicas=(two, one),
+        isr=(),
+        elr=(two,),
+        last_known_elr=(two,),
+    )
+
+
+def test_where_nothing_is_there_is_no_metadata(tmp_path: Path) -> None:
+    assert read_metadata_log(tmp_path / "missing", cluster_id="abc") is None
+    assert read_metadata_log(tmp_path, cluster_id="abc") is None
+
+
+def test_a_snapshot_stands_for_all_below_it(tmp_path: Path) -> None:
+    write_metadata_log(tmp_path, [topic("gone", uuid.UUID(int=1)), feature("a.version", 1)])
+    write_metadata_log(tmp_path, [feature("a.version", 2)], base_offset=2, epoch=4)
+    old, new = "0" * 20 + "-" + "0" * 10, "0" * 19 + "2-" + "0" * 9 + "3"
+    write_metadata_log(tmp_path, [topic("old", ORDERS)], name=f"{old}.checkpoint")
+    write_metadata_log(
+        tmp_path, [topic("kept", ORDERS), partition(ORDERS)], name=f"{new}.checkpoint"
+    )
+    found = read(tmp_path)
+    assert list(found.image.topics) == ["kept"]
+    assert found.image.features == {"a.version": 2}
+    assert found.age == (4, 3)
+
+
+def test_control_batches_are_passed_over(tmp_path: Path) -> None:
+    path = write_metadata_log(tmp_path, [feature("a.version", 1)])
+    marker = control_batch(
+        producer_id=1,
+        producer_epoch=0,
+        committed=True,
+        coordinator_epoch=0,
+        base_offset=1,
+        leader_epoch=2,
+        timestamp_ms=0,
+        log_append_time=False,
+    )
+    path.write_bytes(path.read_bytes() + marker)
+    assert read(tmp_path).age == (2, 2)
+
+
+def test_a_torn_tail_does_not_count(tmp_path: Path) -> None:
+    path = write_metadata_log(tmp_path, [feature("a.version", 1), feature("a.version", 2)])
+    path.write_bytes(path.read_bytes()[:-1])
+    assert read(tmp_path).image.features == {"a.version": 1}
+
+
+def test_deleted_topics_are_gone_with_their_configs(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        topic("t", ORDERS),
+        config("retention.ms", "1", of="t"),
+        encoded(9, schema.RemoveTopicRecord(topic_id=ORDERS)),
+        topic("t", uuid.UUID(int=2)),
+        partition(uuid.UUID(int=2)),
+    )
+    assert found.image.topics["t"].topic_id == uuid.UUID(int=2)
+    assert found.image.topics["t"].configs == {}
+
+
+def test_configs_are_kept_by_resource_and_taken_back(tmp_path: Path) -> None:
+    found = told(
+        tmp_path,
+        config("log.retention.ms", "5", of="1", kind=4),
+        config("log.retention.ms", "7", of="2", kind=4),
+        config("log.retention.ms", None, of="2", kind=4),
+        config("consumer.session.timeout.ms", "50000", of="g", kind=32),
+        config("interval.ms", "1000", of="m", kind=16),
+        config("level", "DEBUG", of="1", kind=8),  # of a logger: nobody writes that
+    )
+    assert found.image.broker_configs == {"1": {"log.retention.ms": "5"}}
+    assert found.image.group_configs == {"g": {"consumer.session.timeout.ms": "50000"}}
+    assert found.image.client_metrics == {"m": {"interval.ms": "1000"}}
+
+
+def test_brokers_that_were_unregistered_are_none(tmp_path: Path) -> None:
+    found = told(tmp_path, registered(1), registered(2), unregistered(1), producer_ids(5_000))
+    assert found.broker_ids == {2}
+    assert found.next_producer_id == 5_000
+
+
+def test_a_change_of_a_partition_leaves_what_it_does_not_name(tmp_path: Path) -> None:
+    change = schema.PartitionChangeRecord(partition_id=0, topic_id=ORDERS)
+    start = (topic("t", ORDERS), partition(ORDERS, replicas=(1, 2, 3), epoch=4, elr=(3,)))
+    before = only_partition(told(tmp_path, *start))
+    assert (before.elr, before.leader_epoch) == ((3,), 4)
+    unchanged = only_partition(told(tmp_path, *start, encoded(5, change)))
+    assert unchanged == msgspec.structs.replace(before, partition_epoch=5)
+    every = schema.PartitionChangeRecord(
+        partition_id=0,
+        topic_id=ORDERS,
+        isr=(2,),
+        leader=2,
+        replicas=(2, 1),
+        removing_replicas=(3,),
+        adding_replicas=(1,),
+        leader_recovery_state=1,
+        eligible_leader_replicas=(1,),
+        last_known_elr=(3,),
+    )
+    changed = only_partition(told(tmp_path, *start, encoded(5, every, version=2)))
+    assert changed == PartitionImage(
+        leader=BrokerId(2),
+        leader_epoch=LeaderEpoch(5),
+        partition_epoch=5,
+        replicas=(BrokerId(2), BrokerId(1)),
+        isr=(BrokerId(2),),
+        elr=(BrokerId(1),),
+        last_known_elr=(BrokerId(3),),
+        is_recovering=True,
+        removing=(BrokerId(3),),
+        adding=(BrokerId(1),),
+    )
+
+
+@pytest.mark.parametrize(("name", "left"), [("", ()), ("t", ()), ("other", (2,))])
+def test_eligible_leaders_are_cleared_by_name_or_all(
+    tmp_path: Path, name: str, left: tuple[int, ...]
+) -> None:
+    found = told(
+        tmp_path,
+        topic("t", ORDERS),
+        partition(ORDERS, replicas=(1, 2), isr=(1,), elr=(2,)),
+        encoded(28, schema.ClearElrRecord(topic_name=name)),
+    )
+    assert only_partition(found).elr == left
+
+
+def test_older_partition_records_are_read(tmp_path: Path) -> None:
+    rest: dict[str, Any] = {
+        "topic_id": ORDERS,
+        "replicas": (1,),
+        "isr": (1,),
+        "removing_replicas": (),
+        "adding_replicas": (),
+        "leader": 1,
+        "leader_epoch": 3,
+        "partition_epoch": 7,
+    }
+    old = schema.PartitionRecordV0(partition_id=0, **rest)
+    newer = schema.PartitionRecordV1(partition_id=1, directories=(ORDERS,), **rest)
+    found = told(tmp_path, topic("t", ORDERS), encoded(3, old), encoded(3, newer, version=1))
+    first, second = found.image.topics["t"].partitions
+    assert first == second
+    assert (first.leader_epoch, first.partition_epoch, first.elr) == (3, 7, ())
+
+
+BEGIN, END, ABORT = b"\x01\x17\x00\x00", b"\x01\x18\x00\x00", b"\x01\x19\x00\x00"
+
+
+@pytest.mark.parametrize(("end", "level"), [((END,), 2), ((ABORT,), 1), ((), 1)])
+def test_a_metadata_transaction_counts_once_it_has_ended(
+    tmp_path: Path, end: tuple[bytes, ...], level: int
+) -> None:
+    found = told(tmp_path, feature("a", 1), BEGIN, feature("a", 2), *end)
+    assert found.image.features == {"a": level}
+
+
+def test_an_end_without_a_beginning_ends_nothing(tmp_path: Path) -> None:
+    assert told(tmp_path, END, feature("a", 1)).image.features == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    ("value", "problem"),
+    [
+        (b"\x00\x02\x00", "frame version 0"),
+        (b"\x01\x03\x09", "a PartitionRecordV0 of version 9, known up to 2"),
+        (b"\x01\x02\x00\x05a", "bytes|end|short"),
+        (b"", "index|range"),
+        (b"\xff\xff\xff\xff\xff\xff", "varint"),
+    ],
+)
+def test_a_record_that_makes_no_sense_names_its_file(
+    tmp_path: Path, value: bytes, problem: str
+) -> None:
+    path = write_metadata_log(tmp_path, [feature("a", 1), value])
+    with pytest.raises(CorruptLogRecordError, match=problem) as caught:
+        read(tmp_path)
+    assert str(caught.value).startswith(f"{path}, offset 1: ")
+
+
+def test_a_batch_that_cannot_be_unpacked_names_its_file(tmp_path: Path) -> None:
+    path = write_metadata_log(tmp_path, [feature("a", 1)])
+    data = bytearray(path.read_bytes())
+    data[57:61] = (9).to_bytes(4, "big")  # more records than there are
+    data[17:21] = crc32c.crc32c(bytes(data[21:])).to_bytes(4, "big")
+    path.write_bytes(data)
+    with pytest.raises(CorruptLogRecordError, match="offset 0"):
+        read(tmp_path)

@@ -1,0 +1,211 @@
+"""A replica's log, made from its folder."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from sim.errors import ConfigError
+from sim.log.config import LogConfig
+from sim.storage import names
+from sim.storage.replica_loading import LoadedReplica, Noted, load_replica
+from sim.types import TopicPartition
+from sim.wire.batch import assign
+from tests.support.log_dirs import write_partition
+from tests.support.logs import NOW, LogDriver, plain
+
+CONFIG = LogConfig(roll_bytes=200)
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    """Several segments: two transactions that end, one that does not, and plain records."""
+    made = LogDriver(CONFIG)
+    made.txn(0)
+    made.end(committed=True)
+    made.txn(1)
+    made.end(committed=False)
+    made.txn(2, count=2)
+    made.append(plain())
+    made.txn(4)
+    return made
+
+
+@pytest.fixture
+def folder(tmp_path: Path, driver: LogDriver) -> Path:
+    write_partition(tmp_path / "t-0", driver.log, topic_id=uuid.UUID(int=1))
+    return tmp_path / "t-0"
+
+
+def load(folder: Path, *, clean: bool = False, noted: Noted | None = None) -> LoadedReplica:
+    before = {path: path.read_bytes() for path in sorted(folder.iterdir())}
+    found = load_replica(
+        names.PartitionDirectory(topic_partition=TopicPartition("t", 0), path=folder),
+        config=CONFIG,
+        noted=noted or Noted(),
+        was_clean=clean,
+        now_ms=NOW,
+    )
+    found.log.check_invariants()
+    assert {path: path.read_bytes() for path in sorted(folder.iterdir())} == before
+    return found
+
+
+def logs(folder: Path) -> list[Path]:
+    return [path for _, path in names.numbered_files(folder, ".log")]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_sound_folder_becomes_the_log_that_it_was(
+    folder: Path, driver: LogDriver, clean: bool
+) -> None:
+    found = load(folder, clean=clean)
+    assert list(found.log.batches()) == list(driver.log.batches())
+    found.log.advance_high_watermark(driver.log.high_watermark)
+    driver.log.reopen(driver.log.high_watermark, now_ms=NOW)
+    assert found.log.snapshot() == driver.log.snapshot()
+    assert found.losses == ()
+    (first, *_) = found.log.segments()
+    assert first.modified_ms == logs(folder)[0].stat().st_mtime_ns // 1_000_000
+
+
+def test_what_follows_the_last_sound_batch_is_cut_off_and_told(
+    folder: Path, driver: LogDriver
+) -> None:
+    path = logs(folder)[-1]
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-3])
+    found = load(folder)
+    assert list(found.log.batches()) == list(driver.log.batches())[:-1]
+    (loss,) = found.losses
+    assert loss.path == str(path)
+    assert loss.position + loss.size == len(whole) - 3
+    assert str(loss) == (
+        f"{path}, byte {loss.position}: {loss.reason}; {loss.size} bytes are thrown away"
+    )
+
+
+def test_a_damaged_batch_in_the_midst_ends_the_log_with_all_segments_behind(
+    folder: Path, driver: LogDriver
+) -> None:
+    first, *others = logs(folder)
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 0xFF
+    first.write_bytes(data)
+    found = load(folder)
+    assert found.log.segments_count == 1
+    assert [one.path for one in found.losses] == [str(one) for one in (first, *others)]
+    assert "another CRC" in found.losses[0].reason
+    assert "behind the damage" in found.losses[1].reason
+
+
+def test_what_lies_below_the_recovery_point_is_not_looked_at(
+    folder: Path, driver: LogDriver
+) -> None:
+    """A broker doesn't, either: a reader would find it."""
+    first = logs(folder)[0]
+    data = bytearray(first.read_bytes())
+    data[-1] ^= 0xFF
+    first.write_bytes(data)
+    behind = names.numbered_files(folder, ".log")[1][0]
+    for noted, clean in ((Noted(recovery_point=behind), False), (Noted(), True)):
+        found = load(folder, noted=noted, clean=clean)
+        assert found.log.log_end_offset == driver.log.log_end_offset
+        assert found.losses == ()
+    assert load(folder, noted=Noted(recovery_point=behind - 1)).losses
+
+
+def test_a_segment_without_its_index_is_recovered_after_a_stop_in_order_too(
+    folder: Path, driver: LogDriver
+) -> None:
+    first = logs(folder)[0]
+    first.with_suffix(".index").unlink()
+    first.with_suffix(".txnindex").unlink(missing_ok=True)
+    data = first.read_bytes()
+    first.write_bytes(data + b"torn")
+    found = load(folder, clean=True)
+    assert [one.path for one in found.losses] == [str(first)]
+    assert found.log.log_end_offset == driver.log.log_end_offset
+    assert found.log.snapshot().aborted == driver.log.snapshot().aborted
+
+
+def test_a_structure_that_is_lost_ends_the_log_after_a_stop_in_order_too(folder: Path) -> None:
+    first, *others = logs(folder)
+    first.write_bytes(first.read_bytes()[:-1])
+    found = load(folder, clean=True)
+    assert [one.path for one in found.losses] == [str(one) for one in (first, *others)]
+
+
+def test_offsets_that_go_back_end_the_log(folder: Path) -> None:
+    path = logs(folder)[-1]
+    whole = path.read_bytes()
+    path.write_bytes(whole + assign(plain(), base_offset=0, leader_epoch=0))
+    (loss,) = load(folder).losses
+    assert (loss.position, loss.reason[:21]) == (len(whole), "offset 0 comes behind")
+
+
+@pytest.mark.parametrize("damage", [b"short", bytes(34)])
+def test_a_damaged_index_of_aborted_transactions_is_made_anew(
+    folder: Path, driver: LogDriver, damage: bytes
+) -> None:
+    at = driver.log.snapshot().aborted[0].last_offset
+    path = next(
+        path.with_suffix(".txnindex")
+        for offset, path in reversed(names.numbered_files(folder, ".log"))
+        if offset <= at
+    )
+    data = damage
+    if damage == bytes(34):
+        data = path.read_bytes()[:18] + (500).to_bytes(8, "big") + path.read_bytes()[26:]
+    path.write_bytes(data)
+    found = load(folder, clean=True)
+    assert found.log.snapshot().aborted == driver.log.snapshot().aborted
+    assert [one.path for one in found.losses] == [str(path)]
+
+
+def test_a_damaged_snapshot_is_thrown_away(folder: Path) -> None:
+    path = names.numbered_files(folder, ".snapshot")[-1][1]
+    path.write_bytes(b"damaged")
+    found = load(folder, clean=True)
+    assert [one.path for one in found.losses] == [str(path)]
+    assert found.log.open_transaction_of(7) == 4
+
+
+def test_leader_epochs_that_cannot_be_read_are_taken_from_the_batches(folder: Path) -> None:
+    path = folder / "leader-epoch-checkpoint"
+    path.write_text("7\n")
+    found = load(folder, clean=True)
+    assert found.log.snapshot().epochs == ((0, 0),)
+    assert [one.path for one in found.losses] == [str(path)]
+    path.unlink()
+    assert load(folder, clean=True).log.snapshot().epochs == ((0, 0),)
+
+
+def test_a_log_that_ends_below_its_start_is_given_up(folder: Path) -> None:
+    found = load(folder, noted=Noted(log_start_offset=900))
+    assert found.log.log_end_offset == 900
+    assert found.losses[-1].reason == "the log ends at 8, below its start 900"
+    assert found.losses[-1].size == sum(path.stat().st_size for path in logs(folder))
+
+
+def test_an_empty_folder_is_an_empty_log(tmp_path: Path) -> None:
+    found = load(tmp_path, noted=Noted(log_start_offset=4, cleaned_until=2))
+    assert (found.log.log_start_offset, found.log.log_end_offset) == (4, 4)
+    assert found.log.cleaned_until == 2
+
+
+def test_batches_of_an_old_format_are_refused_by_name(tmp_path: Path) -> None:
+    path = tmp_path / names.file_name(0, ".log")
+    # A message of format 1: offset, size, CRC, magic, attributes, time, null key, null value.
+    message = bytes(4) + b"\x01\x00" + bytes(8) + b"\xff" * 8
+    path.write_bytes(bytes(8) + len(message).to_bytes(4, "big") + message + bytes(60))
+    with pytest.raises(ConfigError, match=r"0\.log, byte 0: a batch of format 1, only 2 is loaded"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("tail", [b"\0" * 4, b"\0" * 400])
+def test_zeros_are_damage_and_no_old_format(tmp_path: Path, tail: bytes) -> None:
+    (tmp_path / names.file_name(0, ".log")).write_bytes(tail)
+    assert [one.size for one in load(tmp_path).losses] == [len(tail)]
