@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sim.pipeline.session import spark_session
+from tests.support.spark_connector import connector_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -15,11 +16,15 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """Two cores of this machine, ``kafka_log`` registered."""
+    """Two cores of this machine, ``kafka_log`` registered, Spark's Kafka connector at hand."""
     session = spark_session(
         "local[2]",
         app_name="tests",
-        config={"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"},
+        config={
+            "spark.driver.memory": "1g",
+            "spark.sql.shuffle.partitions": "2",
+            "spark.jars": ",".join(sorted(map(str, connector_jars().glob("*.jar")))),
+        },
     )
     yield session
     session.stop()
