@@ -70,6 +70,19 @@ def spark_session(
     return spark
 
 
+def is_running() -> bool:
+    """Whether this process has a session, which somebody else will stop.
+
+    Raises:
+        MissingExtraError: PySpark is missing.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+    return SparkSession.getActiveSession() is not None
+
+
 def register(spark: SparkSession) -> None:
     """Make ``kafka_log`` known to a session that somebody else started.
 
