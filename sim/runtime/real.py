@@ -45,6 +45,11 @@ class RealClock(LoopClock):
         )
 
 
+def wall_ms() -> int:
+    """The wall clock in milliseconds since 1970, for programs that have no event loop."""
+    return time.time_ns() // 1_000_000
+
+
 def real_environment(
     *,
     seed: int | None = None,

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from sim.runtime import real
-from sim.runtime.real import RealClock, new_event_loop, real_environment, run
+from sim.runtime.real import RealClock, new_event_loop, real_environment, run, wall_ms
 from sim.runtime.trace import TraceLevel
 from sim.types import BrokerId
 
@@ -104,3 +104,8 @@ def test_peers_timers_and_sockets_work_on_uvloop_too() -> None:
         return [answer]
 
     assert run(main()) == ["advanced"]
+
+
+def test_the_wall_clock_needs_no_event_loop() -> None:
+    before_ms = time.time_ns() // 1_000_000
+    assert before_ms <= wall_ms() <= time.time_ns() // 1_000_000

@@ -1,0 +1,90 @@
+"""The streaming source ``kafka_lso_lag``, with real Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sim.client.admin import Admin
+from sim.pipeline.lag_source import LAG, LagDataSource, lag_of
+from sim.types import TopicPartition
+from tests.real.hang import make_hanging
+from tests.support.kafka_targets import KafkaTarget, kafka_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+GHOSTLY = TopicPartition("ghostly", 1)
+
+
+@pytest.fixture(scope="module")
+def haunted() -> Iterator[KafkaTarget]:
+    """A cluster where one of two partitions hangs."""
+
+    async def haunt(admin: Admin) -> None:
+        await make_hanging(admin, GHOSTLY, "ghost")
+
+    with kafka_target("txnsim") as target:
+        target.create("ghostly", 2)
+        target.ask(haunt)
+        yield target
+
+
+def lags(spark: SparkSession, bootstrap: str, **options: str) -> DataFrame:
+    spark.dataSource.register(LagDataSource)
+    return (
+        spark.readStream.format("kafka_lso_lag")
+        .options(**{"kafka.bootstrap.servers": bootstrap, "intervalMs": "0", **options})
+        .load()
+    )
+
+
+def test_one_row_per_partition_names_who_holds_it(
+    spark: SparkSession, haunted: KafkaTarget, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+
+    def take(rows: DataFrame, _batch: int) -> None:
+        seen.extend(rows.toLocalIterator())
+
+    stream = lags(spark, haunted.bootstrap, subscribe="ghostly")
+    assert tuple(stream.columns) == LAG.names
+    query = (
+        stream.writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    free, held = sorted(map(lag_of, seen), key=lambda row: row.partition or 0)
+    assert (free.topic, free.lag, free.held_by, free.error) == ("ghostly", 0, (), None)
+    assert (held.topic, held.lag, len(held.held_by)) == ("ghostly", 1, 1)
+    assert (held.held_by[0].transactional_id, held.held_by[0].start_offset) == ("ghost", 0)
+    assert seen[0]["probed_at_ms"] == seen[1]["probed_at_ms"] > 0
+
+
+def test_a_cluster_that_does_not_answer_is_a_row_and_no_failure(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    seen: list[Any] = []
+
+    def take(rows: DataFrame, _batch: int) -> None:
+        seen.extend(rows.toLocalIterator())
+
+    query = (
+        lags(spark, "127.0.0.1:1")
+        .writeStream.foreachBatch(take)
+        .option("checkpointLocation", str(tmp_path))
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(120)
+    (row,) = map(lag_of, seen)
+    assert (row.topic, row.lag) == (None, None)
+    assert row.error is not None
+    assert "127.0.0.1:1" in row.error

@@ -1,0 +1,60 @@
+"""A cluster that a client is tried on: the simulator, or a real Apache Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import msgspec
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.connection import ClientSettings
+from sim.testing import SimulatedKafka
+from tests.support.apache_kafka import ApacheKafka
+
+T = TypeVar("T")
+
+SETTINGS = ClientSettings(retry_backoff_ms=5, retry_backoff_max_ms=100, api_timeout_ms=60_000)
+
+
+class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
+    """A running cluster."""
+
+    kind: str
+    """``txnsim`` or ``apache``."""
+    bootstrap: str
+    simulated: SimulatedKafka | None = None
+    """The simulator, for its faults."""
+
+    def ask(self, what: Callable[[Admin], Awaitable[T]]) -> T:
+        """Do something to it with a client of ours."""
+
+        async def whole() -> T:
+            async with Cluster(self.bootstrap, settings=SETTINGS) as cluster:
+                return await what(Admin(cluster))
+
+        return asyncio.run(whole())
+
+    def create(self, topic: str, partitions: int) -> None:
+        """Make a topic, and wait until it has leaders."""
+
+        async def make(admin: Admin) -> None:
+            await admin.create_topic(topic, partitions=partitions)
+
+        self.ask(make)
+
+
+@contextmanager
+def kafka_target(kind: str, *, transaction_version: int = 1) -> Iterator[KafkaTarget]:
+    """Start one, of one broker."""
+    if kind == "txnsim":
+        with SimulatedKafka(brokers=1, transaction_version=transaction_version) as simulated:
+            yield KafkaTarget(kind=kind, bootstrap=simulated.bootstrap, simulated=simulated)
+    else:
+        with ApacheKafka(
+            transaction_version=transaction_version, jvm_options=("-Xmx512m",)
+        ) as apache:
+            yield KafkaTarget(kind=kind, bootstrap=apache.bootstrap)
