@@ -26,6 +26,7 @@ import msgspec
 from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.faults import meanings
+from sim.pipeline.findings import json_schema
 from sim.setting import Setting
 from sim.settings import DEFAULTS, documentation
 from tests.clients.matrix import page as matrix
@@ -516,6 +517,11 @@ def peers_page() -> str:
     return _page("tests/peers/", "Peers' own tests", *peers.sections())
 
 
+def find_hanging_schema() -> str:
+    """The JSON Schema of what `txnsim logs find-hanging --json` prints."""
+    return msgspec.json.format(msgspec.json.encode(json_schema()), indent=2).decode() + "\n"
+
+
 def index_page() -> str:
     """Every page of the folder, and every folder of it, with title and first sentence."""
     rows = []
@@ -545,6 +551,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/cli.md": cli_page,
     "docs/clients.md": clients_page,
     "docs/fault-points.md": fault_points_page,
+    "docs/find-hanging.schema.json": find_hanging_schema,
     "docs/metrics.md": metrics_page,
     "docs/peers.md": peers_page,
     "docs/releases.md": releases_page,
