@@ -11,7 +11,14 @@ import argparse
 from types import ModuleType
 from typing import Final
 
-from sim.cli import logs_describe, logs_find_hanging, logs_verify, logs_write
+from sim.cli import (
+    logs_describe,
+    logs_export,
+    logs_find_hanging,
+    logs_timeline,
+    logs_verify,
+    logs_write,
+)
 
 ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "write": (
@@ -30,6 +37,11 @@ ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
         logs_verify,
         "whether log directories are sound: CRCs, sequences, markers, indexes, snapshots, replicas",
     ),
+    "timeline": (
+        logs_timeline,
+        "the life of a transactional id: what its coordinator wrote, what lies in the partitions",
+    ),
+    "export": (logs_export, "tables of log directories as Parquet"),
 }
 """Name -> module, and its line of help."""
 

@@ -46,14 +46,15 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def session(master: str | None) -> Iterator[SparkSession]:
-    """The session of this process; it ends with the process.
+    """The session of this process; one that was started here is stopped at the end.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.
     """
-    from sim.pipeline.session import spark_session
+    from sim.pipeline.session import is_running, spark_session
 
     progress("starting Spark")
+    is_anothers = is_running()
     spark = spark_session(master)
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
@@ -66,6 +67,8 @@ def session(master: str | None) -> Iterator[SparkSession]:
         if watcher.ident is not None:
             watcher.join()
             progress("")
+        if not is_anothers:
+            spark.stop()
 
 
 def _watch(spark: SparkSession, done: threading.Event) -> None:

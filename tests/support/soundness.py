@@ -45,6 +45,7 @@ def busy_log(*, transactions: int = 40) -> LogDriver:
 
 def write_log_dir(log_dir: Path, broker: int, drivers: dict[str, LogDriver]) -> None:
     """A log directory of a broker that stopped in order, with these replicas."""
+    log_dir.mkdir(parents=True, exist_ok=True)
     for name, driver in drivers.items():
         write_partition(log_dir / name, driver.log, topic_id=uuid.UUID(int=1))
     ends = {

@@ -1,0 +1,62 @@
+"""What an export refuses before Spark is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.errors import BadInputError
+from sim.pipeline.export import Export, check, tables_of
+from sim.pipeline.schemas import TABLES
+from tests.support.soundness import write_log_dir
+
+
+@pytest.fixture
+def wanted(tmp_path: Path) -> Export:
+    write_log_dir(tmp_path / "broker-1", 1, {})
+    return Export(
+        paths=(tmp_path / "broker-1",), target=tmp_path / "out", tables=("batches", "errors")
+    )
+
+
+def _with(wanted: Export, **changes: object) -> Export:
+    import msgspec
+
+    changed: Export = msgspec.structs.replace(wanted, **changes)
+    return changed
+
+
+def test_a_folder_that_is_not_there_is_fine(wanted: Export) -> None:
+    check(wanted)
+    wanted.target.mkdir()
+    check(wanted)
+
+
+def test_all_is_every_table(wanted: Export) -> None:
+    assert tables_of(wanted) == ("batches", "errors")
+    assert tables_of(_with(wanted, tables=("all",))) == tuple(TABLES)
+
+
+@pytest.mark.parametrize("tables", [("batch",), ("batches", "all"), ()])
+def test_an_unknown_table_is_refused(wanted: Export, tables: tuple[str, ...]) -> None:
+    with pytest.raises(BadInputError, match="there is no table"):
+        check(_with(wanted, tables=tables))
+
+
+def test_nothing_is_written_over_unless_asked(wanted: Export) -> None:
+    (wanted.target / "errors").mkdir(parents=True)
+    with pytest.raises(BadInputError, match="is there already; name another folder"):
+        check(wanted)
+    check(_with(wanted, overwrite=True))
+
+
+def test_a_file_is_no_target(wanted: Export) -> None:
+    wanted.target.touch()
+    with pytest.raises(BadInputError, match="is no directory"):
+        check(wanted)
+
+
+def test_what_holds_nothing_of_kafka_is_refused(wanted: Export) -> None:
+    with pytest.raises(BadInputError):
+        check(_with(wanted, paths=(wanted.target / "nowhere",)))
