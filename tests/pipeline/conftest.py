@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sim.pipeline.session import spark_session
+from tests.pipeline.corpus.made import Corpus
+from tests.pipeline.corpus.made import corpus as made_corpus
 from tests.support.spark_connector import connector_jars
 
 if TYPE_CHECKING:
@@ -28,3 +30,9 @@ def spark() -> Iterator[SparkSession]:
     )
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def corpus() -> Corpus:
+    """Log directories of a real Apache Kafka with their truth; none of their files is changed."""
+    return made_corpus()

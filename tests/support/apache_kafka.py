@@ -287,6 +287,11 @@ class ApacheKafka:
         """Addresses of all brokers, as clients want them."""
         return ",".join(f"127.0.0.1:{node.port}" for node in self._nodes)
 
+    @property
+    def homes(self) -> tuple[Path, ...]:
+        """A directory per broker with ``server.properties``, ``broker.log``, and ``data``."""
+        return tuple(node.directory for node in self._nodes)
+
     def bootstrap_at(self, listener: str) -> str:
         """Address of one of the further listeners."""
         return f"127.0.0.1:{self._listener_ports[listener]}"
@@ -308,18 +313,26 @@ class ApacheKafka:
         node.process.kill()
         node.process.wait()
 
-    def start_again(self, node_id: int) -> None:
-        """Start a broker that was killed, at its port and with its disk, and wait until it lists
-        all brokers.
+    def stop_one(self, node_id: int) -> None:
+        """End a broker in order."""
+        (node,) = (one for one in self._nodes if one.node_id == node_id)
+        node.process.terminate()
+        node.process.wait(timeout=_START_TIMEOUT_S)
+
+    def start_again(self, *node_ids: int) -> None:
+        """Start brokers that were stopped or killed, at their ports and with their disks, and wait
+        until they list all brokers.
 
         Raises:
-            ApacheKafkaError: It exited or was not ready in time; with the end of its log.
+            ApacheKafkaError: One exited or was not ready in time; with the end of its log.
         """
-        place = next(at for at, one in enumerate(self._nodes) if one.node_id == node_id)
-        node = self._nodes[place]
-        process = self._spawn(node.directory / "server.properties", node.directory)
-        self._nodes[place] = node._replace(process=process)
-        self._await_ready(self._nodes[place], time.monotonic() + _START_TIMEOUT_S)
+        places = [at for at, one in enumerate(self._nodes) if one.node_id in node_ids]
+        for place in places:
+            node = self._nodes[place]
+            process = self._spawn(node.directory / "server.properties", node.directory)
+            self._nodes[place] = node._replace(process=process)
+        for place in places:
+            self._await_ready(self._nodes[place], time.monotonic() + _START_TIMEOUT_S)
 
     def run_tool(self, main_class: str, *args: str, timeout_s: float = 120.0) -> ToolResult:
         """Run a tool of Kafka with ``--bootstrap-server`` of this cluster in front of ``args``."""

@@ -1,0 +1,248 @@
+"""What is known for certain of a corpus: told by brokers while it was made, never read from disk.
+
+``truth.json`` is a ``Truth``: a ``Stage`` per set of directories. Keys and values of records are in
+base64. A stage tells all that had happened until then.
+
+======== ==========================================================================================
+clean    both brokers had stopped in order, the second one first
+killed   started again from there, gone on with, and killed with SIGKILL while programs were writing
+torn     a copy of ``killed`` whose last files were damaged as an unclean stop may leave them; what
+         was told is that of ``killed``, and ``damage`` says what was done
+======== ==========================================================================================
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+FILE: Final = "truth.json"
+
+Verdict = Literal["hanging", "open", "undecided", "lagging"]
+"""Of an open transaction on a partition.
+
+- hanging: no coordinator knows of a transaction of this producer on this partition.
+- open: its coordinator has it as Ongoing, with this partition.
+- undecided: its coordinator has decided (PrepareCommit, PrepareAbort), and owes this partition its
+  marker.
+- lagging: it is over, and only a replica that stopped earlier does not know.
+"""
+
+
+class Place(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as it was sent."""
+
+    timestamp_ms: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+
+class SentBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch that a leader acknowledged: at which offset, and what was in it."""
+
+    place: Place
+    base_offset: int
+    codec: str
+    records: tuple[Told, ...]
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+
+
+class ReadRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as librdkafka read it shortly before the brokers stopped."""
+
+    offset: int
+    timestamp_ms: int
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+    committed: bool = True
+    """Whether ``read_committed`` showed it, too."""
+
+
+class PartitionTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition as its leader told it, at a time when nothing was on its way."""
+
+    place: Place
+    leader: int
+    replicas: tuple[int, ...]
+    start: int
+    end: int
+    """The log end where the log did not move after; ListOffsets' latest at least."""
+    last_stable: int
+    records: tuple[ReadRecord, ...]
+
+
+class TopicTruth(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic."""
+
+    name: str
+    topic_id: str
+    partitions: tuple[PartitionTruth, ...]
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """What a transaction has on one partition."""
+
+    place: Place
+    first_offset: int
+    last_offset: int
+    """Of its records."""
+    marker_offset: int | None
+    """None while it has none."""
+
+
+class FinishedTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that was over, and its markers written."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    """That of its records; markers of transactions v2 and of fencing carry a later one."""
+    marker_epoch: int
+    committed: bool
+    level: int
+    """Finalized ``transaction.version`` at its end."""
+    spans: tuple[Span, ...]
+
+
+class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction without an end, on one partition."""
+
+    place: Place
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+    verdict: Verdict
+    why: str
+    """How it was made, in words."""
+    transactional_id: str | None = None
+    brokers: tuple[int, ...] = ()
+    """Whose replicas have it open."""
+
+
+class ListedTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A coordinator's entry, by ListTransactions and DescribeTransactions."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    timeout_ms: int
+    start_time_ms: int
+    partitions: tuple[Place, ...]
+
+
+class ActiveProducer(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of DescribeProducers, asked of the leader."""
+
+    place: Place
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    start_offset: int
+
+
+class HangingRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row of ``kafka-transactions find-hanging``, broker by broker."""
+
+    place: Place
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+
+
+class CommittedOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """A group's position, by OffsetFetch."""
+
+    group: str
+    place: Place
+    offset: int
+    metadata: str | None
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done to a file of a broker by hand."""
+
+    place: Place
+    broker: int
+    file: str
+    what: str
+    sound_end: int
+    """The offset behind the last batch that is whole."""
+
+
+class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """What a real broker said when it had loaded a replica from a copy of the stage."""
+
+    broker: int
+    place: Place
+    segments: int
+    start: int
+    end: int
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """A set of directories, ``NAME/broker-N``, and everything that is known of it."""
+
+    name: str
+    stopped_at_ms: int
+    topics: tuple[TopicTruth, ...]
+    sent: tuple[SentBatch, ...]
+    finished: tuple[FinishedTransaction, ...]
+    open: tuple[OpenTransaction, ...]
+    """By replica group; those of ``writers`` are left out."""
+    listed: tuple[ListedTransaction, ...]
+    """Before the second broker stopped."""
+    producers: tuple[ActiveProducer, ...]
+    """The same."""
+    find_hanging: tuple[HangingRow, ...]
+    """The same; asked for transactions older than one minute."""
+    offsets: tuple[CommittedOffset, ...]
+    pending_offsets: tuple[CommittedOffset, ...]
+    """Sent in transactions that are open; OffsetFetch does not show them yet."""
+    expired: tuple[tuple[Place, int], ...]
+    """Producers that a partition has forgotten though their batches are there."""
+    forgotten_ids: tuple[str, ...]
+    """Transactional ids that expired: their last record is a tombstone."""
+    writers: tuple[str, ...]
+    """Transactional ids, and topics of the same names, that were in use when the kill came."""
+    damage: tuple[Damage, ...]
+    loaded: tuple[LoadedLog, ...]
+    """By a real broker, from copies of both directories; empty for ``clean``."""
+
+
+class Truth(msgspec.Struct, frozen=True, kw_only=True):
+    """All that is known of a corpus."""
+
+    kafka: str
+    brokers: tuple[int, ...]
+    stages: dict[str, Stage]
+
+
+def write_truth(directory: Path, truth: Truth) -> None:
+    """Keep it beside the directories."""
+    data = msgspec.json.format(msgspec.json.encode(truth), indent=1)
+    (directory / FILE).write_bytes(data)
+
+
+def read_truth(directory: Path) -> Truth:
+    """What is known of the corpus in a directory."""
+    return msgspec.json.decode((directory / FILE).read_bytes(), type=Truth)
