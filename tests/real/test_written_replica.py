@@ -1,0 +1,246 @@
+"""What the simulator wrote, in the log directory of a real broker: the broker takes it for its own,
+serves it, knows who has a transaction open, and goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import pytest
+
+from sim.cli.main import main
+from sim.client import requests
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.consumer import Consumer
+from sim.client.errors import ClientError, ErrorCode
+from sim.client.offsets import LATEST, list_offsets
+from sim.client.producer import Producer
+from sim.client.txn_views import OpenSince, ProducerState
+from sim.client.versions import ANY
+from sim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
+from sim.wire.batch import Record, build_batch
+from tests.real.conftest import SETTINGS
+from tests.real.hang import make_hanging
+from tests.support.apache_kafka import ApacheKafka, run_kafka_tool
+from tests.support.txnsim_server import TxnsimServer
+
+pytestmark = pytest.mark.real
+
+ORDERS: Final = (TopicPartition("orders", 0), TopicPartition("orders", 1))
+HANGING, IDEMPOTENT = ORDERS
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+
+Read = list[tuple[int, bytes | None, bytes | None]]
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """What clients find in a cluster."""
+
+    records: dict[str, dict[TopicPartition, Read]]
+    """By isolation level: offset, key and value."""
+    ends: dict[str, dict[TopicPartition, int]]
+    producers: dict[TopicPartition, tuple[ProducerState, ...]]
+
+
+class World(msgspec.Struct, kw_only=True):
+    """A simulator and the broker that got its records."""
+
+    simulated: str
+    real: str
+    url: str
+    data: Path
+    """The real broker's log directory."""
+    written: Path
+    """Of the simulator, as a directory of its own."""
+    idempotent: ProducerIdAndEpoch
+    """It has sent twelve batches of one record to its partition."""
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Records made in the simulator, and put into a broker's directory while it was stopped."""
+    directory = tmp_path_factory.mktemp("written")
+    with (
+        TxnsimServer(brokers=1, arguments=("--http", "0", "--topic", "orders:2")) as server,
+        ApacheKafka(directory=directory / "kafka", jvm_options=("-Xmx512m",)) as kafka,
+    ):
+        assert server.http is not None
+        idempotent = asyncio.run(fill(server.bootstrap))
+        asyncio.run(create_orders(kafka.bootstrap))
+        kafka.stop_one(1)
+        data = kafka.homes[0] / "data"
+        into = ("--into", str(data), "--topic", "orders", "--url", server.http)
+        assert main(["logs", "write", *into]) == 0
+        assert main(["logs", "write", str(directory / "own"), "--url", server.http]) == 0
+        kafka.start_again(1)
+        yield World(
+            simulated=server.bootstrap,
+            real=kafka.bootstrap,
+            url=server.http,
+            data=data,
+            written=directory / "own" / "broker-1",
+            idempotent=idempotent,
+        )
+
+
+async def create_orders(bootstrap: str) -> None:
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        await Admin(cluster).create_topic("orders", partitions=2, replication_factor=1)
+
+
+async def fill(bootstrap: str) -> ProducerIdAndEpoch:
+    """Committed, aborted, open and hanging transactions, and an idempotent producer."""
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        admin = Admin(cluster)
+        async with Producer(cluster) as producer:
+            for number in range(12):
+                await producer.send(*place(IDEMPOTENT), b"plain", key=b"%d" % number)
+            idempotent = producer.identity
+        async with Producer(cluster, transactional_id="app") as producer:
+            await producer.init_transactions()
+            for number in range(6):
+                producer.begin()
+                for partition in ORDERS:
+                    producer.send(*place(partition), b"v%d" % number, key=b"k")
+                await producer.flush()
+                await (producer.abort() if number % 3 == 1 else producer.commit())
+        await make_hanging(admin, HANGING, "ghost")
+        async with Producer(cluster, transactional_id="behind") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            producer.send(*place(HANGING), b"behind")
+            await producer.commit()
+    return idempotent
+
+
+def place(partition: TopicPartition) -> tuple[str, int]:
+    return partition.topic, partition.partition
+
+
+async def look(bootstrap: str) -> Seen:
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        records: dict[str, dict[TopicPartition, Read]] = {}
+        ends: dict[str, dict[TopicPartition, int]] = {}
+        for isolation in (COMMITTED, UNCOMMITTED):
+            found = await list_offsets(cluster, dict.fromkeys(ORDERS, LATEST), isolation=isolation)
+            upto = {
+                partition: one.offset
+                for partition, one in found.items()
+                if not isinstance(one, ClientError)
+            }
+            ends[isolation.name] = upto
+            records[isolation.name] = await read(cluster, isolation, upto)
+        producers = await Admin(cluster).describe_producers(ORDERS)
+        return Seen(
+            records=records,
+            ends=ends,
+            producers={
+                partition: tuple(sorted(told, key=lambda one: one.producer_id))
+                for partition, told in producers.items()
+                if not isinstance(told, ClientError)
+            },
+        )
+
+
+async def read(
+    cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
+) -> dict[TopicPartition, Read]:
+    found: dict[TopicPartition, Read] = {partition: [] for partition in ORDERS}
+    async with Consumer(cluster, isolation=isolation) as consumer:
+        await consumer.assign(ORDERS)
+        while any(consumer.positions[one] < upto[one] for one in ORDERS):
+            for record in await consumer.poll():
+                found[record.partition].append((record.offset, record.key, record.value))
+    return found
+
+
+def test_clients_find_the_same_in_both(world: World) -> None:
+    real, simulated = asyncio.run(look(world.real)), asyncio.run(look(world.simulated))
+    assert real == simulated
+    assert real.ends["READ_COMMITTED"][HANGING] < real.ends["READ_UNCOMMITTED"][HANGING]
+    assert any(one.txn_start_offset is not None for one in real.producers[HANGING])
+    hidden = len(real.records["READ_UNCOMMITTED"][IDEMPOTENT]) - len(
+        real.records["READ_COMMITTED"][IDEMPOTENT]
+    )
+    assert hidden == 2, "what was aborted"
+
+
+def test_the_folder_is_still_that_of_the_brokers_topic(world: World) -> None:
+    for partition in ORDERS:
+        text = (world.data / str(partition) / "partition.metadata").read_text()
+        assert re.search(r"^topic_id: .{22}$", text, re.MULTILINE)
+    with urllib.request.urlopen(f"{world.url}/api/v1/topics/orders") as answer:
+        ours = json.load(answer)["id"]
+    assert ours not in text
+
+
+def test_the_idempotent_producer_goes_on_with_its_sequence(world: World) -> None:
+    async def ask(bootstrap: str) -> list[ErrorCode]:
+        async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+            return [await send(cluster, world.idempotent, sequence) for sequence in (13, 12, 12)]
+
+    out_of_order, none = ErrorCode.out_of_order_sequence_number, ErrorCode.none
+    assert asyncio.run(ask(world.real)) == [out_of_order, none, none]
+    assert asyncio.run(ask(world.simulated)) == [out_of_order, none, none]
+
+
+async def send(cluster: Cluster, who: ProducerIdAndEpoch, sequence: int) -> ErrorCode:
+    batch = build_batch(
+        [Record(key=b"next", value=b"plain")],
+        timestamp_ms=cluster.clock.now_ms(),
+        producer_id=who.producer_id,
+        producer_epoch=who.producer_epoch,
+        base_sequence=sequence,
+    )
+    leader = await cluster.leader(IDEMPOTENT)
+    topic_ids = {"orders": (await Admin(cluster).describe_topics(["orders"]))[0].topic_id}
+    request = requests.produce(
+        {IDEMPOTENT: batch}, topic_ids=topic_ids, transactional_id=None, within=ANY
+    )
+    answer = await cluster.ask(leader.leader_id, request)
+    return ErrorCode(answer.responses[0].partition_responses[0].error_code)
+
+
+def test_the_hanging_transaction_can_be_aborted_there(world: World) -> None:
+    async def repair() -> list[bytes | None]:
+        async with Cluster(world.real, settings=SETTINGS) as cluster:
+            admin = Admin(cluster)
+            (told,) = (await admin.describe_producers([HANGING])).values()
+            assert not isinstance(told, ClientError)
+            (start,) = [one.txn_start_offset for one in told if one.txn_start_offset is not None]
+            await admin.abort_transaction(OpenSince(partition=HANGING, start_offset=start))
+            ends = await list_offsets(cluster, {HANGING: LATEST}, isolation=COMMITTED)
+            (end,) = ends.values()
+            assert not isinstance(end, ClientError)
+            values: list[bytes | None] = []
+            async with Consumer(cluster, isolation=COMMITTED) as consumer:
+                await consumer.assign({HANGING: start})
+                while consumer.positions[HANGING] < end.offset:
+                    values += [record.value for record in await consumer.poll()]
+            return values
+
+    assert asyncio.run(repair()) == [b"behind"]
+
+
+def test_kafka_dump_log_reads_every_file_without_complaint(world: World) -> None:
+    files = [
+        path
+        for path in sorted(world.written.glob("*-*/*"))
+        if path.suffix in (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
+    ]
+    names = ",".join(map(str, files))
+    for options in (("--deep-iteration",), ("--index-sanity-check",)):
+        told = run_kafka_tool("org.apache.kafka.tools.DumpLogSegments", *options, "--files", names)
+        assert told.code == 0, told.stderr
+        assert told.stderr == ""
+        assert "Mismatches in" not in told.stdout
+        assert "isvalid: false" not in told.stdout
+        assert all(str(path) in told.stdout for path in files)

@@ -1,0 +1,244 @@
+"""A cluster that is written as log directories and loaded again is the same cluster: whatever
+clients can ask of it is answered alike, and it goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import tarfile
+from pathlib import Path
+from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
+from typing import Final
+
+import msgspec
+import pytest
+
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.consumer import Consumer
+from sim.client.errors import ClientError
+from sim.client.offsets import EARLIEST, LATEST, list_offsets
+from sim.client.producer import Producer
+from sim.client.session import SessionState
+from sim.client.txn_views import OpenSince, ProducerState, TransactionDescription
+from sim.releases import Fleet
+from sim.server.cluster import ClusterOptions
+from sim.server.loading import load_cluster
+from sim.server.log_dirs import log_dir_of
+from sim.settings import Settings
+from sim.storage.disks import find_disks
+from sim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
+from sim.storage.stored_file import tar_of
+from sim.types import IsolationLevel, TopicPartition
+from tests.real.hang import produce_without_adding
+from tests.support.clusters import VirtualCluster, run_cluster
+
+PARTITIONS: Final = tuple(TopicPartition("orders", index) for index in range(3))
+SETTINGS: Final = Settings(
+    transaction_state_log_num_partitions=6,
+    offsets_topic_num_partitions=3,
+    transaction_partition_verification_enable=False,
+    auto_leader_rebalance_enable=False,
+    segment_bytes=1_048_576,
+)
+STEPS: Final = 40
+NAMES: Final = ("tx-a", "tx-b", "tx-c")
+VALUE: Final = bytes(70_000)
+"""Large enough for several segments."""
+
+Read = list[tuple[int, bytes | None, bytes | None]]
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """All that clients find out."""
+
+    ends: dict[str, dict[TopicPartition, int]]
+    records: dict[str, dict[TopicPartition, Read]]
+    producers: dict[TopicPartition, tuple[ProducerState, ...]]
+    transactions: dict[str, TransactionDescription]
+    hanging: tuple[tuple[TopicPartition, int], ...]
+
+
+async def look(cluster: Cluster) -> Seen:
+    admin = Admin(cluster)
+    ends: dict[str, dict[TopicPartition, int]] = {}
+    for name, timestamp, isolation in (
+        ("start", EARLIEST, IsolationLevel.READ_UNCOMMITTED),
+        ("high watermark", LATEST, IsolationLevel.READ_UNCOMMITTED),
+        ("last stable", LATEST, IsolationLevel.READ_COMMITTED),
+    ):
+        found = await list_offsets(
+            cluster, dict.fromkeys(PARTITIONS, timestamp), isolation=isolation
+        )
+        ends[name] = {
+            partition: one.offset
+            for partition, one in found.items()
+            if not isinstance(one, ClientError)
+        }
+    described = await admin.describe_transactions((*NAMES, "ghost"))
+    producers = await admin.describe_producers(PARTITIONS)
+    hanging = await admin.find_hanging(now_ms=cluster.clock.now_ms())
+    return Seen(
+        ends=ends,
+        records={
+            "committed": await read(cluster, IsolationLevel.READ_COMMITTED, ends["last stable"]),
+            "all": await read(cluster, IsolationLevel.READ_UNCOMMITTED, ends["high watermark"]),
+        },
+        producers={
+            partition: tuple(sorted(told, key=lambda one: one.producer_id))
+            for partition, told in producers.items()
+            if not isinstance(told, ClientError)
+        },
+        transactions={
+            name: msgspec.structs.replace(one, coordinator_id=0)
+            for name, one in described.items()
+            if not isinstance(one, ClientError)
+        },
+        hanging=tuple(
+            sorted((one.partition, one.producer.txn_start_offset or 0) for one in hanging)
+        ),
+    )
+
+
+async def read(
+    cluster: Cluster, isolation: IsolationLevel, upto: dict[TopicPartition, int]
+) -> dict[TopicPartition, Read]:
+    found: dict[TopicPartition, Read] = {partition: [] for partition in PARTITIONS}
+    async with Consumer(cluster, isolation=isolation) as consumer:
+        await consumer.assign(PARTITIONS)
+        while any(consumer.positions[one] < upto[one] for one in PARTITIONS):
+            for record in await consumer.poll():
+                found[record.partition].append(
+                    (record.offset, record.key, (record.value or b"")[-20:])
+                )
+    return found
+
+
+async def live(cluster: VirtualCluster, random: Random) -> Seen:
+    """A random history; what clients see at its end."""
+    async with cluster.client() as client:
+        producers = {name: Producer(client, transactional_id=name) for name in NAMES}
+        for producer in producers.values():
+            await producer.init_transactions()
+        plain = Producer(client)
+        hung = 0
+        for step in range(STEPS):
+            partition = random.choice(PARTITIONS)
+            match random.randrange(9):
+                case 0 | 1:
+                    plain.send("orders", partition.partition, b"%d" % step, key=b"plain")
+                    await plain.flush()
+                case 2 if hung < 2:
+                    hung += 1
+                    await hang(client, partition)
+                case 3:
+                    cluster.move(partition)
+                case _:
+                    await advance(producers[random.choice(NAMES)], random, partition, step)
+        await asyncio.sleep(5)  # markers are written, followers have caught up
+        seen = await look(client)
+        for producer in (*producers.values(), plain):
+            await producer.close()
+    return seen
+
+
+async def hang(client: Cluster, partition: TopicPartition) -> None:
+    """Open a transaction that no coordinator knows; it may have another leader by now."""
+    client.forget_leader(partition.topic)
+    error, _ = await produce_without_adding(
+        Admin(client), partition, "ghost", age_ms=3_600_000, version=11
+    )
+    assert not error
+
+
+async def advance(producer: Producer, random: Random, partition: TopicPartition, step: int) -> None:
+    """The next step of a transaction: it begins, writes, or ends."""
+    if producer.session.state is not SessionState.IN_TRANSACTION:
+        producer.begin()
+    producer.send("orders", partition.partition, VALUE + b"%d" % step, key=b"txn")
+    await producer.flush()
+    chance = random.random()
+    if chance < 0.3:
+        await producer.commit()
+    elif chance < 0.5:
+        await producer.abort()
+
+
+def write(cluster: VirtualCluster, directory: Path) -> list[Path]:
+    """Each broker's disk; the directories."""
+    paths = []
+    for broker_id in cluster.sim.members:
+        path = directory / f"broker-{broker_id}"
+        archive = b"".join(tar_of(log_dir_of(cluster.sim, broker_id), modified_ms=0))
+        with tarfile.open(fileobj=io.BytesIO(archive)) as files:
+            files.extractall(path, filter="data")
+        paths.append(path)
+    return paths
+
+
+def loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
+    disks = find_disks(paths)
+    found = load_cluster(disks, settings=SETTINGS, fleet=Fleet(), now_ms=now_ms)
+    assert found.losses == ()
+    assert found.left_out == ()
+    return ClusterOptions(
+        brokers=len(paths),
+        port=0,
+        settings=msgspec.structs.replace(SETTINGS, cluster_id=disks.cluster_id),
+        loaded=found,
+    )
+
+
+@pytest.mark.seeds
+@pytest.mark.parametrize("stop", ["in order", "killed"])
+def test_what_was_written_and_loaded_is_the_same_cluster(
+    seed: int, stop: str, tmp_path: Path
+) -> None:
+    async def first(cluster: VirtualCluster) -> tuple[Seen, list[Path], int]:
+        seen = await live(cluster, cluster.env.rng.stream("history"))
+        return seen, write(cluster, tmp_path), cluster.env.clock.now_ms()
+
+    options = ClusterOptions(brokers=2, port=0, topics=(("orders", 3),), settings=SETTINGS)
+    before, paths, now_ms = run_cluster(first, seed=seed, cluster_options=options)
+    if stop == "killed":
+        for path in paths:
+            (path / CLEAN_SHUTDOWN_NAME).unlink()
+            (path / RECOVERY_POINTS_NAME).unlink()
+    assert sum(map(len, before.records["all"].values())) > len(before.hanging)
+
+    async def second(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            assert await look(client) == before
+            await go_on(cluster, client, before)
+
+    run_cluster(second, seed=seed, cluster_options=loaded(paths, now_ms=now_ms))
+
+
+async def go_on(cluster: VirtualCluster, client: Cluster, before: Seen) -> None:
+    """Open transactions are fenced by their heirs, hanging ones repaired; nothing is held back."""
+    admin = Admin(client)
+    for name in NAMES:
+        async with Producer(client, transactional_id=name) as producer:
+            who = await producer.init_transactions()
+            assert who.producer_id == before.transactions[name].producer_id
+            producer.begin()
+            for partition in PARTITIONS:
+                producer.send("orders", partition.partition, b"new", key=name.encode())
+            await producer.commit()
+    for partition, start_offset in before.hanging:
+        await admin.abort_transaction(OpenSince(partition=partition, start_offset=start_offset))
+    await asyncio.sleep(5)
+    after = await look(client)
+    assert after.ends["last stable"] == after.ends["high watermark"]
+    for partition, records in after.records["committed"].items():
+        assert [key for _, key, value in records if value == b"new"] == [
+            name.encode() for name in NAMES
+        ]
+        assert (
+            records[: len(before.records["committed"][partition])]
+            == (before.records["committed"][partition])
+        )
+    async with Producer(client, transactional_id="another") as producer:
+        who = await producer.init_transactions()
+    assert who.producer_id > max(one.producer_id for one in before.transactions.values())

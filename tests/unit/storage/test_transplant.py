@@ -1,0 +1,159 @@
+"""Replicas put into the log directory of a stopped broker."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from pathlib import Path
+
+import pytest
+
+from sim.errors import ConfigError
+from sim.log.config import LogConfig
+from sim.storage.disks import find_disks
+from sim.storage.metadata_files import decode_partition_metadata
+from sim.storage.replica_loading import load_replica
+from sim.storage.transplant import Planted, find_targets, is_in_use, plant
+from sim.types import TopicPartition
+from sim.wire.batch import read_batch_header
+from tests.support.log_dirs import write_disk
+from tests.support.logs import NOW, LogDriver, plain
+
+OURS, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
+
+
+@pytest.fixture
+def driver() -> LogDriver:
+    """Several segments under several leaders: an aborted transaction and an open one."""
+    made = LogDriver(LogConfig(roll_bytes=200), leader_epoch=4)
+    made.txn(0)
+    made.end(committed=False)
+    made.log.become_leader(7)
+    made.txn(1, count=2)
+    made.append(plain())
+    made.txn(3)
+    return made
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """A broker's directory with an empty topic of that name, and another one."""
+    path = tmp_path / "theirs"
+    other = LogDriver()
+    other.append(plain())
+    write_disk(
+        path,
+        {("orders", 0): LogDriver().log, ("other", 0): other.log},
+        cluster_id="theirs",
+        topic_ids={"orders": THEIRS},
+    )
+    return path
+
+
+def planted(driver: LogDriver, target: Path) -> Planted:
+    source = target.parent / "ours"
+    write_disk(source, {("orders", 0): driver.log}, topic_ids={"orders": OURS})
+    told: list[object] = []
+    (one,) = plant(find_targets([target], ["orders"]), source, on_folder=told.append)
+    assert len(told) == 1
+    return one
+
+
+def test_the_broker_finds_the_records_as_its_own(driver: LogDriver, target: Path) -> None:
+    told = planted(driver, target)
+    ((_, orders), (_, other)) = find_disks([target]).all_folders()
+    assert orders.topic_id == THEIRS
+    assert orders.high_watermark == orders.noted.recovery_point == driver.log.log_end_offset
+    assert (other.high_watermark, other.noted.recovery_point) == (1, 1)
+    assert told.directory == str(target / "orders-0")
+    assert (told.end_offset, told.bytes) == (driver.log.log_end_offset, driver.log.size_bytes)
+    assert told.files == sum(1 for _ in (target / "orders-0").iterdir())
+    for clean in (True, False):
+        loaded = load_replica(
+            orders.replica,
+            config=LogConfig(),
+            noted=orders.noted,
+            was_clean=clean,
+            now_ms=NOW,
+        )
+        assert loaded.losses == ()
+        assert loaded.log.open_transaction_of(7) == driver.log.open_transaction_of(7) >= 0
+        assert loaded.log.snapshot().aborted == driver.log.snapshot().aborted
+        assert loaded.log.snapshot().epochs == ((0, 0),)
+        assert loaded.log.segments_count == driver.log.segments_count
+
+
+def test_only_the_leader_epoch_of_a_batch_is_another(driver: LogDriver, target: Path) -> None:
+    planted(driver, target)
+    data = b"".join(path.read_bytes() for path in sorted((target / "orders-0").glob("*.log")))
+    ours = b"".join(driver.log.batches())
+    at = 0
+    for batch in driver.log.batches():
+        assert read_batch_header(data, at).leader_epoch == 0
+        assert data[at : at + 12] == ours[at : at + 12]
+        assert data[at + 16 : at + len(batch)] == ours[at + 16 : at + len(batch)]
+        at += len(batch)
+    assert at == len(data)
+
+
+def test_what_was_there_is_gone_but_for_the_topics_id(driver: LogDriver, target: Path) -> None:
+    folder = target / "orders-0"
+    (folder / f"{900:020d}.log").write_bytes(b"")
+    (folder / f"{900:020d}.timeindex").write_bytes(b"")
+    planted(driver, target)
+    assert not list(folder.glob(f"{900:020d}.*"))
+    text = (folder / "partition.metadata").read_text()
+    assert decode_partition_metadata(text, place="") == THEIRS
+    assert not list(target.parent.glob("txnsim-*"))
+
+
+def test_a_log_whose_beginning_was_deleted_comes_with_its_start(
+    driver: LogDriver, target: Path
+) -> None:
+    driver.log.raise_log_start(3)
+    driver.log.note_cleaned(1)
+    (target / "log-start-offset-checkpoint").unlink()
+    planted(driver, target)
+    ((_, orders), _) = find_disks([target]).all_folders()
+    assert (orders.noted.log_start_offset, orders.noted.cleaned_until) == (3, 1)
+    assert (target / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n1\n0 3\n"
+
+
+def test_an_empty_log_takes_the_place_of_another(target: Path) -> None:
+    told = planted(LogDriver(), target)
+    assert (told.end_offset, told.bytes) == (0, 0)
+    assert (target / "orders-0" / "leader-epoch-checkpoint").read_text() == "0\n0\n"
+
+
+def test_empty_and_written_folders_are_told_apart(target: Path) -> None:
+    first, second = find_targets([target], ["orders", "other"])
+    assert (first.replica.topic_partition, first.is_empty) == (TopicPartition("orders", 0), True)
+    assert (second.replica.topic_partition, second.is_empty) == (TopicPartition("other", 0), False)
+
+
+def test_a_topic_that_is_not_there_is_refused(target: Path) -> None:
+    with pytest.raises(ConfigError, match=f"{target}: no replica of topic new is there; create"):
+        find_targets([target], ["orders", "new"])
+
+
+def test_a_folder_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no log directory"):
+        find_targets([tmp_path], ["orders"])
+
+
+def test_a_directory_that_a_broker_holds_is_left_alone(target: Path) -> None:
+    lock = target / ".lock"
+    assert not is_in_use(target)
+    lock.touch()
+    assert not is_in_use(target)
+    held = "import fcntl,sys; f=open(sys.argv[1],'r+b'); fcntl.lockf(f,fcntl.LOCK_EX); "
+    command = [sys.executable, "-c", f"{held}print('held',flush=True); sys.stdin.read()", str(lock)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        assert is_in_use(target)
+        with pytest.raises(ConfigError, match=r"\.lock: a broker runs on that directory; stop it"):
+            find_targets([target], ["orders"])
+        holder.communicate()
+    assert not is_in_use(target)
