@@ -104,7 +104,12 @@ def _segments_of(
             continue  # the table of errors tells
         start = start_offsets.get(replica.path)
         for one in found:
-            if start is None or one.next_base_offset is None or one.next_base_offset > start:
+            if (
+                start is None
+                or one.is_recovered  # what is cut in it ends those behind
+                or one.next_base_offset is None
+                or one.next_base_offset > start
+            ):
                 yield one
 
 

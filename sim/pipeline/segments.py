@@ -118,10 +118,18 @@ def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iter
             path=str(path),
             base_offset=base_offset,
             next_base_offset=next_base_offset,
-            size=path.stat().st_size,
+            size=size_of(path),
             is_recovered=recovered_from is not None
             and (next_base_offset is None or recovered_from < next_base_offset),
         )
+
+
+def size_of(path: Path) -> int:
+    """0 where that can't be had: who opens the file notices."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 def broker_of(log_dir: Path) -> int:

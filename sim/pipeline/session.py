@@ -27,7 +27,9 @@ CONFIG: Final = {
     # Between JVM and Python a task costs 50 ms over TCP, 15 to 20 over a socket in the file system.
     "spark.python.unix.domain.socket.enabled": "true",
 }
-"""What a new session is given, unless somebody says otherwise."""
+"""What a new session is given, unless somebody says otherwise. ``spark-submit`` has settings of its
+own.
+"""
 RUNTIME_CONFIG: Final = {
     # A data source that takes filters is refused without it.
     "spark.sql.python.filterPushdown.enabled": "true",
@@ -36,8 +38,8 @@ RUNTIME_CONFIG: Final = {
 """What any session needs; can be set while it runs."""
 NO_EXTRA: Final = "txnsim[pipeline] is not installed: pip install 'txnsim[pipeline]'"
 NO_JAVA: Final = (
-    "Apache Spark needs Java 17: there is no java on the PATH and JAVA_HOME is not set; install a "
-    "JDK or JRE of that release (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+    "Apache Spark needs Java 17 or newer, on the PATH or in JAVA_HOME, and did not find it: "
+    "install a JDK or JRE (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
 )
 
 
@@ -50,10 +52,11 @@ def spark_session(
     """The session of this process: the running one, or a new one.
 
     Args:
-        master: Where a new one runs its tasks; None for what ``spark-submit`` was told, else all
-            cores of this machine. A running session keeps its own.
+        master: Where a new one runs its tasks; None for all cores of this machine. A running
+            session, and one of ``spark-submit``, keeps its own.
         app_name: What a new one is called.
-        config: Settings of a new one, over those of ``CONFIG``.
+        config: Settings of a new one, over those of ``CONFIG``, or over those that ``spark-submit``
+            was given.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.
@@ -65,7 +68,7 @@ def spark_session(
 
     spark = SparkSession.getActiveSession()
     if spark is None:
-        spark = _new_session(master, app_name, {**CONFIG, **(config or {})})
+        spark = _new_session(master, app_name, config or {})
     register(spark)
     return spark
 
@@ -100,19 +103,33 @@ def register(spark: SparkSession) -> None:
 
 
 def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
     from pyspark.sql import SparkSession
 
-    _require_java()
-    # Workers run this very interpreter, whatever python3 is on the PATH.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
-    if master is not None or not _is_submitted():
+    if not _is_submitted():
+        _require_java()
+        # Workers run this very interpreter, whatever python3 is on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         builder = builder.master(master or MASTER)
+        config = {**CONFIG, **_local_config(master or MASTER), **config}
     for key, value in config.items():
         builder = builder.config(key, value)
-    spark = builder.getOrCreate()
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise MissingExtraError(NO_JAVA) from error
     spark.sparkContext.setLogLevel("ERROR")
     return spark
+
+
+def _local_config(master: str) -> dict[str, str]:
+    """What a session within this machine needs no name of the machine for."""
+    if not master.startswith("local"):
+        return {}
+    return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
 
 
 def _is_submitted() -> bool:

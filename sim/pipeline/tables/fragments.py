@@ -16,7 +16,6 @@ from sim.pipeline.tables.rows import (
     Make,
     Rows,
     ignored,
-    integers,
     not_negative,
     of_segment,
     truths,
@@ -50,7 +49,6 @@ COLUMNS: Final = {
     "idle_markers": fk.IDLE_MARKERS,
 }
 """Column -> that of the kernel's table; ``head_is_commit`` is none of numbers."""
-_ZERO_IS_A_COUNT: Final = "producer_id", "first_offset", "last_offset"
 
 
 def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
@@ -77,9 +75,6 @@ def _columns(table: Ints) -> dict[str, Make]:
     head = table[:, fk.HEAD_IS_COMMIT]
     numbers = {name: np.ascontiguousarray(table[:, at]) for name, at in COLUMNS.items()}
     return {
-        **{
-            name: integers(values) if name in _ZERO_IS_A_COUNT else not_negative(values)
-            for name, values in numbers.items()
-        },
+        **{name: not_negative(values) for name, values in numbers.items()},
         "head_is_commit": truths(head == 1, absent=head < 0),
     }

@@ -5,6 +5,7 @@ Spark.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -88,10 +89,10 @@ def rows_of(share: Share, job: Job) -> Iterator[Rows]:
 def _rows(table: Table, share: Share, job: Job) -> Iterator[Rows]:
     if table.of_segment is not None:
         for segment, _ in cut_short(share.segments, is_cut=_cuts(job)):
-            yield from _sound(table.of_segment(segment, job))
+            yield from _sound(partial(table.of_segment, segment, job))
     if table.of_replica is not None:
         for replica in share.replicas:
-            yield from _sound(table.of_replica(replica, job))
+            yield from _sound(partial(table.of_replica, replica, job))
 
 
 def _replicas(share: Share, job: Job) -> Iterator[Rows]:
@@ -99,7 +100,7 @@ def _replicas(share: Share, job: Job) -> Iterator[Rows]:
     for replica in share.replicas:
         if replica.log_dir not in directories:
             directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
-        yield from _sound(replicas.read(replica, job, directories[replica.log_dir]))
+        yield from _sound(partial(replicas.read, replica, job, directories[replica.log_dir]))
 
 
 def _errors(share: Share, job: Job) -> Iterator[Rows]:
@@ -115,9 +116,9 @@ def _cuts(job: Job) -> bool:
     return job.options.check_crc is not Check.NONE
 
 
-def _sound(rows: Iterator[Rows]) -> Iterator[Rows]:
+def _sound(read: Callable[[], Iterator[Rows]]) -> Iterator[Rows]:
     """Up to where a file or folder can't be read."""
     try:
-        yield from rows
+        yield from read()
     except OSError:
         return  # the table of errors tells

@@ -10,7 +10,7 @@ import msgspec
 
 from sim.errors import CorruptLogRecordError
 from sim.pipeline.log_dirs import LogDirectory
-from sim.pipeline.segments import Replica
+from sim.pipeline.segments import Replica, size_of
 from sim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from sim.storage import names
 from sim.storage.metadata_files import decode_partition_metadata, uuid_text
@@ -53,7 +53,7 @@ def _row(replica: Replica, directory: LogDirectory) -> ReplicaRow:
         cluster_id=directory.meta.cluster_id if directory.meta is not None else None,
         topic_id=_topic_id(folder),
         segments=len(segments),
-        size_bytes=sum(path.stat().st_size for _, path in segments),
+        size_bytes=sum(size_of(path) for _, path in segments),
         first_segment_offset=first,
         last_segment_offset=segments[-1][0] if segments else None,
         log_start_offset=max(

@@ -1,0 +1,118 @@
+"""Tables of ``kafka_log`` without Spark, and log directories to read them from, also damaged."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pyspark.sql.datasource import Filter
+from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql.types import StructType
+
+from sim.log.config import LogConfig
+from sim.pipeline.filters import taken_over
+from sim.pipeline.options import KafkaLogOptions
+from sim.pipeline.planning import shares_of
+from sim.pipeline.source import schema_of
+from sim.pipeline.tables.readings import reads_of, rows_of
+from sim.pipeline.tables.rows import Job
+from sim.storage import names
+from sim.storage.checkpoints import encode_offsets
+from sim.storage.metadata_files import MetaProperties, encode_meta_properties
+from sim.types import TopicPartition
+from sim.wire.batch import assign, read_batch_header
+from tests.support.log_dirs import write_partition
+from tests.support.logs import LogDriver
+
+Row = dict[str, Any]
+
+ORDERS: Final = TopicPartition("orders", 0)
+
+
+def table(
+    path: Path,
+    name: str,
+    *,
+    where: Iterable[Filter] = (),
+    columns: Sequence[str] | None = None,
+    options: Mapping[str, str] | None = None,
+) -> list[Row]:
+    """All rows of a table, as workers make them."""
+    chosen = KafkaLogOptions.of({"path": str(path), "table": name, **(options or {})})
+    spark_schema = schema_of(name)
+    if columns is not None:
+        spark_schema = StructType([spark_schema[column] for column in columns])
+    schema = to_arrow_schema(spark_schema)
+    wanted, _ = taken_over(name, where)
+    job = Job(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
+    found: list[Row] = []
+    for share in shares_of(chosen, wanted, reads_of(name)):
+        for rows in rows_of(share, job):
+            found += rows.in_schema(schema).to_pylist()
+    return found
+
+
+def broker_dir(path: Path, *, broker: int = 1, is_clean: bool = True) -> Path:
+    """A log directory without replicas; every segment would be recovered unless it is clean."""
+    path.mkdir(parents=True, exist_ok=True)
+    meta = MetaProperties(cluster_id="a-cluster", node_id=broker)
+    (path / names.META_PROPERTIES_NAME).write_text(encode_meta_properties(meta))
+    (path / names.RECOVERY_POINTS_NAME).write_text(encode_offsets({}))
+    if is_clean:
+        (path / names.CLEAN_SHUTDOWN_NAME).write_text('{"version":0,"brokerEpoch":1}')
+    return path
+
+
+def replica(log_dir: Path, driver: LogDriver, whose: TopicPartition = ORDERS) -> Path:
+    """A replica's folder with the log as it is now."""
+    folder = log_dir / names.directory_name(whose)
+    folder.mkdir()
+    write_partition(folder, driver.log, topic_id=uuid.UUID(int=1))
+    return folder
+
+
+def segment(folder: Path, batches: Iterable[bytes], *, base_offset: int = 0) -> Path:
+    """A segment of batches, which get their offsets in order; only its ``.log`` file."""
+    folder.mkdir(parents=True, exist_ok=True)
+    offset = base_offset
+    placed = []
+    for batch in batches:
+        placed.append(assign(batch, base_offset=offset, leader_epoch=3))
+        offset = read_batch_header(placed[-1]).last_offset + 1
+    path = folder / names.file_name(base_offset, names.LOG_SUFFIX)
+    path.write_bytes(b"".join(placed))
+    return path
+
+
+def busy_log(*, roll_bytes: int = 2_000) -> LogDriver:
+    """Sixty transactional batches of three producers, half of which end, in several segments."""
+    driver = LogDriver(LogConfig(roll_bytes=roll_bytes, index_interval_bytes=300))
+    sequences: dict[int, int] = {}
+    for number in range(60):
+        pid = 7 + number % 3
+        sequence = sequences.get(pid, 0)
+        assert driver.txn(sequence, count=2, pid=pid) == 0
+        sequences[pid] = sequence + 2
+        if number % 2:
+            assert driver.end(committed=number % 4 == 1, pid=pid) == 0
+    return driver
+
+
+def logs_of(folder: Path) -> list[Path]:
+    """The ``.log`` files of a replica, in order."""
+    return [path for _, path in names.numbered_files(folder, names.LOG_SUFFIX)]
+
+
+def overwrite(path: Path, position: int, data: bytes) -> None:
+    """Damage a file."""
+    with path.open("r+b") as file:
+        file.seek(position)
+        file.write(data)
+
+
+def cut(path: Path, size: int) -> None:
+    """Tear off what lies behind so many bytes."""
+    with path.open("r+b") as file:
+        file.truncate(size)

@@ -1,0 +1,46 @@
+"""A command within a session that was submitted; one that really is, is in tests/pipeline."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from sim.cli import main, submit
+from sim.pipeline import session
+
+
+def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[object] = []
+
+    class Session:
+        def stop(self) -> None:
+            told.append("stopped")
+
+    def started(*, app_name: str) -> Session:
+        told.append(app_name)
+        return Session()
+
+    def command(arguments: list[str]) -> int:
+        told.append(arguments)
+        return 1
+
+    monkeypatch.setattr(session, "spark_session", started)
+    monkeypatch.setattr(main, "main", command)
+    assert submit.run(["logs", "verify", "/logs"]) == 1
+    assert told == ["txnsim logs verify", ["logs", "verify", "/logs"], "stopped"]
+
+
+def test_a_script_s_own_folder_hides_no_module_of_python_s() -> None:
+    """``sim/cli`` has a ``trace.py``."""
+    folder = Path(submit.__file__).parent
+    code = (
+        "import runpy, sys; sys.path.insert(0, sys.argv[1]);"
+        " runpy.run_path(sys.argv[1] + '/submit.py'); import trace; print(trace.__file__)"
+    )
+    found = subprocess.run(
+        [sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True
+    )
+    assert Path(found.stdout.strip()).parent != folder

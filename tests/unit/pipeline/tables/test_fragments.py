@@ -1,0 +1,91 @@
+"""What each producer did, as columns with nulls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql.datasource import In
+
+from sim.pipeline.schemas import TABLES
+from sim.pipeline.tables.fragments import COLUMNS
+from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
+from tests.support.logs import NOW, LogDriver, batch, plain
+
+
+def test_every_column_of_the_table_is_filled() -> None:
+    places = {"log_dir", "broker", "topic", "partition", "segment_base_offset"}
+    assert {*COLUMNS, "head_is_commit"} == {*TABLES["fragments"].names} - places
+
+
+def test_an_open_transaction_is_told_with_where_it_began(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.txn(0, pid=7)
+    driver.end(committed=True, pid=7, coordinator_epoch=3)
+    driver.txn(1, pid=7, count=2)
+    driver.data(0, pid=0)
+    replica(broker_dir(tmp_path), driver)
+    idempotent, row = sorted(table(tmp_path, "fragments"), key=lambda one: one["producer_id"])
+    assert idempotent["producer_id"] == 0
+    assert idempotent["open_offset"] is None
+    assert row["open_offset"] == 2
+    del row["log_dir"], row["bytes"]
+    assert row == {
+        "broker": 1,
+        "topic": "orders",
+        "partition": 0,
+        "segment_base_offset": 0,
+        "producer_id": 7,
+        "first_offset": 0,
+        "last_offset": 3,
+        "batches": 2,
+        "records": 3,
+        "first_epoch": 0,
+        "first_sequence": 0,
+        "last_epoch": 0,
+        "last_sequence": 2,
+        "last_timestamp_ms": NOW,
+        "commits": 1,
+        "aborts": 0,
+        "coordinator_epoch": 3,
+        "head_offset": 0,
+        "head_marker_offset": 1,
+        "head_is_commit": True,
+        "open_offset": 2,
+        "open_timestamp_ms": NOW,
+        "open_last_timestamp_ms": NOW,
+        "open_epoch": 0,
+        "open_records": 2,
+        "sequence_gaps": 0,
+        "epochs_back": 0,
+        "idle_markers": 0,
+    }
+
+
+def test_a_transaction_without_marker_has_no_head_marker(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [batch(0, transactional=True)])
+    (row,) = table(tmp_path, "fragments")
+    assert (row["head_offset"], row["open_offset"]) == (0, 0)
+    assert (row["head_marker_offset"], row["head_is_commit"]) == (None, None)
+
+
+def test_batches_without_producer_are_one_fragment(tmp_path: Path) -> None:
+    segment(broker_dir(tmp_path) / "orders-0", [plain(), plain(2)])
+    (row,) = table(tmp_path, "fragments")
+    assert (row["producer_id"], row["batches"], row["records"]) == (None, 2, 3)
+    assert (row["first_epoch"], row["last_sequence"], row["open_offset"]) == (None, None, None)
+
+
+def test_fragments_are_of_the_producers_that_are_wanted(tmp_path: Path) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    rows = table(tmp_path, "fragments", where=[In(("producer_id",), (7, 9))])
+    assert {row["producer_id"] for row in rows} == {7, 9}
+    assert table(tmp_path, "fragments", where=[In(("producer_id",), (99,))]) == []
+
+
+def test_what_would_be_cut_off_is_no_part_of_them(tmp_path: Path) -> None:
+    path = segment(
+        broker_dir(tmp_path, is_clean=False) / "orders-0",
+        [batch(0, transactional=True), batch(0, pid=8, transactional=True)],
+    )
+    path.write_bytes(path.read_bytes()[:-1])
+    assert [row["producer_id"] for row in table(tmp_path, "fragments")] == [7]

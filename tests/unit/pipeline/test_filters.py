@@ -1,0 +1,117 @@
+"""Which conditions are taken over, and what they leave out."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    IsNotNull,
+    LessThan,
+    LessThanOrEqual,
+    Not,
+)
+
+from sim.pipeline.filters import OFFSETS, Wanted, taken_over
+from sim.pipeline.schemas import TABLES
+from sim.pipeline.segments import Replica, SegmentFile
+
+REPLICA = Replica(log_dir="/logs", broker=1, topic="orders", partition=0, path="/logs/orders-0")
+
+
+def segment(base_offset: int, next_base_offset: int | None) -> SegmentFile:
+    return SegmentFile(
+        replica=REPLICA,
+        path="",
+        base_offset=base_offset,
+        next_base_offset=next_base_offset,
+        size=1,
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "wanted"),
+    [
+        (EqualTo(("topic",), "orders"), Wanted(topics=frozenset({"orders"}))),
+        (EqualNullSafe(("topic",), "orders"), Wanted(topics=frozenset({"orders"}))),
+        (In(("partition",), (0, 1)), Wanted(partitions=frozenset({0, 1}))),
+        (EqualTo(("broker",), 2), Wanted(brokers=frozenset({2}))),
+        (EqualTo(("log_dir",), "/logs"), Wanted(log_dirs=frozenset({"/logs"}))),
+        (In(("producer_id",), (7, 8)), Wanted(producer_ids=frozenset({7, 8}))),
+    ],
+)
+def test_places_and_producers_are_taken_over(condition: Filter, wanted: Wanted) -> None:
+    assert taken_over("batches", [condition]) == (wanted, [])
+
+
+def test_conditions_that_all_must_hold_leave_what_they_have_in_common() -> None:
+    conditions = [In(("topic",), ("a", "b")), In(("topic",), ("b", "c"))]
+    assert taken_over("records", conditions) == (Wanted(topics=frozenset({"b"})), [])
+
+
+@pytest.mark.parametrize(
+    ("table", "condition"),
+    [
+        ("batches", Not(EqualTo(("topic",), "orders"))),
+        ("batches", IsNotNull(("topic",))),
+        ("batches", EqualNullSafe(("topic",), None)),
+        ("batches", In(("topic",), ("orders", None))),
+        ("batches", EqualTo(("codec",), "zstd")),
+        ("batches", GreaterThan(("records",), 5)),
+        ("batches", GreaterThan(("topic",), "orders")),
+        ("aborted", EqualTo(("first_offset",), 5)),
+        ("transactions", EqualTo(("producer_id",), 7)),
+        ("leader_epochs", EqualTo(("producer_id",), 7)),
+    ],
+)
+def test_others_are_spark_s(table: str, condition: Filter) -> None:
+    assert taken_over(table, [condition]) == (Wanted(), [condition])
+
+
+@pytest.mark.parametrize(
+    ("conditions", "low", "high"),
+    [
+        ([EqualTo(("offset",), 5)], 5, 5),
+        ([GreaterThan(("offset",), 5)], 6, None),
+        ([GreaterThanOrEqual(("offset",), 5), GreaterThan(("offset",), 1)], 5, None),
+        ([LessThan(("offset",), 5)], None, 4),
+        ([LessThanOrEqual(("offset",), 5), LessThan(("offset",), 9)], None, 5),
+    ],
+)
+def test_bounds_of_offsets_leave_out_segments_and_stay_with_spark(
+    conditions: list[Filter], low: int | None, high: int | None
+) -> None:
+    wanted, left = taken_over("records", conditions)
+    assert (wanted.offset_min, wanted.offset_max) == (low, high)
+    assert left == conditions
+
+
+def test_a_segment_is_left_out_where_no_offset_of_it_is_asked_for() -> None:
+    wanted = Wanted(offset_min=10, offset_max=20)
+    kept = [
+        (base, following)
+        for base, following in [(0, 10), (0, 11), (10, 20), (20, None), (21, None)]
+        if wanted.has_segment(segment(base, following))
+    ]
+    assert kept == [(0, 11), (10, 20), (20, None)]
+    assert Wanted().has_segment(segment(0, None))
+    assert wanted.has_segment(segment(5, None))
+    torn = msgspec.structs.replace(segment(0, 10), is_recovered=True)
+    assert wanted.has_segment(torn), "what is cut in it ends those behind"
+
+
+def test_a_replica_is_left_out_by_any_of_its_names() -> None:
+    assert Wanted().has_replica(REPLICA)
+    assert not Wanted(log_dirs=frozenset({"/x"})).has_replica(REPLICA)
+    assert not Wanted(brokers=frozenset({2})).has_replica(REPLICA)
+    assert not Wanted(topics=frozenset({"x"})).has_replica(REPLICA)
+    assert not Wanted(partitions=frozenset({1})).has_replica(REPLICA)
+
+
+def test_columns_that_bound_offsets_exist() -> None:
+    assert {column for table in TABLES.values() for column in table.names} >= OFFSETS

@@ -1,0 +1,153 @@
+"""How files are shared out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sim.pipeline import planning
+from sim.pipeline.filters import Wanted
+from sim.pipeline.log_dirs import LogDirectory
+from sim.pipeline.options import KafkaLogOptions
+from sim.pipeline.planning import REPLICAS_PER_TASK, Reads, shared_out, shares_of
+from sim.pipeline.segments import Replica, SegmentFile, replicas_in, segments_of
+from tests.support.log_tables import broker_dir, busy_log, replica, segment
+from tests.support.logs import plain
+
+SEGMENTS = Reads(segments=True)
+
+
+def sized(*sizes: int, recovered: bool = False, partition: int = 0) -> list[SegmentFile]:
+    return [
+        SegmentFile(
+            replica=Replica(
+                log_dir="/logs", broker=1, topic="orders", partition=partition, path="/logs/orders"
+            ),
+            path=f"/logs/orders/{number}.log",
+            base_offset=number,
+            next_base_offset=None,
+            size=size,
+            is_recovered=recovered,
+        )
+        for number, size in enumerate(sizes)
+    ]
+
+
+def sizes_of(tasks: list[tuple[SegmentFile, ...]]) -> list[list[int]]:
+    return [[one.size for one in task] for task in tasks]
+
+
+def test_small_segments_share_a_task_and_large_ones_have_their_own() -> None:
+    tasks = shared_out(sized(10, 20, 30, 50, 1, 200, 1), task_bytes=60)
+    assert sizes_of(tasks) == [[10, 20, 30], [50, 1], [200], [1]]
+
+
+def test_nothing_makes_no_task() -> None:
+    assert shared_out([], task_bytes=60) == []
+
+
+def test_what_is_gone_through_together_stays_together() -> None:
+    segments = [*sized(50, 50, recovered=True), *sized(50, 50, recovered=True, partition=1)]
+    assert sizes_of(shared_out(segments, task_bytes=60)) == [[50, 50], [50, 50]]
+    mixed = [*sized(50), *sized(50, recovered=True)]
+    assert sizes_of(shared_out(mixed, task_bytes=60)) == [[50], [50]]
+
+
+def options(path: Path, table: str = "batches", **given: str) -> KafkaLogOptions:
+    return KafkaLogOptions.of({"path": str(path), "table": table, **given})
+
+
+def test_a_job_has_several_tasks_in_order_of_offset(tmp_path: Path) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    shares = shares_of(options(tmp_path, taskBytes="2000"), Wanted(), SEGMENTS)
+    assert len(shares) > 1
+    bases = [one.base_offset for share in shares for one in share.segments]
+    assert bases == sorted(set(bases))
+
+
+def test_replicas_are_shared_out_by_their_number(tmp_path: Path) -> None:
+    broker_dir(tmp_path)
+    for partition in range(REPLICAS_PER_TASK + 1):
+        (tmp_path / f"orders-{partition}").mkdir()
+    shares = shares_of(options(tmp_path), Wanted(), Reads(replicas=True))
+    assert [len(share.replicas) for share in shares] == [REPLICAS_PER_TASK, 1]
+
+
+def test_what_is_not_wanted_is_not_planned(tmp_path: Path) -> None:
+    broker_dir(tmp_path / "broker-1", broker=1)
+    broker_dir(tmp_path / "broker-2", broker=2)
+    for broker in (1, 2):
+        for name in ("orders-0", "orders-1", "__transaction_state-0"):
+            segment(tmp_path / f"broker-{broker}" / name, [plain()])
+
+    def planned(wanted: Wanted, reads: Reads = SEGMENTS, **given: str) -> list[tuple[int, str]]:
+        return [
+            (one.replica.broker, f"{one.topic}-{one.partition}")
+            for share in shares_of(options(tmp_path, **given), wanted, reads)
+            for one in share.segments
+        ]
+
+    assert planned(Wanted(topics=frozenset({"orders"}), brokers=frozenset({2}))) == [
+        (2, "orders-0"),
+        (2, "orders-1"),
+    ]
+    assert planned(Wanted(partitions=frozenset({1}))) == [(1, "orders-1"), (2, "orders-1")]
+    first = str(tmp_path / "broker-1")
+    only = Reads(segments=True, topic="__transaction_state")
+    assert planned(Wanted(log_dirs=frozenset({first})), only) == [(1, "__transaction_state-0")]
+    assert planned(Wanted(), topics="nowhere") == []
+
+
+def test_the_top_of_log_directories_is_looked_at_where_no_replica_is_chosen(
+    tmp_path: Path,
+) -> None:
+    broker_dir(tmp_path)
+    reads = Reads(log_dirs=True)
+
+    def planned(wanted: Wanted, **given: str) -> list[str]:
+        shares = shares_of(options(tmp_path, **given), wanted, reads)
+        return [one for share in shares for one in share.log_dirs]
+
+    assert planned(Wanted()) == [str(tmp_path)]
+    assert planned(Wanted(log_dirs=frozenset({"/other"}))) == []
+    assert planned(Wanted(topics=frozenset({"orders"}))) == []
+    assert planned(Wanted(partitions=frozenset({0}))) == []
+    assert planned(Wanted(), topics="orders") == []
+
+
+def test_a_folder_that_can_t_be_read_does_not_end_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    broker_dir(tmp_path)
+    segment(tmp_path / "orders-0", [plain()])
+    segment(tmp_path / "orders-1", [plain()])
+
+    def refused(of: Replica, directory: LogDirectory) -> Iterator[SegmentFile]:
+        if of.partition == 0:
+            raise PermissionError(of.path)
+        return segments_of(of, directory)
+
+    monkeypatch.setattr(planning, "segments_of", refused)
+    shares = shares_of(options(tmp_path), Wanted(), SEGMENTS)
+    assert [one.partition for share in shares for one in share.segments] == [1]
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+def test_segments_that_end_before_a_start_are_left_out_unless_a_cut_in_them_counts(
+    tmp_path: Path, is_clean: bool
+) -> None:
+    folder = replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
+    bases = [one.base_offset for one in segments_of(replicas_in([tmp_path])[0])]
+
+    def planned(start: int) -> list[int]:
+        given = json.dumps({str(folder): start, "/elsewhere-0": 0})
+        shares = shares_of(options(tmp_path, startOffsets=given), Wanted(), SEGMENTS)
+        return [one.base_offset for share in shares for one in share.segments]
+
+    assert planned(0) == bases
+    assert planned(bases[2]) == (bases[2:] if is_clean else bases)
+    assert planned(bases[2] - 1) == (bases[1:] if is_clean else bases)
+    assert planned(10**9) == (bases[-1:] if is_clean else bases)

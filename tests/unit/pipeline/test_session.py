@@ -1,0 +1,142 @@
+"""A session is one per process; what is missing for it is named. Sessions that start are in
+tests/pipeline.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from sim.errors import MissingExtraError
+from sim.pipeline import session
+from sim.pipeline.session import NO_EXTRA, NO_JAVA, is_running, register, spark_session
+
+
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without Java, and a process that nobody has submitted."""
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    monkeypatch.delenv("PYSPARK_GATEWAY_PORT", raising=False)
+
+
+@pytest.fixture
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import SparkSession
+
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+
+
+def test_without_java_it_is_named(nowhere: None, no_session: None) -> None:
+    with pytest.raises(MissingExtraError, match="needs Java 17") as refused:
+        spark_session("local[1]")
+    assert str(refused.value) == NO_JAVA
+
+
+def test_a_java_home_is_believed(monkeypatch: pytest.MonkeyPatch, nowhere: None) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/opt/java")
+    session._require_java()
+
+
+@pytest.mark.parametrize("missing", ["pyspark.sql", "sim.pipeline.source"])
+def test_without_the_extra_the_pip_line_is_told(
+    monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    """A module that is None in ``sys.modules`` is one that can't be imported."""
+    monkeypatch.setitem(sys.modules, missing, None)
+    with pytest.raises(MissingExtraError) as refused:
+        register(None) if missing == "sim.pipeline.source" else spark_session()  # type: ignore[arg-type]
+    assert str(refused.value) == NO_EXTRA
+    assert "pip install 'txnsim[pipeline]'" in NO_EXTRA
+
+
+def test_whether_a_session_runs_can_be_asked(
+    monkeypatch: pytest.MonkeyPatch, no_session: None
+) -> None:
+    assert not is_running()
+    monkeypatch.setitem(sys.modules, "pyspark.sql", None)
+    with pytest.raises(MissingExtraError):
+        is_running()
+
+
+def test_only_a_session_within_this_machine_is_bound_to_it() -> None:
+    assert session._local_config("local[2]")["spark.driver.host"] == "127.0.0.1"
+    assert session._local_config("spark://host:7077") == {}
+
+
+class Recorded:
+    """Stands for SparkSession's builder and for what it makes."""
+
+    def __init__(self) -> None:
+        self.given: dict[str, str] = {}
+        self.sparkContext = self.conf = self.dataSource = self
+
+    def appName(self, name: str) -> Recorded:  # noqa: N802 - Spark's name
+        self.given["name"] = name
+        return self
+
+    def master(self, master: str) -> Recorded:
+        self.given["master"] = master
+        return self
+
+    def config(self, key: str, value: str) -> Recorded:
+        self.given[key] = value
+        return self
+
+    def getOrCreate(self) -> Recorded:  # noqa: N802 - Spark's name
+        return self
+
+    def setLogLevel(self, level: str) -> None:  # noqa: N802 - Spark's name
+        self.given["level"] = level
+
+    def set(self, key: str, value: str) -> None:
+        self.given[key] = value
+
+    def register(self, source: type) -> None:
+        self.given["source"] = source.__name__
+
+
+@pytest.fixture
+def builder(monkeypatch: pytest.MonkeyPatch, no_session: None) -> Recorded:
+    from pyspark.sql import SparkSession
+
+    recorded = Recorded()
+    monkeypatch.setattr(SparkSession, "builder", recorded)
+    monkeypatch.setenv("JAVA_HOME", "/opt/java")
+    monkeypatch.setenv("PYSPARK_PYTHON", "python-of-somebody")
+    return recorded
+
+
+def test_a_new_session_has_what_tasks_in_python_need(builder: Recorded) -> None:
+    spark_session(config={"spark.driver.memory": "1g"})
+    assert builder.given["master"] == session.MASTER
+    assert builder.given["name"] == session.APP_NAME
+    assert builder.given["spark.driver.memory"] == "1g"
+    assert builder.given["source"] == "KafkaLogDataSource"
+    assert {**session.CONFIG, **session.RUNTIME_CONFIG}.items() <= builder.given.items()
+
+
+def test_what_is_submitted_keeps_its_master_and_settings(
+    builder: Recorded, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    spark_session("local[3]")
+    assert "master" not in builder.given
+    assert not session.CONFIG.keys() & builder.given.keys()
+    assert session.RUNTIME_CONFIG.items() <= builder.given.items()
+
+
+@pytest.mark.parametrize("condition", ["JAVA_GATEWAY_EXITED", "APPLICATION_NAME_NOT_SET"])
+def test_a_java_that_ends_at_once_is_an_old_one(
+    builder: Recorded, monkeypatch: pytest.MonkeyPatch, condition: str
+) -> None:
+    from pyspark.errors import PySparkRuntimeError
+
+    def ends() -> Recorded:
+        raise PySparkRuntimeError(errorClass=condition, messageParameters={})
+
+    monkeypatch.setattr(builder, "getOrCreate", ends)
+    expected = MissingExtraError if condition == "JAVA_GATEWAY_EXITED" else PySparkRuntimeError
+    with pytest.raises(expected):
+        spark_session()
