@@ -26,6 +26,7 @@ from sim.client.waiting import pause
 from sim.types import IsolationLevel, TopicPartition
 from tests.real.conftest import SETTINGS, Target
 from tests.real.hang import VERIFICATION, make_hanging, produce_without_adding
+from tests.support.clusters import until_state
 
 FENCED = {ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch}
 
@@ -46,15 +47,6 @@ async def values(
     return found
 
 
-async def until_described(admin: Admin, transactional_id: str, state: str) -> None:
-    for _ in range(600):
-        found = (await admin.describe_transactions((transactional_id,)))[transactional_id]
-        if not isinstance(found, ClientError) and found.state == state:
-            return
-        await asyncio.sleep(0.05)
-    raise AssertionError(f"{transactional_id} never became {state}: {found}")
-
-
 # Transactions
 
 
@@ -69,7 +61,7 @@ async def test_committed_records_are_read_and_aborted_ones_only_uncommitted(
             sent = [producer.send(name, i, f"{end}-{i}".encode()) for i in range(3)]
             await asyncio.gather(*sent)
             await (producer.commit() if end == "commit" else producer.abort())
-    await until_described(admin, name, "CompleteCommit")
+    await until_state(cluster, name, "CompleteCommit")
     committed = await values(cluster, name, IsolationLevel.READ_COMMITTED, 3)
     assert committed == [b"commit-0"] * 2 + [b"commit-1"] * 2 + [b"commit-2"] * 2
     every = await values(cluster, name, IsolationLevel.READ_UNCOMMITTED, 3)
@@ -103,7 +95,7 @@ async def test_an_empty_transaction_is_not_ended_at_the_coordinator(
         producer.begin()
         await producer.abort()
         assert producer.identity == identity
-    await until_described(admin, name, "Empty")
+    await until_state(cluster, name, "Empty")
 
 
 async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
@@ -126,7 +118,7 @@ async def test_a_second_producer_fences_the_first_and_aborts_its_transaction(
         new.begin()
         await new.send(name, 0, b"new")
         await new.commit()
-    await until_described(admin, name, "CompleteCommit")
+    await until_state(cluster, name, "CompleteCommit")
     assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [b"new"]
 
 
@@ -140,7 +132,7 @@ async def test_a_timed_out_transaction_can_go_on_only_with_transactions_v2(
         await producer.init_transactions()
         producer.begin()
         await producer.send(name, 0, b"late")
-        await until_described(admin, name, "CompleteAbort")
+        await until_state(cluster, name, "CompleteAbort")
         if target.level < 2:
             with pytest.raises(FatalError) as fenced:
                 await producer.abort()
@@ -200,7 +192,7 @@ async def test_a_level_raised_in_mid_transaction_bumps_the_epoch_and_a_lowered_o
     finally:
         kind = 1 if target.level == 2 else 2
         await admin.update_features({"transaction.version": target.level}, upgrade_type=kind)
-    await until_described(admin, name, "CompleteCommit")
+    await until_state(cluster, name, "CompleteCommit")
     assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [
         b"v1",
         b"v2",
@@ -226,7 +218,7 @@ async def test_a_record_given_up_makes_the_transaction_abortable_and_the_produce
         producer.begin()
         await producer.send(name, 0, b"after")
         await producer.commit()
-    await until_described(admin, name, "CompleteCommit")
+    await until_state(cluster, name, "CompleteCommit")
     assert await values(cluster, name, IsolationLevel.READ_COMMITTED) == [b"after"]
 
 
@@ -351,7 +343,7 @@ async def test_fencing_by_an_operator_ends_the_producer(
         await admin.force_terminate_transaction(name)
         with pytest.raises(FatalError):
             await producer.commit()
-    await until_described(admin, name, "Empty")
+    await until_state(cluster, name, "Empty")
 
 
 async def listed(admin: Admin, transactional_id: str, **filters: object) -> set[str]:
