@@ -23,9 +23,12 @@ import msgspec
 import numpy as np
 
 from benchmarks import log_fill
+from sim.pipeline import kernel
 from sim.pipeline.pieces import Ints
+from sim.pipeline.walk import Damage, batch_rows
 from sim.placement import partition_for
 from sim.storage import names
+from sim.storage.checkpoints import encode_offsets
 from sim.storage.metadata_files import (
     MetaProperties,
     encode_meta_properties,
@@ -55,6 +58,8 @@ FIRST_PRODUCER: Final = 1_000
 FIRST_STRAY: Final = 900_000
 STRAY_BATCHES: Final = 3
 LARGE_BATCH_BYTES: Final = 64 << 10
+INDEX_INTERVAL_BYTES: Final = 1 << 13
+"""Between entries of an index: about a broker's 4 kB and a batch."""
 
 _MADE: Final = "made.json"
 _CRC: Final = struct.Struct(">I")
@@ -132,18 +137,20 @@ def _source(module: Any) -> bytes:
 def _make_small(directory: Path, scale: Scale) -> Made:
     chance = random.Random(scale.seed)
     strays: list[Stray] = []
+    noted: dict[TopicPartition, int] = {}
     size = batches = 0
     each = scale.transactions // scale.partitions
     for partition in range(scale.partitions):
         planned = _planned(scale, partition, each * scale.batches, chance)
         folder = _replica(directory, TOPIC, partition)
         for data in _filled(scale, partition, each, planned, chance):
-            first = int.from_bytes(data[:8])
-            (folder / names.file_name(first, names.LOG_SUFFIX)).write_bytes(data)
+            noted[TopicPartition(TOPIC, partition)] = _write_segment(folder, data)
             size += len(data)
         batches += each * (scale.batches + 1) + len(planned)
         strays += _strays(partition, planned, each * scale.batches)
     _write_coordinator(directory, scale, strays)
+    # As of a broker that was killed: flushed up to its last segments.
+    (directory / names.RECOVERY_POINTS_NAME).write_text(encode_offsets(noted))
     return Made(
         directory="",
         bytes=size,
@@ -208,6 +215,27 @@ def _strays(partition: int, planned: Ints, batches: int) -> list[Stray]:
     ]
 
 
+def _write_segment(folder: Path, data: bytes) -> int:
+    """A segment with its sparse index; its base offset."""
+    first = int.from_bytes(data[:8])
+    path = folder / names.file_name(first, names.LOG_SUFFIX)
+    path.write_bytes(data)
+    entries = []
+    for table in batch_rows(path, on_damage=_unexpected):
+        positions = table[kernel.POSITION]
+        chosen = 1 + np.flatnonzero(np.diff(positions // INDEX_INTERVAL_BYTES))
+        pairs = np.empty((len(chosen), 2), dtype=">i4")
+        pairs[:, 0] = table[kernel.LAST_OFFSET, chosen] - first
+        pairs[:, 1] = positions[chosen]
+        entries.append(pairs.tobytes())
+    path.with_suffix(names.INDEX_SUFFIX).write_bytes(b"".join(entries))
+    return first
+
+
+def _unexpected(damage: Damage) -> None:
+    raise AssertionError(damage)
+
+
 # The coordinator's log
 
 
@@ -222,7 +250,7 @@ def _write_coordinator(directory: Path, scale: Scale, strays: list[Stray]) -> No
             log.append(assign(batch, base_offset=len(log), leader_epoch=0))
     for partition, log in enumerate(logs):
         folder = _replica(directory, COORDINATOR, partition)
-        (folder / names.file_name(0, names.LOG_SUFFIX)).write_bytes(b"".join(log))
+        _write_segment(folder, b"".join(log))
 
 
 def _entries(scale: Scale, strays: list[Stray]) -> Iterator[tuple[str, list[TxnTransition]]]:

@@ -57,6 +57,7 @@ JUDGED_ELSEWHERE: Final = {
 FOR_OTHERS: Final = {
     "sim.api.kip_text.differences": "what DEVIATIONS.md shows and tests/kip_text goes through",
     "sim.cli.submit": "what spark-submit runs",
+    "sim.pipeline.daemon": "what Spark forks workers from, by name in a session's settings",
     "sim.client.consumer": "our client as a library: whoever reads with it",
     "sim.releases.history": "what docs/releases.md lists beside the rules",
     "sim.runtime.virtual": "what tests start a cluster in virtual time with",

@@ -6,5 +6,6 @@ not ask for it.
 - ``session``: the one way to a SparkSession.
 - ``source``: the data source ``kafka_log``; ``options`` and ``schemas`` are its public face,
   ``tables`` has a module per table, ``segments`` finds the files.
-- ``kernel``, ``kernel_fragments``, ``walk``: the compiled walk over batch headers.
+- ``kernel``, ``kernel_fragments``, ``walk``: the compiled walk over batch headers; ``daemon`` has it
+  loaded before workers are forked.
 """

@@ -26,6 +26,8 @@ CONFIG: Final = {
     "spark.sql.shuffle.partitions": "8",
     # Between JVM and Python a task costs 50 ms over TCP, 15 to 20 over a socket in the file system.
     "spark.python.unix.domain.socket.enabled": "true",
+    # Workers are forked with numba and the compiled walks loaded, not each for itself.
+    "spark.python.daemon.module": "sim.pipeline.daemon",
 }
 """What a new session is given, unless somebody says otherwise. ``spark-submit`` has settings of its
 own.

@@ -1,0 +1,367 @@
+"""``python -m benchmarks.pipeline``: what reading logs with Spark costs, beside Kafka's own tool.
+
+In one run, in turn: ``kafka-dump-log`` over a segment, the tables ``fragments`` and ``batches``
+over two gigabytes of small batches, the compiled walk alone, batches of 64 kB against plain
+reading, and a search for hanging transactions whose answer is known. Then the same search over logs
+of 100 MB to 4 GB, with the memory of the workers (benchmarks/README.md).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from benchmarks import pipeline_figures as figures
+from benchmarks import pipeline_plot
+from benchmarks.log_data import CACHE, TOPIC, Made, Scale, large_batches, small_batches
+from benchmarks.pipeline_figures import Cost, Row
+from benchmarks.worker_memory import forget_peaks, largest_mb
+from sim.pipeline import kernel
+from sim.pipeline import kernel_fragments as fk
+from sim.pipeline.find_hanging import Search, find_hanging
+from sim.pipeline.pieces import PIECE_BYTES
+from sim.pipeline.session import spark_session
+from sim.pipeline.walk import Damage, fragment_rows
+from sim.storage import names
+from tests.support.apache_kafka import java_command, kafka_libs
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from sim.pipeline.findings import Report
+
+CORES: Final = 2
+DUMP_TOOL: Final = "org.apache.kafka.tools.DumpLogSegments"
+LARGE_BYTES: Final = 1_000_000_000
+KERNEL_BYTES: Final = 256 << 20
+SIZES_MB: Final = (100, 200, 500, 1_000, 2_000, 4_000)
+QUICK: Final = Scale(transactions=20_000)
+QUICK_SIZES_MB: Final = (50, 100, 200, 400)
+_LIMIT_S: Final = 300.0
+
+
+class WrongAnswerError(Exception):
+    """A search did not find exactly what is there."""
+
+
+class Result(msgspec.Struct, frozen=True, kw_only=True):
+    """What ``--json`` prints."""
+
+    load_average: float
+    """Before the run."""
+    log_bytes: int
+    batches: int
+    transactions: int
+    rows: tuple[Row, ...]
+    costs: tuple[Cost, ...]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Measure; 1 when an answer was wrong. A missed target is a result."""
+    options = _parser().parse_args(arguments)
+    load_average = os.getloadavg()[0]
+    _say("making log directories (once; two gigabytes take half a minute)")
+    small = small_batches(QUICK if options.quick else Scale())
+    large = large_batches(LARGE_BYTES // 4 if options.quick else LARGE_BYTES)
+    rounds = options.rounds or (1 if options.quick else 3)
+    run = _Run(small, large)
+    try:
+        run.start()
+        for number in range(1, rounds + 1):
+            run.round(number)
+        costs = run.costs(QUICK_SIZES_MB if options.quick else SIZES_MB)
+    except WrongAnswerError as failure:
+        print(failure, file=sys.stderr)
+        return 1
+    finally:
+        run.stop()
+    result = Result(
+        load_average=round(load_average, 1),
+        log_bytes=small.bytes,
+        batches=small.batches,
+        transactions=small.transactions,
+        rows=tuple(figures.rows(run.samples)),
+        costs=tuple(costs),
+    )
+    if options.plot is not None:
+        options.plot.parent.mkdir(parents=True, exist_ok=True)
+        options.plot.write_bytes(pipeline_plot.svg(costs))
+    print(msgspec.json.encode(result).decode() if options.json else _text(result), end="")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.pipeline",
+        description="Time the pipeline on log directories (see benchmarks/README.md).",
+    )
+    parser.add_argument("--quick", action="store_true", help="a fifth of the data, one round")
+    parser.add_argument("--rounds", type=int, help="3, with --quick 1")
+    parser.add_argument("--json", action="store_true", help="each sample included")
+    parser.add_argument("--plot", type=Path, help="write cost against size to this SVG")
+    return parser
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+class _Run:
+    """One run: a session, and what was measured in it."""
+
+    def __init__(self, small: Made, large: Made) -> None:
+        self._small = small
+        self._large = large
+        self._spark: SparkSession | None = None
+        self.samples: dict[str, list[float]] = defaultdict(list)
+
+    def start(self) -> None:
+        """The session, and the first thing that it does: a search, with nothing warmed up."""
+        _say("starting Spark")
+        self._note(figures.SESSION, _seconds(self._session))
+        self._note(figures.FIRST_SEARCH, _seconds(self._search))
+        self._note(figures.WORKER_MB, largest_mb())
+
+    def stop(self) -> None:
+        """End the session."""
+        if self._spark is not None:
+            self._spark.stop()
+
+    def round(self, number: int) -> None:
+        """Everything once; who is first changes with the round."""
+        parts = [self._dump, self._tables, self._kernel, self._large_batches, self._again]
+        at = number % len(parts)
+        for part in parts[at:] + parts[:at]:
+            _say(f"round {number}: {part.__name__.strip('_').replace('_', ' ')}")
+            part()
+
+    def costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
+        """The search over logs of these sizes."""
+        made = []
+        for size_mb in sizes_mb:
+            directory, size = _part_of(self._small, size_mb * 1_000_000)
+            _say(f"searching {size / 1e6:,.0f} MB")
+            forget_peaks()
+            seconds = min(_seconds(partial(self._report, directory)) for _ in range(2))
+            made.append(Cost(bytes=size, seconds=seconds, worker_mb=largest_mb()))
+            shutil.rmtree(directory)
+        return made
+
+    def _note(self, key: str, value: float) -> None:
+        self.samples[key].append(value)
+        _say(f"  {key}: {value:,.2f}")
+
+    def _session(self) -> None:
+        self._spark = spark_session(f"local[{CORES}]", config={"spark.driver.memory": "1g"})
+
+    # The parts of a round
+
+    def _dump(self) -> None:
+        path = _segments(self._small, TOPIC)[0]
+        tiny = CACHE / names.file_name(0, names.LOG_SUFFIX)
+        tiny.write_bytes(path.read_bytes()[: 1 << 20][:_WHOLE_BATCHES])
+        start = _seconds(lambda: _dump_log(tiny))
+        whole = _seconds(lambda: _dump_log(path))
+        seconds = figures.without_start(whole, start)
+        self._note(figures.DUMP, figures.rate(path.stat().st_size, seconds))
+
+    def _tables(self) -> None:
+        for key in (figures.FRAGMENTS, figures.BATCHES):
+            seconds = _seconds(partial(self._read_all, self._small, key))
+            self._note(key, figures.rate(self._small.bytes, seconds, cores=CORES))
+
+    def _kernel(self) -> None:
+        data = _in_memory(self._small)
+        for key, scan in (
+            (figures.KERNEL, _scan_fragments),
+            (figures.KERNEL_BATCHES, _scan_batches),
+        ):
+            scan(data[: 1 << 20])  # compiled now, if it was not
+            self._note(key, figures.rate(len(data), _seconds(partial(scan, data))))
+        paths = _segments(self._small, TOPIC)
+        seconds = sum(_seconds(partial(_walk, path)) for path in paths)
+        self._note(figures.WALK, figures.rate(self._small.bytes, seconds))
+
+    def _large_batches(self) -> None:
+        (path,) = _segments(self._large, "")
+        _read(path)  # into the page cache
+        self._note(figures.READ, figures.rate(self._large.bytes, _seconds(lambda: _read(path))))
+        seconds = _seconds(lambda: _walk(path))
+        self._note(figures.LARGE_WALK, figures.rate(self._large.bytes, seconds))
+        seconds = _seconds(lambda: self._read_all(self._large, figures.FRAGMENTS))
+        self._note(figures.LARGE_SPARK, figures.rate(self._large.bytes, seconds))
+
+    def _again(self) -> None:
+        self._note(figures.SEARCH, _seconds(self._search))
+        self._note(figures.WORKER_MB, largest_mb())
+
+    # What is timed
+
+    def _read_all(self, made: Made, table: str) -> None:
+        assert self._spark is not None
+        reader = self._spark.read.format("kafka_log").options(table=table, checkCrc="false")
+        frame = reader.option("topics", _topic(made)).load(made.directory)
+        frame.write.format("noop").mode("overwrite").save()
+
+    def _search(self) -> None:
+        found = {
+            (one.partition, one.producer_id, one.start_offset, one.verdict.value)
+            for one in self._report(Path(self._small.directory)).findings
+        }
+        expected = {
+            (
+                one.partition,
+                one.producer_id,
+                one.start_offset,
+                "hanging" if one.is_hanging else "alive",
+            )
+            for one in self._small.strays
+        }
+        if found != expected:
+            raise WrongAnswerError(
+                f"not found: {sorted(expected - found)}; not there: {sorted(found - expected)}"
+            )
+
+    def _report(self, directory: Path) -> Report:
+        spark = self._spark
+        assert spark is not None
+        search = Search(paths=(directory,), with_spark=True)
+        return find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
+
+
+_WHOLE_BATCHES: Final = 90 * 10
+"""Bytes of the first batches of a segment."""
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+def _topic(made: Made) -> str:
+    return _segments(made, "")[0].parent.name.rpartition("-")[0] if not made.strays else TOPIC
+
+
+def _segments(made: Made, topic: str) -> list[Path]:
+    return sorted(Path(made.directory).glob(f"{topic}*-*/*{names.LOG_SUFFIX}"))
+
+
+def _dump_log(path: Path) -> None:
+    """With the settings of kafka-run-class.sh, its output thrown away."""
+    quiet = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
+    command = [*java_command(kafka_libs(), options=quiet), DUMP_TOOL, "--files", str(path)]
+    subprocess.run(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=True,
+        timeout=_LIMIT_S,
+    )
+
+
+# Without Spark
+
+
+def _in_memory(made: Made) -> np.ndarray:
+    parts, size = [], 0
+    for path in _segments(made, TOPIC):
+        parts.append(np.fromfile(path, dtype=np.uint8))
+        size += len(parts[-1])
+        if size >= KERNEL_BYTES:
+            break
+    return np.concatenate(parts)
+
+
+def _scan_batches(data: np.ndarray) -> None:
+    rows = np.empty((kernel.BATCH_COLUMNS, 1 << 16), dtype=np.int64)
+    at, why = 0, kernel.FULL
+    while why == kernel.FULL:
+        _, at, why = kernel.scan_batches(data, at, len(data), len(data), 0, rows, 0)
+
+
+def _scan_fragments(data: np.ndarray) -> None:
+    slots = np.full(1 << 17, -1, dtype=np.int64)
+    fragments = np.empty((1 << 16, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+    endings = np.empty((fk.ENDING_COLUMNS, 1 << 16), dtype=np.int64)
+    at, count, why = 0, 0, kernel.FULL
+    while why == kernel.FULL:
+        count, _, at, why = fk.scan_fragments(
+            data, at, len(data), len(data), slots, fragments, count, endings
+        )
+
+
+def _walk(path: Path) -> None:
+    for _ in fragment_rows(path, on_damage=_unexpected):
+        pass
+
+
+def _unexpected(damage: Damage) -> None:
+    raise WrongAnswerError(f"sound data is damaged: {damage}")
+
+
+def _read(path: Path) -> None:
+    """As fast as Python reads a file: into memory that is used again."""
+    buffer = bytearray(PIECE_BYTES)
+    with path.open("rb", buffering=0) as file:
+        while file.readinto(buffer):
+            pass
+
+
+# Logs of other sizes
+
+
+def _part_of(made: Made, size: int) -> tuple[Path, int]:
+    """A directory with so much of the topic, more than once if need be; and how much it is.
+
+    Files are linked, not copied: the first segments of all partitions first.
+    """
+    directory = CACHE / "part"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir()
+    linked = 0
+    for copy, path in _by_segment(made):
+        if linked >= size:
+            break
+        folder = directory / path.parent.name.replace(TOPIC, f"{TOPIC}{copy or ''}")
+        folder.mkdir(exist_ok=True)
+        os.link(path, folder / path.name)
+        linked += path.stat().st_size
+    return directory, linked
+
+
+def _by_segment(made: Made) -> Iterator[tuple[int, Path]]:
+    by_replica: dict[Path, list[Path]] = defaultdict(list)
+    for path in _segments(made, TOPIC):
+        by_replica[path.parent].append(path)
+    copy = 0
+    while True:
+        for number in range(max(map(len, by_replica.values()))):
+            for paths in by_replica.values():
+                yield from ((copy, path) for path in paths[number : number + 1])
+        copy += 1
+
+
+def _text(result: Result) -> str:
+    return (
+        f"{result.log_bytes / 1e9:.1f} GB of log, {result.batches:,} batches,"
+        f" {result.transactions:,} transactions; load average before: {result.load_average}\n\n"
+        f"{figures.table(result.rows)}\n{figures.cost_table(result.costs)}"
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,35 @@
+"""Cost against size as a picture: the same figures give the same bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+
+from benchmarks.pipeline_figures import MEGA, Cost
+
+
+def svg(costs: Sequence[Cost]) -> bytes:
+    """Seconds and memory over the size of the log."""
+    import matplotlib
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    sizes = [cost.bytes / MEGA / 1_000 for cost in costs]
+    with matplotlib.rc_context(
+        {"svg.hashsalt": "txnsim", "svg.fonttype": "none", "font.size": 9.0}
+    ):
+        figure = Figure(figsize=(7.2, 2.8), layout="constrained")
+        FigureCanvasSVG(figure)
+        left, right = figure.subplots(1, 2)
+        left.plot(sizes, [cost.seconds for cost in costs], marker="o", color="#1f6f8b")
+        left.set_ylabel("seconds, on two cores")
+        right.plot(sizes, [cost.worker_mb for cost in costs], marker="o", color="#b5532a")
+        right.set_ylabel("largest Python worker, MB")
+        for axes in (left, right):
+            axes.set_xlabel("log read, GB (batches of 90 bytes)")
+            axes.set_xlim(left=0)
+            axes.set_ylim(bottom=0)
+            axes.grid(alpha=0.3)
+        out = io.BytesIO()
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return out.getvalue()

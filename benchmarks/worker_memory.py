@@ -1,0 +1,65 @@
+"""Memory of this process's Python workers, as Linux counts it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_PROC: Final = Path("/proc")
+_WORKER: Final = (b"pyspark.daemon", b"sim.pipeline.daemon")
+"""What a worker's command line has: it is forked from this module."""
+
+
+def forget_peaks() -> None:
+    """Count anew from now on."""
+    for pid in _workers():
+        with contextlib.suppress(OSError):
+            (_PROC / str(pid) / "clear_refs").write_text("5")
+
+
+def largest_mb() -> float:
+    """The largest that any worker has become; 0 without workers."""
+    return max((_peak_kb(pid) for pid in _workers()), default=0) / 1_000
+
+
+def _workers() -> Iterator[int]:
+    """Those started by the JVM that this process has started."""
+    parents = dict(_parents())
+    for pid in parents:
+        if _is_below(pid, os.getpid(), parents) and _is_worker(pid):
+            yield pid
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for entry in _PROC.iterdir():
+        if entry.name.isdigit():
+            with contextlib.suppress(OSError):
+                stat = (entry / "stat").read_text()
+                yield int(entry.name), int(stat.rpartition(")")[2].split()[1])
+
+
+def _is_below(pid: int, ancestor: int, parents: dict[int, int]) -> bool:
+    while pid in parents:
+        pid = parents[pid]
+        if pid == ancestor:
+            return True
+    return False
+
+
+def _is_worker(pid: int) -> bool:
+    try:
+        command = (_PROC / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return False
+    return any(name in command for name in _WORKER)
+
+
+def _peak_kb(pid: int) -> int:
+    try:
+        lines = (_PROC / str(pid) / "status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) for line in lines if line.startswith("VmHWM:")), 0)

@@ -1,0 +1,49 @@
+"""What Spark forks its Python workers from: PySpark's daemon, with the compiled walks loaded.
+
+Spark starts one daemon per executor and forks a worker from it for each thing that is to be done at
+a time: also for planning a read, a new one each. What the daemon has imported they need not import
+again, so numba and the kernels' machine code, half a second of CPU, are paid for once. Nothing that
+starts a thread may be imported before a fork, so pyarrow and pandas are left to the workers.
+
+A session gets it by ``spark.python.daemon.module`` (``session``); without, all works the same and
+each worker loads for itself.
+"""
+
+from __future__ import annotations
+
+import os
+
+
+def load_kernels() -> None:
+    """Have the walks compiled, or read from where numba keeps them, for the types they are called
+    with.
+    """
+    import numpy as np
+
+    from sim.pipeline import kernel, kernel_crc
+    from sim.pipeline import kernel_fragments as fk
+
+    piece = np.empty(0, dtype=np.uint8)
+    numbers = np.empty(0, dtype=np.int64)
+    kernel.scan_batches(piece, 0, 0, 0, 0, np.empty((kernel.BATCH_COLUMNS, 1), dtype=np.int64), 0)
+    slots = np.full(2, -1, dtype=np.int64)
+    fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+    endings = np.empty((fk.ENDING_COLUMNS, 1), dtype=np.int64)
+    fk.scan_fragments(piece, 0, 0, 0, slots, fragments, 0, endings)
+    fk.enter_all(slots, fragments, 0)
+    kernel_crc.check_crcs(
+        piece, numbers, numbers, numbers, kernel_crc.TABLES, np.empty(0, dtype=np.bool_)
+    )
+
+
+def main() -> None:
+    """Load, then do as PySpark's daemon does until Spark ends it."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, which would start threads
+    load_kernels()
+    from pyspark.daemon import manager
+
+    manager()
+
+
+if __name__ == "__main__":
+    main()

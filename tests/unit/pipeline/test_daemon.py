@@ -1,0 +1,68 @@
+"""What workers are forked from, without Spark; tests/pipeline runs real ones."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sim.pipeline import daemon, kernel, kernel_crc, kernel_fragments
+from sim.pipeline.recovery import crcs_are_right
+from sim.pipeline.walk import Bounds, batch_rows, ending_rows, fragment_rows
+from tests.support.fragment_model import Act, segment_of
+
+THREADS: Final = """
+import os, sys
+from sim.pipeline.daemon import load_kernels
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
+load_kernels()
+print(len(os.listdir("/proc/self/task")), *sorted({"pyarrow", "pandas"} & set(sys.modules)))
+"""
+
+
+def signatures() -> dict[str, int]:
+    compiled: dict[str, Any] = {
+        "batches": kernel.scan_batches,
+        "fragments": kernel_fragments.scan_fragments,
+        "enter": kernel_fragments.enter_all,
+        "crc": kernel_crc.check_crcs,
+    }
+    return {name: len(function.signatures) for name, function in compiled.items()}
+
+
+def test_workers_find_everything_compiled_for_what_they_call_it_with(tmp_path: Path) -> None:
+    daemon.load_kernels()
+    before = signatures()
+    acts = [
+        Act(kind=kind, producer=at, epoch=0, sequence=0, records=1, value_bytes=9, timestamp_ms=1)
+        for at in range(9)
+        for kind in ("data", "commit")
+    ]
+    path = tmp_path / "00000000000000000000.log"
+    path.write_bytes(segment_of(acts))
+    bounds = Bounds(producers=4096)
+    (table,) = batch_rows(path, on_damage=print, bounds=bounds)
+    list(fragment_rows(path, on_damage=print, bounds=bounds))
+    list(ending_rows(path, on_damage=print, bounds=bounds))
+    assert crcs_are_right(path, table).all()
+    assert signatures() == before
+
+
+def test_nothing_is_loaded_that_starts_a_thread() -> None:
+    """A fork takes one thread along; what the others held stays held."""
+    done = subprocess.run(
+        [sys.executable, "-c", THREADS], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout.split() == ["1"]
+
+
+def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[str] = []
+    monkeypatch.setattr(daemon, "load_kernels", lambda: calls.append("load"))
+    monkeypatch.setattr("pyspark.daemon.manager", lambda: calls.append("manage"))
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    daemon.main()
+    assert calls == ["load", "manage"]
