@@ -141,13 +141,13 @@ def _drawn(state: Any, slots: Any, sequences: Any, transactions: int, batches: i
         state[CHANCE] = (state[CHANCE] * 1103515245 + 12345) & 0x7FFFFFFF
         slot = (state[CHANCE] >> 16) % slots.shape[0]
         if slots[slot, 0] >= 0:
-            return slot  # type: ignore[no-any-return]
+            return int(slot)
         if state[BEGUN] < transactions:
             slots[slot, 0] = state[NEXT_PRODUCER]
             slots[slot, 1] = batches
             state[NEXT_PRODUCER] = (state[NEXT_PRODUCER] + 1) % sequences.shape[0]
             state[BEGUN] += 1
-            return slot  # type: ignore[no-any-return]
+            return int(slot)
 
 
 @njit(cache=True)

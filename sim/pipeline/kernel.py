@@ -57,7 +57,7 @@ NO_CONTROL: Final = -1
 def be16(buffer: Any, at: int) -> int:
     """The int16 at ``at``."""
     value = (np.int64(buffer[at]) << 8) | np.int64(buffer[at + 1])
-    return value - 0x10000 if value >= 0x8000 else value  # type: ignore[return-value]
+    return int(value - 0x10000 if value >= 0x8000 else value)
 
 
 @compiled
@@ -69,7 +69,7 @@ def be32(buffer: Any, at: int) -> int:
         | (np.int64(buffer[at + 2]) << 8)
         | np.int64(buffer[at + 3])
     )
-    return value - 0x100000000 if value >= 0x80000000 else value  # type: ignore[return-value]
+    return int(value - 0x100000000 if value >= 0x80000000 else value)
 
 
 @compiled

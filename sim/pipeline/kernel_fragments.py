@@ -144,7 +144,7 @@ def _row_of(slots: Any, fragments: Any, count: int, producer: int, room: int) ->
     slot = np.int64((np.uint64(producer) * _HASH) >> _HASH_SHIFT) & mask
     while slots[slot] >= 0:
         if fragments[slots[slot], PRODUCER] == producer:
-            return slots[slot]  # type: ignore[no-any-return]
+            return int(slots[slot])
         slot = (slot + 1) & mask
     if count == room:
         return -1
