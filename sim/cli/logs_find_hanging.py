@@ -203,6 +203,8 @@ def _summarize(report: Report) -> None:
     warn("; ".join(told) + f"; as of {time_text(report.as_of_ms)}.")
     if source.transaction_log_gap:
         warn(f"Not everything can be judged: {source.transaction_log_gap}.")
+    for cut in source.cut_off:
+        warn(f"{cut}; a broker cuts that off when it starts")
     for problem in source.problems:
         warn(problem)
 

@@ -15,6 +15,7 @@ from typing import Final
 from sim.errors import CorruptBatchError, CorruptLogRecordError, MissingExtraError
 from sim.pipeline.coordinator_entries import Coordinators, EntryFolder, TxnRecord, coordinators_of
 from sim.pipeline.forensics import leading
+from sim.pipeline.log_seek import last_batch_of
 from sim.pipeline.replica_state import OnProblem, ReplicaState
 from sim.storage.log_file import StoredBatch, TornTail, read_log_file
 from sim.txn.log_format import decode_record
@@ -96,6 +97,16 @@ def sample_of(logs: Mapping[int, Sequence[ReplicaState]]) -> set[tuple[str, int]
     return found
 
 
+def newest_timestamp_of(logs: Mapping[int, Sequence[ReplicaState]]) -> int:
+    """When a coordinator last wrote; -1 where none did.
+
+    Raises:
+        OSError: A segment can't be read.
+    """
+    ends = (last_batch_of(ranked[0].segments[-1]) for ranked in logs.values() if ranked[0].segments)
+    return max((one.max_timestamp_ms for one in ends if one is not None), default=-1)
+
+
 def records_of(
     state: ReplicaState, on_problem: OnProblem, on_damage: Callable[[], object]
 ) -> Iterator[TxnRecord]:
@@ -104,11 +115,14 @@ def records_of(
     Args:
         state: The replica.
         on_problem: Told of each place that can't be read.
-        on_damage: Called where that is more than the torn tail that a kill leaves: nothing follows.
+        on_damage: Called where that is more than the tail that a starting broker cuts off after a
+            kill: nothing follows.
     """
     for segment in state.segments:
         torn: list[TornTail] = []
-        for stored in read_log_file(Path(segment.path), on_torn=torn.append):
+        for stored in read_log_file(
+            Path(segment.path), on_torn=torn.append, check_crc=segment.is_recovered
+        ):
             if stored.header.is_control:
                 continue
             try:
@@ -118,8 +132,8 @@ def records_of(
                 on_damage()
                 return
         if torn:
-            on_problem(f"{segment.path}, byte {torn[0].position}: {torn[0].reason}")
-            if state.is_clean or not segment.is_last:
+            if not segment.is_recovered:
+                on_problem(f"{segment.path}, byte {torn[0].position}: {torn[0].reason}")
                 on_damage()
             return
 

@@ -9,7 +9,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from sim.pipeline.coordinator_entries import Coordinators, Entry, TxnRecord, coordinators_of
-from sim.pipeline.coordinator_log import sample_of
+from sim.pipeline.coordinator_log import newest_timestamp_of, sample_of
+from sim.pipeline.open_transactions_sql import damages
 from sim.pipeline.options import FORMAT
 from sim.pipeline.replica_state import OnProblem, ReplicaState
 from sim.types import TopicPartition
@@ -30,21 +31,20 @@ with newest as (
         max_by({_RECORD}, offset) as newest,
         max_by({_RECORD}, offset) filter (where state in ('PrepareCommit', 'PrepareAbort'))
         as decision,
-        max_by(producer_id, offset) filter (where state is not null) as last_producer_id
+        max_by(producer_id, offset) filter (where state is not null) as last_producer_id,
+        max(problem) as problem
     from {{records}}
-    where transactional_id is not null and problem is null
     group by partition, transactional_id
 )
 select * from newest
-where newest.state in ('PrepareCommit', 'PrepareAbort')
+where problem is not null
+    or newest.state in ('PrepareCommit', 'PrepareAbort')
     or last_producer_id in (select producer_id from {{wanted}})
     or newest.previous_producer_id in (select producer_id from {{wanted}})
     or newest.next_producer_id in (select producer_id from {{wanted}})
 """
-"""The entries of some producers, and those that owe markers (``coordinator_entries``)."""
-SOUNDNESS: Final = """
-select partition, first(problem, true) as problem, max(last_update_timestamp_ms) as newest_ms
-from {records} group by partition
+"""The entries of some producers, and those that owe markers (``coordinator_entries``); for each
+partition with records that can't be read a row that says so.
 """
 
 
@@ -66,25 +66,26 @@ def read_coordinators(
     wanted = spark.createDataFrame([(one,) for one in producer_ids], "producer_id bigint")
     entries: list[Entry] = []
     forgotten: dict[int, str] = {}
+    damaged: set[int] = set()
     for row in spark.sql(ENTRIES, records=records, wanted=wanted).toLocalIterator():
-        if row.newest.state is None:
+        if row.problem is not None:
+            on_problem(f"__transaction_state-{row.partition}: {row.problem}")
+            damaged.add(row.partition)
+        elif row.newest.state is None:
             forgotten[row.last_producer_id] = row.transactional_id
         else:
             decision = None if row.decision is None else _record(row, row.decision)
             entries.append(Entry(newest=_record(row, row.newest), decision=decision))
-    damaged = []
-    newest_ms = -1
-    for row in spark.sql(SOUNDNESS, records=records).toLocalIterator():
-        newest_ms = max(newest_ms, -1 if row.newest_ms is None else row.newest_ms)
-        if row.problem is not None:
-            on_problem(f"__transaction_state-{row.partition}: {row.problem}")
-            damaged.append(row.partition)
+    for damage in damages(spark, [ranked[0] for ranked in logs.values()]):
+        if not damage.is_cut:
+            on_problem(damage.told)
+            damaged.add(damage.replica.partition)
     return coordinators_of(
         entries,
         forgotten=forgotten,
         held=logs,
         damaged=damaged,
-        newest_timestamp_ms=newest_ms,
+        newest_timestamp_ms=newest_timestamp_of(logs),
         sample=sample_of(logs),
     )
 

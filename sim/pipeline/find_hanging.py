@@ -93,7 +93,7 @@ def find_hanging(search: Search, *, new_session: NewSession, progress: Progress)
         bootstrap=search.bootstrap,
     )
     progress("comparing replicas")
-    findings, figures = _judged(states, opened, coordinators, question)
+    findings, figures = _judged(states, opened, coordinators, question, reading.damaged)
     return Report(
         as_of_ms=question.as_of_ms,
         max_transaction_timeout_ms=question.max_transaction_timeout_ms,
@@ -117,6 +117,9 @@ class _Reading:
         self._progress = progress
         self._session: SparkSession | None = None
         self._problems: dict[str, None] = {}
+        self._cut_off: list[str] = []
+        self.damaged: dict[str, str] = {}
+        """Path of a replica that could not be read to its end -> why."""
         self._newest_ms = -1
 
     def states(self) -> tuple[ReplicaState, ...]:
@@ -148,11 +151,13 @@ class _Reading:
             state.replica.path: open_after(state.seeds, ()) for state in states if not state.unread
         }
         if self._is_much(sum(state.unread_bytes for state in unread)):
-            from sim.pipeline.open_transactions_sql import open_transactions
+            from sim.pipeline.open_transactions_sql import damages, open_transactions
 
             self._progress(f"Spark reads {len(unread)} replicas")
             for replica, txn in open_transactions(self._spark(), unread):
                 found.setdefault(replica.path, {})[txn.producer_id] = txn
+            for damage in damages(self._spark(), unread):
+                self._damage(damage.replica, damage.told, is_cut=damage.is_cut)
         else:
             for number, state in enumerate(unread, 1):
                 self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
@@ -194,6 +199,7 @@ class _Reading:
             with_spark=self._session is not None,
             transaction_log_partitions=coordinators.partitions,
             transaction_log_gap=coordinators.gap,
+            cut_off=tuple(self._cut_off),
             problems=tuple(self._problems),
         )
 
@@ -201,11 +207,23 @@ class _Reading:
         pieces: list[Mapping[int, Fragment]] = []
         for segment in state.unread:
             torn: list[TornTail] = []
-            pieces.append(folded(read_log_file(Path(segment.path), on_torn=torn.append)))
+            read = read_log_file(
+                Path(segment.path), on_torn=torn.append, check_crc=segment.is_recovered
+            )
+            pieces.append(folded(read))
             if torn:
-                self._problem(f"{segment.path}, byte {torn[0].position}: {torn[0].reason}")
-                break
+                told = f"{segment.path}, byte {torn[0].position}: {torn[0].reason}"
+                self._damage(state.replica, told, is_cut=segment.is_recovered)
+                if segment.is_recovered:
+                    break
         return open_after(state.seeds, pieces)
+
+    def _damage(self, replica: Replica, told: str, *, is_cut: bool) -> None:
+        if is_cut:
+            self._cut_off.append(told)
+        else:
+            self._problem(told)
+            self.damaged.setdefault(replica.path, told)
 
     def _is_much(self, size: int) -> bool:
         return size > 0 and (self._search.with_spark or size > DRIVER_BYTES_MAX)
@@ -236,6 +254,7 @@ def _judged(
     opened: Opened,
     coordinators: Coordinators,
     question: Question,
+    damaged: Mapping[str, str],
 ) -> tuple[tuple[Finding, ...], tuple[PartitionFigures, ...]]:
     """Every open transaction, and how its partition stood."""
     by_partition: dict[TopicPartition, list[ReplicaState]] = {}
@@ -255,7 +274,10 @@ def _judged(
             opens = {path: txns[producer_id] for path, txns in told.items() if producer_id in txns}
             spread = spread_of(ends, opens, markers.has_marker)
             if spread is not None:
-                findings.append(finding_of(spread, partition, coordinators, question))
+                damage = damaged.get(spread.counts.replica.path, "")
+                findings.append(
+                    finding_of(spread, partition, coordinators, question, damage=damage)
+                )
         counts = leading(ends)
         mine = told.get(counts.replica.path)
         if mine is not None:

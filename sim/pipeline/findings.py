@@ -149,7 +149,13 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     transaction_log_gap: Annotated[
         str, _said("What of the coordinators' logs is missing; empty if nothing is.")
     ]
-    problems: Annotated[tuple[str, ...], _said("Files that make no sense, each with its place.")]
+    cut_off: Annotated[
+        tuple[str, ...],
+        _said("Torn tails that a starting broker cuts off: as a kill leaves them."),
+    ]
+    problems: Annotated[
+        tuple[str, ...], _said("Files that make no sense otherwise, each with its place.")
+    ]
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -181,13 +187,29 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def finding_of(
-    spread: Spread, partition: TopicPartition, coordinators: Coordinators, question: Question
+    spread: Spread,
+    partition: TopicPartition,
+    coordinators: Coordinators,
+    question: Question,
+    *,
+    damage: str = "",
 ) -> Finding:
-    """Judge one open transaction."""
+    """Judge one open transaction.
+
+    Args:
+        spread: Who has it open.
+        partition: Where.
+        coordinators: What their logs say.
+        question: What is asked.
+        damage: Why a replica of it could not be read to its end, where its end may be; then
+            nothing is guessed.
+    """
     txn = spread.transaction
     opinion = opinion_on(txn, partition, coordinators, as_of_ms=question.as_of_ms)
     age_ms = question.as_of_ms - txn.last_timestamp_ms
     verdict, reason = _verdict(spread, opinion, age_ms, question)
+    if damage:
+        verdict, reason = Verdict.UNKNOWN, f"it may have ended: {damage}"
     newest = None if opinion.entry is None else opinion.entry.newest
     timeout_ms = None if newest is None else newest.timeout_ms
     return Finding(

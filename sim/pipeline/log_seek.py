@@ -33,10 +33,20 @@ def end_offset_of(segment: SegmentFile) -> int:
     Raises:
         OSError: A file can't be read.
     """
-    end = segment.base_offset
+    last = last_batch_of(segment)
+    return segment.base_offset if last is None else last.last_offset + 1
+
+
+def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
+    """The last whole and sound batch of a segment.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    last = None
     for header in _headers_from(segment, None, check_crc=True):
-        end = header.last_offset + 1
-    return end
+        last = header
+    return last
 
 
 def batch_at(segment: SegmentFile, offset: int) -> BatchHeader | None:

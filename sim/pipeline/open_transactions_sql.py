@@ -32,6 +32,8 @@ _FRAGMENTS: Final = (
     "coordinator_epoch", "open_offset", "open_timestamp_ms", "open_last_timestamp_ms",
     "open_epoch",
 )  # fmt: skip
+SEGMENT_KINDS: Final = "('torn', 'format', 'length', 'crc', 'unreadable')"
+"""Of the table ``errors``: those that are about segments."""
 MERGE: Final = f"""
 with placed as (
     select *, max(if(markers > 0, first_offset, null)) over (partition by {_KEY}) as last_marked
@@ -67,7 +69,11 @@ def open_transactions(
         spark: The session, to which ``kafka_log`` is known.
         states: Replicas with segments left to read.
     """
-    pieces = _fragments(spark, states).unionByName(_seeds(spark, states))
+    pieces = (
+        _table(spark, "fragments", states)
+        .selectExpr(*_FRAGMENTS)
+        .unionByName(_seeds(spark, states))
+    )
     replicas = {_place(state.replica): state for state in states}
     rows = spark.sql(MERGE, pieces=pieces)
     for row in rows.toLocalIterator():
@@ -76,18 +82,44 @@ def open_transactions(
             yield state.replica, _open_txn(row, state)
 
 
-def _fragments(spark: SparkSession, states: Sequence[ReplicaState]) -> DataFrame:
-    """What is left to read, in tasks such that no core waits for long at the end."""
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a segment stops making sense."""
+
+    replica: Replica
+    is_cut: bool
+    """A starting broker cuts off what lies behind, as of a kill."""
+    told: str
+
+
+def damages(spark: SparkSession, states: Sequence[ReplicaState]) -> Iterator[Damage]:
+    """The places where segments that are left to read stop making sense.
+
+    Args:
+        spark: The session, to which ``kafka_log`` is known.
+        states: Replicas.
+    """
+    replicas = {_place(state.replica): state.replica for state in states}
+    found = _table(spark, "errors", states).where(f"kind in {SEGMENT_KINDS}")
+    for row in found.toLocalIterator():
+        yield Damage(
+            replica=replicas[row.log_dir, row.topic, row.partition],
+            is_cut=row.is_cut,
+            told=f"{row.file}, byte {row.position}: {row.reason}",
+        )
+
+
+def _table(spark: SparkSession, name: str, states: Sequence[ReplicaState]) -> DataFrame:
+    """Of what is left to read, in tasks such that no core waits for long at the end."""
     total = sum(state.unread_bytes for state in states)
     task = total // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    starts = {state.replica.path: state.unread[0].base_offset for state in states}
+    starts = {state.replica.path: state.unread[0].base_offset for state in states if state.unread}
     reader = (
         spark.read.format(FORMAT)
-        .option("table", "fragments")
+        .option("table", name)
         .option("startOffsets", msgspec.json.encode(starts).decode())
         .option("taskBytes", min(max(task, _TASK_BYTES_MIN), TASK_BYTES_DEFAULT))
     )
-    return reader.load([state.replica.path for state in states]).selectExpr(*_FRAGMENTS)
+    return reader.load([state.replica.path for state in states])
 
 
 def _seeds(spark: SparkSession, states: Sequence[ReplicaState]) -> DataFrame:

@@ -69,7 +69,7 @@ def test_the_torn_tail_of_a_kill_is_no_damage(tmp_path: Path) -> None:
     log.write_bytes(log.read_bytes()[:-1])
     problems: list[str] = []
     found = read_coordinators(logs_of(states_in(broker.kill())), problems.append)
-    assert (found.damaged, len(problems)) == (frozenset(), 1)
+    assert (found.damaged, problems) == (frozenset(), [])
     assert found.by_producer[7].newest.state == "Empty"
 
 
@@ -77,10 +77,10 @@ def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
     hurt, whole = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
     log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))
     whole.coordinator(move("Empty"))
-    data = log.read_bytes()
-    log.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
+    log.write_bytes(log.read_bytes()[:-1])
     problems: list[str] = []
-    found = read_coordinators(logs_of(states_in(hurt.stop(), whole.stop())), problems.append)
+    states = states_in(hurt.stop(), whole.stop())
+    found = read_coordinators({0: [states[0], states[1]]}, problems.append)
     assert found.is_complete
     (problem,) = problems
     assert problem.startswith(f"{log}, byte ")

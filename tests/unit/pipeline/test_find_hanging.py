@@ -152,9 +152,23 @@ def test_a_torn_tail_is_told_and_not_counted(tmp_path: Path, driver: LogDriver) 
     last.write_bytes(last.read_bytes()[:-1])
     report = report_on(broker.path)
     assert one_of(report).start_offset == 2
-    (problem,) = report.source.problems
-    assert problem.startswith(f"{last}, byte ")
+    (told,) = report.source.cut_off
+    assert told.startswith(f"{last}, byte ")
+    assert report.source.problems == ()
     assert report.partitions[0].end_offset == driver.log.log_end_offset - 1
+
+
+def test_where_a_log_can_not_be_read_to_its_end_nothing_is_guessed(
+    tmp_path: Path, driver: LogDriver
+) -> None:
+    broker = broker_with(tmp_path / "b", driver, "Empty")
+    _, (_, middle), *_ = names.numbered_files(broker.path / "orders-0", names.LOG_SUFFIX)
+    middle.write_bytes(middle.read_bytes()[:-1])
+    report = report_on(broker.path, use_snapshots=False)
+    assert one_of(report).verdict is Verdict.UNKNOWN
+    assert one_of(report).reason.startswith(f"it may have ended: {middle}, byte ")
+    assert len(report.source.problems) == 1
+    assert one_of(report_on(broker.path)).verdict is Verdict.HANGING
 
 
 def test_ages_are_counted_to_the_newest_time_that_files_tell(

@@ -207,6 +207,7 @@ def test_a_report_is_what_its_schema_says() -> None:
             with_spark=False,
             transaction_log_partitions=1,
             transaction_log_gap="",
+            cut_off=(),
             problems=(),
         ),
     )
