@@ -193,6 +193,15 @@ def metrics_and_rights(deadline: Deadline) -> Verdict:
     return judge_pytest("metrics and rights, Kafka and txnsim", finished)
 
 
+def disks(deadline: Deadline) -> Verdict:
+    """Disks of real brokers in the simulator, and its records on the disk of a real broker."""
+    tests = ("tests/real/test_loaded_disks.py", "tests/real/test_written_replica.py")
+    command = [str(_PYTHON), "-m", "pytest", *tests, "-q", "-m", "real"]
+    # The first one may have to make them.
+    finished = run([*command, "-o", "faulthandler_timeout=600"], deadline=deadline)
+    return judge_pytest("disks of Kafka and of txnsim", finished)
+
+
 def testcontainers(deadline: Deadline) -> Verdict:
     """The helper for Testcontainers, compiled against the published jar; it starts no container."""
     command = [str(_PYTHON), "-m", "pytest", "tests/testing/test_testcontainers.py", "-q"]
@@ -237,6 +246,7 @@ PARTS_TOGETHER: Final = (
     Part(f"tests/real, Kafka {OLDER} and 2.7", older_kafka),
     Part("random play, Kafka and txnsim", random_play),
     Part("metrics and rights, Kafka and txnsim", metrics_and_rights),
+    Part("disks of Kafka, loaded and written", disks),
     Part("helpers for tests in Go, Node.js and Java", helpers),
     Part("wheel in an empty directory", wheel),
     Part("helper for Testcontainers", testcontainers),
