@@ -1,0 +1,176 @@
+"""The tables of ``kafka_log`` in Spark: the rows that workers make, in more than one task."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sim.group.log_format import encode_batch as encode_group_batch
+from sim.group.records import ClassicGroupStored, OffsetCommitted
+from sim.pipeline.schemas import TABLES
+from sim.storage import names
+from sim.txn.log_format import encode_batch
+from sim.types import TopicPartition, TransactionVersion
+from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD
+from tests.support.broker_dirs import move
+from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, segment, table
+from tests.support.logs import NOW, batch, plain
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+SMALL_TASKS = "1500"
+IN_ONE_TASK = {"producer_state", "aborted", "leader_epochs", "replicas", "transactions", "offsets"}
+"""Small files of few replicas, or a single segment."""
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two brokers' directories: one sound and clean, one killed, torn and damaged."""
+    root = tmp_path_factory.mktemp("logs")
+    for broker, is_clean in ((1, True), (2, False)):
+        log_dir = broker_dir(root / f"broker-{broker}", broker=broker, is_clean=is_clean)
+        replica(log_dir, busy_log())
+        segment(
+            log_dir / "all-0",
+            [
+                *(batch(0, compression=codec, count=3) for codec in (GZIP, SNAPPY, LZ4, ZSTD)),
+                plain(value=b"v" * 64_000),
+            ],
+        )
+        segment(log_dir / "__transaction_state-0", [transactions()])
+        segment(log_dir / "__consumer_offsets-0", [offsets()])
+    damage(root / "broker-2")
+    return root
+
+
+def transactions() -> bytes:
+    moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
+    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW)
+
+
+def offsets() -> bytes:
+    commit = OffsetCommitted(
+        group_id="g",
+        topic_partition=TopicPartition("orders", 0),
+        offset=4,
+        commit_timestamp_ms=NOW,
+        topic_id=uuid.UUID(int=1),
+    )
+    return encode_group_batch([commit, ClassicGroupStored(group_id="g")], now_ms=NOW)
+
+
+def damage(log_dir: Path) -> None:
+    """Of every kind of file."""
+    torn = log_dir / "all-0" / names.file_name(0, names.LOG_SUFFIX)
+    torn.write_bytes(torn.read_bytes()[:-10])
+    orders = log_dir / "orders-0"
+    for suffix in (names.TXN_INDEX_SUFFIX, names.SNAPSHOT_SUFFIX):
+        overwrite(names.numbered_files(orders, suffix)[0][1], 0, b"\x7f\x7f")
+    (orders / names.LEADER_EPOCHS_NAME).write_text("?")
+    (log_dir / names.HIGH_WATERMARKS_NAME).write_text("?")
+
+
+def read(spark: SparkSession, path: Path, name: str, **options: str) -> DataFrame:
+    return spark.read.format("kafka_log").options(table=name, **options).load(str(path))
+
+
+def comparable(rows: Iterable[dict[str, Any]]) -> list[str]:
+    return sorted(repr(sorted(row.items())) for row in rows)
+
+
+def plain_row(value: Any) -> Any:
+    """Of Spark's types Python's."""
+    match value:
+        case bytearray():
+            return bytes(value)
+        case list():
+            return [each.asDict() if hasattr(each, "asDict") else each for each in value]
+    return value
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_spark_has_the_rows_that_workers_make(spark: SparkSession, logs: Path, name: str) -> None:
+    frame = read(spark, logs, name, taskBytes=SMALL_TASKS)
+    assert frame.columns == list(TABLES[name].names)
+    found = [
+        {key: plain_row(value) for key, value in row.asDict().items()}
+        for row in frame.toLocalIterator()
+    ]
+    expected = table(logs, name, options={"taskBytes": SMALL_TASKS})
+    for row in (*found, *expected):
+        if row.get("headers"):
+            row["headers"] = [
+                {**each, "value": plain_row(each["value"])} for each in row["headers"]
+            ]
+    assert expected
+    assert comparable(found) == comparable(expected)
+    assert name in IN_ONE_TASK or frame.rdd.getNumPartitions() > 1
+
+
+def test_damage_is_rows_and_no_job_dies_of_it(spark: SparkSession, logs: Path) -> None:
+    found = {
+        (row.kind, row.is_cut)
+        for row in read(spark, logs, "errors", checkCrc="true", checkRecords="true").collect()
+    }
+    assert found == {
+        ("torn", True),
+        ("txn_index", False),
+        ("snapshot", False),
+        ("checkpoint", False),
+    }
+
+
+def test_what_a_query_does_not_want_is_not_read(spark: SparkSession, logs: Path) -> None:
+    batches = read(spark, logs, "batches", taskBytes="1")
+    everything = batches.rdd.getNumPartitions()
+    first = batches.where("broker = 1 and topic = 'orders' and producer_id in (7, 8)")
+    segments = len(busy_log().log.segments())
+    assert first.rdd.getNumPartitions() == segments < everything
+    assert first.count() == 60
+    late = first.where(f"base_offset >= {busy_log().log.segments()[-1].base_offset}")
+    assert late.rdd.getNumPartitions() == 1
+    assert 0 < late.count() < 60
+    assert batches.where("topic = 'nowhere'").count() == 0
+
+
+def test_a_schema_of_some_columns_makes_only_these(spark: SparkSession, logs: Path) -> None:
+    reader = spark.read.format("kafka_log").schema("value binary, offset bigint")
+    frame = reader.option("table", "records").load(str(logs / "broker-1" / "all-0"))
+    assert frame.columns == ["value", "offset"]
+    assert frame.selectExpr("max(length(value)) as size").first()[0] == 64_000  # type: ignore[index]
+
+
+def test_a_table_can_be_named_in_sql(spark: SparkSession, logs: Path) -> None:
+    spark.sql(
+        "create or replace temporary view endings using kafka_log "
+        f"options (path '{logs / 'broker-1'}', table 'endings')"
+    )
+    (row,) = spark.sql(
+        "select count(*) as all, count_if(is_commit) as commits from endings"
+    ).collect()
+    assert (row["all"], row.commits) == (30, 15)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"tabel": "batches"}, "there is no option 'tabel'; did you mean table?"),
+        ({"table": "batch"}, "option table: 'batch', expected one of"),
+        ({}, "is no directory"),
+    ],
+)
+def test_what_is_wrong_is_said_where_it_is_read(
+    spark: SparkSession, options: dict[str, str], words: str
+) -> None:
+    from pyspark.errors import PySparkException
+
+    with pytest.raises(PySparkException) as refused:
+        spark.read.format("kafka_log").options(**options).load("/nowhere").count()
+    assert words in str(refused.value)
