@@ -18,6 +18,7 @@ import msgspec
 from sim.errors import BadInputError
 from sim.pipeline.log_dirs import LogDirectory, meta_of
 from sim.storage import names
+from sim.storage.replica_files import replica_files
 from sim.types import TopicPartition
 
 UNKNOWN_BROKER: Final = -1
@@ -97,7 +98,8 @@ def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
 
 
 def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iterator[SegmentFile]:
-    """Its segments in order of offset.
+    """Its segments in order of offset. Where compaction was interrupted they are those that a
+    starting broker would go by.
 
     Args:
         replica: Whose.
@@ -107,7 +109,7 @@ def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iter
         OSError: The folder can't be read.
     """
     directory = directory or LogDirectory.at(Path(replica.log_dir))
-    files = names.numbered_files(Path(replica.path), names.LOG_SUFFIX)
+    files = [(one.base_offset, one.log) for one in replica_files(Path(replica.path)).segments]
     if not files:
         return
     next_ones = [*(base_offset for base_offset, _ in files[1:]), None]

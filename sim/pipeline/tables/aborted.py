@@ -11,6 +11,7 @@ from sim.errors import CorruptLogRecordError
 from sim.pipeline.segments import Replica
 from sim.pipeline.tables.rows import Job, Make, Rows, of_replica, of_structs, same
 from sim.storage import names, txn_index
+from sim.storage.replica_files import replica_files
 
 
 class AbortedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +29,7 @@ def read(replica: Replica, job: Job) -> Iterator[Rows]:
     Raises:
         OSError: The folder can't be read.
     """
-    for base_offset, path in names.numbered_files(Path(replica.path), names.TXN_INDEX_SUFFIX):
+    for base_offset, path in txn_indexes(Path(replica.path)):
 
         def place(count: int, base_offset: int = base_offset) -> dict[str, Make]:
             return {
@@ -37,6 +38,18 @@ def read(replica: Replica, job: Job) -> Iterator[Rows]:
             }
 
         yield from of_structs(_rows(path, job), place)
+
+
+def txn_indexes(folder: Path) -> list[tuple[int, Path]]:
+    """(base offset, path) of each index that counts, by offset.
+
+    Raises:
+        OSError: The folder can't be read.
+    """
+    alone = dict(names.numbered_files(folder, names.TXN_INDEX_SUFFIX))
+    files = replica_files(folder).segments
+    beside = {one.base_offset: one.txn_index for one in files if one.txn_index is not None}
+    return sorted({**alone, **beside}.items())
 
 
 def _rows(path: Path, job: Job) -> Iterator[AbortedRow]:

@@ -20,6 +20,7 @@ from sim.pipeline.log_dirs import CHECKPOINTS
 from sim.pipeline.options import Check
 from sim.pipeline.recovery import crcs_are_right
 from sim.pipeline.segments import Replica, SegmentFile, broker_of
+from sim.pipeline.tables.aborted import txn_indexes
 from sim.pipeline.tables.decoded import decoded_batches
 from sim.pipeline.tables.rows import (
     Job,
@@ -35,6 +36,7 @@ from sim.pipeline.tables.rows import (
 from sim.pipeline.walk import Damage, batch_rows, damage_of
 from sim.storage import checkpoints, names, producer_snapshot, txn_index
 from sim.storage.metadata_files import decode_meta_properties, decode_partition_metadata
+from sim.storage.replica_files import replica_files
 
 OLD_FORMATS: Final = frozenset({0, 1})
 
@@ -133,8 +135,8 @@ def read_replica(replica: Replica, job: Job) -> Iterator[Rows]:
 def _of_replica(folder: Path) -> Iterator[tuple[int | None, Iterator[ErrorRow]]]:
     """(segment, what is wrong with a file of it)."""
     try:
-        aborted = names.numbered_files(folder, names.TXN_INDEX_SUFFIX)
-        snapshots = names.numbered_files(folder, names.SNAPSHOT_SUFFIX)
+        aborted = txn_indexes(folder)
+        snapshots = replica_files(folder).snapshots
     except OSError as error:
         yield None, iter([_unreadable(folder, error, 0)])
         return

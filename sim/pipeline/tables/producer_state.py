@@ -12,7 +12,8 @@ from sim.errors import CorruptLogRecordError
 from sim.log.producer_state import SnapshotEntry
 from sim.pipeline.segments import Replica
 from sim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
-from sim.storage import names, producer_snapshot
+from sim.storage import producer_snapshot
+from sim.storage.replica_files import replica_files
 
 
 class ProducerRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,7 +46,7 @@ def read(replica: Replica, job: Job) -> Iterator[Rows]:
 
 
 def _rows(folder: Path) -> Iterator[ProducerRow]:
-    snapshots = names.numbered_files(folder, names.SNAPSHOT_SUFFIX)
+    snapshots = replica_files(folder).snapshots
     for offset, path in snapshots:
         try:
             entries = producer_snapshot.decode(path.read_bytes())

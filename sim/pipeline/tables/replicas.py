@@ -14,6 +14,7 @@ from sim.pipeline.segments import Replica, size_of
 from sim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from sim.storage import names
 from sim.storage.metadata_files import decode_partition_metadata, uuid_text
+from sim.storage.replica_files import replica_files
 
 
 class ReplicaRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,17 +46,17 @@ def read(replica: Replica, job: Job, directory: LogDirectory) -> Iterator[Rows]:
 
 def _row(replica: Replica, directory: LogDirectory) -> ReplicaRow:
     folder, whose = Path(replica.path), replica.topic_partition
-    segments = names.numbered_files(folder, names.LOG_SUFFIX)
-    snapshots = names.numbered_files(folder, names.SNAPSHOT_SUFFIX)
-    first = segments[0][0] if segments else None
+    files = replica_files(folder)
+    segments, snapshots = files.segments, files.snapshots
+    first = segments[0].base_offset if segments else None
     return ReplicaRow(
         directory=replica.path,
         cluster_id=directory.meta.cluster_id if directory.meta is not None else None,
         topic_id=_topic_id(folder),
         segments=len(segments),
-        size_bytes=sum(size_of(path) for _, path in segments),
+        size_bytes=sum(size_of(one.log) for one in segments),
         first_segment_offset=first,
-        last_segment_offset=segments[-1][0] if segments else None,
+        last_segment_offset=segments[-1].base_offset if segments else None,
         log_start_offset=max(
             (one for one in (directory.log_starts.get(whose), first) if one is not None),
             default=None,

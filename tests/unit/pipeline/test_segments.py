@@ -122,6 +122,21 @@ def test_segments_with_offsets_behind_the_recovery_point_are_gone_through(tmp_pa
     assert [one.is_recovered for one in segments_of(found)][:3] == [False, False, True]
 
 
+def test_interrupted_compaction_is_finished_as_a_broker_would(tmp_path: Path) -> None:
+    """``.swap`` files are done and replace what they cover, ``.cleaned`` ones are not done."""
+    folder = broker_dir(tmp_path) / "orders-0"
+    for base_offset, count in ((0, 3), (3, 3), (6, 1)):
+        segment(folder, [plain(count)], base_offset=base_offset)
+    swap = segment(folder, [plain(6)]).rename(folder / f"{0:020d}.log.swap")
+    segment(folder, [plain()], base_offset=6).rename(folder / f"{6:020d}.log.cleaned")
+    segment(folder, [plain()], base_offset=6)
+    (found,) = replicas_in([tmp_path])
+    assert [one.path for one in segments_of(found)] == [
+        str(swap),
+        str(folder / names.file_name(6, names.LOG_SUFFIX)),
+    ]
+
+
 def test_a_folder_without_segments_has_none(tmp_path: Path) -> None:
     (broker_dir(tmp_path) / "orders-0").mkdir()
     (found,) = replicas_in([tmp_path])
