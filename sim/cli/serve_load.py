@@ -79,10 +79,13 @@ def disks_of(args: argparse.Namespace) -> Disks | None:
             raise ConfigError(f"--clock-at {STOPPED}: only with --load")
         return None
     from sim.storage.disks import find_disks
+    from sim.storage.lock import is_in_use
     from sim.types import INTERNAL_TOPICS
 
     try:
         disks = find_disks(args.load)
+        for path in filter(is_in_use, args.load):
+            warn(f"txnsim: {path}: a broker runs there; what it writes now may look torn")
     except OSError as error:
         raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
     if args.load_topic:

@@ -11,6 +11,6 @@
 - ``metadata_log``: what the copy of a KRaft cluster's metadata log says.
 - ``disks``: the log directories of a cluster; ``replica_files``, ``replica_loading``: a replica's
   log made from its folder, as a starting broker makes it; ``newest_time``: when it was stopped.
-- ``transplant``: replicas put into the directory of a stopped broker.
+- ``transplant``: replicas put into the directory of a stopped broker; ``lock``: is it stopped?
 - ``stored_file``: a file before it is written, and an archive of them.
 """

@@ -9,7 +9,6 @@ DefaultRecordBatch.setPartitionLeaderEpoch.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
@@ -23,11 +22,11 @@ import msgspec
 from sim.errors import ConfigError
 from sim.storage import checkpoints, names
 from sim.storage.disks import StoredFolder, find_disks
+from sim.storage.lock import LOCK_NAME, is_in_use
 from sim.storage.log_file import read_log_file
 from sim.types import TopicPartition
 from sim.wire.batch import assign
 
-LOCK_NAME: Final = ".lock"
 EPOCH: Final = 0
 """Leader epoch of everything that is put there."""
 _NUMBERED: Final = re.compile(r"\d{20}\..+")
@@ -77,19 +76,6 @@ def find_targets(log_dirs: Sequence[Path], topics: Iterable[str]) -> tuple[Targe
             "that cluster first, with as many partitions"
         )
     return tuple(found)
-
-
-def is_in_use(log_dir: Path) -> bool:
-    """Whether a broker holds the directory's lock (LogManager.lockLogDirs)."""
-    path = log_dir / LOCK_NAME
-    if not path.exists():
-        return False
-    with path.open("r+b") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            return True
-    return False
 
 
 def plant(

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import io
+import subprocess
+import sys
 import tarfile
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 from sim.log.partition_log import PartitionLog
+from sim.storage.lock import LOCK_NAME
 from sim.storage.log_dir import StoredReplica, log_dir_files
 from sim.storage.log_file import TornTail, read_log_file
 from sim.storage.metadata_files import MetaProperties
@@ -57,3 +61,18 @@ def write_disk(
     archive = b"".join(tar_of(files, modified_ms=0))
     with tarfile.open(fileobj=io.BytesIO(archive)) as packed:
         packed.extractall(directory, filter="data")
+
+
+@contextmanager
+def held(directory: Path) -> Iterator[None]:
+    """The directory as long as a broker lives on it: another process has its lock."""
+    program = (
+        "import fcntl, sys; file = open(sys.argv[1], 'w'); fcntl.lockf(file, fcntl.LOCK_EX); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(directory / LOCK_NAME)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        yield
+        holder.communicate()

@@ -19,7 +19,7 @@ from sim.server.cluster import ClusterOptions
 from sim.server.loading import LoadedCluster
 from sim.storage.replica_loading import Loss
 from sim.types import BrokerId, ProducerId
-from tests.support.log_dirs import write_disk
+from tests.support.log_dirs import held, write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import feature, partition, topic, write_metadata_log
 
@@ -66,6 +66,16 @@ def test_directories_are_named_together_or_one_by_one(disk: Path) -> None:
     disks = serve_load.disks_of(arguments("--load", str(disk), "--load-topic", "orders"))
     assert disks is not None
     assert [str(one.replica.topic_partition) for _, one in disks.all_folders()] == ["orders-0"]
+
+
+def test_a_directory_on_which_a_broker_runs_is_loaded_with_a_warning(
+    disk: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with held(disk):
+        assert serve_load.disks_of(arguments("--load", str(disk))) is not None
+    assert capsys.readouterr().err.startswith(f"txnsim: {disk}: a broker runs there")
+    assert serve_load.disks_of(arguments("--load", str(disk))) is not None
+    assert capsys.readouterr().err == ""
 
 
 def test_arguments_that_contradict_the_disks_are_refused(disk: Path) -> None:

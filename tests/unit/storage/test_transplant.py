@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import uuid
 from pathlib import Path
 
@@ -14,10 +12,10 @@ from sim.log.config import LogConfig
 from sim.storage.disks import find_disks
 from sim.storage.metadata_files import decode_partition_metadata
 from sim.storage.replica_loading import load_replica
-from sim.storage.transplant import Planted, find_targets, is_in_use, plant
+from sim.storage.transplant import Planted, find_targets, plant
 from sim.types import TopicPartition
 from sim.wire.batch import read_batch_header
-from tests.support.log_dirs import write_disk
+from tests.support.log_dirs import held, write_disk
 from tests.support.logs import NOW, LogDriver, plain
 
 OURS, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
@@ -143,17 +141,7 @@ def test_a_folder_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_directory_that_a_broker_holds_is_left_alone(target: Path) -> None:
-    lock = target / ".lock"
-    assert not is_in_use(target)
-    lock.touch()
-    assert not is_in_use(target)
-    held = "import fcntl,sys; f=open(sys.argv[1],'r+b'); fcntl.lockf(f,fcntl.LOCK_EX); "
-    command = [sys.executable, "-c", f"{held}print('held',flush=True); sys.stdin.read()", str(lock)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == b"held\n"
-        assert is_in_use(target)
-        with pytest.raises(ConfigError, match=r"\.lock: a broker runs on that directory; stop it"):
-            find_targets([target], ["orders"])
-        holder.communicate()
-    assert not is_in_use(target)
+    told = r"\.lock: a broker runs on that directory; stop it"
+    with held(target), pytest.raises(ConfigError, match=told):
+        find_targets([target], ["orders"])
+    assert find_targets([target], ["orders"])

@@ -1,0 +1,30 @@
+"""The lock of a log directory: whether a broker runs on it now (LogManager.lockLogDirs).
+
+A broker holds an exclusive lock on a file there as long as it lives, which the system takes from
+it however it ends. To ask, a shared one is tried: that takes no more than the right to read.
+"""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import Final
+
+LOCK_NAME: Final = ".lock"
+
+
+def is_in_use(log_dir: Path) -> bool:
+    """Whether a broker of this machine holds the directory.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    path = log_dir / LOCK_NAME
+    if not path.exists():
+        return False
+    with path.open("rb") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
