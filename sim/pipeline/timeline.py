@@ -10,7 +10,9 @@ TransactionMetadata, ProducerStateManager.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from heapq import merge
 from itertools import pairwise
 from typing import Final
 
@@ -148,7 +150,7 @@ def timeline_of(
         records: Of the coordinator, by offset.
         stays: On partitions, of all its producer ids.
     """
-    decided = _Decisions(records)
+    decided = _Decisions(records, stays)
     events = [*_coordinator_events(records)]
     for stay in stays:
         events += _stay_events(stay, decided)
@@ -174,26 +176,55 @@ def producer_ids_of(records: Iterable[CoordinatorRecord]) -> tuple[int, ...]:
 
 
 class _Decisions:
-    """What the coordinator decided, by producer."""
+    """Which decision each marker carries out.
 
-    def __init__(self, records: Iterable[CoordinatorRecord]) -> None:
-        self._decided = [one for one in records if one.commits is not None]
+    Before transactions v2 an epoch has many transactions, so markers and decisions of an epoch are
+    brought together from the end of both logs backwards: each marker has the latest decision that
+    names its partition, was made by then, and belongs to no later marker there. A marker that ended
+    nothing may be a repeated one, and takes none away.
+    """
+
+    def __init__(self, records: Iterable[CoordinatorRecord], stays: Iterable[Stay]) -> None:
+        self._made: defaultdict[tuple[int, int], list[CoordinatorRecord]] = defaultdict(list)
+        for record in records:
+            if record.commits is not None:
+                self._made[record.producer_id, record.producer_epoch].append(record)
+        ended = [stay for stay in stays if stay.marker_offset is not None]
+        self._of: dict[tuple[TopicPartition, int | None], CoordinatorRecord] = {}
+        bounds: dict[tuple[TopicPartition, int, int | None], int] = {}
+        for stay in sorted(ended, key=lambda stay: stay.marker_offset or 0, reverse=True):
+            whose = (stay.topic_partition, stay.producer_id, stay.marker_epoch)
+            found = self._latest(stay, bounds.get(whose))
+            if found is None:
+                continue
+            number, decision = found
+            self._of[stay.topic_partition, stay.marker_offset] = decision
+            if stay.first_offset is not None:
+                bounds[whose] = number
 
     def about(self, stay: Stay) -> CoordinatorRecord | None:
-        """The decision that a marker carries out: the last one of its producer and epoch that was
-        made by then.
-        """
-        if stay.marker_timestamp_ms is None:
-            return None
-        latest = stay.marker_timestamp_ms + SKEW_MS
-        found = (
-            one
-            for one in reversed(self._decided)
-            if one.producer_id == stay.producer_id
-            and one.producer_epoch == stay.marker_epoch
-            and one.timestamp_ms <= latest
-        )
-        return next(found, None)
+        """The decision that the marker of a stay carries out, as far as the log still has it."""
+        return self._of.get((stay.topic_partition, stay.marker_offset))
+
+    def _latest(self, stay: Stay, bound: int | None) -> tuple[int, CoordinatorRecord] | None:
+        """The decision about a stay below a bound, and its number."""
+        epoch = -1 if stay.marker_epoch is None else stay.marker_epoch
+        made = self._made.get((stay.producer_id, epoch), [])
+        end = len(made) if bound is None else bound
+        at_ms = -1 if stay.marker_timestamp_ms is None else stay.marker_timestamp_ms
+        for names_it in (True, False):
+            late: int | None = None
+            for number in range(end - 1, -1, -1):
+                one = made[number]
+                if names_it and stay.topic_partition not in one.partitions:
+                    continue
+                if one.timestamp_ms <= at_ms:
+                    return number, one
+                if one.timestamp_ms <= at_ms + SKEW_MS:
+                    late = number  # the earliest of those that only another clock explains
+            if late is not None:
+                return late, made[late]
+        return None
 
 
 # Events
@@ -203,15 +234,19 @@ def _in_order(events: Iterable[Event]) -> tuple[Event, ...]:
     """By time; but never against the order of one log, whatever time its records bear (that of
     data is the client's).
     """
-    by_offset = sorted(events, key=lambda event: (event.topic, event.partition, event.offset))
-    placed: list[tuple[int, int, Event]] = []
-    log, at_ms = ("", -1), -1
-    for event in by_offset:
-        here = (event.topic, event.partition)
-        at_ms = max(at_ms, event.timestamp_ms) if here == log else event.timestamp_ms
-        log = here
-        placed.append((at_ms, RANKS.get(event.event, 3), event))
-    return tuple(event for *_, event in sorted(placed, key=lambda one: one[:2]))
+    logs: defaultdict[tuple[str, int], list[Event]] = defaultdict(list)
+    for event in events:
+        logs[event.topic, event.partition].append(event)
+    placed = [_placed(sorted(logs[log], key=lambda event: event.offset)) for log in sorted(logs)]
+    # Only the fronts of the logs are compared, so each keeps its order.
+    return tuple(event for *_, event in merge(*placed, key=lambda one: one[:2]))
+
+
+def _placed(log: Iterable[Event]) -> Iterator[tuple[int, int, Event]]:
+    at_ms = -1
+    for event in log:
+        at_ms = max(at_ms, event.timestamp_ms)
+        yield at_ms, RANKS.get(event.event, 3), event
 
 
 def _coordinator_events(records: Sequence[CoordinatorRecord]) -> Iterator[Event]:

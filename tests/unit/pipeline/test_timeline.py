@@ -135,6 +135,21 @@ def test_a_marker_against_the_decision_is_a_disagreement() -> None:
     )
 
 
+def test_each_marker_of_an_epoch_has_its_own_decision() -> None:
+    records = (
+        record(0, "Empty"),
+        record(1, "PrepareAbort", ORDERS, at_ms=50),
+        record(2, "PrepareCommit", PAYMENTS, at_ms=50),
+        record(3, "PrepareCommit", ORDERS, at_ms=50),
+    )
+    repeated = stay(None, 8, at_ms=51)
+    stays = [stay(1, 3, at_ms=50, committed=False), stay(5, 7, at_ms=50), repeated]
+    found = timeline_of("app", records, stays)
+    assert found.disagreements == ()
+    afters = [one.after_decision_ms for one in found.events if one.event == "marker"]
+    assert afters == [0, 0, 1]
+
+
 def test_clocks_of_brokers_may_differ_a_little() -> None:
     found = timeline_of("app", STORY, [stay(5, 7, at_ms=19)])
     assert found.disagreements == ()

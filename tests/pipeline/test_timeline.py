@@ -1,0 +1,133 @@
+"""``logs timeline`` and ``logs export`` on Spark, as commands."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from sim.cli.main import main
+from sim.types import TopicPartition
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import LogDriver
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
+
+
+def _replica(*, ended: bool) -> LogDriver:
+    """Of ``orders``: a transaction that commits, one that aborts; among another producer's."""
+    driver = LogDriver()
+    driver.txn(0, count=2)
+    driver.txn(0, pid=99)
+    driver.end(committed=True)
+    driver.txn(2)
+    driver.end(committed=True, pid=99)
+    if ended:
+        driver.end(committed=False, coordinator_epoch=1)
+    return driver
+
+
+@pytest.fixture
+def disks(tmp_path: Path) -> Path:
+    """Two brokers, the second one behind; ``payments`` is left hanging."""
+    records = (
+        move("Empty"),
+        move("Ongoing", ORDERS),
+        move("PrepareCommit", ORDERS),
+        move("CompleteCommit"),
+        move("Ongoing", ORDERS, PAYMENTS),
+        move("PrepareAbort", ORDERS, PAYMENTS),
+        move("CompleteAbort"),
+        move("Empty", name="other", pid=99),
+    )
+    hanging = LogDriver()
+    hanging.txn(0)
+    for broker in (1, 2):
+        made = BrokerDir(tmp_path / f"broker-{broker}", broker)
+        made.coordinator(*records)
+        made.replica(_replica(ended=broker == 1))
+        made.replica(hanging, "payments")
+        made.stop()
+    return tmp_path
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    status = main(["logs", *arguments, "--json"])
+    return status, json.loads(capsys.readouterr().out)
+
+
+def test_a_life_is_told_from_both_sides(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, found = told(capsys, "timeline", "app", str(disks))
+    assert status == 1
+    assert found["producer_ids"] == [7]
+    states = [one for one in found["events"] if one["source"] == "coordinator"]
+    assert [one["event"] for one in states] == [
+        *("Empty", "Ongoing", "PrepareCommit", "CompleteCommit"),
+        *("Ongoing", "PrepareAbort", "CompleteAbort"),
+    ]
+    assert [one["brokers"] for one in states] == [[1, 2]] * 7
+    orders = [
+        (one["event"], one["offset"], one["committed"], one["brokers"])
+        for one in found["events"]
+        if one["topic"] == "orders"
+    ]
+    assert orders == [
+        ("first", 0, None, [1, 2]),
+        ("last", 1, None, [1, 2]),
+        ("marker", 3, True, [1, 2]),
+        ("first", 4, None, [1]),
+        ("last", 4, None, [1]),
+        ("marker", 6, False, [1]),
+    ]
+    (opened,) = found["open"]
+    assert (opened["topic"], opened["first_offset"], opened["state"]) == (
+        "payments",
+        0,
+        "CompleteAbort",
+    )
+    assert found["disagreements"] == [
+        "orders-0: on broker 2 the transaction from offset 4 on is open (last record at 4); "
+        "elsewhere it aborts at offset 6",
+        "payments-0: open since offset 0; for the coordinator it is CompleteAbort",
+        "payments-0: no marker of the transaction that the coordinator has as CompleteAbort "
+        "(offset 6)",
+    ]
+
+
+def test_an_id_without_disagreement(disks: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    status, found = told(capsys, "timeline", "other", str(disks / "broker-1"), "--topic", "none")
+    assert (status, found["open"], found["disagreements"]) == (0, [], [])
+    assert [one["event"] for one in found["events"]] == ["Empty"]
+
+
+def test_tables_become_parquet_by_topic(
+    spark: SparkSession, disks: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    arguments = ("export", str(disks), "--to", str(out), "--table", "batches,transactions")
+    status, found = told(capsys, *arguments)
+    assert status == 0
+    assert {one["table"]: one["rows"] for one in found} == {"batches": 29, "transactions": 16}
+    topics = {path.name for path in (out / "batches").iterdir() if path.is_dir()}
+    assert topics == {"topic=orders", "topic=payments", "topic=__transaction_state"}
+
+    def rows(frame: Any) -> list[Any]:
+        return sorted(map(str, frame.select(*sorted(frame.columns)).collect()))
+
+    read = spark.read.format("kafka_log").option("path", str(disks))
+    for table in ("batches", "transactions"):
+        expected = read.option("table", table).load()
+        again = spark.read.schema(expected.schema).parquet(str(out / table))
+        assert rows(again) == rows(expected)
+
+    assert main(["logs", *arguments]) == 2
+    assert "is there already" in capsys.readouterr().err
+    status, found = told(capsys, *arguments, "--overwrite", "--topic", "orders")
+    assert (status, found[0]["rows"], found[1]["rows"]) == (0, 11, 0)
