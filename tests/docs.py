@@ -27,6 +27,7 @@ from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.faults import meanings
 from sim.pipeline.findings import json_schema
+from sim.pipeline.trace_schemas import TABLES as TRACE_TABLES
 from sim.setting import Setting
 from sim.settings import DEFAULTS, documentation
 from tests.clients.matrix import page as matrix
@@ -305,6 +306,63 @@ def trace_page() -> str | None:
     )
 
 
+def trace_tables_page() -> str:
+    """The tables of a trace."""
+    return _page(
+        "sim/pipeline/trace_schemas.py and tests/docs.py",
+        "Tables of a trace",
+        """\
+A [trace](../tests/README.md#reading-a-trace) as tables for Apache Spark. `scenario run --trace DIR`
+writes traces, and the control port of `serve --trace full --http` gives one (`GET /api/v1/trace`).
+What `curl` keeps of the event stream (`GET /api/v1/events`) is read as well. Several files, gzipped
+ones and very large ones are read side by side, a piece of a file per task.
+
+```
+txnsim scenario run late-marker --trace traces/
+txnsim trace export traces/ --to tables/
+txnsim trace analyse tables/
+```
+
+An export is a directory of Parquet files for each table, in it a directory `run=…` for each run:
+exporting further traces to the same place adds their runs. It needs `txnsim[pipeline]` and Java 17.
+In a notebook:
+
+```python
+from sim.pipeline.session import spark_session
+from sim.pipeline.trace_tables import register_views
+
+spark = spark_session()
+register_views(spark, "tables/")
+spark.sql("SELECT transactional_id, outcome, decided_us - began_us FROM trace_transactions").show()
+```
+
+The tables are the views `trace_runs`, `trace_events` and so on; a context manager,
+`traces_as_views(spark, ["traces/"])`, gives the same of traces that were not exported. What can be
+asked of them, and how it looks: [analysis.md](analysis.md). Columns ending in `_us` are
+microseconds since the start of the run, or for so long. A null says that the trace does not tell:
+it began later or ended earlier, or there is nothing to tell. A trace of level `brief` has no high
+watermarks: there the log end stands for it, so lags include what was not replicated yet.
+
+What is no event, a line that was cut off for example, is kept in `unreadable`; an event of a kind
+that this release does not know stays in `events`, with `is_known` false.""",
+        *(
+            f"## {name}\n\n{table.about}\n\n"
+            + _table(
+                ("Column", "Type", "Meaning"),
+                (
+                    (
+                        f"`{column.name}`",
+                        f"`{column.type}`",
+                        column.meaning.replace("trace-kinds.md", "[kinds](trace-kinds.md)"),
+                    )
+                    for column in table.columns
+                ),
+            )
+            for name, table in TRACE_TABLES.items()
+        ),
+    )
+
+
 def cli_page() -> str | None:
     """The help of every command, as the program prints it."""
     if _optional("sim.cli.main") is None:
@@ -559,6 +617,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/scenarios.md": scenarios_page,
     "docs/settings.md": settings_page,
     "docs/trace-kinds.md": trace_page,
+    "docs/trace-tables.md": trace_tables_page,
     "docs/transaction-states.md": states_page,
     "docs/README.md": index_page,  # last: it reads the others
 }

@@ -24,6 +24,7 @@ COMMANDS: Final = {
     "scenario": ("sim.cli.scenario", "list, show and run stories about transactions"),
     "logs": ("sim.cli.logs", "Kafka's log directories: write those of a running cluster, read any"),
     "stream": ("sim.cli.stream", "stream topics with Spark, and tell what it can't see"),
+    "trace": ("sim.cli.trace", "event traces: Parquet tables and analyses of them"),
     "txns": ("sim.cli.txns", "look at the transactions of any Kafka cluster, and repair them"),
 }
 """Name -> module, and its line of help: known without importing the module."""

@@ -1,0 +1,222 @@
+"""What traces say about transactions: analyses by transaction version and by transactional id.
+
+Each is plain SQL over the views of a trace's tables (``trace_tables.register_views``), and a
+function that runs it. An answer has a row for all, one for each transaction version and one for
+each transactional id; ``grouped_by`` tells which. Percentiles are exact up to 10,000 values of a
+group and off by 1/10,000 of the ranks at most beyond. Nothing here collects anything.
+
+Kafka's counterpart is its metrics, which have no transactional ids: ``TxnMarkerDelay`` has none at
+all, and ``PartitionsWithLateTransactionsCount`` only counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+LATE_AFTER_MS: Final = 1_200_000
+"""transaction.max.timeout.ms by default and the five minutes that a transaction may take to end
+after it (ProducerStateManager.LATE_TRANSACTION_BUFFER_MS).
+"""
+ALL, BY_VERSION, BY_ID = "all", "transaction_version", "transactional_id"
+_KEYS: Final = """
+  CASE
+    WHEN grouping(transaction_version) = 1 THEN 'all'
+    WHEN grouping(transactional_id) = 1 THEN 'transaction_version'
+    ELSE 'transactional_id'
+  END AS grouped_by,
+  transaction_version,
+  transactional_id"""
+_GROUPS: Final = """
+GROUP BY GROUPING SETS ((), (transaction_version), (transaction_version, transactional_id))
+ORDER BY grouping(transactional_id) + grouping(transaction_version) DESC,
+  transaction_version, transactional_id"""
+
+
+def _ms(us: str, name: str, *ranks: float) -> str:
+    """Percentiles of a duration and its maximum, in milliseconds."""
+    columns = [
+        f"  round(percentile_approx({us}, {rank}, 10000) / 1000, 3) AS {name}_p{rank * 100:g}"
+        for rank in ranks or (0.5, 0.9, 0.99)
+    ]
+    return ",\n".join([*columns, f"  round(max({us}) / 1000, 3) AS {name}_max"])
+
+
+TIME_TO_DECIDE: Final = f"""
+SELECT {_KEYS},
+  count(*) AS transactions,
+  count_if(outcome = 'committed') AS committed,
+  count_if(outcome = 'aborted') AS aborted,
+  count_if(outcome = 'undecided') AS undecided,
+  count_if(timed_out) AS timed_out,
+  -- From the first partition to the decision in the log, and what of that was the coordinator's.
+{_ms("decided_us - began_us", "decide_ms")},
+{_ms("decided_us - asked_us", "deciding_ms", 0.5, 0.99)},
+  -- From there until every marker was written.
+{_ms("completed_us - decided_us", "completing_ms", 0.5, 0.99)}
+FROM trace_transactions{_GROUPS}
+"""
+
+MARKER_DELAY: Final = f"""
+SELECT {_KEYS},
+  count_if(owed_us IS NOT NULL) AS owed,
+  count_if(owed_us IS NOT NULL AND written_us IS NULL) AS unwritten,
+  count_if(sends > 1) AS repeated,
+  sum(refused) AS refused,
+  sum(strays) AS strays,
+{_ms("written_us - owed_us", "delay_ms")},
+{_ms("acked_us - owed_us", "acked_ms", 0.5, 0.99)}
+FROM trace_markers{_GROUPS}
+"""
+
+LSO_LAG: Final = f"""
+SELECT {_KEYS},
+  count(*) AS stalls,
+  count_if(NOT is_over) AS unfinished,
+  max(lag_max) AS lag_max,
+  round(sum(stalled_us) / 1000, 3) AS stalled_ms_sum,
+{_ms("stalled_us", "stalled_ms")}
+FROM trace_stalls{_GROUPS}
+"""
+
+LSO_LAG_BY_PARTITION: Final = """
+SELECT
+  run, topic, partition,
+  max(lag) AS lag_max,
+  round(sum(lag * lasts_us) / sum(lasts_us), 3) AS lag_mean,
+  round(sum(if(lag > 0, lasts_us, 0)) / sum(lasts_us), 3) AS stalled_share,
+  max_by(lag, i) AS lag_last
+FROM trace_positions
+GROUP BY run, topic, partition
+HAVING sum(lasts_us) > 0
+ORDER BY lag_mean DESC, run, topic, partition
+"""
+
+LATE_TRANSACTIONS: Final = f"""
+SELECT {_KEYS},
+  count(*) AS opened,
+  count_if(open_us > timeout_ms * 1000) AS beyond_timeout,
+  count_if(open_us > :late_after_ms * 1000) AS late,
+  count_if(opened_late) AS opened_late,
+  count_if(closed_us IS NULL) AS never_closed,
+  count_if(opened_late AND closed_us IS NULL) AS hanging,
+{_ms("open_us", "open_ms")}
+FROM trace_partition_transactions{_GROUPS}
+"""
+
+VERIFICATION_FAILURES: Final = f"""
+SELECT {_KEYS},
+  count(*) AS asked,
+  count_if(adds) AS added,
+  count_if(outcome = 'refused') AS refused,
+  count_if(outcome = 'unanswered') AS unanswered,
+  array_join(array_sort(collect_set(if(outcome = 'refused', error, NULL))), ', ') AS errors,
+{_ms("waited_us", "waited_ms")}
+FROM trace_verifications{_GROUPS}
+"""
+
+EPOCH_BUMPS: Final = f"""
+SELECT {_KEYS},
+  count(*) AS bumps,
+  count_if(command = 'EndTxn') AS by_end,
+  count_if(command = 'InitProducerId') AS by_init,
+  count_if(command = 'timeout') AS by_timeout,
+  count_if(producer_id != from_producer_id) AS new_producer_ids,
+{_ms("since_us", "apart_ms")}
+FROM (
+  SELECT *, at_us - lag(at_us) OVER (PARTITION BY run, transactional_id ORDER BY i) AS since_us
+  FROM trace_epoch_bumps
+){_GROUPS}
+"""
+
+
+def time_to_decide(spark: SparkSession) -> DataFrame:
+    """How long transactions take, from their first partition to the decision and to its end."""
+    return spark.sql(TIME_TO_DECIDE)
+
+
+def marker_delay(spark: SparkSession) -> DataFrame:
+    """How long partitions wait for the markers that decided transactions owe them."""
+    return spark.sql(MARKER_DELAY)
+
+
+def lso_lag(spark: SparkSession) -> DataFrame:
+    """How long last stable offsets stood still, and whose transactions held them."""
+    return spark.sql(LSO_LAG)
+
+
+def lso_lag_by_partition(spark: SparkSession) -> DataFrame:
+    """How far each partition's last stable offset is behind its high watermark, over time."""
+    return spark.sql(LSO_LAG_BY_PARTITION)
+
+
+def late_transactions(spark: SparkSession, late_after_ms: int = LATE_AFTER_MS) -> DataFrame:
+    """How long producers have transactions open on partitions, and which ones nobody will close.
+
+    Args:
+        spark: The session.
+        late_after_ms: From when on one counts as late.
+    """
+    return spark.sql(LATE_TRANSACTIONS, args={"late_after_ms": late_after_ms})
+
+
+def verification_failures(spark: SparkSession) -> DataFrame:
+    """What coordinators answer to leaders that ask before they take a batch (KIP-890)."""
+    return spark.sql(VERIFICATION_FAILURES)
+
+
+def epoch_bumps(spark: SparkSession) -> DataFrame:
+    """How often epochs rise, and by which command."""
+    return spark.sql(EPOCH_BUMPS)
+
+
+class Analysis(msgspec.Struct, frozen=True, kw_only=True):
+    """One analysis, as commands and pages know it."""
+
+    title: str
+    run: Callable[[SparkSession], DataFrame]
+    worst_by: str
+    """The column by which transactional ids are ranked."""
+
+
+ANALYSES: Final[dict[str, Analysis]] = {
+    "time_to_decide": Analysis(
+        title="Time to decide", run=time_to_decide, worst_by="decide_ms_max"
+    ),
+    "marker_delay": Analysis(title="Marker delay", run=marker_delay, worst_by="delay_ms_max"),
+    "lso_lag": Analysis(title="LSO lag", run=lso_lag, worst_by="stalled_ms_sum"),
+    "late_transactions": Analysis(
+        title="Late transactions", run=late_transactions, worst_by="open_ms_max"
+    ),
+    "verification_failures": Analysis(
+        title="Verification failures", run=verification_failures, worst_by="refused"
+    ),
+    "epoch_bumps": Analysis(title="Epoch bumps", run=epoch_bumps, worst_by="bumps"),
+}
+"""By name, in the order of the documents."""
+
+
+def worst_ids(frame: DataFrame, analysis: Analysis, most: int) -> DataFrame:
+    """An answer with only so many transactional ids, those that stand out."""
+    from pyspark.sql import Window
+    from pyspark.sql import functions as fn
+
+    among = Window.partitionBy("grouped_by").orderBy(
+        fn.col(analysis.worst_by).desc_nulls_last(), "transactional_id", "transaction_version"
+    )
+    return (
+        frame.withColumn("place", fn.row_number().over(among))
+        .where((fn.col("grouped_by") != BY_ID) | (fn.col("place") <= most))
+        .orderBy(
+            fn.col("grouped_by") == BY_ID,
+            fn.col("grouped_by") == BY_VERSION,
+            fn.when(fn.col("grouped_by") == BY_ID, fn.col("place")),
+            "transaction_version",
+        )
+        .drop("place")
+    )
