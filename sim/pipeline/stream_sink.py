@@ -23,7 +23,7 @@ from typing import Final
 
 import msgspec
 
-from sim.errors import TxnsimError
+from sim.errors import BadInputError
 from sim.pipeline.stream_store import Store
 from sim.runtime.rng import random_hex
 
@@ -35,7 +35,7 @@ Fill = Callable[[str], int]
 Hook = Callable[[], None]
 
 
-class SinkError(TxnsimError):
+class SinkError(BadInputError):
     """The sink does not go with the checkpoint; nothing was written."""
 
 

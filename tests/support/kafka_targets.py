@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,7 +17,10 @@ from tests.support.apache_kafka import ApacheKafka
 
 T = TypeVar("T")
 
-SETTINGS = ClientSettings(retry_backoff_ms=5, retry_backoff_max_ms=100, api_timeout_ms=60_000)
+VERIFICATION: Final = "transaction.partition.verification.enable"
+SETTINGS: Final = ClientSettings(
+    retry_backoff_ms=5, retry_backoff_max_ms=100, api_timeout_ms=60_000
+)
 
 
 class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,13 +51,25 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @contextmanager
-def kafka_target(kind: str, *, transaction_version: int = 1) -> Iterator[KafkaTarget]:
-    """Start one, of one broker."""
+def kafka_target(
+    kind: str, *, transaction_version: int = 1, verified: bool = True
+) -> Iterator[KafkaTarget]:
+    """Start one, of one broker.
+
+    Args:
+        kind: ``txnsim`` or ``apache``.
+        transaction_version: Level of the feature.
+        verified: Whether its brokers verify partitions (KIP-890).
+    """
     if kind == "txnsim":
-        with SimulatedKafka(brokers=1, transaction_version=transaction_version) as simulated:
+        with SimulatedKafka(
+            brokers=1, transaction_version=transaction_version, settings={VERIFICATION: verified}
+        ) as simulated:
             yield KafkaTarget(kind=kind, bootstrap=simulated.bootstrap, simulated=simulated)
     else:
         with ApacheKafka(
-            transaction_version=transaction_version, jvm_options=("-Xmx512m",)
+            transaction_version=transaction_version,
+            properties={VERIFICATION: str(verified).lower()},
+            jvm_options=("-Xmx512m",),
         ) as apache:
             yield KafkaTarget(kind=kind, bootstrap=apache.bootstrap)

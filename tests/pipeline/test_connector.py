@@ -1,0 +1,346 @@
+"""Spark's own Kafka connector as a client: batch, stream and sink, the same program on the
+simulator and on a real Kafka, with the same answers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from sim.client.admin import Admin
+from sim.client.fetching import fetch
+from sim.client.producer import Producer
+from sim.types import IsolationLevel
+from tests.support.kafka_targets import KafkaTarget, kafka_target
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+pytestmark = pytest.mark.spark
+
+TOPIC = "read"
+EVERYTHING = ["a0", "a1", "b0", "c0", "d0", "e0", "p0", "p1"]
+COMMITTED = ["a0", "a1", "c0", "p0", "p1"]
+"""Before the open transaction: what is aborted, open or behind it is missing."""
+HEADER = ("trace", b"7")
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster with a topic to read.
+
+    Partition 0: a0 a1 committed, b0 aborted, c0 committed, d0 open, e0 of no transaction. Offsets:
+    a0=0 a1=1 (2 a marker) b0=3 (4) c0=5 (6) d0=7 e0=8. Partition 1: p0=0, p1=1, of no transaction.
+    """
+
+    target: KafkaTarget
+    base_ms: int
+    """Timestamp of a0; each record that follows is a second later."""
+
+    def reader(self, spark: SparkSession, **options: str) -> DataFrameReader:
+        chosen = {} if "assign" in options else {"subscribe": TOPIC}
+        given = {"kafka.bootstrap.servers": self.target.bootstrap, **chosen, **options}
+        return spark.read.format("kafka").options(**given)
+
+    def values(self, spark: SparkSession, **options: str) -> list[str]:
+        rows = self.reader(spark, **options).load().toLocalIterator()
+        return sorted(bytes(row["value"]).decode() for row in rows)
+
+    def time(self, second: int) -> str:
+        return str(self.base_ms + second * 1_000)
+
+
+@pytest.fixture(scope="module", params=["txnsim", pytest.param("apache", marks=pytest.mark.real)])
+def served(request: pytest.FixtureRequest) -> Iterator[Served]:
+    """The topic, on either cluster; its open transaction stays open."""
+    with kafka_target(request.param, transaction_version=2) as target:
+        target.create(TOPIC, 2)
+        base_ms = target.ask(_fill)
+        yield Served(target=target, base_ms=base_ms)
+
+
+async def _fill(admin: Admin) -> int:
+    cluster = admin.cluster
+    base_ms = cluster.clock.now_ms() - 600_000
+    second = iter(range(100))
+
+    async def send(producer: Producer, partition: int, value: str) -> None:
+        await producer.send(
+            TOPIC,
+            partition,
+            value.encode(),
+            key=value[0].encode(),
+            timestamp_ms=base_ms + next(second) * 1_000,
+            headers=[HEADER] if value == "a0" else (),
+        )
+
+    plain = Producer(cluster)
+    async with Producer(cluster, transactional_id="reads") as producer:
+        await producer.init_transactions()
+        for values, commit in ((["a0", "a1"], True), (["b0"], False), (["c0"], True)):
+            producer.begin()
+            for value in values:
+                await send(producer, 0, value)
+            await (producer.commit() if commit else producer.abort())
+    # Its connections are closed without a word, so that its transaction stays open.
+    holder = Producer(cluster, transactional_id="holder", transaction_timeout_ms=900_000)
+    await holder.init_transactions()
+    holder.begin()
+    await send(holder, 0, "d0")
+    await send(plain, 0, "e0")
+    for value in ("p0", "p1"):
+        await send(plain, 1, value)
+    await plain.close()
+    return base_ms
+
+
+COMMITTED_ONLY = {"kafka.isolation.level": "read_committed"}
+
+
+# Batch
+
+
+def test_each_isolation_reads_what_it_may(spark: SparkSession, served: Served) -> None:
+    assert served.values(spark) == EVERYTHING
+    assert served.values(spark, **COMMITTED_ONLY) == COMMITTED
+    assert served.values(spark, startingOffsets="earliest", endingOffsets="latest") == EVERYTHING
+
+
+def test_columns_are_what_was_written(spark: SparkSession, served: Served) -> None:
+    rows = served.reader(spark, includeHeaders="true").load().toLocalIterator()
+    found = {bytes(row["value"]).decode(): row for row in rows}
+    first = found["a0"]
+    assert (bytes(first["key"]), first["topic"], first["partition"]) == (b"a", TOPIC, 0)
+    assert (first["timestampType"], first["timestamp"].timestamp()) == (0, served.base_ms / 1_000)
+    assert [(one["key"], bytes(one["value"])) for one in first["headers"]] == [HEADER]
+    assert found["a1"]["headers"] is None
+    assert {value: row["offset"] for value, row in found.items()} == {
+        **{"a0": 0, "a1": 1, "b0": 3, "c0": 5, "d0": 7, "e0": 8},
+        **{"p0": 0, "p1": 1},
+    }
+
+
+def test_offsets_are_taken_by_partition(spark: SparkSession, served: Served) -> None:
+    some = {
+        "startingOffsets": json.dumps({TOPIC: {"0": 1, "1": -2}}),
+        "endingOffsets": json.dumps({TOPIC: {"0": 6, "1": 1}}),
+    }
+    assert served.values(spark, **some) == ["a1", "b0", "c0", "p0"]
+    assert served.values(spark, **some, **COMMITTED_ONLY) == ["a1", "c0", "p0"]
+
+
+def test_an_end_behind_the_stable_offset_is_lost_data_to_a_committed_reader(
+    spark: SparkSession, served: Served
+) -> None:
+    beyond = {
+        "endingOffsets": json.dumps({TOPIC: {"0": 9, "1": -1}}),
+        "kafkaConsumer.pollTimeoutMs": "3000",  # it waits so long for what it may not see
+    }
+    assert served.values(spark, **beyond) == EVERYTHING
+    with pytest.raises(Exception, match="Could not read records in offset"):
+        served.values(spark, **beyond, **COMMITTED_ONLY)
+
+
+def test_times_are_looked_up(spark: SparkSession, served: Served) -> None:
+    # a0 a1 b0 c0 d0 e0 p0 p1 are of second 0, 1, 2 …
+    by_partition = {
+        "startingOffsetsByTimestamp": json.dumps(
+            {TOPIC: {"0": int(served.time(2)), "1": int(served.time(7))}}
+        ),
+    }
+    assert served.values(spark, **by_partition) == ["b0", "c0", "d0", "e0", "p1"]
+    # The marker behind a1 is of now: the first offset that is not older than second 5.
+    behind = ["b0", "c0", "d0", "e0", "p0", "p1"]
+    assert served.values(spark, startingTimestamp=served.time(5)) == behind
+    assert served.values(spark, endingTimestamp=served.time(7)) == ["a0", "a1", "p0"]
+    late = {"assign": json.dumps({TOPIC: [1]}), "startingTimestamp": served.time(99)}
+    with pytest.raises(Exception, match="No offset"):
+        served.values(spark, **late)
+    assert served.values(spark, **late, startingOffsetsByTimestampStrategy="latest") == []
+
+
+def test_partitions_and_topics_are_chosen(spark: SparkSession, served: Served) -> None:
+    servers = {"kafka.bootstrap.servers": served.target.bootstrap}
+    read = spark.read.format("kafka")
+    one = read.options(**servers, assign=json.dumps({TOPIC: [1]})).load()
+    assert sorted(bytes(row["value"]) for row in one.toLocalIterator()) == [b"p0", b"p1"]
+    pattern = spark.read.format("kafka").options(**servers, subscribePattern="re.d").load()
+    assert pattern.count() == len(EVERYTHING)
+    split = served.reader(spark, minPartitions="5").load()
+    assert split.rdd.getNumPartitions() >= 5
+    assert split.count() == len(EVERYTHING)
+
+
+# Stream
+
+
+def run(rows: DataFrame, where: Path, *, format: str = "parquet", **options: str) -> StreamingQuery:
+    """What there is, into a sink."""
+    query = (
+        rows.writeStream.format(format)
+        .option("checkpointLocation", f"{where}/checkpoint")
+        .options(**options)
+        .trigger(availableNow=True)
+        .start()
+    )
+    assert query.awaitTermination(240)
+    assert query.exception() is None
+    return query
+
+
+def stream(spark: SparkSession, served: Served, **options: str) -> DataFrame:
+    given = {"kafka.bootstrap.servers": served.target.bootstrap, "subscribe": TOPIC, **options}
+    return spark.readStream.format("kafka").options(**given).load()
+
+
+def streamed(spark: SparkSession, where: Path) -> list[str]:
+    rows = spark.read.parquet(f"{where}/out").toLocalIterator()
+    return sorted(bytes(row["value"]).decode() for row in rows)
+
+
+def test_a_stream_reads_all_in_bounded_batches(
+    spark: SparkSession, served: Served, tmp_path: Path
+) -> None:
+    rows = stream(
+        spark, served, startingOffsets="earliest", maxOffsetsPerTrigger="4", **COMMITTED_ONLY
+    )
+    query = run(rows, tmp_path, path=f"{tmp_path}/out")
+    assert streamed(spark, tmp_path) == COMMITTED
+    progress = [one for one in query.recentProgress if one["numInputRows"]]
+    assert len(progress) > 1
+    last = query.recentProgress[-1]["sources"][0]
+    assert json.loads(last["endOffset"]) == {TOPIC: {"0": 7, "1": 2}}
+    # What the connector calls the latest is the last stable offset: it sees no lag behind an open
+    # transaction.
+    assert last["metrics"]["maxOffsetsBehindLatest"] == "0"
+
+
+def test_a_stream_goes_on_where_its_checkpoint_says(
+    spark: SparkSession, served: Served, tmp_path: Path
+) -> None:
+    topic = "going-on"
+    served.target.create(topic, 1)
+    send_one(served.target, topic, "before")
+    latest = stream(spark, served, subscribe=topic, startingOffsets="latest", **COMMITTED_ONLY)
+    # A stream that begins at the latest offset reads nothing before it has been there once.
+    run(latest, tmp_path, path=f"{tmp_path}/out")
+    for value in ("first", "second"):
+        send_one(served.target, topic, value)
+        run(latest, tmp_path, path=f"{tmp_path}/out")
+    assert streamed(spark, tmp_path) == ["first", "second"]
+
+
+def test_a_stream_that_runs_takes_what_comes(
+    spark: SparkSession, served: Served, tmp_path: Path
+) -> None:
+    topic = "coming"
+    served.target.create(topic, 1)
+    seen: list[str] = []
+
+    def take(rows: DataFrame, _batch: int) -> None:
+        seen.extend(bytes(row["value"]).decode() for row in rows.toLocalIterator())
+
+    query = (
+        stream(spark, served, subscribe=topic, startingOffsets="earliest", **COMMITTED_ONLY)
+        .writeStream.foreachBatch(take)
+        .option("checkpointLocation", f"{tmp_path}/checkpoint")
+        .trigger(processingTime="100 milliseconds")
+        .start()
+    )
+    try:
+        for value in ("first", "second"):
+            send_one(served.target, topic, value)
+            query.processAllAvailable()
+            assert seen[-1] == value
+    finally:
+        query.stop()
+    assert seen == ["first", "second"]
+
+
+def send_one(target: KafkaTarget, topic: str, value: str) -> None:
+    async def send(admin: Admin) -> None:
+        async with Producer(admin.cluster, transactional_id="sends-one") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send(topic, 0, value.encode())
+            await producer.commit()
+
+    target.ask(send)
+
+
+# Sink
+
+
+def written(target: KafkaTarget, topic: str, partitions: int) -> list[tuple[Any, ...]]:
+    """Partition, key, value, headers of each record, as a client of ours reads them."""
+
+    async def read(admin: Admin) -> list[tuple[Any, ...]]:
+        rows: list[tuple[Any, ...]] = []
+        for partition in range(partitions):
+            found = await fetch(
+                admin.cluster, topic, partition, 0, isolation=IsolationLevel.READ_COMMITTED
+            )
+            rows += [(partition, one.key, one.value, one.headers) for one in found.records]
+        return sorted(rows, key=repr)
+
+    return target.ask(read)
+
+
+def test_a_batch_is_written_with_keys_headers_and_partitions(
+    spark: SparkSession, served: Served
+) -> None:
+    topic = "written"
+    served.target.create(topic, 3)
+    rows = spark.createDataFrame(
+        [
+            (topic, b"k", b"v", 2, [("h", b"x"), ("n", None)]),
+            (topic, None, b"w", 1, None),
+            (topic, b"gone", None, 0, []),
+        ],
+        "topic string, key binary, value binary, partition int,"
+        " headers array<struct<key: string, value: binary>>",
+    )
+    # The topic is a column's, unless an option says otherwise.
+    rows.write.format("kafka").options(
+        **{"kafka.bootstrap.servers": served.target.bootstrap, "includeHeaders": "true"}
+    ).save()
+    assert written(served.target, topic, 3) == [
+        (0, b"gone", None, ()),
+        (1, None, b"w", ()),
+        (2, b"k", b"v", (("h", b"x"), ("n", None))),
+    ]
+
+
+def test_a_key_finds_its_partition_as_javas_producer_has_it(
+    spark: SparkSession, served: Served
+) -> None:
+    topic = "keyed"
+    served.target.create(topic, 3)
+    keyed = [(f"key-{number}", str(number)) for number in range(6)]
+    spark.createDataFrame(keyed, "key string, value string").write.format("kafka").options(
+        **{"kafka.bootstrap.servers": served.target.bootstrap, "topic": topic}
+    ).save()
+    # murmur2 of the key, as DefaultPartitioner takes it.
+    assert [(row[0], row[1]) for row in written(served.target, topic, 3)] == KEYED
+
+
+KEYED = [
+    *[(0, b"key-1"), (0, b"key-4"), (1, b"key-0")],
+    *[(2, b"key-2"), (2, b"key-3"), (2, b"key-5")],
+]
+
+
+def test_a_stream_is_written_from_topic_to_topic(
+    spark: SparkSession, served: Served, tmp_path: Path
+) -> None:
+    topic = "copied"
+    served.target.create(topic, 1)
+    rows = stream(spark, served, startingOffsets="earliest", **COMMITTED_ONLY)
+    to = {"kafka.bootstrap.servers": served.target.bootstrap, "topic": topic}
+    run(rows.select("key", "value"), tmp_path, format="kafka", **to)
+    assert [row[2].decode() for row in written(served.target, topic, 1)] == COMMITTED

@@ -1,0 +1,283 @@
+"""``txnsim stream``, whole: what the connector does not see is seen, and every committed record
+comes once, whatever is killed when.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shlex
+import shutil
+import sys
+import threading
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+import pyarrow.dataset as ds
+import pytest
+
+from sim.cli.main import main
+from sim.client.admin import Admin
+from sim.client.cluster import Cluster
+from sim.client.errors import ClientError
+from sim.client.fetching import fetch
+from sim.client.producer import Producer
+from sim.errors import BadInputError
+from sim.pipeline.stream import Stream
+from sim.pipeline.stream_events import AlertTold, BatchWritten, StreamEvent
+from sim.pipeline.stream_options import StreamOptions
+from sim.pipeline.stream_store import HadoopStore
+from sim.types import ProducerIdAndEpoch, TopicPartition
+from tests.real.hang import make_hanging
+from tests.support.kafka_targets import SETTINGS, KafkaTarget, kafka_target
+from tests.support.spark_connector import connector_jars
+from tests.support.stream_process import StreamProcess
+from tests.support.stream_program import options_for
+from tests.support.txnsim_server import installed_txnsim
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.spark
+
+HOUR_MS = 3_600_000
+KINDS = ["txnsim", pytest.param("apache", marks=pytest.mark.real)]
+
+
+def write(target: KafkaTarget, topic: str, values: Iterable[str], *, commit: bool = True) -> None:
+    """A transaction; each value goes to the partition that its last digit names, modulo 2."""
+
+    async def whole(admin: Admin) -> None:
+        async with Producer(admin.cluster, transactional_id="app") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            for value in values:
+                await producer.send(topic, int(value[-1]) % 2, value.encode())
+            await (producer.commit() if commit else producer.abort())
+
+    target.ask(whole)
+
+
+def read(sink: Path, table: str = "records") -> list[dict[str, object]]:
+    """The table, with another reader than the one that wrote it."""
+    rows: list[dict[str, object]] = (
+        ds.dataset(sink / table, format="parquet", partitioning="hive").to_table().to_pylist()
+    )
+    return rows
+
+
+def values(sink: Path) -> list[str]:
+    return sorted(bytes(row["value"]).decode() for row in read(sink))  # type: ignore[call-overload]
+
+
+# Alerts
+
+
+def haunt(target: KafkaTarget, partition: TopicPartition) -> ProducerIdAndEpoch:
+    """A transaction that nobody will end: in the simulator as it comes about, by a Produce that
+    arrives after the abort (Z01); on a real broker by one that the coordinator never heard of.
+    """
+    if target.simulated is None:
+
+        async def make(admin: Admin) -> ProducerIdAndEpoch:
+            return await make_hanging(admin, partition, "ghost")
+
+        return target.ask(make)
+    late = target.simulated.faults.arm(
+        point="client.request", api="Produce", transactional_id="ghost", action="hold"
+    )
+    identity = asyncio.run(_gives_up(target.bootstrap, partition))
+    late.wait_until_struck()
+    target.simulated.transactions.wait_for_state("ghost", "CompleteAbort", "Empty")
+    late.release()
+    late.disarm()
+    return identity
+
+
+async def _gives_up(bootstrap: str, partition: TopicPartition) -> ProducerIdAndEpoch:
+    async with Cluster(bootstrap, settings=SETTINGS) as cluster:
+        producer = Producer(
+            cluster, transactional_id="ghost", delivery_timeout_ms=400, request_timeout_ms=300
+        )
+        identity = await producer.init_transactions()
+        producer.begin()
+        sent_ms = cluster.clock.now_ms() - HOUR_MS
+        with pytest.raises(ClientError):
+            await producer.send(partition.topic, partition.partition, b"late", timestamp_ms=sent_ms)
+        await producer.abort()
+        await producer.close()
+    return identity
+
+
+def stream(target: KafkaTarget, where: Path, *arguments: str) -> StreamProcess:
+    command = [
+        *(str(installed_txnsim()), "stream", "--json", "--master", "local[2]", "--topic", "t"),
+        *("--bootstrap-server", target.bootstrap, "--connector-jars", str(connector_jars())),
+        *("--sink", str(where / "sink"), "--checkpoint", str(where / "checkpoint")),
+        *("--probe-interval", "1", *arguments),
+    ]
+    return StreamProcess(command, log=where / "stream.log")
+
+
+def taken(process: StreamProcess) -> int:
+    return sum(one["rows"] for one in process.told("batch"))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothing(
+    kind: str, spark: SparkSession, tmp_path: Path
+) -> None:
+    with kafka_target(kind, verified=False) as target:
+        target.create("t", 2)
+        write(target, "t", ["v0", "v1", "v2"])
+        file = tmp_path / "alerts.jsonl"
+        with stream(target, tmp_path, "--alerts-to", str(file)) as first:
+            first.wait_for(lambda _: taken(first) == 3)
+            ghost = haunt(target, TopicPartition("t", 1))
+            write(target, "t", ["v3", "v4", "v5"])
+            first.wait_for(lambda _: taken(first) == 4 and bool(first.told("raised")))
+            # Whoever stops it while an alert stands is told by its exit status.
+            assert first.terminate() == 1
+        (alert,) = first.told("raised")
+        # v1 and its marker lie before the ghost, and in the simulator the marker of its own abort.
+        start = 2 if target.simulated is None else 3
+        assert (alert["topic"], alert["partition"], alert["start_offset"]) == ("t", 1, start)
+        assert (alert["producer_id"], alert["transactional_id"]) == (ghost.producer_id, "ghost")
+        assert (alert["last_stable_offset"], alert["connector_lag"]) == (start, 0)
+        assert alert["lag"] == alert["high_watermark"] - start > 0
+        assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v4"]
+        program, *repair = shlex.split(alert["command"])
+        assert (program, main(repair)) == ("txnsim", 0)
+        options = msgspec.structs.replace(
+            options_for(target.bootstrap, "t", str(tmp_path), once=True), alerts_topic="alerts"
+        )
+        events = take_the_rest(spark, options)
+        (ended,) = [one.alert for one in events if isinstance(one, AlertTold)]
+        assert (ended.event, ended.id, ended.lag) == ("ended", alert["id"], 0)
+        assert ended.since_ms == alert["since_ms"]
+        assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v3", "v4", "v5"]
+        told = sorted(read(tmp_path / "sink", "alerts"), key=lambda row: str(row["at_ms"]))
+        assert [row["event"] for row in told] == ["raised", "ended"]
+        assert {row["id"] for row in told} == {alert["id"]}
+        (kept,) = file.read_text().splitlines()
+        assert json.loads(kept)["id"] == alert["id"]
+        assert sent(target, "alerts") == [(alert["id"], "ended")]
+
+
+def sent(target: KafkaTarget, topic: str) -> list[tuple[str, str]]:
+    """Keys and events of the alerts in a topic."""
+
+    async def look(admin: Admin) -> list[tuple[str, str]]:
+        await admin.wait_for_topic(topic)
+        found = await fetch(admin.cluster, topic, 0, 0)
+        return [
+            ((one.key or b"").decode(), json.loads(one.value or b"")["event"])
+            for one in found.records
+        ]
+
+    return target.ask(look)
+
+
+# Exactly once
+
+
+@pytest.fixture
+def target() -> Iterator[KafkaTarget]:
+    with kafka_target("txnsim") as simulated:
+        simulated.create("t", 2)
+        yield simulated
+
+
+def fill(target: KafkaTarget, first: int, last: int) -> list[str]:
+    """Transactions of four records; every second one is aborted."""
+    committed = []
+    for number in range(first, last):
+        four = [f"txn{number:02}-{place}" for place in range(4)]
+        write(target, "t", four, commit=number % 2 == 0)
+        committed += four if number % 2 == 0 else []
+    return committed
+
+
+def take_the_rest(spark: SparkSession, options: StreamOptions) -> list[StreamEvent]:
+    """What there is, in this process; what was told."""
+    events: list[StreamEvent] = []
+    running = Stream(spark, options, events.append)
+    running.start()
+    running.wait(threading.Event())
+    return events
+
+
+def rows_in(events: Iterable[StreamEvent]) -> int:
+    return sum(one.manifest.rows for one in events if isinstance(one, BatchWritten))
+
+
+def killed_at(target: KafkaTarget, where: Path, point: str, nth: int) -> list[dict[str, object]]:
+    """Stream until the n-th commit is at this point, then SIGKILL; what was told."""
+    command = [
+        *(sys.executable, "-m", "tests.support.stream_program", target.bootstrap, "t"),
+        *(str(where), str(connector_jars()), point, str(nth)),
+    ]
+    with StreamProcess(command, log=where / "stream.log") as process:
+        process.wait_for(lambda _: bool(process.told(point)))
+        process.kill()
+    return process.events
+
+
+def test_who_is_killed_before_a_commit_has_written_nothing_of_it(
+    spark: SparkSession, target: KafkaTarget, tmp_path: Path
+) -> None:
+    committed = fill(target, 0, 8)
+    told = killed_at(target, tmp_path, "staged", 2)
+    assert [one["event"] for one in told] == ["batch", "staged"]
+    assert len(values(tmp_path / "sink")) == told[0]["rows"]
+    take_the_rest(spark, options_for(target.bootstrap, "t", str(tmp_path), once=True))
+    assert values(tmp_path / "sink") == committed
+    assert not list((tmp_path / "sink" / "records" / "_staging").glob("*"))
+
+
+def test_who_is_killed_between_a_commit_and_sparks_own_does_not_write_it_again(
+    spark: SparkSession, target: KafkaTarget, tmp_path: Path
+) -> None:
+    committed = fill(target, 0, 8)
+    told = killed_at(target, tmp_path, "committed", 2)
+    assert [one["event"] for one in told] == ["batch", "committed"]
+    unheard = values(tmp_path / "sink")
+    assert len(unheard) > int(str(told[0]["rows"]))
+    options = options_for(target.bootstrap, "t", str(tmp_path), once=True)
+    assert rows_in(take_the_rest(spark, options)) == len(committed) - len(unheard)
+    assert values(tmp_path / "sink") == committed
+
+
+def test_a_lost_checkpoint_repeats_nothing_and_a_lost_sink_is_noticed(
+    spark: SparkSession, target: KafkaTarget, tmp_path: Path
+) -> None:
+    sink = tmp_path / "sink"
+    options = options_for(target.bootstrap, "t", str(tmp_path), once=True)
+    committed = fill(target, 0, 4)
+    assert rows_in(take_the_rest(spark, options)) == 8
+    assert rows_in(take_the_rest(spark, options)) == 0
+    shutil.rmtree(tmp_path / "checkpoint")
+    committed += fill(target, 4, 8)
+    assert rows_in(take_the_rest(spark, options)) == 8
+    assert values(sink) == committed
+    assert {row["run"] for row in read(sink)} == {0, 1}
+    assert spark.read.parquet(f"{sink}/records").count() == len(committed)
+    shutil.rmtree(sink)
+    with pytest.raises(BadInputError, match="holds nothing of this checkpoint"):
+        take_the_rest(spark, options)
+
+
+def test_any_file_system_of_hadoop_is_a_store(spark: SparkSession, tmp_path: Path) -> None:
+    store = HadoopStore(f"file://{tmp_path}", spark)
+    store.write("staged/a", b"1\xff")
+    store.write("again/a", b"2")
+    assert store.publish("staged", "final/x")
+    assert not store.publish("again", "final/x")
+    assert (store.read("final/x/a"), store.read("none")) == (b"1\xff", None)
+    assert (store.names("final"), store.names("none")) == (["x"], [])
+    store.remove("again")
+    store.remove("again")
+    assert not (tmp_path / "again").exists()
+    assert store.url("x") == f"file://{tmp_path}/x"

@@ -1,0 +1,72 @@
+"""A program that streams, and stands still for ever at a point of its n-th commit, to be killed
+there. What it tells is JSON lines, as ``txnsim stream --json``.
+
+Arguments: bootstrap, topic, directory, jars, ``staged`` or ``committed``, n.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+
+from sim.cli.stream import connector_config
+from sim.pipeline.session import spark_session
+from sim.pipeline.stream import RECORDS, Stream
+from sim.pipeline.stream_events import BatchWritten, StreamEvent
+from sim.pipeline.stream_options import StreamOptions
+from sim.pipeline.stream_sink import BatchSink
+from sim.pipeline.stream_store import open_store
+
+
+def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = False) -> StreamOptions:
+    """Small batches, so that there are many."""
+    return StreamOptions(
+        client={"bootstrap.servers": bootstrap},
+        topics=(topic,),
+        sink=f"file://{directory}/sink",
+        checkpoint=f"file://{directory}/checkpoint",
+        max_offsets=12,  # two transactions of four records in two partitions
+        interval_ms=0,
+        once=once,
+    )
+
+
+def main(bootstrap: str, topic: str, directory: str, jars: str, point: str, nth: str) -> None:
+    """Stream until somebody kills us."""
+    reached = iter(range(1, int(nth) + 1))
+
+    def stand_still() -> None:
+        if next(reached) == int(nth):
+            say({"event": point})
+            threading.Event().wait()
+
+    spark = spark_session(
+        "local[2]", config={"spark.driver.memory": "1g", **connector_config(jars)}
+    )
+    options = options_for(bootstrap, topic, directory)
+    store = open_store(f"{options.sink}/{RECORDS}", spark)
+    records = (
+        BatchSink(store, at_staged=stand_still)
+        if point == "staged"
+        else BatchSink(store, at_committed=stand_still)
+    )
+    stream = Stream(spark, options, tell, records=records)
+    stream.start()
+    stream.wait(threading.Event())
+
+
+def tell(event: StreamEvent) -> None:
+    """Of the batches."""
+    if isinstance(event, BatchWritten):
+        say({"event": "batch", "batch": event.manifest.batch, "rows": event.manifest.rows})
+
+
+def say(value: object) -> None:
+    """One line."""
+    sys.stdout.write(json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
