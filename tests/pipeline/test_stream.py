@@ -26,6 +26,7 @@ from sim.client.fetching import fetch
 from sim.client.producer import Producer
 from sim.errors import BadInputError
 from sim.pipeline.stream import Stream
+from sim.pipeline.stream_alerts import Alert
 from sim.pipeline.stream_events import AlertTold, BatchWritten, StreamEvent
 from sim.pipeline.stream_options import StreamOptions
 from sim.pipeline.stream_store import HadoopStore
@@ -127,43 +128,68 @@ def taken(process: StreamProcess) -> int:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_alert_names_who_holds_the_stream_back_while_the_connector_sees_nothing(
-    kind: str, spark: SparkSession, tmp_path: Path
+    kind: str, tmp_path: Path
 ) -> None:
     with kafka_target(kind, verified=False) as target:
         target.create("t", 2)
         write(target, "t", ["v0", "v1", "v2"])
         file = tmp_path / "alerts.jsonl"
-        with stream(target, tmp_path, "--alerts-to", str(file)) as first:
-            first.wait_for(lambda _: taken(first) == 3)
+        with stream(target, tmp_path, "--alerts-to", str(file)) as running:
+            running.wait_for(lambda _: taken(running) == 3)
             ghost = haunt(target, TopicPartition("t", 1))
             write(target, "t", ["v3", "v4", "v5"])
-            first.wait_for(lambda _: taken(first) == 4 and bool(first.told("raised")))
-            # Whoever stops it while an alert stands is told by its exit status.
-            assert first.terminate() == 1
-        (alert,) = first.told("raised")
-        # v1 and its marker lie before the ghost, and in the simulator the marker of its own abort.
-        start = 2 if target.simulated is None else 3
-        assert (alert["topic"], alert["partition"], alert["start_offset"]) == ("t", 1, start)
-        assert (alert["producer_id"], alert["transactional_id"]) == (ghost.producer_id, "ghost")
-        assert (alert["last_stable_offset"], alert["connector_lag"]) == (start, 0)
-        assert alert["lag"] == alert["high_watermark"] - start > 0
-        assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v4"]
-        program, *repair = shlex.split(alert["command"])
-        assert (program, main(repair)) == ("txnsim", 0)
-        options = msgspec.structs.replace(
-            options_for(target.bootstrap, "t", str(tmp_path), once=True), alerts_topic="alerts"
-        )
-        events = take_the_rest(spark, options)
-        (ended,) = [one.alert for one in events if isinstance(one, AlertTold)]
-        assert (ended.event, ended.id, ended.lag) == ("ended", alert["id"], 0)
-        assert ended.since_ms == alert["since_ms"]
+            running.wait_for(lambda _: taken(running) == 4 and bool(running.told("raised")))
+            (alert,) = running.told("raised")
+            # v1 and its marker lie before the ghost, and in the simulator the marker of its abort.
+            start = 2 if target.simulated is None else 3
+            assert (alert["topic"], alert["partition"], alert["start_offset"]) == ("t", 1, start)
+            assert (alert["producer_id"], alert["transactional_id"]) == (
+                ghost.producer_id,
+                "ghost",
+            )
+            assert (alert["last_stable_offset"], alert["connector_lag"]) == (start, 0)
+            assert alert["lag"] == alert["high_watermark"] - start > 0
+            assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v4"]
+            program, *repair = shlex.split(alert["command"])
+            assert (program, main(repair)) == ("txnsim", 0)
+            running.wait_for(lambda _: taken(running) == 6 and bool(running.told("ended")))
+            assert running.terminate() == 0, running.log()
+        (ended,) = running.told("ended")
+        assert (ended["id"], ended["since_ms"]) == (alert["id"], alert["since_ms"])
         assert values(tmp_path / "sink") == ["v0", "v1", "v2", "v3", "v4", "v5"]
-        told = sorted(read(tmp_path / "sink", "alerts"), key=lambda row: str(row["at_ms"]))
-        assert [row["event"] for row in told] == ["raised", "ended"]
-        assert {row["id"] for row in told} == {alert["id"]}
-        (kept,) = file.read_text().splitlines()
-        assert json.loads(kept)["id"] == alert["id"]
-        assert sent(target, "alerts") == [(alert["id"], "ended")]
+        told = [json.loads(line) for line in file.read_text().splitlines()]
+        assert [(one["event"], one["id"]) for one in told] == [
+            ("raised", alert["id"]),
+            ("ended", alert["id"]),
+        ]
+
+
+def test_an_alert_stands_over_restarts_and_is_told_once(
+    spark: SparkSession, target: KafkaTarget, tmp_path: Path
+) -> None:
+    async def make(admin: Admin) -> ProducerIdAndEpoch:
+        return await make_hanging(admin, TopicPartition("t", 0), "ghost")
+
+    ghost = target.ask(make)
+    options = msgspec.structs.replace(
+        options_for(target.bootstrap, "t", str(tmp_path), once=True), alerts_topic="alerts"
+    )
+    (raised,) = alerts_in(take_the_rest(spark, options))
+    assert (raised.event, raised.producer_id) == ("raised", ghost.producer_id)
+    assert alerts_in(take_the_rest(spark, options)) == []
+    assert main(shlex.split(raised.command)[1:]) == 0
+    (ended,) = alerts_in(take_the_rest(spark, options))
+    assert (ended.event, ended.id, ended.since_ms) == ("ended", raised.id, raised.since_ms)
+    told = sorted(read(tmp_path / "sink", "alerts"), key=lambda row: str(row["at_ms"]))
+    assert [(row["event"], row["id"]) for row in told] == [
+        ("raised", raised.id),
+        ("ended", raised.id),
+    ]
+    assert sent(target, "alerts") == [(raised.id, "raised"), (raised.id, "ended")]
+
+
+def alerts_in(events: Iterable[StreamEvent]) -> list[Alert]:
+    return [one.alert for one in events if isinstance(one, AlertTold)]
 
 
 def sent(target: KafkaTarget, topic: str) -> list[tuple[str, str]]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -134,3 +137,41 @@ def test_people_are_told_in_sentences(capsys: pytest.CaptureFixture[str]) -> Non
     batch, alert = capsys.readouterr().out.splitlines()
     assert batch == "batch 2: 5 records"
     assert alert == f"{ALERT.sentence} (Spark's connector reports a lag of 0)"
+
+
+class FakeSpark:
+    """A session that starts no JVM."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+
+    def stop(self) -> None:
+        self.stopped = True
+
+
+@pytest.mark.parametrize(("standing", "status"), [((), 0), ((ALERT,), 1)])
+def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
+    standing: tuple[Alert, ...], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Quick:
+        """A stream that is told to stop at once."""
+
+        def __init__(self, session: FakeSpark, read: StreamOptions, told: object) -> None:
+            assert (session, read.topics) == (spark, ("t",))
+            self.standing = standing
+
+        def start(self) -> None:
+            """It runs."""
+
+        def wait(self, stop: threading.Event) -> None:
+            handlers[signal.SIGTERM]()
+            assert stop.is_set()
+
+    spark = FakeSpark()
+    handlers: dict[int, Callable[[], None]] = {}
+    monkeypatch.setattr(signal, "signal", lambda one, handler: handlers.update({one: handler}))
+    monkeypatch.setattr("sim.pipeline.session.spark_session", lambda *_, **__: spark)
+    monkeypatch.setattr("sim.pipeline.stream.Stream", Quick)
+    assert main(["stream", *REQUIRED, "--bootstrap-server", "h:1"]) == status
+    assert spark.stopped
+    assert set(handlers) == {signal.SIGINT, signal.SIGTERM}
