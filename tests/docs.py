@@ -27,6 +27,7 @@ from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.faults import meanings
 from sim.pipeline.findings import json_schema
+from sim.pipeline.schemas import TABLES as LOG_TABLES
 from sim.pipeline.trace_schemas import TABLES as TRACE_TABLES
 from sim.setting import Setting
 from sim.settings import DEFAULTS, documentation
@@ -302,6 +303,33 @@ def trace_page() -> str | None:
                 )
                 for kind in kinds.KINDS.values()
             ),
+        ),
+    )
+
+
+def kafka_log_tables_page() -> str:
+    """The tables of the data source."""
+    return _page(
+        "sim/pipeline/schemas.py",
+        "Tables of kafka_log",
+        """\
+What [the data source `kafka_log`](kafka-log.md) has, as its option `table` names it. Types are
+Spark's; what there is none of is null. Times are milliseconds since 1970. `__cluster_metadata`,
+where a controller's log lies beside a broker's, is a topic like others.""",
+        _table(
+            ("Table", "What it tells"),
+            (
+                (f"[`{name}`](#{name})", table.about.split(". ")[0].rstrip(".") + ".")
+                for name, table in LOG_TABLES.items()
+            ),
+        ),
+        *(
+            f"## {name}\n\n{table.about}\n\n"
+            + _table(
+                ("Column", "Type", "Meaning"),
+                ((f"`{one.name}`", f"`{one.type}`", one.meaning) for one in table.columns),
+            )
+            for name, table in LOG_TABLES.items()
         ),
     )
 
@@ -610,6 +638,7 @@ PAGES: Final[Mapping[str, Callable[[], str | None]]] = {
     "docs/clients.md": clients_page,
     "docs/fault-points.md": fault_points_page,
     "docs/find-hanging.schema.json": find_hanging_schema,
+    "docs/kafka-log-tables.md": kafka_log_tables_page,
     "docs/metrics.md": metrics_page,
     "docs/peers.md": peers_page,
     "docs/releases.md": releases_page,

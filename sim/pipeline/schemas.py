@@ -294,7 +294,7 @@ _ERRORS: Final = Table(
     columns=(
         *_SEGMENT,
         Column("file", "string", "Path of the file."),
-        Column("kind", "string", "torn, format, length, crc, records, control, txn_index, snapshot,"
+        Column("kind", "string", "torn, format, length, crc, behind, records, txn_index, snapshot,"
                " checkpoint, metadata or unreadable."),
         Column("position", "bigint", "First byte that makes no sense."),
         Column("size_bytes", "bigint", "From there to the end of the file; of kinds crc and records"

@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from sim.errors import MissingExtraError
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 MASTER: Final = "local[*]"
 APP_NAME: Final = "txnsim"
+LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 CONFIG: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
@@ -26,6 +28,7 @@ CONFIG: Final = {
     "spark.sql.shuffle.partitions": "8",
     # Between JVM and Python a task costs 50 ms over TCP, 15 to 20 over a socket in the file system.
     "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
     # Workers are forked with numba and the compiled walks loaded, not each for itself.
     "spark.python.daemon.module": "sim.pipeline.daemon",
 }
