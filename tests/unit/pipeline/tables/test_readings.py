@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from sim.group.log_format import encode_batch as encode_group_batch
+from sim.group.records import ClassicGroupStored, OffsetCommitted
 from sim.pipeline.schemas import TABLES
 from sim.pipeline.tables.readings import TABLES as READINGS
 from sim.pipeline.tables.readings import reads_of
+from sim.txn.log_format import encode_batch
+from sim.types import TopicPartition, TransactionVersion
+from tests.support.broker_dirs import move
 from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
-from tests.support.logs import plain
+from tests.support.logs import NOW, plain
 
 
 def test_every_table_that_is_documented_can_be_read() -> None:
@@ -57,3 +65,47 @@ def test_several_brokers_directories_are_read_at_once(tmp_path: Path, name: str)
 def test_empty_folders_have_no_rows_but_that_they_are_there(tmp_path: Path, name: str) -> None:
     (broker_dir(tmp_path) / "orders-0").mkdir()
     assert len(table(tmp_path, name)) == (1 if name == "replicas" else 0)
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.data(), st.sampled_from(["auto", "true", "false"]), st.booleans())
+def test_no_damage_of_any_file_ends_a_job(
+    data: st.DataObject, check_crc: str, is_clean: bool
+) -> None:
+    """Bytes that are overwritten, torn off or put behind, in any file of a log directory."""
+    with TemporaryDirectory() as name:
+        log_dir = broker_dir(Path(name), is_clean=is_clean)
+        replica(log_dir, busy_log())
+        segment(log_dir / "__transaction_state-0", [transactions()])
+        segment(log_dir / "__consumer_offsets-0", [offsets()])
+        files = sorted(path for path in log_dir.rglob("*") if path.is_file())
+        for path in data.draw(st.lists(st.sampled_from(files), min_size=1, max_size=4)):
+            damage(path, data)
+        for each in TABLES:
+            checks = {"checkCrc": check_crc, "checkRecords": str(each == "errors").lower()}
+            table(log_dir, each, options=checks)
+
+
+def damage(path: Path, data: st.DataObject) -> None:
+    whole = path.read_bytes()
+    at = data.draw(st.integers(0, len(whole)))
+    junk = data.draw(st.binary(min_size=1, max_size=8))
+    match data.draw(st.sampled_from(["overwritten", "torn", "longer"])):
+        case "overwritten":
+            path.write_bytes(whole[:at] + junk + whole[at + len(junk) :])
+        case "torn":
+            path.write_bytes(whole[:at])
+        case "longer":
+            path.write_bytes(whole + junk * 20)
+
+
+def transactions() -> bytes:
+    moves = [move(state, TopicPartition("orders", 0)) for state in ("Ongoing", "PrepareCommit")]
+    return encode_batch(moves, level=TransactionVersion.TV_2, now_ms=NOW)
+
+
+def offsets() -> bytes:
+    commit = OffsetCommitted(
+        group_id="g", topic_partition=TopicPartition("a", 0), offset=4, commit_timestamp_ms=NOW
+    )
+    return encode_group_batch([commit, ClassicGroupStored(group_id="g")], now_ms=NOW)
