@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterator
+from itertools import chain
 
 from sim.server.cluster import SimCluster
 from sim.storage.log_dir import StoredReplica, log_dir_files
 from sim.storage.metadata_files import MetaProperties
+from sim.storage.metadata_snapshot import metadata_files
 from sim.storage.stored_file import StoredFile
 from sim.types import BrokerId
 
@@ -24,7 +26,14 @@ def log_dir_of(cluster: SimCluster, broker_id: BrokerId) -> Iterator[StoredFile]
     """
     member = cluster.member(broker_id)
     image = cluster.metadata.image
-    return log_dir_files(
+    features = cluster.fleet.of(broker_id).features
+    metadata = metadata_files(
+        image,
+        features={name: (one.min_level, one.max_level) for name, one in features.items()},
+        next_producer_id=cluster.controller.next_producer_id,
+        now_ms=cluster.environment.clock.now_ms(),
+    )
+    own = log_dir_files(
         (
             StoredReplica(log=log, topic_id=topic_id)
             for topic_id, log in member.disk.replicas()
@@ -37,6 +46,7 @@ def log_dir_of(cluster: SimCluster, broker_id: BrokerId) -> Iterator[StoredFile]
         ),
         broker_epoch=image.brokers[broker_id].epoch,
     )
+    return chain(own, metadata)
 
 
 def _directory_id(cluster_id: str, broker_id: BrokerId) -> uuid.UUID:

@@ -8,7 +8,8 @@
 - ``checkpoints``: leader epochs of a replica, offsets of all replicas of a broker.
 - ``metadata_files``: whose directory and which topic's folder it is.
 - ``partition_dir``: the whole folder of a replica; ``log_dir``: of a broker.
-- ``metadata_log``: what the copy of a KRaft cluster's metadata log says.
+- ``metadata_log``: what the copy of a KRaft cluster's metadata log says; ``metadata_snapshot``: one
+  that says what our cluster is.
 - ``disks``: the log directories of a cluster; ``replica_files``, ``replica_loading``: a replica's
   log made from its folder, as a starting broker makes it; ``newest_time``: when it was stopped.
 - ``transplant``: replicas put into the directory of a stopped broker; ``lock``: is it stopped?

@@ -36,7 +36,7 @@ _NO_CHANGE: Final = -2
 """The leader of a PartitionChangeRecord that leaves it as it is."""
 
 
-class _Key(IntEnum):
+class Key(IntEnum):
     """Kinds of records that are read."""
 
     REGISTER_BROKER = 0
@@ -54,7 +54,7 @@ class _Key(IntEnum):
     CLEAR_ELR = 28
 
 
-class _Resource(IntEnum):
+class Resource(IntEnum):
     """Whose a config is (ConfigResource.Type)."""
 
     TOPIC = 2
@@ -63,15 +63,15 @@ class _Resource(IntEnum):
     GROUP = 32
 
 
-_SCHEMAS: Final[dict[_Key, tuple[Any, ...]]] = {
-    _Key.TOPIC: (schema.TopicRecord,),
-    _Key.PARTITION: (schema.PartitionRecordV0, schema.PartitionRecordV1, schema.PartitionRecordV2),
-    _Key.CONFIG: (schema.ConfigRecord,),
-    _Key.PARTITION_CHANGE: (schema.PartitionChangeRecord,) * 3,
-    _Key.REMOVE_TOPIC: (schema.RemoveTopicRecord,),
-    _Key.FEATURE_LEVEL: (schema.FeatureLevelRecord,),
-    _Key.PRODUCER_IDS: (schema.ProducerIdsRecord,),
-    _Key.CLEAR_ELR: (schema.ClearElrRecord,),
+_SCHEMAS: Final[dict[Key, tuple[Any, ...]]] = {
+    Key.TOPIC: (schema.TopicRecord,),
+    Key.PARTITION: (schema.PartitionRecordV0, schema.PartitionRecordV1, schema.PartitionRecordV2),
+    Key.CONFIG: (schema.ConfigRecord,),
+    Key.PARTITION_CHANGE: (schema.PartitionChangeRecord,) * 3,
+    Key.REMOVE_TOPIC: (schema.RemoveTopicRecord,),
+    Key.FEATURE_LEVEL: (schema.FeatureLevelRecord,),
+    Key.PRODUCER_IDS: (schema.ProducerIdsRecord,),
+    Key.CLEAR_ELR: (schema.ClearElrRecord,),
 }
 """Kind -> schema by version."""
 
@@ -152,10 +152,10 @@ class _Metadata:
         self._topics: dict[uuid.UUID, _Topic] = {}
         self._features: dict[str, int] = {}
         self._features_epoch = 0
-        self._configs: dict[_Resource, dict[str, dict[str, str]]] = {one: {} for one in _Resource}
+        self._configs: dict[Resource, dict[str, dict[str, str]]] = {one: {} for one in Resource}
         self._broker_ids: set[BrokerId] = set()
         self._next_producer_id = 0
-        self._held: list[tuple[_Key, Any]] | None = None
+        self._held: list[tuple[Key, Any]] | None = None
         """Records of a metadata transaction that has not ended yet (KIP-868)."""
 
     def take(self, batch: StoredBatch, path: Path) -> None:
@@ -179,13 +179,13 @@ class _Metadata:
             if decoded is not None:
                 self._replay(*decoded)
 
-    def _replay(self, key: _Key, record: Any) -> None:
+    def _replay(self, key: Key, record: Any) -> None:
         match key:
-            case _Key.BEGIN_TRANSACTION:
+            case Key.BEGIN_TRANSACTION:
                 self._held = []
-            case _Key.ABORT_TRANSACTION:
+            case Key.ABORT_TRANSACTION:
                 self._held = None
-            case _Key.END_TRANSACTION:
+            case Key.END_TRANSACTION:
                 held, self._held = self._held or [], None
                 for each in held:
                     self._apply(*each)
@@ -194,37 +194,37 @@ class _Metadata:
             case _:
                 self._apply(key, record)
 
-    def _apply(self, key: _Key, record: Any) -> None:
+    def _apply(self, key: Key, record: Any) -> None:
         match key:
-            case _Key.REGISTER_BROKER:
+            case Key.REGISTER_BROKER:
                 self._broker_ids.add(record)
-            case _Key.UNREGISTER_BROKER:
+            case Key.UNREGISTER_BROKER:
                 self._broker_ids.discard(record)
-            case _Key.TOPIC:
+            case Key.TOPIC:
                 self._topics[record.topic_id] = _Topic(record.name, record.topic_id)
-            case _Key.PARTITION:
+            case Key.PARTITION:
                 partitions = self._topics[record.topic_id].partitions
                 partitions[record.partition_id] = _whole(record)
-            case _Key.PARTITION_CHANGE:
+            case Key.PARTITION_CHANGE:
                 partitions = self._topics[record.topic_id].partitions
                 partitions[record.partition_id] = _changed(partitions[record.partition_id], record)
-            case _Key.REMOVE_TOPIC:
+            case Key.REMOVE_TOPIC:
                 gone = self._topics.pop(record.topic_id)
-                self._configs[_Resource.TOPIC].pop(gone.name, None)
-            case _Key.CONFIG:
+                self._configs[Resource.TOPIC].pop(gone.name, None)
+            case Key.CONFIG:
                 self._configure(record)
-            case _Key.FEATURE_LEVEL:
+            case Key.FEATURE_LEVEL:
                 self._features[record.name] = record.feature_level
                 self._features_epoch = self.end_offset
-            case _Key.PRODUCER_IDS:
+            case Key.PRODUCER_IDS:
                 self._next_producer_id = record.next_producer_id
             case _:
                 self._clear_elr(record.topic_name)
 
     def _configure(self, record: Any) -> None:
-        if record.resource_type not in set(_Resource):
+        if record.resource_type not in set(Resource):
             return
-        every = self._configs[_Resource(record.resource_type)]
+        every = self._configs[Resource(record.resource_type)]
         configs = every.setdefault(record.resource_name, {})
         if record.value is None:
             configs.pop(record.name, None)
@@ -250,7 +250,7 @@ class _Metadata:
                 name=topic.name,
                 topic_id=topic.topic_id,
                 partitions=tuple(one for _, one in sorted(topic.partitions.items())),
-                configs=configs[_Resource.TOPIC].get(topic.name, {}),
+                configs=configs[Resource.TOPIC].get(topic.name, {}),
                 is_internal=topic.name in INTERNAL_TOPICS,
             )
             for topic in sorted(self._topics.values(), key=lambda topic: topic.name)
@@ -263,9 +263,9 @@ class _Metadata:
                 topic_names={topic.topic_id: name for name, topic in topics.items()},
                 features=self._features,
                 features_epoch=self._features_epoch,
-                broker_configs=configs[_Resource.BROKER],
-                group_configs=configs[_Resource.GROUP],
-                client_metrics=configs[_Resource.CLIENT_METRICS],
+                broker_configs=configs[Resource.BROKER],
+                group_configs=configs[Resource.GROUP],
+                client_metrics=configs[Resource.CLIENT_METRICS],
             ),
             broker_ids=frozenset(self._broker_ids),
             next_producer_id=self._next_producer_id,
@@ -273,7 +273,7 @@ class _Metadata:
         )
 
 
-def _decoded(value: bytes, place: str) -> tuple[_Key, Any] | None:
+def _decoded(value: bytes, place: str) -> tuple[Key, Any] | None:
     """A record with its kind; None for a kind that is not read.
 
     Of a registration only the id is known: it stands in front, in every version.
@@ -284,10 +284,10 @@ def _decoded(value: bytes, place: str) -> tuple[_Key, Any] | None:
         version, at = read_uvarint(value, at)
         if frame != FRAME_VERSION:
             raise CorruptLogRecordError(f"{place}: a record of frame version {frame}")
-        if number not in set(_Key):
+        if number not in set(Key):
             return None
-        key = _Key(number)
-        if key in (_Key.REGISTER_BROKER, _Key.UNREGISTER_BROKER):
+        key = Key(number)
+        if key in (Key.REGISTER_BROKER, Key.UNREGISTER_BROKER):
             return key, BrokerId(int.from_bytes(value[at : at + 4], "big", signed=True))
         if key not in _SCHEMAS:
             return key, None

@@ -230,6 +230,16 @@ def test_the_hanging_transaction_can_be_aborted_there(world: World) -> None:
     assert asyncio.run(repair()) == [b"behind"]
 
 
+def test_kafka_reads_the_metadata_that_lies_beside_the_replicas(world: World) -> None:
+    (snapshot,) = world.written.glob("__cluster_metadata-0/*.checkpoint")
+    dump = ("org.apache.kafka.tools.DumpLogSegments", "--cluster-metadata-decoder")
+    told = run_kafka_tool(*dump, "--files", str(snapshot))
+    assert (told.code, told.stderr) == (0, "")
+    assert "Could not" not in told.stdout
+    for kind in ("FEATURE_LEVEL", "REGISTER_BROKER", "TOPIC", "PARTITION", "PRODUCER_IDS"):
+        assert f'"type":"{kind}_RECORD"' in told.stdout
+
+
 def test_kafka_dump_log_reads_every_file_without_complaint(world: World) -> None:
     files = [
         path

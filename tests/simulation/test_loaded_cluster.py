@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import shutil
 import tarfile
 from pathlib import Path
 from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
@@ -22,15 +23,17 @@ from sim.client.offsets import EARLIEST, LATEST, list_offsets
 from sim.client.producer import Producer
 from sim.client.session import SessionState
 from sim.client.txn_views import OpenSince, ProducerState, TransactionDescription
+from sim.cluster.image import ClusterImage
 from sim.releases import Fleet
 from sim.server.cluster import ClusterOptions
 from sim.server.loading import load_cluster
 from sim.server.log_dirs import log_dir_of
 from sim.settings import Settings
 from sim.storage.disks import find_disks
+from sim.storage.metadata_log import FOLDER_NAME
 from sim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
 from sim.storage.stored_file import tar_of
-from sim.types import IsolationLevel, TopicPartition
+from sim.types import IsolationLevel, LeaderEpoch, TopicPartition
 from tests.real.hang import produce_without_adding
 from tests.support.clusters import VirtualCluster, run_cluster
 
@@ -191,31 +194,84 @@ def loaded(paths: list[Path], *, now_ms: int) -> ClusterOptions:
 
 
 @pytest.mark.seeds
-@pytest.mark.parametrize("stop", ["in order", "killed"])
+@pytest.mark.parametrize("stop", ["in order", "killed", "without metadata"])
 def test_what_was_written_and_loaded_is_the_same_cluster(
     seed: int, stop: str, tmp_path: Path
 ) -> None:
-    async def first(cluster: VirtualCluster) -> tuple[Seen, list[Path], int]:
+    async def first(cluster: VirtualCluster) -> Left:
+        configure(cluster)
         seen = await live(cluster, cluster.env.rng.stream("history"))
-        return seen, write(cluster, tmp_path), cluster.env.clock.now_ms()
+        return Left(
+            seen=seen,
+            image=cluster.sim.metadata.image,
+            paths=write(cluster, tmp_path),
+            now_ms=cluster.env.clock.now_ms(),
+        )
 
     options = ClusterOptions(brokers=2, port=0, topics=(("orders", 3),), settings=SETTINGS)
-    before, paths, now_ms = run_cluster(first, seed=seed, cluster_options=options)
-    if stop == "killed":
-        for path in paths:
+    left = run_cluster(first, seed=seed, cluster_options=options)
+    for path in left.paths:
+        if stop == "killed":
             (path / CLEAN_SHUTDOWN_NAME).unlink()
             (path / RECOVERY_POINTS_NAME).unlink()
-    assert sum(map(len, before.records["all"].values())) > len(before.hanging)
+        if stop == "without metadata":
+            shutil.rmtree(path / FOLDER_NAME)
+    assert sum(map(len, left.seen.records["all"].values())) > len(left.seen.hanging)
 
     async def second(cluster: VirtualCluster) -> None:
+        if stop != "without metadata":
+            assert settled(cluster.sim.metadata.image) == settled(left.image)
         async with cluster.client() as client:
-            assert await look(client) == before
-            await go_on(cluster, client, before)
+            assert await look(client) == left.seen
+            await go_on(client, left.seen)
 
-    run_cluster(second, seed=seed, cluster_options=loaded(paths, now_ms=now_ms))
+    run_cluster(second, seed=seed, cluster_options=loaded(left.paths, now_ms=left.now_ms))
 
 
-async def go_on(cluster: VirtualCluster, client: Cluster, before: Seen) -> None:
+class Left(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cluster has left when it was written."""
+
+    seen: Seen
+    image: ClusterImage
+    paths: list[Path]
+    now_ms: int
+
+
+def configure(cluster: VirtualCluster) -> None:
+    """What an operator may have set."""
+    image = cluster.sim.metadata.image
+    image = image.with_topic_configs("orders", {"max.message.bytes": "2000000"})
+    image = image.with_broker_configs("1", {"log.cleaner.threads": "2"})
+    image = image.with_group_configs("readers", {"consumer.session.timeout.ms": "50000"})
+    image = image.with_feature("group.version", 0)
+    cluster.sim.metadata.publish(image)
+
+
+def settled(image: ClusterImage) -> dict[str, object]:
+    """The metadata, without what is another for each life of a broker."""
+    return {
+        "brokers": list(image.brokers),
+        "features": image.features,
+        "configs": (image.broker_configs, image.group_configs),
+        "topics": {
+            name: msgspec.structs.replace(
+                topic,
+                partitions=tuple(
+                    msgspec.structs.replace(
+                        one,
+                        leader_epoch=LeaderEpoch(0),
+                        partition_epoch=0,
+                        isr=tuple(sorted(one.isr)),
+                    )
+                    for one in topic.partitions
+                ),
+            )
+            for name, topic in image.topics.items()
+        },
+    }
+
+
+async def go_on(client: Cluster, before: Seen) -> None:
     """Open transactions are fenced by their heirs, hanging ones repaired; nothing is held back."""
     admin = Admin(client)
     for name in NAMES:

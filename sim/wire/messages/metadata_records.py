@@ -4,7 +4,7 @@ them.
 One class per version that differs. In front of each lie a frame version, the record's key and its
 version, outside of these. Kafka's counterparts: TopicRecord.json, PartitionRecord.json,
 PartitionChangeRecord.json, ConfigRecord.json, FeatureLevelRecord.json, ProducerIdsRecord.json,
-RemoveTopicRecord.json, ClearElrRecord.json.
+RemoveTopicRecord.json, ClearElrRecord.json, RegisterBrokerRecord.json.
 """
 
 import uuid
@@ -17,6 +17,46 @@ _INT8 = {"kafka_type": "int8"}
 _INT16 = {"kafka_type": "int16"}
 _INT32 = {"kafka_type": "int32"}
 _INT64 = {"kafka_type": "int64"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerEndpoint:
+    """Where a broker listens."""
+
+    __flexible__: ClassVar[bool] = True
+    name: str = field(metadata=_STRING)
+    host: str = field(metadata=_STRING)
+    port: int = field(metadata={"kafka_type": "uint16"})
+    security_protocol: int = field(metadata=_INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerFeature:
+    """Levels of a feature that a broker supports."""
+
+    __flexible__: ClassVar[bool] = True
+    name: str = field(metadata=_STRING)
+    min_supported_version: int = field(metadata=_INT16)
+    max_supported_version: int = field(metadata=_INT16)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterBrokerRecordV3:
+    """A broker has registered (0)."""
+
+    __flexible__: ClassVar[bool] = True
+    broker_id: int = field(metadata=_INT32)
+    is_migrating_zk_broker: bool = field(metadata={"kafka_type": "bool"}, default=False)
+    incarnation_id: uuid.UUID | None = field(metadata=_UUID)
+    broker_epoch: int = field(metadata=_INT64)
+    end_points: tuple[BrokerEndpoint, ...]
+    features: tuple[BrokerFeature, ...]
+    rack: str | None = field(metadata=_STRING)
+    fenced: bool = field(metadata={"kafka_type": "bool"}, default=True)
+    in_controlled_shutdown: bool = field(metadata={"kafka_type": "bool"}, default=False)
+    log_dirs: tuple[uuid.UUID | None, ...] = field(
+        metadata={"kafka_type": "uuid", "tag": 0}, default=()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,7 @@ def test_each_broker_has_what_it_stores_under_an_id_that_stays() -> None:
         again = {file.path: b"".join(file.parts) for file in log_dir_of(cluster.sim, BrokerId(2))}
         assert files == again
         folders = {path.split("/")[0] for path in files if "/" in path}
-        assert folders == {
+        assert folders == {"__cluster_metadata-0"} | {
             f"{topic.name}-{index}"
             for topic in cluster.sim.metadata.image.topics.values()
             for index, partition in enumerate(topic.partitions)
