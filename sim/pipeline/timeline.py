@@ -335,7 +335,7 @@ def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
             "last",
             stay.last_timestamp_ms,
             stay.last_offset,
-            f"last of {stay.records} record{'' if stay.records == 1 else 's'}",
+            _count_told(stay.records),
         )
     if stay.marker_offset is None:
         return
@@ -360,6 +360,16 @@ def _stay_events(stay: Stay, decided: _Decisions) -> Iterator[Event]:
         coordinator_epoch=stay.coordinator_epoch,
         after_decision_ms=after,
     )
+
+
+def _count_told(records: int) -> str:
+    match records:
+        case 0:
+            return "last record; the cleaner has taken it"
+        case 1:
+            return "the only record"
+        case _:
+            return f"last of {records} records"
 
 
 def _stay_event(stay: Stay, event: str, timestamp_ms: int | None, offset: int, text: str) -> Event:

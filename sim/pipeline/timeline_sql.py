@@ -96,7 +96,9 @@ def stays_frame(
     def of_marker(column: Any) -> Any:
         return sql.max(sql.when(is_marker, column))
 
-    starts = sql.when(~sql.col("has_delete_horizon"), sql.col("base_timestamp_ms"))
+    # An emptied batch has none, and a delete horizon stands in its place.
+    has_start = ~sql.col("has_delete_horizon") & (sql.col("base_timestamp_ms") >= 0)
+    starts = sql.when(has_start, sql.col("base_timestamp_ms"))
     return (
         batches.withColumn("number", number)
         .groupBy(*replica, "number")

@@ -79,7 +79,7 @@ def test_a_life_is_told_line_by_line(log_dir: Path, capsys: pytest.CaptureFixtur
         "begins; added orders-0",
         "2023-11-14T22:13:20.003Z    first         orders-0 @5               first record "
         "(epoch 0)",
-        "2023-11-14T22:13:20.003Z    last          orders-0 @5               last of 1 record",
+        "2023-11-14T22:13:20.003Z    last          orders-0 @5               the only record",
         "Open: orders-0 since offset 5, 2023-11-14T22:13:20.003Z, producer 7 epoch 0; the "
         "coordinator's newest record: Ongoing",
     ]

@@ -199,6 +199,18 @@ def test_a_partition_without_its_marker_is_a_disagreement() -> None:
     )
 
 
+def test_how_many_records_there_are_is_told() -> None:
+    texts = [
+        told(timeline_of("app", [], [msgspec.structs.replace(stay(5, None), records=records)]))[1]
+        for records in (0, 1, 2)
+    ]
+    assert [text for _, text in texts] == [
+        "last record; the cleaner has taken it",
+        "the only record",
+        "last of 2 records",
+    ]
+
+
 def test_an_id_that_nobody_knows_has_no_events() -> None:
     found = timeline_of("app", [], [])
     assert (found.events, found.coordinator_partition, found.producer_ids) == ((), None, ())

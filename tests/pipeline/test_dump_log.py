@@ -1,0 +1,197 @@
+"""Our tables against Kafka's own reader of its files, ``kafka-dump-log``: line by line, over the
+directories of a real broker, stopped in order and killed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from sim.storage import names
+from sim.storage.indexes import decode_offset_index, decode_time_index
+from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+from tests.pipeline.corpus.made import Corpus
+from tests.support import dumped_tables as as_dumped
+from tests.support.dump_log import RECORDS, dump_log
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark, pytest.mark.real]
+
+RECORD = "| "
+
+
+class Stage(NamedTuple):
+    """The directories of a stage, and how to read them."""
+
+    name: str
+    spark: SparkSession
+    paths: tuple[Path, ...]
+
+    def files(self, *suffixes: str, topic: str = "") -> list[Path]:
+        """All files with these suffixes."""
+        return sorted(
+            path
+            for log_dir in self.paths
+            for path in log_dir.rglob("*")
+            if path.suffix in suffixes
+            and names.topic_partition_of(path.parent.name) is not None
+            and path.parent.name.startswith(topic)
+        )
+
+    def rows(self, table: str, *order: str, **options: str) -> Iterator[dict[str, Any]]:
+        """A table in an order."""
+        read = self.spark.read.format("kafka_log").option("path", ",".join(map(str, self.paths)))
+        frame = read.option("table", table).options(**options).load()
+        ordered = frame.orderBy("log_dir", "topic", "partition", *order)
+        return (row.asDict(recursive=True) for row in ordered.toLocalIterator())
+
+
+@pytest.fixture(scope="module", params=["clean", "killed"])
+def stage(request: pytest.FixtureRequest, spark: SparkSession, corpus: Corpus) -> Stage:
+    """One of its stages."""
+    return Stage(request.param, spark, corpus.brokers(request.param))
+
+
+def _equal(found: dict[Path, list[str]], expected: dict[Path, list[str]]) -> None:
+    """The same lines in the same files; the first file that differs is shown."""
+    for path in sorted(found.keys() | expected.keys()):
+        assert found.get(path, []) == expected.get(path, []), path
+
+
+def _without_front(dump: dict[Path, list[str]]) -> dict[Path, list[str]]:
+    """Lines of batches and records only."""
+    fronts = ("Log starting offset: ", "Snapshot end offset: ")
+    return {
+        path: [line for line in lines if not line.startswith(fronts)]
+        for path, lines in dump.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def dumped(stage: Stage) -> dict[Path, list[str]]:
+    """All segments of a stage, by Kafka's tool."""
+    return _without_front(dump_log(stage.files(".log"), *RECORDS).files)
+
+
+def test_every_batch_is_the_same(stage: Stage, dumped: dict[Path, list[str]]) -> None:
+    rows = stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
+    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
+    expected = _chosen(dumped, lambda line: not line.startswith(RECORD))
+    assert sum(map(len, expected.values())) > 1_000
+    _equal(found, expected)
+
+
+def test_every_record_is_the_same(stage: Stage, dumped: dict[Path, list[str]]) -> None:
+    rows = stage.rows("records", "segment_base_offset", "offset")
+    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.record_line)
+    expected = _chosen(dumped, lambda line: line.startswith(RECORD))
+    assert sum(map(len, expected.values())) > 1_000
+    _equal(found, {path: list(map(_without_control, lines)) for path, lines in expected.items()})
+
+
+def _without_control(line: str) -> str:
+    """Control records of the metadata log have fields that are nobody's business here."""
+    front, mark, _ = line.partition("headerKeys: [] ")
+    others = ("LeaderChange", "SnapshotHeader", "SnapshotFooter", "KRaftVersion", "KRaftVoters")
+    is_other = line[len(front + mark) :].startswith(others)
+    return (front + mark).rstrip() if is_other else line
+
+
+def _chosen(dump: dict[Path, list[str]], wanted: Callable[[str], bool]) -> dict[Path, list[str]]:
+    return {path: some for path, lines in dump.items() if (some := list(filter(wanted, lines)))}
+
+
+def test_every_producer_of_every_snapshot_is_the_same(stage: Stage) -> None:
+    expected = dump_log(stage.files(".snapshot")).files
+    rows = stage.rows("producer_state", "snapshot_offset", "producer_id")
+    found = as_dumped.by_file(rows, ".snapshot", "snapshot_offset", as_dumped.snapshot_line)
+    assert any(expected.values())
+    _equal(found, {path: sorted(lines, key=_producer_id) for path, lines in expected.items()})
+
+
+def _producer_id(line: str) -> int:
+    return int(line.split(" ")[1])
+
+
+def test_every_aborted_transaction_is_the_same(stage: Stage) -> None:
+    expected = dump_log(stage.files(".txnindex")).files
+    rows = stage.rows("aborted", "segment_base_offset", "marker_offset")
+    found = as_dumped.by_file(rows, ".txnindex", "segment_base_offset", as_dumped.aborted_line)
+    assert any(expected.values())
+    _equal(found, expected)
+
+
+def test_every_entry_of_the_indexes_is_the_same(stage: Stage) -> None:
+    # Kafka's tool fails at the zeros of an index whose segment is empty yet.
+    files = stage.files(".index", ".timeindex")
+    dump = dump_log(path for path in files if path.with_suffix(".log").stat().st_size)
+    empty = set()
+    for path, lines in dump.files.items():
+        found = _entries(path)
+        expected = [line for line in lines if not line.endswith(" is empty.")]
+        assert _unpadded(expected, int(path.stem)) == found, path
+        empty |= set() if found else {path}
+    assert len(empty) < len(dump.files)
+    # The zeros are no entries, so they don't fit the log.
+    assert _complained_of(dump.complaints) <= empty
+
+
+def _entries(path: Path) -> list[str]:
+    """Entries of an index as the tool prints them."""
+    base_offset, data = int(path.stem), path.read_bytes()
+    if path.suffix == ".index":
+        offsets = decode_offset_index(data, base_offset=base_offset, place=path.name)
+        return [f"offset: {offset} position: {position}" for offset, position in offsets]
+    times = decode_time_index(data, base_offset=base_offset, place=path.name)
+    return [f"timestamp: {timestamp} offset: {offset}" for timestamp, offset in times]
+
+
+def _unpadded(lines: list[str], base_offset: int) -> list[str]:
+    """The tool prints the first of the zeros that an unclean stop leaves."""
+    zeros = (f"offset: {base_offset} position: 0", f"timestamp: 0 offset: {base_offset}")
+    return [line for line in lines if line not in zeros]
+
+
+def _complained_of(complaints: str) -> set[Path]:
+    """Files of which the tool says that they don't fit the log."""
+    heads = (line.rpartition(":") for line in complaints.splitlines())
+    return {Path(path.strip()) for _, _, path in heads if path.endswith(("index",))}
+
+
+def test_every_record_of_the_coordinators_is_the_same(stage: Stage) -> None:
+    files = stage.files(".log", topic=TRANSACTION_STATE_TOPIC)
+    dump = dump_log(files, "--transaction-log-decoder", "--deep-iteration").files
+    expected = [
+        as_dumped.dumped_transaction(line)
+        for path in sorted(dump)
+        for line in dump[path]
+        if line.startswith(RECORD) and " key: " in line
+    ]
+    rows = stage.rows("transactions", "segment_base_offset", "offset")
+    found = list(map(as_dumped.transaction_values, rows))
+    assert len(expected) > 20
+    assert sorted(map(repr, map(_sorted, found))) == sorted(map(repr, map(_sorted, expected)))
+
+
+def _sorted(one: tuple[str, dict[str, Any] | None]) -> tuple[str, list[tuple[str, Any]]]:
+    return one[0], sorted((one[1] or {}).items())
+
+
+def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
+    files = stage.files(".log", topic=CONSUMER_OFFSETS_TOPIC)
+    dump = dump_log(files, "--offsets-decoder", "--deep-iteration").files
+    expected = [
+        as_dumped.dumped_offset(line)
+        for path in sorted(dump)
+        for line in dump[path]
+        if line.startswith(RECORD) and " key: {" in line
+    ]
+    rows = stage.rows("offsets", "segment_base_offset", "offset")
+    found = [as_dumped.offset_values(row) for row in rows if row["problem"] is None]
+    assert sum(one["type"] == 1 for one in expected) > 1
+    assert sorted(map(repr, found)) == sorted(map(repr, expected))

@@ -1,0 +1,110 @@
+"""Kafka's own reader of log files, ``kafka-dump-log``, over many files in one Java process.
+
+Keys and values are printed in hexadecimal digits by a decoder of ours, which is compiled with the
+JDK. Kafka's counterpart: DumpLogSegments.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from tests.support.apache_kafka import CACHE, ApacheKafkaError, java_command, kafka_libs, locked
+
+MAIN_CLASS: Final = "org.apache.kafka.tools.DumpLogSegments"
+SOURCE: Final = Path(__file__).parent / "java" / "dump" / "HexDecoder.java"
+FILES_AT_ONCE: Final = 500
+"""Their names are one argument, which has a greatest length."""
+TIMEOUT_SECONDS: Final = 300
+RECORDS: Final = (
+    *("--deep-iteration", "--print-data-log"),
+    *("--key-decoder-class", "HexDecoder", "--value-decoder-class", "HexDecoder"),
+)
+"""Options that print every batch and every record."""
+_BEGIN: Final = "Dumping "
+
+
+class Dump(NamedTuple):
+    """What it printed."""
+
+    files: dict[Path, list[str]]
+    """Lines of each file."""
+    complaints: str
+    """Mismatches of indexes, gaps, and what else goes to standard error."""
+
+
+def dump_log(files: Iterable[Path], *options: str) -> Dump:
+    """Read files with it.
+
+    Raises:
+        ApacheKafkaError: It did not end, or with an error.
+    """
+    found: dict[Path, list[str]] = {}
+    complaints = ""
+    rest = iter(files)
+    while some := tuple(islice(rest, FILES_AT_ONCE)):
+        printed, complained = _run(some, options)
+        found.update(_by_file(printed))
+        complaints += complained
+    return Dump(found, complaints)
+
+
+def _run(files: Sequence[Path], options: Sequence[str]) -> tuple[str, str]:
+    libs = kafka_libs()
+    java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
+    *front, classpath = java_command(libs, options=java)
+    command = [*front, f"{classpath}:{_decoder(libs)}", MAIN_CLASS, *options]
+    done = subprocess.run(
+        [*command, "--files", ",".join(map(str, files))],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=TIMEOUT_SECONDS,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise ApacheKafkaError(f"kafka-dump-log failed:\n{done.stdout[-2000:]}{done.stderr}")
+    return done.stdout, done.stderr
+
+
+def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
+    path: Path | None = None
+    lines: list[str] = []
+    for line in printed.splitlines():
+        if line.startswith(_BEGIN):
+            if path is not None:
+                yield path, lines
+            path, lines = Path(line.removeprefix(_BEGIN)), []
+        else:
+            lines.append(line.rstrip())
+    if path is not None:
+        yield path, lines
+
+
+def _decoder(libs: Path) -> Path:
+    """Directory with the decoder's class."""
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
+    classes = CACHE / "java" / f"dump-{libs.parent.name}-{digest}"
+    with locked(CACHE / "java.lock"):
+        if not classes.is_dir():
+            javac = shutil.which("javac")
+            if javac is None:
+                raise ApacheKafkaError("javac not found: a decoder is compiled with JDK 17")
+            fresh = classes.with_name("dump-partial")
+            shutil.rmtree(fresh, ignore_errors=True)
+            done = subprocess.run(
+                [javac, "-d", str(fresh), "-cp", f"{libs}/*", str(SOURCE)],
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode != 0:
+                raise ApacheKafkaError(f"javac failed:\n{done.stdout}{done.stderr}")
+            fresh.rename(classes)
+    return classes

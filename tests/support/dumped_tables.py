@@ -1,0 +1,232 @@
+"""Rows of ``kafka_log`` as the lines that ``kafka-dump-log`` prints for the same bytes."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from sim.storage import names
+from sim.types import TopicPartition
+
+Row = Mapping[str, Any]
+SEQUENCE_SPAN: Final = 1 << 31
+NO_TOPIC_ID: Final = "AAAAAAAAAAAAAAAAAAAAAA"
+STATES: Final = (
+    "Empty",
+    "Ongoing",
+    "PrepareCommit",
+    "PrepareAbort",
+    "CompleteCommit",
+    "CompleteAbort",
+)
+
+
+def by_file(
+    rows: Iterable[Row], suffix: str, number: str, line: Callable[[Row], str]
+) -> dict[Path, list[str]]:
+    """Lines by file.
+
+    Args:
+        rows: Of one table, in the order of the files.
+        suffix: Of the files.
+        number: Column that they are named for.
+        line: What a row becomes.
+    """
+    found: defaultdict[Path, list[str]] = defaultdict(list)
+    for row in rows:
+        found[file_of(row, suffix, number)].append(line(row))
+    return dict(found)
+
+
+def file_of(row: Row, suffix: str, number: str = "segment_base_offset") -> Path:
+    """The file that a row comes from."""
+    folder = names.directory_name(TopicPartition(row["topic"], row["partition"]))
+    return Path(row["log_dir"], folder, names.file_name(row[number], suffix))
+
+
+def batch_line(row: Row) -> str:
+    """Of the table ``batches``."""
+    base = _or(row["base_sequence"])
+    span = row["last_offset"] - row["base_offset"]
+    last = -1 if base == -1 else (base + span) % SEQUENCE_SPAN
+    horizon = f"[{row['base_timestamp_ms']}]" if row["has_delete_horizon"] else ".empty"
+    fields = {
+        "baseOffset": row["base_offset"],
+        "lastOffset": row["last_offset"],
+        "count": row["records"],
+        "baseSequence": base,
+        "lastSequence": last,
+        "producerId": _or(row["producer_id"]),
+        "producerEpoch": _or(row["producer_epoch"]),
+        "partitionLeaderEpoch": row["leader_epoch"],
+        "isTransactional": _truth(row["is_transactional"]),
+        "isControl": _truth(row["is_control"]),
+        "deleteHorizonMs": f"OptionalLong{horizon}",
+        "position": row["position"],
+        row["timestamp_type"]: row["max_timestamp_ms"],
+        "size": row["size_bytes"],
+        "magic": 2,
+        "compresscodec": row["codec"],
+        "crc": row["crc"],
+        "isvalid": _truth(row["is_valid"]),
+    }
+    return _line(fields)
+
+
+def record_line(row: Row) -> str:
+    """Of the table ``records``, with keys and values in hexadecimal digits."""
+    key, value = row["key"], row["value"]
+    fields = {
+        "offset": row["offset"],
+        row["timestamp_type"]: row["timestamp_ms"],
+        "keySize": -1 if key is None else len(key),
+        "valueSize": -1 if value is None else len(value),
+        "sequence": _or(row["sequence"]),
+        "headerKeys": f"[{','.join(header['key'] for header in row['headers'])}]",
+    }
+    if row["is_control"]:
+        if row["coordinator_epoch"] is not None:
+            fields["endTxnMarker"] = row["control_type"].upper()
+            fields["coordinatorEpoch"] = row["coordinator_epoch"]
+    else:
+        fields |= {"key": bytes(key).hex()} if key is not None else {}
+        fields |= {"payload": bytes(value).hex()} if value is not None else {}
+    return "| " + _line(fields).rstrip()
+
+
+def snapshot_line(row: Row) -> str:
+    """Of the table ``producer_state``."""
+    opened = row["open_offset"]
+    fields = {
+        "producerId": row["producer_id"],
+        "producerEpoch": row["producer_epoch"],
+        "coordinatorEpoch": _or(row["coordinator_epoch"]),
+        "currentTxnFirstOffset": "OptionalLong" + (".empty" if opened is None else f"[{opened}]"),
+        "lastTimestamp": row["last_timestamp_ms"],
+    }
+    if row["last_offset"] is not None:
+        last = row["last_sequence"]
+        fields |= {
+            "firstSequence": (last - row["offset_delta"]) % SEQUENCE_SPAN if last >= 0 else last,
+            "lastSequence": last,
+            "lastOffset": row["last_offset"],
+            "offsetDelta": row["offset_delta"],
+            "timestamp": row["last_timestamp_ms"],
+        }
+    return _line(fields)
+
+
+def aborted_line(row: Row) -> str:
+    """Of the table ``aborted``."""
+    return _line(
+        {
+            "version": 0,
+            "producerId": row["producer_id"],
+            "firstOffset": row["first_offset"],
+            "lastOffset": row["marker_offset"],
+            "lastStableOffset": row["last_stable_offset"],
+        }
+    )
+
+
+def transaction_values(row: Row) -> tuple[str, dict[str, Any] | None]:
+    """Of the table ``transactions``: key and value in the words of the coordinator's schema."""
+    if row["is_tombstone"]:
+        return row["transactional_id"], None
+    partitions: defaultdict[str, list[int]] = defaultdict(list)
+    for one in row["partitions"]:
+        partitions[one["topic"]].append(one["partition"])
+    return row["transactional_id"], {
+        "version": row["value_version"],
+        "producerId": row["producer_id"],
+        "previousProducerId": _or(row["previous_producer_id"]),
+        "nextProducerId": _or(row["next_producer_id"]),
+        "producerEpoch": row["producer_epoch"],
+        "transactionTimeoutMs": row["timeout_ms"],
+        "transactionStatus": STATES.index(row["state"]),
+        "transactionPartitions": {topic: sorted(many) for topic, many in partitions.items()},
+        "transactionLastUpdateTimestampMs": row["last_update_timestamp_ms"],
+        "transactionStartTimestampMs": _or(row["start_timestamp_ms"]),
+        "clientTransactionVersion": row["client_transaction_version"],
+    }
+
+
+def dumped_transaction(line: str) -> tuple[str, dict[str, Any] | None]:
+    """The same, from a line that the decoder of the transaction log printed."""
+    key, value = decoded(line)
+    if value is None:
+        return key["data"]["transactionalId"], None
+    data = value["data"]
+    return key["data"]["transactionalId"], {
+        # What is at its default is left out of tagged fields, or not in version 0 at all.
+        "version": int(value["version"]),
+        "previousProducerId": -1,
+        "nextProducerId": -1,
+        "clientTransactionVersion": 0,
+        **data,
+        "transactionPartitions": {
+            one["topic"]: sorted(one["partitionIds"]) for one in data["transactionPartitions"] or ()
+        },
+    }
+
+
+def offset_values(row: Row) -> dict[str, Any]:
+    """Of the table ``offsets``: kind, group and versions of any record, all of a commit."""
+    values = {
+        "type": row["key_version"],
+        "group": row["group_id"],
+        "version": row["value_version"],
+    }
+    if row["kind"] == "offset_commit":
+        values |= {"topic": row["committed_topic"], "partition": row["committed_partition"]}
+        if not row["is_tombstone"]:
+            values |= {
+                "offset": row["committed_offset"],
+                "leaderEpoch": _or(row["committed_leader_epoch"]),
+                "metadata": row["committed_metadata"],
+                "commitTimestamp": row["commit_timestamp_ms"],
+                "topicId": row["committed_topic_id"],
+            }
+    return values
+
+
+def dumped_offset(line: str) -> dict[str, Any]:
+    """The same, from a line that the decoder of offsets printed."""
+    key, value = decoded(line)
+    data = key["data"]
+    values = {
+        "type": int(key["type"]),
+        "group": data.get("group", data.get("groupId")),
+        "version": None if value is None else int(value["version"]),
+    }
+    if key["type"] in ("0", "1"):
+        values |= {"topic": data["topic"], "partition": data["partition"]}
+        if value is not None:
+            told = {"leaderEpoch": -1, "topicId": None, **value["data"]}
+            # Zeros stand for an id that the coordinator does not know.
+            told["topicId"] = None if told["topicId"] == NO_TOPIC_ID else told["topicId"]
+            names = ("offset", "leaderEpoch", "metadata", "commitTimestamp", "topicId")
+            values |= {name: told[name] for name in names}
+    return values
+
+
+def decoded(line: str) -> tuple[Any, Any]:
+    """(key, value) of a line of a coordinator's record; the value of a tombstone is None."""
+    _, _, rest = line.partition(" key: ")
+    key, _, value = rest.partition(" payload: ")
+    return json.loads(key), None if value == "<DELETE>" else json.loads(value)
+
+
+def _line(fields: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}: {value}" for name, value in fields.items())
+
+
+def _or(value: Any) -> Any:
+    return -1 if value is None else value
+
+
+def _truth(value: Any) -> str:
+    return str(bool(value)).lower()
