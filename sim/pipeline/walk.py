@@ -45,8 +45,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """How much a walk holds in memory at once."""
 
     piece_bytes: int = PIECE_BYTES
-    rows: int = 1 << 16
-    """Of a table of batches or endings: 8 MB."""
+    rows: int = 1 << 14
+    """Of a table of batches or endings: 2 MB."""
     producers: int = 1 << 16
     """Fragments before they are told: 13 MB."""
 
