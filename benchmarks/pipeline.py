@@ -32,6 +32,7 @@ from sim.pipeline import kernel
 from sim.pipeline import kernel_fragments as fk
 from sim.pipeline.find_hanging import Search, find_hanging
 from sim.pipeline.pieces import PIECE_BYTES
+from sim.pipeline.schemas import TABLES
 from sim.pipeline.session import spark_session
 from sim.pipeline.walk import Damage, fragment_rows
 from sim.storage import names
@@ -46,9 +47,21 @@ CORES: Final = 2
 DUMP_TOOL: Final = "org.apache.kafka.tools.DumpLogSegments"
 LARGE_BYTES: Final = 1_000_000_000
 KERNEL_BYTES: Final = 256 << 20
+DUMPED: Final = (
+    *("base_offset", "last_offset", "records", "base_sequence", "producer_id", "producer_epoch"),
+    *("leader_epoch", "is_transactional", "is_control", "has_delete_horizon", "position"),
+    *("max_timestamp_ms", "size_bytes", "codec", "crc"),
+)
+"""The columns with what kafka-dump-log prints of a batch."""
 SIZES_MB: Final = (100, 200, 500, 1_000, 2_000, 4_000)
 QUICK: Final = Scale(transactions=20_000)
-QUICK_SIZES_MB: Final = (50, 100, 200, 400)
+QUICK_DUMPED: Final = (
+    *("base_offset", "last_offset", "records", "base_sequence", "producer_id", "producer_epoch"),
+    *("leader_epoch", "is_transactional", "is_control", "has_delete_horizon", "position"),
+    *("max_timestamp_ms", "size_bytes", "codec", "crc"),
+)
+"""The columns with what kafka-dump-log prints of a batch."""
+SIZES_MB: Final = (50, 100, 200, 400)
 _LIMIT_S: Final = 300.0
 
 
@@ -178,8 +191,12 @@ class _Run:
         self._note(figures.DUMP, figures.rate(path.stat().st_size, seconds))
 
     def _tables(self) -> None:
-        for key in (figures.FRAGMENTS, figures.BATCHES):
-            seconds = _seconds(partial(self._read_all, self._small, key))
+        for key, table, columns in (
+            (figures.FRAGMENTS, "fragments", None),
+            (figures.BATCHES, "batches", DUMPED),
+            (figures.BATCHES_WHOLE, "batches", None),
+        ):
+            seconds = _seconds(partial(self._read_all, self._small, table, columns))
             self._note(key, figures.rate(self._small.bytes, seconds, cores=CORES))
 
     def _kernel(self) -> None:
@@ -200,7 +217,7 @@ class _Run:
         self._note(figures.READ, figures.rate(self._large.bytes, _seconds(lambda: _read(path))))
         seconds = _seconds(lambda: _walk(path))
         self._note(figures.LARGE_WALK, figures.rate(self._large.bytes, seconds))
-        seconds = _seconds(lambda: self._read_all(self._large, figures.FRAGMENTS))
+        seconds = _seconds(lambda: self._read_all(self._large, "fragments"))
         self._note(figures.LARGE_SPARK, figures.rate(self._large.bytes, seconds))
 
     def _again(self) -> None:
@@ -209,9 +226,12 @@ class _Run:
 
     # What is timed
 
-    def _read_all(self, made: Made, table: str) -> None:
+    def _read_all(self, made: Made, table: str, columns: Sequence[str] | None = None) -> None:
         assert self._spark is not None
         reader = self._spark.read.format("kafka_log").options(table=table, checkCrc="false")
+        if columns is not None:
+            types = {column.name: column.type for column in TABLES[table].columns}
+            reader = reader.schema(", ".join(f"{name} {types[name]}" for name in columns))
         frame = reader.option("topics", _topic(made)).load(made.directory)
         frame.write.format("noop").mode("overwrite").save()
 
