@@ -55,13 +55,7 @@ DUMPED: Final = (
 """The columns with what kafka-dump-log prints of a batch."""
 SIZES_MB: Final = (100, 200, 500, 1_000, 2_000, 4_000)
 QUICK: Final = Scale(transactions=20_000)
-QUICK_DUMPED: Final = (
-    *("base_offset", "last_offset", "records", "base_sequence", "producer_id", "producer_epoch"),
-    *("leader_epoch", "is_transactional", "is_control", "has_delete_horizon", "position"),
-    *("max_timestamp_ms", "size_bytes", "codec", "crc"),
-)
-"""The columns with what kafka-dump-log prints of a batch."""
-SIZES_MB: Final = (50, 100, 200, 400)
+QUICK_SIZES_MB: Final = (50, 100, 200, 400)
 _LIMIT_S: Final = 300.0
 
 

@@ -43,13 +43,7 @@ CONFIG: Final = {
 """What a new session is given, unless somebody says otherwise. ``spark-submit`` has settings of its
 own.
 """
-RUNTIME_ARROW_UNCHECKED: Final = (
-    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
-)
-"""Spark asks for nulls and lengths itself before it takes a value out of Arrow's columns; that the
-JVM checks both once more costs a sixth of reading a row.
-"""
-CONFIG: Final = {
+RUNTIME_CONFIG: Final = {
     # A data source that takes filters is refused without it.
     "spark.sql.python.filterPushdown.enabled": "true",
     "spark.sql.execution.arrow.pyspark.enabled": "true",
