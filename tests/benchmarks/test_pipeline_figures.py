@@ -1,0 +1,103 @@
+"""The arithmetic, the tables and the picture of the pipeline's benchmark."""
+
+from __future__ import annotations
+
+import pytest
+
+from benchmarks import pipeline_figures as figures
+from benchmarks import pipeline_plot
+from benchmarks.pipeline import DUMPED
+from benchmarks.pipeline_figures import FIGURES, Cost, Goal, Row
+from sim.pipeline.schemas import TABLES
+
+COSTS = (
+    Cost(bytes=100_000_000, seconds=1.25, worker_mb=150.0),
+    Cost(bytes=4_000_000_000, seconds=9.5, worker_mb=152.0),
+)
+
+
+def by_key(samples: dict[str, list[float]]) -> dict[str, Row]:
+    return {row.figure.key: row for row in figures.rows(samples)}
+
+
+def test_a_figure_has_one_key_and_is_held_against_one_that_there_is() -> None:
+    keys = [figure.key for figure in FIGURES]
+    assert len(set(keys)) == len(keys)
+    assert {figure.against for figure in FIGURES} - {None} <= set(keys)
+
+
+def test_a_goal_that_is_a_ratio_has_something_to_be_held_against() -> None:
+    for figure in FIGURES:
+        if figure.goal is not None and figure.goal.ratio_min is not None:
+            assert figure.against is not None
+
+
+def test_a_rate_is_in_megabytes_per_second_and_core() -> None:
+    assert figures.rate(50_000_000, 2.0) == 25.0
+    assert figures.rate(50_000_000, 2.0, cores=2) == 12.5
+
+
+def test_the_start_of_a_process_is_not_its_work() -> None:
+    assert figures.without_start(3.5, 0.5) == 3.0
+    with pytest.raises(ValueError, match="too little work"):
+        figures.without_start(0.5, 0.5)
+
+
+def test_a_ratio_is_one_of_medians_and_judged_by_it() -> None:
+    made = by_key({figures.DUMP: [16.0, 10.0, 40.0], figures.FRAGMENTS: [320.0, 1.0, 999.0]})
+    assert (made[figures.FRAGMENTS].ratio, made[figures.FRAGMENTS].met) == (20.0, True)
+    assert (made[figures.DUMP].ratio, made[figures.DUMP].met) == (None, None)
+    made = by_key({figures.DUMP: [16.0], figures.FRAGMENTS: [319.0]})
+    assert made[figures.FRAGMENTS].met is False
+
+
+def test_a_ratio_without_a_goal_is_shown_and_not_judged() -> None:
+    made = by_key({figures.DUMP: [10.0], figures.BATCHES_WHOLE: [70.0]})
+    assert (made[figures.BATCHES_WHOLE].ratio, made[figures.BATCHES_WHOLE].met) == (7.0, None)
+
+
+def test_without_the_other_figure_there_is_no_verdict() -> None:
+    made = by_key({figures.FRAGMENTS: [320.0]})
+    assert (made[figures.FRAGMENTS].ratio, made[figures.FRAGMENTS].met) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "met"),
+    [
+        (figures.KERNEL, 500.0, True),
+        (figures.KERNEL, 499.0, False),
+        (figures.FIRST_SEARCH, 9.9, True),
+        (figures.FIRST_SEARCH, 10.0, False),
+    ],
+)
+def test_a_bound_on_the_figure_itself_is_judged(key: str, value: float, *, met: bool) -> None:
+    assert by_key({key: [value]})[key].met is met
+
+
+def test_a_goal_says_what_it_asks_for() -> None:
+    assert Goal(ratio_min=8.0).text == "≥ 8×"
+    assert Goal(least=500.0).text == "≥ 500"
+    assert Goal(below=10.0).text == "< 10"
+
+
+def test_the_table_has_a_line_per_figure_with_range_ratio_and_verdict() -> None:
+    text = figures.table(figures.rows({figures.DUMP: [16.0, 15.0, 17.0], figures.BATCHES: [100.0]}))
+    lines = text.splitlines()
+    assert len(lines) == 4
+    assert "16.0 (15.0–17.0)" in lines[2]
+    assert lines[3].endswith("| 100 | 6.25 | ≥ 8× | MISSED |")
+
+
+def test_costs_are_told_with_their_rate() -> None:
+    assert "| 4,000 MB | 9.50 | 421 | 152 MB |" in figures.cost_table(COSTS)
+
+
+def test_a_picture_of_the_same_figures_is_the_same() -> None:
+    first = pipeline_plot.svg(COSTS)
+    assert first.startswith(b"<?xml")
+    assert pipeline_plot.svg(COSTS) == first
+    assert pipeline_plot.svg(COSTS[:1]) != first
+
+
+def test_the_columns_that_kafka_dump_log_prints_are_columns_of_the_table() -> None:
+    assert set(DUMPED) <= set(TABLES["batches"].names)
