@@ -1,9 +1,10 @@
 """What Spark forks its Python workers from: PySpark's daemon, with the compiled walks loaded.
 
-Spark starts one daemon per executor and forks a worker from it for each thing that is to be done at
-a time: also for planning a read, a new one each. What the daemon has imported they need not import
-again, so numba and the kernels' machine code, half a second of CPU, are paid for once. Nothing that
-starts a thread may be imported before a fork, so pyarrow and pandas are left to the workers.
+Spark starts a daemon per executor and kind of work, and forks a worker from it for each thing that
+is to be done at a time; for planning a read a new one each. What the daemon has imported they need
+not import again, so numba and the kernels' machine code, half a second of CPU, are paid for once;
+planners need no machine code. Nothing that starts a thread may be imported before a fork, so
+pyarrow and pandas are left to the workers.
 
 A session gets it by ``spark.python.daemon.module`` (``session``); without, all works the same and
 each worker loads for itself.
@@ -12,6 +13,11 @@ each worker loads for itself.
 from __future__ import annotations
 
 import os
+import sys
+from typing import Final
+
+TASKS: Final = "pyspark.worker"
+"""The kind of work that tasks are; all others are done for the driver."""
 
 
 def load_kernels() -> None:
@@ -39,7 +45,10 @@ def load_kernels() -> None:
 def main() -> None:
     """Load, then do as PySpark's daemon does until Spark ends it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, which would start threads
-    load_kernels()
+    if TASKS in sys.argv:
+        load_kernels()
+    else:
+        import sim.pipeline.walk  # noqa: F401 - for those who are forked
     from pyspark.daemon import manager
 
     manager()
