@@ -185,7 +185,7 @@ def _run(args: argparse.Namespace, options: StreamOptions) -> int:
     spark = spark_session(
         args.master, app_name="txnsim stream", config=connector_config(args.connector_jars)
     )
-    from sim.pipeline.stream import Stream  # knows PySpark, which is there by now
+    from sim.pipeline.stream import Stream, end_session  # know PySpark, which is there by now
 
     stop = threading.Event()
     # After the session, whose start replaces the handler of SIGINT.
@@ -201,7 +201,7 @@ def _run(args: argparse.Namespace, options: StreamOptions) -> int:
         stream.wait(stop)
         return HANGS_STATUS if stream.standing else 0
     finally:
-        spark.stop()
+        end_session(spark)
 
 
 class Teller:

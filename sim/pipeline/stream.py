@@ -11,6 +11,7 @@ what fails in one repeats nothing in the other.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -114,7 +115,7 @@ class Stream:
                 stop.wait(POLL_S)
             self.stop()
             self._check()
-        except Py4JError as failure:
+        except (Py4JError, OSError) as failure:
             # A signal to all processes of a group ends the JVM beside us: then all is stopped, and
             # the batch that ran is repeated next time.
             if not stop.is_set():
@@ -166,6 +167,12 @@ class Stream:
             return None
         told = progress["sources"][0]["metrics"].get("maxOffsetsBehindLatest")
         return None if told is None else int(float(told))
+
+
+def end_session(spark: SparkSession) -> None:
+    """Stop the session, unless a signal has ended its JVM already."""
+    with contextlib.suppress(Py4JError, OSError):
+        spark.stop()
 
 
 def _rest(query: StreamingQuery) -> None:
