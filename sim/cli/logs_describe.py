@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-
-import msgspec
 
 from sim.cli.output import format_table, print_json, print_line, progress, warn
 from sim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
-    from sim.storage.replica_summary import ReplicaSummary
+    from sim.pipeline.describe import Described
 
 DESCRIPTION: Final = (
     "Read every replica in log directories of stopped brokers, or in copies of them, and tell its"
-    " offsets, the transactions without an end, and where a segment stops making sense. An open"
+    " offsets, how far read_committed consumers come, the transactions without an end, and where a"
+    " segment stops making sense; of each directory, whether its broker stopped in order. An open"
     " transaction is not a hanging one yet: its coordinator may know it."
 )
-HEADERS: Final = ("Replica", "Segments", "Batches", "Bytes", "Offsets", "OpenTransactions")
+HEADERS: Final = (
+    "Replica",
+    "Segments",
+    "Batches",
+    "Bytes",
+    "Offsets",
+    "HighWatermark",
+    "LastStable",
+    "OpenTransactions",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``logs describe`` takes."""
-    parser.add_argument("directory", type=Path, nargs="+", metavar="DIR", help="a log directory")
+    parser.add_argument(
+        "directory",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="a broker's log directory, a folder of several, or a replica's folder",
+    )
     parser.add_argument(
         "--topic", action="append", default=[], help="only this topic; may be repeated"
     )
@@ -32,33 +47,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Every replica that is there, one line each; what is torn below."""
-    from sim.storage.names import partition_directories
-    from sim.storage.replica_summary import summarize
+    """Directory by directory, every replica that is there, one line each; what is torn below."""
+    from sim.errors import BadInputError
+    from sim.pipeline.describe import described
 
-    found: list[ReplicaSummary] = []
     try:
-        for log_dir in args.directory:
-            for replica in partition_directories(log_dir):
-                if not args.topic or replica.topic_partition.topic in args.topic:
-                    progress(f"reading {replica.path}")
-                    found.append(summarize(replica))
+        found = list(described(args.directory, frozenset(args.topic), progress=progress))
+    except BadInputError as error:
+        warn(f"txnsim: {error}")
+        return MISUSE_STATUS
     except OSError as error:
         warn(f"txnsim: {error.filename}: {error.strerror}")
         return MISUSE_STATUS
     if args.json:
-        print_json([msgspec.to_builtins(one) for one in found])
+        print_json(found)
         return 0
-    rows = [
-        (
-            one.directory,
-            *(str(count) for count in (one.segments, one.batches, one.bytes)),
-            f"{one.first_offset}-{one.end_offset}",
-            ", ".join(f"{txn.producer_id}@{txn.first_offset}" for txn in one.open_transactions),
-        )
-        for one in found
-    ]
-    print_line(format_table(HEADERS, rows).rstrip("\n"))
+    for line in _log_dirs(found):
+        print_line(line)
+    print_line(format_table(HEADERS, [_row(one) for one in found]).rstrip("\n"))
     for one in found:
         if one.torn is not None:
             print_line(
@@ -66,3 +72,29 @@ def run(args: argparse.Namespace) -> int:
                 f"a broker would cut off {one.torn.size} bytes"
             )
     return 0
+
+
+def _log_dirs(found: Iterable[Described]) -> Iterator[str]:
+    """A line per log directory."""
+    seen: dict[str, list[Described]] = {}
+    for one in found:
+        seen.setdefault(one.log_dir, []).append(one)
+    for log_dir, replicas in seen.items():
+        first = replicas[0]
+        whose = f"broker {first.broker}" if first.broker >= 0 else "of an unknown broker"
+        stop = "stopped in order" if first.is_clean else "not stopped in order"
+        withheld = sum(one.withheld > 0 for one in replicas)
+        held = f", {withheld} held back by open transactions" if withheld else ""
+        count = f"{len(replicas)} replica{'' if len(replicas) == 1 else 's'}"
+        yield f"{log_dir}: {whose}, {stop}; {count}{held}"
+
+
+def _row(one: Described) -> tuple[str, ...]:
+    return (
+        one.directory,
+        *(str(count) for count in (one.segments, one.batches, one.bytes)),
+        f"{one.log_start_offset}-{one.end_offset}",
+        "" if one.high_watermark is None else str(one.high_watermark),
+        str(one.last_stable_offset),
+        ", ".join(f"{txn.producer_id}@{txn.first_offset}" for txn in one.open_transactions),
+    )

@@ -3,34 +3,68 @@
 from __future__ import annotations
 
 import json
-import uuid
 from pathlib import Path
 
 import pytest
 
 from sim.cli.main import main
-from tests.support.log_dirs import write_partition
+from sim.storage import names
 from tests.support.logs import LogDriver
+from tests.support.soundness import write_log_dir
 
 
-def test_log_directories_are_described(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("orders-0", "orders-1", "other-0"):
-        write_partition(tmp_path / name, LogDriver().log, topic_id=uuid.UUID(int=1))
-    torn = tmp_path / "orders-1" / "00000000000000000000.log"
-    torn.write_bytes(b"\0" * 20)
-    describe = ["logs", "describe", str(tmp_path)]
-    assert main([*describe, "--topic", "orders"]) == 0
-    header, first, second, damage = capsys.readouterr().out.splitlines()
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    """Three replicas; a transaction of producer 7 is open on the first one."""
+    opened = LogDriver()
+    opened.txn(0)
+    opened.end(committed=True)
+    opened.txn(1)
+    drivers = {"orders-0": opened, "orders-1": LogDriver(), "other-0": LogDriver()}
+    write_log_dir(tmp_path / "disk", 4, drivers)
+    return tmp_path / "disk"
+
+
+def test_log_directories_are_described(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "describe", str(log_dir), "--topic", "orders"]) == 0
+    directory, header, first, second = capsys.readouterr().out.splitlines()
+    assert directory == (
+        f"{log_dir}: broker 4, stopped in order; 2 replicas, 1 held back by open transactions"
+    )
     assert header.split() == [
-        *("Replica", "Segments", "Batches", "Bytes", "Offsets", "OpenTransactions")
+        *("Replica", "Segments", "Batches", "Bytes", "Offsets"),
+        *("HighWatermark", "LastStable", "OpenTransactions"),
     ]
-    assert first.split() == [str(torn.parent.with_name("orders-0")), "1", "0", "0", "0-0"]
-    assert second.split()[0] == str(torn.parent)
+    assert first.split() == [str(log_dir / "orders-0"), "1", "3", "218", "0-3", "3", "2", "7@2"]
+    assert second.split() == [str(log_dir / "orders-1"), "1", "0", "0", "0-0", "0", "0"]
+
+
+def test_a_torn_end_is_told(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    torn = log_dir / "orders-1" / "00000000000000000000.log"
+    torn.write_bytes(b"\0" * 20)
+    (log_dir / names.CLEAN_SHUTDOWN_NAME).unlink()
+    (log_dir / names.META_PROPERTIES_NAME).unlink()
+    assert main(["logs", "describe", str(log_dir)]) == 0
+    directory, *_, damage = capsys.readouterr().out.splitlines()
+    assert directory.startswith(f"{log_dir}: of an unknown broker, not stopped in order; 3 ")
     assert damage == (
         f"{torn}, byte 0: 20 bytes, less than a header; a broker would cut off 20 bytes"
     )
-    assert main([*describe, "--json"]) == 0
+
+
+def test_a_folder_of_several_is_read_as_json(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "describe", str(log_dir.parent), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert {one["topic"] for one in found} == {"orders", "other"}
+    assert [(one["topic"], one["partition"]) for one in found] == [
+        ("orders", 0),
+        ("orders", 1),
+        ("other", 0),
+    ]
+    assert found[0]["open_transactions"][0]["first_offset"] == 2
+
+
+def test_a_misuse_has_its_status(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["logs", "describe", str(tmp_path / "nowhere")]) == 2
-    assert "nowhere: No such file" in capsys.readouterr().err
+    assert "nowhere is no directory" in capsys.readouterr().err
