@@ -33,9 +33,11 @@ from sim.storage.disks import find_disks
 from sim.storage.metadata_log import FOLDER_NAME
 from sim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
 from sim.storage.stored_file import tar_of
-from sim.types import IsolationLevel, LeaderEpoch, TopicPartition
+from sim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
 from tests.real.hang import produce_without_adding
 from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.log_dirs import write_disk
+from tests.support.logs import NOW, LogDriver, plain
 
 PARTITIONS: Final = tuple(TopicPartition("orders", index) for index in range(3))
 SETTINGS: Final = Settings(
@@ -298,3 +300,24 @@ async def go_on(client: Cluster, before: Seen) -> None:
     async with Producer(client, transactional_id="another") as producer:
         who = await producer.init_transactions()
     assert who.producer_id > max(one.producer_id for one in before.transactions.values())
+
+
+def test_a_reset_formats_the_machines_and_leaves_their_numbers(tmp_path: Path) -> None:
+    driver = LogDriver()
+    driver.append(plain())
+    write_disk(tmp_path / "four", {("orders", 0): driver.log}, node_id=4)
+    write_disk(tmp_path / "nought", {("orders", 1): driver.log}, node_id=0)
+
+    async def main(cluster: VirtualCluster) -> None:
+        sim = cluster.sim
+        assert list(sim.brokers) == [0, 4]
+        assert [log.log_end_offset for _, log in sim.members[BrokerId(4)].disk.replicas()] == [1]
+        await sim.reset(sim.snapshot())
+        assert list(sim.brokers) == [0, 4]
+        assert sim.metadata.image.cluster_id == "abc"
+        assert [log.log_end_offset for _, log in sim.members[BrokerId(4)].disk.replicas()] == [0]
+        async with cluster.client() as client, Producer(client) as producer:
+            assert (await producer.send("orders", 0, b"first")).offset == 0
+
+    paths = [tmp_path / "four", tmp_path / "nought"]
+    run_cluster(main, cluster_options=loaded(paths, now_ms=NOW))
