@@ -1,5 +1,5 @@
 """Our tables against Kafka's own reader of its files, ``kafka-dump-log``: line by line, over the
-directories of a real broker, stopped in order and killed.
+directories of a real broker, stopped in order and killed, and over those of ``logs write``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from tests.pipeline.corpus.made import Corpus
 from tests.support import dumped_tables as as_dumped
 from tests.support.dump_log import RECORDS, dump_log
+from tests.support.simulated_disks import write_simulated_disks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.real]
 
 RECORD = "| "
+LINES_MIN = 200
+"""So many batches, and records, there are at least."""
 
 
 class Stage(NamedTuple):
@@ -51,9 +54,15 @@ class Stage(NamedTuple):
         return (row.asDict(recursive=True) for row in ordered.toLocalIterator())
 
 
-@pytest.fixture(scope="module", params=["clean", "killed"])
-def stage(request: pytest.FixtureRequest, spark: SparkSession, corpus: Corpus) -> Stage:
-    """One of its stages."""
+@pytest.fixture(scope="module", params=["clean", "killed", "written"])
+def stage(
+    request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory
+) -> Stage:
+    """Two brokers' directories."""
+    if request.param == "written":
+        directory = tmp_path_factory.mktemp("written")
+        return Stage(request.param, spark, write_simulated_disks(directory / "disks"))
+    corpus: Corpus = request.getfixturevalue("corpus")
     return Stage(request.param, spark, corpus.brokers(request.param))
 
 
@@ -82,7 +91,7 @@ def test_every_batch_is_the_same(stage: Stage, dumped: dict[Path, list[str]]) ->
     rows = stage.rows("batches", "segment_base_offset", "position", checkCrc="true")
     found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
     expected = _chosen(dumped, lambda line: not line.startswith(RECORD))
-    assert sum(map(len, expected.values())) > 1_000
+    assert sum(map(len, expected.values())) > LINES_MIN
     _equal(found, expected)
 
 
@@ -90,7 +99,7 @@ def test_every_record_is_the_same(stage: Stage, dumped: dict[Path, list[str]]) -
     rows = stage.rows("records", "segment_base_offset", "offset")
     found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.record_line)
     expected = _chosen(dumped, lambda line: line.startswith(RECORD))
-    assert sum(map(len, expected.values())) > 1_000
+    assert sum(map(len, expected.values())) > LINES_MIN
     _equal(found, {path: list(map(_without_control, lines)) for path, lines in expected.items()})
 
 
@@ -139,6 +148,13 @@ def test_every_entry_of_the_indexes_is_the_same(stage: Stage) -> None:
     assert len(empty) < len(dump.files)
     # The zeros are no entries, so they don't fit the log.
     assert _complained_of(dump.complaints) <= empty
+
+
+def test_indexes_pass_the_check_of_a_broker_that_starts(stage: Stage) -> None:
+    dump = dump_log(stage.files(".index", ".timeindex"), "--index-sanity-check")
+    assert dump.complaints == ""
+    ends = (" is empty.", " passed sanity check.")
+    assert all(lines[-1].endswith(ends) for lines in dump.files.values())
 
 
 def _entries(path: Path) -> list[str]:

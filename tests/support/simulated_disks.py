@@ -1,0 +1,106 @@
+"""Log directories that a running simulator wrote (``txnsim logs write``) after librdkafka had done
+all that leaves a trace in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+
+from sim.cli.main import main
+from tests.support.txnsim_server import TxnsimServer
+
+CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
+BROKERS: Final = 2
+VALUE_BYTES: Final = 700
+"""Such that indexes get entries."""
+PATIENCE_SECONDS: Final = 30.0
+
+
+def write_simulated_disks(directory: Path) -> tuple[Path, ...]:
+    """The log directories of two brokers: transactions of all codecs that commit, abort and stay
+    open, over both versions of the protocol; plain records; a group's offsets in transactions.
+    """
+    topics = ("--topic", f"codecs:{len(CODECS)}", "--topic", "plain:2")
+    with TxnsimServer(brokers=BROKERS, arguments=("--http", "0", *topics)) as server:
+        assert server.http is not None
+        left_open = list(_play(server.bootstrap))
+        assert main(["logs", "write", str(directory), "--url", server.http]) == 0
+        del left_open  # a producer that ends would abort
+    return tuple(directory / f"broker-{broker}" for broker in range(1, BROKERS + 1))
+
+
+def _play(bootstrap: str) -> Iterator[Producer]:
+    _plain(bootstrap)
+    for partition, codec in enumerate(CODECS):
+        producer = _producer(bootstrap, f"codec-{codec}", codec)
+        for number in range(6):
+            producer.begin_transaction()
+            _send(producer, partition, number)
+            if number % 2:
+                _send_offsets(bootstrap, producer, number)
+            _flush(producer)
+            if number == 5:
+                break
+            _end(producer, committed=number % 3 != 1)
+        yield producer
+
+
+def _plain(bootstrap: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
+    for number in range(60):
+        producer.produce(
+            "plain",
+            partition=number % 2,
+            key=None if number % 3 else b"k%d" % number,
+            value=None if number % 5 == 1 else b"\x00\xffv\n" * (number % 50 * 20),
+            headers=[("a", b"1"), ("b", None)] if number % 2 else [],
+        )
+        _flush(producer)
+
+
+def _producer(bootstrap: str, transactional_id: str, codec: str) -> Producer:
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap,
+            "transactional.id": transactional_id,
+            "compression.type": codec,
+            "linger.ms": 5,
+        }
+    )
+    producer.init_transactions(PATIENCE_SECONDS)
+    return producer
+
+
+def _send(producer: Producer, partition: int, number: int) -> None:
+    for one in range(8):
+        value = (b"%d " % number) * (VALUE_BYTES // 2) if one else b""
+        producer.produce("codecs", partition=partition, key=b"k%d" % one, value=value)
+
+
+def _send_offsets(bootstrap: str, producer: Producer, number: int) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "group"})
+    try:
+        producer.send_offsets_to_transaction(
+            [TopicPartition("plain", 0, number)],
+            consumer.consumer_group_metadata(),
+            PATIENCE_SECONDS,
+        )
+    finally:
+        consumer.close()
+
+
+def _flush(producer: Producer) -> None:
+    left = producer.flush(PATIENCE_SECONDS)
+    if left:
+        raise KafkaException(f"{left} records were not acknowledged")
+
+
+def _end(producer: Producer, *, committed: bool) -> None:
+    if committed:
+        producer.commit_transaction(PATIENCE_SECONDS)
+    else:
+        producer.abort_transaction(PATIENCE_SECONDS)
