@@ -56,6 +56,8 @@ DUMPED: Final = (
 SIZES_MB: Final = (100, 200, 500, 1_000, 2_000, 4_000)
 QUICK: Final = Scale(transactions=20_000)
 QUICK_SIZES_MB: Final = (50, 100, 200, 400)
+PAGE: Final = Path(__file__).resolve().parent / "README.md"
+PLOT: Final = PAGE.parent.parent / "docs" / "plots" / "pipeline-cost.svg"
 _LIMIT_S: Final = 300.0
 
 
@@ -102,9 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         rows=tuple(figures.rows(run.samples)),
         costs=tuple(costs),
     )
-    if options.plot is not None:
-        options.plot.parent.mkdir(parents=True, exist_ok=True)
-        options.plot.write_bytes(pipeline_plot.svg(costs))
+    if options.write:
+        PLOT.parent.mkdir(parents=True, exist_ok=True)
+        PLOT.write_bytes(pipeline_plot.svg(costs))
+        PAGE.write_text(figures.on_page(PAGE.read_text("utf-8"), _measured(result)), "utf-8")
     print(msgspec.json.encode(result).decode() if options.json else _text(result), end="")
     return 0
 
@@ -117,7 +120,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--quick", action="store_true", help="a fifth of the data, one round")
     parser.add_argument("--rounds", type=int, help="3, with --quick 1")
     parser.add_argument("--json", action="store_true", help="each sample included")
-    parser.add_argument("--plot", type=Path, help="write cost against size to this SVG")
+    parser.add_argument(
+        "--write", action="store_true", help="put figures and plot into the documentation"
+    )
     return parser
 
 
@@ -367,6 +372,13 @@ def _by_segment(made: Made) -> Iterator[tuple[int, Path]]:
             for paths in by_replica.values():
                 yield from ((copy, path) for path in paths[number : number + 1])
         copy += 1
+
+
+def _measured(result: Result) -> str:
+    """The figures with their circumstances, for the page."""
+    today = time.strftime("%-d %B %Y")
+    plot = "![Seconds and memory over the size of the log](../docs/plots/pipeline-cost.svg)"
+    return f"{today}, {os.cpu_count()} cores. {_text(result)}\n{plot}"
 
 
 def _text(result: Result) -> str:

@@ -196,6 +196,23 @@ def _text(own: Spread) -> str:
     return f"{number(own.median)} ({number(own.least)}–{number(own.most)})"
 
 
+_BEGIN: Final = "<!-- measured: python -m benchmarks.pipeline --write -->\n"
+_END: Final = "<!-- end of what was measured -->\n"
+
+
+def on_page(page: str, measured: str) -> str:
+    """A page with what was measured in its place.
+
+    Raises:
+        ValueError: The page has no place for it.
+    """
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError("the page has no place for what was measured")
+    return f"{before}{begin}\n{measured.rstrip()}\n\n{end}{after}"
+
+
 # Cost against size
 
 

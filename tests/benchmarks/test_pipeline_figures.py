@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
-from benchmarks.pipeline import DUMPED
+from benchmarks.pipeline import DUMPED, PAGE
 from benchmarks.pipeline_figures import FIGURES, Cost, Goal, Row
 from sim.pipeline.schemas import TABLES
 
@@ -90,6 +90,16 @@ def test_the_table_has_a_line_per_figure_with_range_ratio_and_verdict() -> None:
 
 def test_costs_are_told_with_their_rate() -> None:
     assert "| 4,000 MB | 9.50 | 421 | 152 MB |" in figures.cost_table(COSTS)
+
+
+def test_figures_are_put_in_their_place_on_the_page_again_and_again() -> None:
+    page = PAGE.read_text("utf-8")
+    once = figures.on_page(page, "measured on a Monday\n")
+    twice = figures.on_page(once, "measured on a Tuesday\n")
+    assert "Monday" not in twice
+    assert figures.on_page(twice, "measured on a Monday\n") == once
+    with pytest.raises(ValueError, match="no place"):
+        figures.on_page("a page", "measured on a Monday\n")
 
 
 def test_a_picture_of_the_same_figures_is_the_same() -> None:
