@@ -16,6 +16,7 @@ import msgspec
 from sim.cli.output import progress, warn
 from sim.errors import ConfigError
 from sim.releases import fleet_from
+from sim.types import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from sim.runtime.env import Environment
@@ -161,6 +162,11 @@ def warn_of_losses(loaded: LoadedCluster) -> None:
     """Say on standard error what was thrown away and what was left out."""
     for text in (*map(str, loaded.losses[:_LOSSES_TOLD]), *loaded.left_out[:_LOSSES_TOLD]):
         warn(f"txnsim: {text}")
+    if loaded.lacks_coordinators:
+        warn(
+            f"txnsim: transactions are open, and no directory holds {TRANSACTION_STATE_TOPIC}: all "
+            "of them will seem to hang"
+        )
     untold = len(loaded.losses[_LOSSES_TOLD:]) + len(loaded.left_out[_LOSSES_TOLD:])
     if untold:
         warn(f"txnsim: and {untold} more of that kind; --json has all of them")

@@ -50,6 +50,13 @@ class LoadedCluster(msgspec.Struct, frozen=True, kw_only=True):
     left_out: tuple[str, ...]
     """Folders that belong to no topic of this cluster, each with the reason."""
 
+    @property
+    def lacks_coordinators(self) -> bool:
+        """Whether transactions are open and nobody can say whose they are."""
+        return TRANSACTION_STATE_TOPIC not in self.image.topics and any(
+            one.log.first_undecided_offset is not None for own in self.logs.values() for one in own
+        )
+
 
 def load_cluster(
     disks: Disks,

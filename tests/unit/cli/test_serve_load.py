@@ -181,6 +181,20 @@ def test_each_loss_is_told_on_standard_error(capsys: pytest.CaptureFixture[str])
     )
 
 
+def test_a_cluster_without_its_coordinators_is_warned_of(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    driver = LogDriver()
+    driver.txn(0)
+    write_disk(tmp_path, {("orders", 0): driver.log})
+    disks = serve_load.disks_of(arguments("--load", str(tmp_path)))
+    assert disks is not None
+    options = serve_load.load(ClusterOptions(brokers=1), disks, now_ms=NOW)
+    assert options.loaded is not None
+    serve_load.warn_of_losses(options.loaded)
+    assert capsys.readouterr().err.endswith(": all of them will seem to hang\n")
+
+
 def test_many_losses_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
     serve_load.warn_of_losses(loaded_with(22, 21))
     lines = capsys.readouterr().err.splitlines()

@@ -64,6 +64,14 @@ def test_logs_come_with_their_topics_configs_and_what_was_noted(tmp_path: Path) 
     assert (found.leader, found.leader_epoch) == (1, 5)
 
 
+def test_open_transactions_without_any_coordinators_log_are_noticed(tmp_path: Path) -> None:
+    assert load(disk(tmp_path / "a", ("orders", 0))).lacks_coordinators
+    known = disk(tmp_path / "b", ("orders", 0), ("__transaction_state", 0))
+    assert not load(known).lacks_coordinators
+    write_disk(tmp_path / "c", {("orders", 0): LogDriver().log})
+    assert not load(tmp_path / "c").lacks_coordinators
+
+
 def test_what_was_cut_off_is_told(tmp_path: Path) -> None:
     path = disk(tmp_path, ("orders", 0))
     (path / ".kafka_cleanshutdown").unlink()
