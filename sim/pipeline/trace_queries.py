@@ -121,7 +121,6 @@ FROM (
 )
 GROUP BY run, producer_id
 """
-"""Whose a producer id is. Not exported: what the other tables need of it, they have."""
 
 STEPS: Final = f"""
 WITH told AS (
@@ -155,7 +154,10 @@ states AS (
   )
 )
 SELECT
-  *,
+  run, i, at_us, kind, broker, transactional_id, producer_id, producer_epoch, topic, partition,
+  error, transaction_version, state, command, commanded_us,
+  txn.level, txn.version AS client_version, txn.timeout_ms, txn.partitions,
+  log.`first` AS first_offset, log.`offset`, log.committed,
   -- A transaction is new where its id leaves a state of rest, or is first met in the middle of one.
   sum(
     CASE
@@ -170,24 +172,23 @@ SELECT
   ) AS number
 FROM states
 """
-"""What happened to each transactional id, numbered by transaction. Not exported either."""
 
 TRANSACTIONS: Final = """
 WITH ended AS (
   SELECT
     run,
     transactional_id,
-    cast(number AS int) AS number,
+    number,
     min_by(producer_id, i) FILTER (WHERE state IS NOT NULL) AS producer_id,
     min_by(producer_epoch, i) FILTER (WHERE state IS NOT NULL) AS producer_epoch,
     min_by(producer_epoch, i) FILTER (WHERE state LIKE 'Prepare%') AS end_epoch,
-    max_by(txn.level, i) FILTER (WHERE state NOT IN ('Empty', 'Dead')) AS level,
-    max_by(txn.version, i) FILTER (WHERE state NOT IN ('Empty', 'Dead')) AS client_version,
+    max_by(level, i) FILTER (WHERE state NOT IN ('Empty', 'Dead')) AS level,
+    max_by(client_version, i) FILTER (WHERE state NOT IN ('Empty', 'Dead')) AS client_version,
     coalesce(
       min_by(broker, i) FILTER (WHERE state LIKE 'Prepare%'),
       min_by(broker, i) FILTER (WHERE state IS NOT NULL)
     ) AS coordinator,
-    min_by(txn.timeout_ms, i) FILTER (WHERE state IS NOT NULL) AS timeout_ms,
+    min_by(timeout_ms, i) FILTER (WHERE state IS NOT NULL) AS timeout_ms,
     min(at_us) FILTER (WHERE state = 'Ongoing') AS began_us,
     min(at_us) FILTER (WHERE kind = 'log.append') AS first_write_us,
     min_by(commanded_us, i) FILTER (WHERE state LIKE 'Prepare%') AS asked_us,
@@ -199,7 +200,7 @@ WITH ended AS (
       WHEN bool_or(state LIKE '%Abort') THEN 'aborted'
       ELSE 'undecided'
     END AS outcome,
-    max_by(txn.partitions, size(txn.partitions)) FILTER (WHERE state IS NOT NULL) AS partitions,
+    max_by(partitions, size(partitions)) FILTER (WHERE state IS NOT NULL) AS partitions,
     cast(count_if(kind = 'log.append') AS int) AS writes,
     cast(count_if(kind = 'log.reject') AS int) AS refused_writes,
     cast(count_if(kind = 'txn.decide' AND error IS NOT NULL) AS int) AS refusals,
@@ -227,13 +228,13 @@ WITH told AS (
 )
 SELECT
   run, transactional_id, topic, partition,
-  cast(number AS int) AS number,
+  number,
   coalesce(min_by(producer_id, i) FILTER (WHERE i >= owed_i), min_by(producer_id, i))
     AS producer_id,
   coalesce(min_by(producer_epoch, i) FILTER (WHERE i >= owed_i), min_by(producer_epoch, i))
     AS producer_epoch,
   max(transaction_version) AS transaction_version,
-  coalesce(min_by(log.committed, i) FILTER (WHERE i >= owed_i), min_by(log.committed, i))
+  coalesce(min_by(committed, i) FILTER (WHERE i >= owed_i), min_by(committed, i))
     AS committed,
   min(at_us) FILTER (WHERE kind = 'marker.owed') AS owed_us,
   min(at_us) FILTER (WHERE kind = 'marker.sent') AS sent_us,
@@ -241,7 +242,7 @@ SELECT
   cast(count_if(kind = 'marker.refused') AS int) AS refused,
   min(at_us) FILTER (WHERE kind = 'marker.written' AND (owed_i IS NULL OR i > owed_i))
     AS written_us,
-  min_by(log.`offset`, i) FILTER (WHERE kind = 'marker.written' AND (owed_i IS NULL OR i > owed_i))
+  min_by(`offset`, i) FILTER (WHERE kind = 'marker.written' AND (owed_i IS NULL OR i > owed_i))
     AS `offset`,
   min_by(broker, i) FILTER (WHERE kind = 'marker.written' AND (owed_i IS NULL OR i > owed_i))
     AS leader,
@@ -269,10 +270,10 @@ closed AS (
 SELECT
   opened.run, opened.topic, opened.partition, opened.transactional_id, opened.producer_id,
   opened.producer_epoch,
-  cast(opened.number AS int) AS number,
+  opened.number,
   coalesce(txn.transaction_version, opened.transaction_version) AS transaction_version,
   opened.broker AS leader,
-  opened.log.`first` AS first_offset,
+  opened.first_offset AS first_offset,
   opened.at_us AS opened_us,
   closed.closed_us, closed.marker_offset, closed.committed,
   coalesce(closed.closed_us, ends.ended_us) - opened.at_us AS open_us,
@@ -283,7 +284,7 @@ JOIN ends ON ends.run = opened.run
 LEFT JOIN closed
   ON closed.run = opened.run AND closed.topic = opened.topic
   AND closed.partition = opened.partition AND closed.producer_id = opened.producer_id
-  AND closed.first_offset = opened.log.`first`
+  AND closed.first_offset = opened.first_offset
 LEFT JOIN trace_transactions AS txn
   ON txn.run = opened.run AND txn.transactional_id = opened.transactional_id
   AND txn.number = opened.number
@@ -529,4 +530,4 @@ OF_EVENTS: Final = {
     "requests": REQUESTS,
     "faults": FAULTS,
 }
-"""Table -> its query, in the order in which they can be made; the first two are for the others."""
+"""Table -> its query, in the order in which they can be made."""

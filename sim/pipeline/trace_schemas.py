@@ -78,6 +78,40 @@ TABLES: Final[dict[str, Table]] = {
         details string The payload as it was written, JSON.
         """,
     ),
+    "producers": _table(
+        "One row for each producer id that belongs to a transactional id.",
+        _RUN,
+        """
+        producer_id bigint The producer id.
+        transactional_id string Whose it is.
+        """,
+        _VERSION,
+    ),
+    "steps": _table(
+        "One row for each event that concerns a transactional id: decisions, moves, markers, writes"
+        ". In order of `i` they are the life of one.",
+        _RUN,
+        _EVENT,
+        "kind string The event's kind (trace-kinds.md).",
+        "broker int At which broker.",
+        _WHO,
+        _NUMBER.replace("from 1 on", "from 1 on; 0 before the first"),
+        _VERSION,
+        _PLACE,
+        """
+        state string The state that was reached, where the event is a move that took effect.
+        command string The last command before it that a coordinator carried out.
+        commanded_us bigint When that was.
+        error string Kafka's name of the error; null for none.
+        level int Level of the feature transaction.version, where the event is a move.
+        client_version int Version of the protocol that the move was written with: 0 or 2.
+        timeout_ms bigint The producer's transaction.timeout.ms, where the event is a move.
+        partitions array<string> Those of the transaction then, where the event is a move.
+        first_offset bigint Where the transaction begins on the partition that it is opened on.
+        offset bigint A marker's offset.
+        committed boolean COMMIT or ABORT, of a marker.
+        """,
+    ),
     "transactions": _table(
         "One row for each transaction, as its coordinator saw it.",
         _RUN,

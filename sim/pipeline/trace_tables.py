@@ -49,9 +49,6 @@ def export_traces(spark: SparkSession, paths: Sequence[str], directory: str) -> 
     _refuse_known(spark, runs, directory)
     _refuse_others(spark)
     for name, query in {**OF_LINES, **OF_EVENTS, "runs": RUNS}.items():
-        if name not in TABLES:
-            spark.sql(query).createOrReplaceTempView(view_of(name))
-            continue
         path = f"{directory.rstrip('/')}/{name}"
         frame = _shaped(name, spark.sql(query)).write.mode("overwrite").partitionBy("run")
         frame.option("partitionOverwriteMode", "dynamic").parquet(path)

@@ -18,7 +18,7 @@ def test_every_column_has_a_name_of_its_own_and_a_meaning(name: str) -> None:
 
 
 def test_every_table_has_a_query() -> None:
-    assert set(TABLES) == {"runs", *OF_LINES, *OF_EVENTS} - {"producers", "steps"}
+    assert set(TABLES) == {"runs", *OF_LINES, *OF_EVENTS}
 
 
 def test_every_table_begins_with_the_run() -> None:

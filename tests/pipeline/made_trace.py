@@ -1,0 +1,102 @@
+"""A trace made by hand: what a recorded run has no room for, event by event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from sim.runtime.trace import RunInfo, TraceLevel, Tracer
+
+COORDINATOR: Final = "broker/1/txn/0"
+LOG: Final = "broker/2/log/t-0"
+
+
+class MadeTrace:
+    """Events at chosen times."""
+
+    def __init__(self) -> None:
+        self.now_us = 0
+        self.tracer = Tracer(
+            lambda: self.now_us,
+            level=TraceLevel.FULL,
+            run=RunInfo(seed=3, clock="virtual", settings=(("transaction.version", 1),)),
+            strict=True,
+        )
+
+    def at(self, at_us: int, kind: str, node: str, tx: str = "", **data: object) -> int:
+        """One event."""
+        self.now_us = at_us
+        cause = data.pop("cause", None)
+        assert cause is None or isinstance(cause, int)
+        return self.tracer.emit(
+            kind, node, parents=() if cause is None else (cause,), tx=tx, data=data
+        )
+
+    def reached(self, at_us: int, tx: str, state: str, **more: object) -> None:
+        """A move of the coordinator took effect."""
+        epoch = int(tx.rpartition(":")[2])
+        told = {"version": 0, "level": 1, "timeout_ms": 10, "partitions": ["t-0"], **more}
+        pid = int(tx.rpartition("/")[2].partition(":")[0])
+        self.at(at_us, "txn.complete", COORDINATOR, tx, state=state, pid=pid, epoch=epoch, **told)
+
+    def text(self) -> str:
+        """The trace as it is written."""
+        lines: list[bytes] = []
+        self.tracer.export(lines.append)
+        return b"".join(lines).decode()
+
+
+def odd_lives() -> str:
+    """A transaction that is met in its middle, one ended by timeout, one without an end, a stray
+    marker, a question without an answer, an id whose epochs are used up.
+    """
+    made = MadeTrace()
+    made.reached(10, "a/b/7:3", "CompleteCommit", partitions=[])
+    made.reached(20, "a/b/7:3", "Ongoing")
+    made.at(30, "log.append", LOG, tp="t-0", pid=7, epoch=3, seq=0, base=5, last=6, opened=True)
+    made.at(30, "pid.open", LOG, tp="t-0", pid=7, epoch=3, first=5)
+    made.at(40, "log.hw", LOG, tp="t-0", to=7)
+    made.at(50, "txn.decide", COORDINATOR, "a/b/7:3", command="EndTxn", error="not_coordinator")
+    made.at(60, "txn.decide", COORDINATOR, "a/b/7:3", command="timeout")
+    # A marker of an earlier transaction arrives before the one that is owed.
+    _marker(made, 65, "marker.written", epoch=3, offset=7)
+    made.reached(70, "a/b/7:4", "PrepareAbort")
+    _marker(made, 70, "marker.owed", COORDINATOR, epoch=4, tx="a/b/7:4")
+    _marker(made, 80, "marker.sent", COORDINATOR, epoch=4, tx="a/b/7:4")
+    _marker(made, 85, "marker.refused", epoch=4)
+    _marker(made, 86, "marker.sent", COORDINATOR, epoch=4, tx="a/b/7:4")
+    _marker(made, 90, "marker.written", epoch=4, offset=8)
+    made.at(90, "pid.close", LOG, tp="t-0", pid=7, epoch=4, first=5, last=8, committed=False)
+    made.at(90, "log.hw", LOG, tp="t-0", to=9)
+    made.at(95, "log.lso", LOG, tp="t-0", to=9)
+    made.reached(99, "a/b/7:4", "CompleteAbort", partitions=[])
+    made.at(100, "txn.decide", COORDINATOR, "a/b/7:4", command="InitProducerId")
+    made.reached(110, "a/b/8:0", "Empty", partitions=[])
+    made.reached(120, "a/b/8:0", "Ongoing")
+    made.at(130, "verify.ask", "broker/2", "a/b/8:0", tp="t-0", pid=8, epoch=0, add=False)
+    made.at(200, "note", "client/a", text="the end")
+    return made.text()
+
+
+def _marker(
+    made: MadeTrace, at_us: int, kind: str, node: str = LOG, tx: str = "", **data: object
+) -> None:
+    told: Mapping[str, object] = {"tp": "t-0", "pid": 7, "committed": False, **data}
+    made.at(at_us, kind, node, tx, **told)
+
+
+STREAM: Final = """\
+: connected
+
+id: 40
+event: pid.open
+data: {"i":40,"t":5,"node":"broker/3/log/s-0","k":"pid.open","p":[],"d":{"tp":"s-0","pid":1}}
+
+event: lost
+data: {"lost":17,"next":60}
+
+id: 60
+event: note
+data: {"i":60,"t":9,"node":"client/x","k":"note","p":[],"d":{"text":"on"}}
+"""
+"""What curl keeps of an event stream that was too quick for it."""

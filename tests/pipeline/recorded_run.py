@@ -1,0 +1,165 @@
+"""A mixed load that is worth an analysis, recorded by seed in virtual time: a trace per level.
+
+Eight applications write to two topics, one of them dies in the middle of a transaction and one of
+them has a record that is late. On the way markers are lost, the log of the coordinators is slow at
+times, and a leader moves. The same seed gives the same traces, byte by byte.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
+from typing import Final
+
+import msgspec
+
+from sim.client.errors import AbortableError, RetriableError
+from sim.client.producer import Producer
+from sim.faults.actions import Delay, Drop, Hold
+from sim.faults.points import FaultPoint
+from sim.runtime.trace import RunInfo, TraceLevel
+from sim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from tests.support.clusters import VirtualCluster, run_cluster, until_state
+
+SEED: Final = 7
+TOPICS: Final = (("orders", 3), ("payments", 2))
+APPLICATIONS: Final = tuple(f"shop-{number}" for number in range(1, 7))
+TRANSACTIONS: Final = 20
+"""Of each application."""
+LEVELS: Final = (0, 1, 2)
+PATIENT: Final = {"retry_backoff_ms": 100, "retry_backoff_max_ms": 1_000}
+"""Of clients: Apache Kafka's defaults."""
+PATIENCE_MS: Final = 3_000
+"""Of brokers (request.timeout.ms): by default 30 s, in which nothing new would be seen."""
+VERIFICATION: Final = {0: False, 1: True, 2: True}
+"""Level 0 as it was before Apache Kafka 3.6, when leaders asked nobody."""
+
+
+def record(directory: Path, *, seed: int = SEED) -> list[Path]:
+    """Record the run at each level; returns the traces."""
+    directory.mkdir(parents=True, exist_ok=True)
+    traces = []
+    for level in LEVELS:
+        trace = directory / f"level-{level}.jsonl"
+        trace.write_bytes(recorded(level, seed=seed))
+        traces.append(trace)
+    return traces
+
+
+def recorded(level: int, *, seed: int = SEED) -> bytes:
+    """The trace of the run at one level of ``transaction.version``."""
+    return run_cluster(
+        lambda cluster: _run(cluster, level),
+        seed=seed,
+        trace_level=TraceLevel.FULL,
+        level=level,
+        topics=TOPICS,
+        request_timeout_ms=PATIENCE_MS,
+        transaction_partition_verification_enable=VERIFICATION[level],
+    )
+
+
+async def _run(cluster: VirtualCluster, level: int) -> bytes:
+    tracer = cluster.env.tracer
+    tracer.run = msgspec.structs.replace(
+        RunInfo(seed=tracer.run.seed, clock="virtual", scenario="recorded-run"),
+        settings=(("transaction.version", level),),
+    )
+    cluster.arm(
+        Drop(), FaultPoint.PEER_REQUEST, "lost-marker", api="WriteTxnMarkers", occurrences=(9, 60)
+    )
+    cluster.arm(
+        Delay(delay_ms=40),
+        FaultPoint.LOG_APPEND,
+        "slow-coordinator",
+        topic=TRANSACTION_STATE_TOPIC,
+        role="leader",
+        probability=0.03,
+    )
+    await asyncio.gather(
+        *(_shop(cluster, name) for name in APPLICATIONS),
+        _dying(cluster),
+        _late(cluster),
+        _moving(cluster),
+    )
+    await asyncio.sleep(1)  # what is decided is marked
+    lines: list[bytes] = []
+    tracer.export(lines.append)
+    return b"".join(lines)
+
+
+async def _shop(cluster: VirtualCluster, name: str) -> None:
+    """An application with some transactions, each with a thought between its records."""
+    chance: Random = cluster.env.rng.stream(f"load.{name}")
+    places = [TopicPartition(topic, part) for topic, parts in TOPICS for part in range(parts)]
+    async with (
+        cluster.client(name, **PATIENT) as client,
+        Producer(client, transactional_id=name) as producer,
+    ):
+        await producer.init_transactions()
+        for number in range(TRANSACTIONS):
+            await asyncio.sleep(chance.uniform(0.05, 1))
+            producer.begin()
+            for place in chance.sample(places, chance.randint(1, 3)):
+                await producer.send(place.topic, place.partition, f"{name}/{number}".encode())
+                await asyncio.sleep(chance.uniform(0, 0.01))
+            if chance.random() < 0.15:
+                await producer.abort()
+            else:
+                await _until_committed(producer)
+
+
+async def _until_committed(producer: Producer) -> None:
+    while True:
+        try:
+            return await producer.commit()
+        except RetriableError:
+            continue
+
+
+async def _dying(cluster: VirtualCluster) -> None:
+    """An application that dies; its coordinator ends its transaction, and a new life goes on."""
+    async with cluster.client("dying", **PATIENT) as client:
+        async with Producer(
+            client, transactional_id="dying", transaction_timeout_ms=3_000
+        ) as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("payments", 0, b"never confirmed")
+        await until_state(client, "dying", "CompleteAbort")
+        async with Producer(client, transactional_id="dying") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("payments", 0, b"a new life")
+            await producer.commit()
+
+
+async def _late(cluster: VirtualCluster) -> None:
+    """An application whose record is held up until its transaction was aborted."""
+    async with (
+        cluster.client("late", **PATIENT) as client,
+        Producer(
+            client, transactional_id="late", delivery_timeout_ms=400, request_timeout_ms=200
+        ) as producer,
+    ):
+        await producer.init_transactions()
+        producer.begin()
+        await producer.send("orders", 2, b"in time")
+        await asyncio.sleep(4)
+        cluster.arm(
+            Hold(), FaultPoint.CLIENT_REQUEST, "late-produce", api="Produce", client_id="late"
+        )
+        try:
+            await producer.send("orders", 1, b"too late")
+        except (AbortableError, RetriableError):
+            await producer.abort()
+        await asyncio.sleep(1)  # of virtual time: the abort is marked
+        cluster.sim.injector.release("late-produce")
+        await asyncio.sleep(1)
+
+
+async def _moving(cluster: VirtualCluster) -> None:
+    """A coordinator moves."""
+    await asyncio.sleep(3)
+    cluster.move(cluster.home(APPLICATIONS[0]))
