@@ -29,6 +29,7 @@ def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = Fals
         max_offsets=12,  # two transactions of four records in two partitions
         interval_ms=0,
         once=once,
+        program=f"txnsim txns --bootstrap-server {bootstrap}",
     )
 
 
