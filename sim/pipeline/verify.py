@@ -222,6 +222,9 @@ def _works(replicas: Sequence[ReplicaFacts]) -> Iterator[Work]:
     files = [names.numbered_files(Path(facts.directory), names.LOG_SUFFIX) for facts in replicas]
     starts = [numbered[0][0] if numbered else 0 for numbered in files]
     for facts, numbered in zip(comparable(replicas, starts), files, strict=True):
+        if facts.recovery_point is None and numbered:
+            # Nobody noted it: only the newest segment was written to.
+            facts = msgspec.structs.replace(facts, recovery_point=numbered[-1][0])
         for number, (base_offset, path) in enumerate(numbered, 1):
             segment = Segment(
                 path=str(path),

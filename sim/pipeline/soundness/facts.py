@@ -42,7 +42,8 @@ class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
 
     is_clean: bool
     high_watermarks: dict[TopicPartition, int]
-    recovery_points: dict[TopicPartition, int]
+    recovery_points: dict[TopicPartition, int] | None
+    """None where there is no such file: a copy of folders only."""
     log_starts: dict[TopicPartition, int]
     cleaned: dict[TopicPartition, int]
     broken: tuple[Broken, ...] = ()
@@ -60,6 +61,7 @@ class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
     is_clean: bool
     high_watermark: int | None
     recovery_point: int | None
+    """From where on a broker recovers the log that did not stop in order; None: not known."""
     log_start: int | None
     cleaned_until: int
     """Below, the cleaner has been at work: 0 where it has not, ``END`` where nobody says how far.
@@ -128,7 +130,9 @@ def read_log_dir(log_dir: Path) -> LogDirFacts:
     return LogDirFacts(
         is_clean=(log_dir / names.CLEAN_SHUTDOWN_NAME).is_file(),
         high_watermarks=offsets(names.HIGH_WATERMARKS_NAME),
-        recovery_points=offsets(names.RECOVERY_POINTS_NAME),
+        recovery_points=offsets(names.RECOVERY_POINTS_NAME)
+        if (log_dir / names.RECOVERY_POINTS_NAME).exists()
+        else None,
         log_starts=offsets(names.LOG_STARTS_NAME),
         cleaned=offsets(names.CLEANER_OFFSETS_NAME),
         broken=tuple(broken),
@@ -155,7 +159,9 @@ def replica_facts(
         directory=directory,
         is_clean=known.is_clean,
         high_watermark=known.high_watermarks.get(whose),
-        recovery_point=known.recovery_points.get(whose),
+        recovery_point=None
+        if known.recovery_points is None
+        else known.recovery_points.get(whose, 0),
         log_start=known.log_starts.get(whose),
         cleaned_until=known.cleaned.get(whose, unknown),
         producer_expiration_ms=producer_expiration_ms,

@@ -41,6 +41,13 @@ def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) ->
     assert (found.rule, found.broker, found.partition) == (Rule.UNREADABLE_FILE, 4, -1)
 
 
+def test_where_nobody_noted_it_the_newest_segment_is_recovered(log_dir: Path) -> None:
+    (log_dir / names.RECOVERY_POINTS_NAME).unlink()
+    works = [work for task in plan([log_dir]).tasks for work in task]
+    newest = max(work.segment.base_offset for work in works)
+    assert {work.facts.recovery_point for work in works} == {newest}
+
+
 def test_what_holds_nothing_of_kafka_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError):
         plan([tmp_path / "nowhere"])

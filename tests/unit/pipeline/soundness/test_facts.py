@@ -43,6 +43,9 @@ def test_what_no_file_says_is_not_known(tmp_path: Path) -> None:
     found = facts(tmp_path)
     assert (found.high_watermark, found.recovery_point, found.log_start) == (None, None, None)
     assert (found.cleaned_until, found.has_sequences) == (0, True)
+    # In a file that is there, it would be named once something had been flushed.
+    note_offset(tmp_path, names.RECOVERY_POINTS_NAME, TopicPartition("other", 0), 5)
+    assert facts(tmp_path).recovery_point == 0
 
 
 def test_a_coordinators_log_is_compacted_and_has_no_sequences(tmp_path: Path) -> None:
