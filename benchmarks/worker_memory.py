@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 _PROC: Final = Path("/proc")
-_WORKER: Final = (b"pyspark.daemon", b"sim.pipeline.daemon")
-"""What a worker's command line has: it is forked from this module."""
+_WORKER: Final = (b"-m\0pyspark.daemon\0", b"-m\0sim.pipeline.daemon\0")
+"""What a worker's command line has: it is forked from this module. The JVM only has its name."""
 
 
 def forget_peaks() -> None:
