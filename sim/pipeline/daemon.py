@@ -14,10 +14,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable
 from typing import Final
 
 TASKS: Final = "pyspark.worker"
 """The kind of work that tasks are; all others are done for the driver."""
+Worker = Callable[..., int]
+HUNG_UP: Final = 1
+"""What a worker answers that is not to be asked again."""
 
 
 def load_kernels() -> None:
@@ -42,6 +46,20 @@ def load_kernels() -> None:
     )
 
 
+def quiet(worker: Worker) -> Worker:
+    """PySpark's loop of one worker, which ends without a word where Spark has hung up: it has what
+    it wanted as soon as a plan is there, and a worker on a busy machine may still say goodbye then.
+    """
+
+    def work(sock: object, authenticated: bool) -> int:  # noqa: FBT001 - as it is called
+        try:
+            return worker(sock, authenticated)
+        except BrokenPipeError:
+            return HUNG_UP
+
+    return work
+
+
 def main() -> None:
     """Load, then do as PySpark's daemon does until Spark ends it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, which would start threads
@@ -49,9 +67,10 @@ def main() -> None:
         load_kernels()
     else:
         import sim.pipeline.walk  # noqa: F401 - for those who are forked
-    from pyspark.daemon import manager
+    from pyspark import daemon
 
-    manager()
+    daemon.worker = quiet(daemon.worker)
+    daemon.manager()
 
 
 if __name__ == "__main__":

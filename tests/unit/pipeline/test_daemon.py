@@ -72,7 +72,24 @@ def test_it_ends_as_pysparks_daemon(
     monkeypatch.setattr("sys.argv", ["daemon.py", kind])
     calls: list[str] = []
     monkeypatch.setattr(daemon, "load_kernels", lambda: calls.append("load"))
+    monkeypatch.setattr("pyspark.daemon.worker", lambda sock, authenticated: 0)
     monkeypatch.setattr("pyspark.daemon.manager", lambda: calls.append("manage"))
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     daemon.main()
     assert calls == expected
+
+
+def test_a_worker_ends_quietly_where_spark_has_hung_up() -> None:
+    def gone(sock: object, authenticated: bool) -> int:
+        raise BrokenPipeError
+
+    assert daemon.quiet(gone)(None, True) == daemon.HUNG_UP
+    assert daemon.quiet(lambda sock, authenticated: 0)(None, True) == 0
+
+
+def test_what_else_goes_wrong_in_a_worker_is_heard() -> None:
+    def wrong(sock: object, authenticated: bool) -> int:
+        raise ValueError("a bug")
+
+    with pytest.raises(ValueError, match="a bug"):
+        daemon.quiet(wrong)(None, True)
