@@ -36,6 +36,8 @@ from sim.pipeline.schemas import TABLES
 from sim.pipeline.session import spark_session
 from sim.pipeline.walk import Damage, fragment_rows
 from sim.storage import names
+from sim.storage.checkpoints import encode_offsets
+from sim.types import TopicPartition
 from tests.support.apache_kafka import java_command, kafka_libs
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 CORES: Final = 2
 DUMP_TOOL: Final = "org.apache.kafka.tools.DumpLogSegments"
+DUMP_BYTES: Final = 49_000_000
 LARGE_BYTES: Final = 1_000_000_000
 KERNEL_BYTES: Final = 256 << 20
 DUMPED: Final = (
@@ -54,7 +57,7 @@ DUMPED: Final = (
 )
 """The columns with what kafka-dump-log prints of a batch."""
 SIZES_MB: Final = (100, 200, 500, 1_000, 2_000, 4_000)
-QUICK: Final = Scale(transactions=20_000)
+QUICK: Final = Scale(transactions=20_000, segment_bytes=10_000_000)
 QUICK_SIZES_MB: Final = (50, 100, 200, 400)
 PAGE: Final = Path(__file__).resolve().parent / "README.md"
 PLOT: Final = PAGE.parent.parent / "docs" / "plots" / "pipeline-cost.svg"
@@ -181,13 +184,16 @@ class _Run:
     # The parts of a round
 
     def _dump(self) -> None:
-        path = _segments(self._small, TOPIC)[0]
+        paths = _segments(self._small, TOPIC)
+        count = -(-DUMP_BYTES // paths[0].stat().st_size)
         tiny = CACHE / names.file_name(0, names.LOG_SUFFIX)
-        tiny.write_bytes(path.read_bytes()[: 1 << 20][:_WHOLE_BATCHES])
-        start = _seconds(lambda: _dump_log(tiny))
-        whole = _seconds(lambda: _dump_log(path))
+        with paths[0].open("rb") as file:
+            tiny.write_bytes(file.read(_WHOLE_BATCHES))
+        start = _seconds(partial(_dump_log, [tiny]))
+        whole = _seconds(partial(_dump_log, paths[:count]))
         seconds = figures.without_start(whole, start)
-        self._note(figures.DUMP, figures.rate(path.stat().st_size, seconds))
+        size = sum(path.stat().st_size for path in paths[:count])
+        self._note(figures.DUMP, figures.rate(size, seconds))
 
     def _tables(self) -> None:
         for key, table, columns in (
@@ -278,10 +284,15 @@ def _segments(made: Made, topic: str) -> list[Path]:
     return sorted(Path(made.directory).glob(f"{topic}*-*/*{names.LOG_SUFFIX}"))
 
 
-def _dump_log(path: Path) -> None:
+def _dump_log(paths: Sequence[Path]) -> None:
     """With the settings of kafka-run-class.sh, its output thrown away."""
     quiet = ("-Xmx256m", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off")
-    command = [*java_command(kafka_libs(), options=quiet), DUMP_TOOL, "--files", str(path)]
+    command = [
+        *java_command(kafka_libs(), options=quiet),
+        DUMP_TOOL,
+        "--files",
+        ",".join(map(str, paths)),
+    ]
     subprocess.run(
         command,
         stdin=subprocess.DEVNULL,
@@ -351,14 +362,20 @@ def _part_of(made: Made, size: int) -> tuple[Path, int]:
     directory = CACHE / "part"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
+    noted: dict[TopicPartition, int] = {}
     linked = 0
     for copy, path in _by_segment(made):
         if linked >= size:
             break
         folder = directory / path.parent.name.replace(TOPIC, f"{TOPIC}{copy or ''}")
         folder.mkdir(exist_ok=True)
-        os.link(path, folder / path.name)
+        for file in (path, path.with_suffix(names.INDEX_SUFFIX)):
+            os.link(file, folder / file.name)
+        partition = names.topic_partition_of(folder.name)
+        assert partition is not None
+        noted[partition] = int(path.stem)
         linked += path.stat().st_size
+    (directory / names.RECOVERY_POINTS_NAME).write_text(encode_offsets(noted))
     return directory, linked
 
 
