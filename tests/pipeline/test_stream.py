@@ -18,9 +18,11 @@ import msgspec
 import pyarrow.dataset as ds
 import pytest
 
+from sim.cli.client_properties import property_entries, read_client_properties
 from sim.cli.main import main
 from sim.client.admin import Admin
 from sim.client.cluster import Cluster
+from sim.client.connection import ClientSettings
 from sim.client.errors import ClientError
 from sim.client.fetching import fetch
 from sim.client.producer import Producer
@@ -36,7 +38,7 @@ from tests.support.kafka_targets import SETTINGS, KafkaTarget, kafka_target
 from tests.support.spark_connector import connector_jars
 from tests.support.stream_process import StreamProcess
 from tests.support.stream_program import options_for
-from tests.support.txnsim_server import installed_txnsim
+from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -190,6 +192,34 @@ def test_an_alert_stands_over_restarts_and_is_told_once(
 
 def alerts_in(events: Iterable[StreamEvent]) -> list[Alert]:
     return [one.alert for one in events if isinstance(one, AlertTold)]
+
+
+def test_a_secured_cluster_is_reached_by_connector_and_probe_alike(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    with TxnsimServer(brokers=1, arguments=("--security", "demo")) as server:
+        file = Path(server.ready["security"]["directory"]) / "admin.properties"
+        settings, bootstrap, _ = read_client_properties(file)
+        assert bootstrap is not None
+        asyncio.run(_write_one(bootstrap, settings))
+        options = msgspec.structs.replace(
+            options_for(bootstrap, "t", str(tmp_path), once=True),
+            client={entry.name: entry.value for entry in property_entries(file).values()},
+        )
+        events = take_the_rest(spark, options)
+    # A probe that could not log in would say so.
+    assert [type(one) for one in events] == [BatchWritten]
+    assert values(tmp_path / "sink") == ["v0"]
+
+
+async def _write_one(bootstrap: str, settings: ClientSettings) -> None:
+    async with Cluster(bootstrap, settings=settings) as cluster:
+        await Admin(cluster).create_topic("t", partitions=2)
+        async with Producer(cluster, transactional_id="app") as producer:
+            await producer.init_transactions()
+            producer.begin()
+            await producer.send("t", 0, b"v0")
+            await producer.commit()
 
 
 def sent(target: KafkaTarget, topic: str) -> list[tuple[str, str]]:
