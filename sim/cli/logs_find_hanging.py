@@ -10,16 +10,15 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter
+from contextlib import ExitStack
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sim.cli.logs_spark import add_directories, misused, session
 from sim.cli.output import format_table, print_json, print_line, progress, warn
 from sim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
     from sim.pipeline.findings import Finding, Report
 
 DESCRIPTION: Final = (
@@ -60,16 +59,7 @@ _MINUTE_MS: Final = 60_000
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``logs find-hanging`` takes."""
-    parser.add_argument(
-        "directory",
-        type=Path,
-        nargs="+",
-        metavar="DIR",
-        help="a broker's log directory, or a folder of several",
-    )
-    parser.add_argument(
-        "--topic", action="append", default=[], help="only this topic; may be repeated"
-    )
+    add_directories(parser)
     parser.add_argument(
         "--max-transaction-timeout",
         type=_whole_minutes,
@@ -121,24 +111,20 @@ def run(args: argparse.Namespace) -> int:
         with_spark=args.master is not None,
     )
     try:
-        report = find_hanging(search, new_session=lambda: _session(args.master), progress=_told)
-    except (BadInputError, MissingExtraError) as error:
-        warn(f"txnsim: {error}")
-        return MISUSE_STATUS
-    except OSError as error:
-        warn(f"txnsim: {error.filename}: {error.strerror}")
+        with ExitStack() as stack:  # Spark is started only where there is much to read
+            report = find_hanging(
+                search,
+                new_session=lambda: stack.enter_context(session(args.master)),
+                progress=_told,
+            )
+    except (BadInputError, MissingExtraError, OSError) as error:
+        misused(error)
         return MISUSE_STATUS
     if args.json:
         print_json(report)
     else:
         _print(report, everything=args.all)
     return _status(report)
-
-
-def _session(master: str | None) -> SparkSession:
-    from sim.pipeline.session import spark_session
-
-    return spark_session(master)
 
 
 def _told(text: str) -> None:

@@ -86,6 +86,7 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
     damaged: frozenset[int] = frozenset()
     """Of them those that could not be read to their end, on any broker."""
     newest_timestamp_ms: int = -1
+    """When one of them last wrote."""
 
     @property
     def is_complete(self) -> bool:
@@ -110,16 +111,14 @@ class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
 class EntryFolder:
     """Entries as they are after each record, taken in the order of each partition."""
 
-    __slots__ = ("_entries", "_gone", "newest_timestamp_ms")
+    __slots__ = ("_entries", "_gone")
 
     def __init__(self) -> None:
         self._entries: dict[str, Entry] = {}
         self._gone: dict[int, str] = {}
-        self.newest_timestamp_ms = -1
 
     def take(self, record: TxnRecord) -> None:
         """The next record."""
-        self.newest_timestamp_ms = max(self.newest_timestamp_ms, record.last_update_timestamp_ms)
         known = self._entries.get(record.transactional_id)
         if record.is_tombstone:
             if known is not None:
@@ -158,7 +157,7 @@ def coordinators_of(
         forgotten: Producer id -> transactional id of those with a tombstone.
         held: Partitions of ``__transaction_state`` that were there.
         damaged: Of them those that could not be read to their end.
-        newest_timestamp_ms: Of all records.
+        newest_timestamp_ms: When one of them last wrote.
         sample: More (transactional id, partition) than the entries tell, where these are not all.
     """
     known = tuple(entries)

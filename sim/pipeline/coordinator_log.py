@@ -76,7 +76,7 @@ def read_coordinators(
         },
         held=logs,
         damaged=damaged,
-        newest_timestamp_ms=max((one.newest_timestamp_ms for one in folders), default=-1),
+        newest_timestamp_ms=newest_timestamp_of(logs),
     )
 
 
@@ -115,8 +115,8 @@ def records_of(
     Args:
         state: The replica.
         on_problem: Told of each place that can't be read.
-        on_damage: Called where that is more than the tail that a starting broker cuts off after a
-            kill: nothing follows.
+        on_damage: Called where nothing follows, though no kill explains it: a starting broker would
+            not cut the rest off.
     """
     for segment in state.segments:
         torn: list[TornTail] = []

@@ -44,7 +44,15 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER_BYTES_MAX: Final = 16 << 20
-"""So much is read here; more is Spark's. Starting Spark takes as long as reading ten times this."""
+"""So much of segments is read here; more is Spark's, which takes longer to start than that."""
+COORDINATOR_BYTES_MAX: Final = 64 << 20
+"""So much of coordinators' logs: half a million records. Records have to be decoded one by one,
+here or there, and on a few cores Spark gains nothing by that.
+"""
+
+
+NOT_JUDGED: Final = frozenset({TRANSACTION_STATE_TOPIC, "__cluster_metadata"})
+"""Logs that no producer writes to: the coordinators' and the controllers'."""
 
 
 class Search(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +92,7 @@ def find_hanging(search: Search, *, new_session: NewSession, progress: Progress)
     """
     reading = _Reading(search, new_session, progress)
     states = reading.states()
-    opened = reading.opened([one for one in states if one.replica.topic != TRANSACTION_STATE_TOPIC])
+    opened = reading.opened([one for one in states if one.replica.topic not in NOT_JUDGED])
     producer_ids = {producer_id for found in opened.values() for producer_id in found}
     coordinators = reading.coordinators(states, producer_ids)
     question = Question(
@@ -150,14 +158,18 @@ class _Reading:
         found = {
             state.replica.path: open_after(state.seeds, ()) for state in states if not state.unread
         }
-        if self._is_much(sum(state.unread_bytes for state in unread)):
-            from sim.pipeline.open_transactions_sql import damages, open_transactions
+        size = sum(state.unread_bytes for state in unread)
+        if self._is_much(size, DRIVER_BYTES_MAX):
+            from sim.pipeline.open_transactions_sql import Damage, open_transactions
 
+            session = self._spark()
             self._progress(f"Spark reads {len(unread)} replicas")
-            for replica, txn in open_transactions(self._spark(), unread):
-                found.setdefault(replica.path, {})[txn.producer_id] = txn
-            for damage in damages(self._spark(), unread):
-                self._damage(damage.replica, damage.told, is_cut=damage.is_cut)
+            for row in open_transactions(session, unread):
+                match row:
+                    case Damage():
+                        self._damage(row.replica, row.told, is_cut=row.is_cut)
+                    case replica, txn:
+                        found.setdefault(replica.path, {})[txn.producer_id] = txn
         else:
             for number, state in enumerate(unread, 1):
                 self._progress(f"reading replica {number} of {len(unread)}: {state.replica.path}")
@@ -169,7 +181,7 @@ class _Reading:
         logs = logs_of(states)
         size = sum(segment.size for ranked in logs.values() for segment in ranked[0].segments)
         self._progress(f"reading __transaction_state, {size} bytes")
-        if not self._is_much(size):
+        if not self._is_much(size, COORDINATOR_BYTES_MAX):
             return read_coordinators(logs, self._problem)
         from sim.pipeline import coordinator_log_sql
 
@@ -188,7 +200,7 @@ class _Reading:
 
     def source(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> Source:
         """What was read, and how."""
-        data = [one for one in states if one.replica.topic != TRANSACTION_STATE_TOPIC]
+        data = [one for one in states if one.replica.topic not in NOT_JUDGED]
         unread = [one for one in data if one.unread]
         return Source(
             directories=tuple(_log_dirs(state.replica for state in states)),
@@ -225,8 +237,8 @@ class _Reading:
             self._problem(told)
             self.damaged.setdefault(replica.path, told)
 
-    def _is_much(self, size: int) -> bool:
-        return size > 0 and (self._search.with_spark or size > DRIVER_BYTES_MAX)
+    def _is_much(self, size: int, most: int) -> bool:
+        return size > 0 and (self._search.with_spark or size > most)
 
     def _spark(self) -> SparkSession:
         if self._session is None:

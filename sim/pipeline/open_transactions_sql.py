@@ -60,28 +60,6 @@ having bool_or(is_open)
 """
 
 
-def open_transactions(
-    spark: SparkSession, states: Sequence[ReplicaState]
-) -> Iterator[tuple[Replica, OpenTxn]]:
-    """What replicas have open at their ends, row by row.
-
-    Args:
-        spark: The session, to which ``kafka_log`` is known.
-        states: Replicas with segments left to read.
-    """
-    pieces = (
-        _table(spark, "fragments", states)
-        .selectExpr(*_FRAGMENTS)
-        .unionByName(_seeds(spark, states))
-    )
-    replicas = {_place(state.replica): state for state in states}
-    rows = spark.sql(MERGE, pieces=pieces)
-    for row in rows.toLocalIterator():
-        state = replicas[row.log_dir, row.topic, row.partition]
-        if row.start_offset < state.ends.end_offset:  # not in a tail that would be cut off
-            yield state.replica, _open_txn(row, state)
-
-
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
     """Where a segment stops making sense."""
 
@@ -91,21 +69,56 @@ class Damage(msgspec.Struct, frozen=True, kw_only=True):
     told: str
 
 
+def open_transactions(
+    spark: SparkSession, states: Sequence[ReplicaState]
+) -> Iterator[tuple[Replica, OpenTxn] | Damage]:
+    """What replicas have open at their ends, and where their segments make no sense, row by row;
+    in one job, as starting a second one costs more than what it would do.
+
+    Args:
+        spark: The session, to which ``kafka_log`` is known.
+        states: Replicas with segments left to read.
+    """
+    pieces = _table(spark, "fragments", states).selectExpr(*_FRAGMENTS)
+    seeds = _seeds(states)
+    if seeds:
+        pieces = pieces.unionByName(spark.createDataFrame(seeds, _COLUMNS))
+    merged = spark.sql(MERGE, pieces=pieces)
+    by_place = {_place(state.replica): state for state in states}
+    found = merged.unionByName(_damages(spark, states), allowMissingColumns=True)
+    for row in found.toLocalIterator():
+        state = by_place[row.log_dir, row.topic, row.partition]
+        if row.told is not None:
+            yield _damage(row, state.replica)
+        elif row.start_offset < state.ends.end_offset:  # not in a tail that would be cut off
+            yield state.replica, _open_txn(row, state)
+
+
 def damages(spark: SparkSession, states: Sequence[ReplicaState]) -> Iterator[Damage]:
-    """The places where segments that are left to read stop making sense.
+    """The places where segments of replicas stop making sense.
 
     Args:
         spark: The session, to which ``kafka_log`` is known.
         states: Replicas.
     """
     replicas = {_place(state.replica): state.replica for state in states}
-    found = _table(spark, "errors", states).where(f"kind in {SEGMENT_KINDS}")
-    for row in found.toLocalIterator():
-        yield Damage(
-            replica=replicas[row.log_dir, row.topic, row.partition],
-            is_cut=row.is_cut,
-            told=f"{row.file}, byte {row.position}: {row.reason}",
-        )
+    for row in _damages(spark, states).toLocalIterator():
+        yield _damage(row, replicas[row.log_dir, row.topic, row.partition])
+
+
+def _damages(spark: SparkSession, states: Sequence[ReplicaState]) -> DataFrame:
+    """Shuffled, though there are few: rows that are fetched as they are are read task by task."""
+    told = "concat(file, ', byte ', position, ': ', reason) as told"
+    return (
+        _table(spark, "errors", states)
+        .where(f"kind in {SEGMENT_KINDS}")
+        .selectExpr("log_dir", "topic", "partition", told, "is_cut")
+        .repartition(1)
+    )
+
+
+def _damage(row: Row, replica: Replica) -> Damage:
+    return Damage(replica=replica, is_cut=row.is_cut, told=row.told)
 
 
 def _table(spark: SparkSession, name: str, states: Sequence[ReplicaState]) -> DataFrame:
@@ -122,9 +135,9 @@ def _table(spark: SparkSession, name: str, states: Sequence[ReplicaState]) -> Da
     return reader.load([state.replica.path for state in states])
 
 
-def _seeds(spark: SparkSession, states: Sequence[ReplicaState]) -> DataFrame:
+def _seeds(states: Sequence[ReplicaState]) -> list[tuple[str | int | None, ...]]:
     """The transactions that snapshots have open, as fragments in front of all others."""
-    rows = [
+    return [
         (
             state.replica.log_dir,
             state.replica.topic,
@@ -142,7 +155,6 @@ def _seeds(spark: SparkSession, states: Sequence[ReplicaState]) -> DataFrame:
         for entry in state.seeds.values()
         if entry.txn_first_offset >= 0
     ]
-    return spark.createDataFrame(rows, _COLUMNS)
 
 
 def _open_txn(row: Row, state: ReplicaState) -> OpenTxn:

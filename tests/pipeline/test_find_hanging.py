@@ -90,7 +90,9 @@ def test_the_merge_on_workers_is_the_merge_here(
     states = [one for one in states_in(killed, use_snapshots=use_snapshots) if one.unread]
     assert states
     found: dict[str, dict[int, OpenTxn]] = {}
-    for replica, txn in open_transactions(spark, states):
+    for row in open_transactions(spark, states):
+        assert isinstance(row, tuple), "there is no damage"
+        replica, txn = row
         found.setdefault(replica.path, {})[txn.producer_id] = txn
     expected = {one.replica.path: open_without_spark(one) for one in states}
     assert found == {path: txns for path, txns in expected.items() if txns}

@@ -41,7 +41,6 @@ def test_the_newest_record_of_an_id_is_its_entry() -> None:
         "app": 1,
         "other": 2,
     }
-    assert folder.newest_timestamp_ms == 102
 
 
 def test_the_last_decision_stays_with_the_entry_after_it_is_complete() -> None:
