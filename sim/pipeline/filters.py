@@ -39,8 +39,12 @@ OFFSETS: Final = frozenset(
 BY_SEGMENT: Final = frozenset(
     {"batches", "fragments", "endings", "records", "transactions", "offsets", "segments"}
 )
-BY_PRODUCER: Final = frozenset({"batches", "fragments", "endings", "records"})
-"""Tables whose rows are chosen by producer before they are made."""
+BY_PRODUCER: Final = frozenset(
+    {"aborted", "batches", "endings", "fragments", "offsets", "producer_state", "records"}
+)
+"""Tables whose rows are chosen by producer before they are made. In ``transactions`` the producer is
+that of the entry, which is only known when its record has been read.
+"""
 
 Values = frozenset[object] | None
 """None: any."""

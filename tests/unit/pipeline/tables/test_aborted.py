@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from pyspark.sql.datasource import EqualTo
+
 from sim.pipeline.schemas import TABLES
 from sim.pipeline.tables.aborted import AbortedRow
 from sim.storage import names
@@ -30,6 +32,12 @@ def test_all_aborts_of_all_segments_are_told(tmp_path: Path) -> None:
     bases = {one.base_offset for one in driver.log.segments()}
     assert {row["segment_base_offset"] for row in rows} <= bases
     assert all(row["segment_base_offset"] <= row["marker_offset"] for row in rows)
+
+
+def test_only_producers_that_are_wanted_have_rows(tmp_path: Path) -> None:
+    replica(broker_dir(tmp_path), busy_log())
+    rows = table(tmp_path, "aborted", where=[EqualTo(("producer_id",), 8)])
+    assert {row["producer_id"] for row in rows} == {8}
 
 
 def test_an_index_without_its_segment_is_read(tmp_path: Path) -> None:

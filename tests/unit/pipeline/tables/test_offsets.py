@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pyspark.sql.datasource import EqualTo
 
 from sim.group.consumer_records import EpochStored, SubscriptionDeleted
 from sim.group.log_format import encode_batch, encode_record
@@ -116,6 +117,15 @@ def test_a_commit_inside_a_transaction_names_the_producer_and_a_marker_is_no_row
     )  # fmt: skip
     (row,) = rows_of(tmp_path, written(COMMIT, producer_id=5), marker)
     assert (row["producer_id"], row["producer_epoch"], row["is_transactional"]) == (5, 0, True)
+
+
+def test_only_producers_that_are_wanted_have_rows(tmp_path: Path) -> None:
+    segment(
+        broker_dir(tmp_path) / FOLDER,
+        [written(COMMIT, producer_id=5), written(COMMIT, producer_id=6), written(COMMIT)],
+    )
+    rows = table(tmp_path, "offsets", where=[EqualTo(("producer_id",), 6)])
+    assert [row["offset"] for row in rows] == [1]
 
 
 def test_tombstones_say_what_is_gone(tmp_path: Path) -> None:
