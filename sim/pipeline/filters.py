@@ -42,8 +42,8 @@ BY_SEGMENT: Final = frozenset(
 BY_PRODUCER: Final = frozenset(
     {"aborted", "batches", "endings", "fragments", "offsets", "producer_state", "records"}
 )
-"""Tables whose rows are chosen by producer before they are made. In ``transactions`` the producer is
-that of the entry, which is only known when its record has been read.
+"""Tables whose rows are chosen by producer before they are made. In ``transactions`` the producer
+is that of the entry, which is only known when its record has been read.
 """
 
 Values = frozenset[object] | None

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim.pipeline.schemas import TABLES
@@ -128,6 +128,7 @@ def test_what_can_t_be_read_is_a_row_that_says_so(
     assert (row.state, row.producer_id) == (None, None)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=60))
 def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
     for front in (b"", b"\x00\x00\x00\x01a"):
@@ -136,6 +137,7 @@ def test_any_bytes_make_a_row(key: bytes, value: bytes | None) -> None:
         assert (row.problem is None) == (row.transactional_id is not None)
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=60))
 def test_any_value_of_a_sound_key_makes_a_row(value: bytes) -> None:
     for version in (b"\x00\x00", b"\x00\x01"):
