@@ -63,10 +63,10 @@ def read_log_file(
         window = _Window(file, chunk_bytes)
         position = 0
         while position < size:
-            problem = _problem_of_front(window, position, size)
+            front = window.bytes_at(position, HEADER_SIZE)
+            problem = _problem_of(front, size - position)
             if not problem:
-                length = window.length_at(position)
-                data = window.bytes_at(position, length)
+                data = window.bytes_at(position, LOG_OVERHEAD + _length_of(front))
                 header = read_batch_header(data)
                 if check_crc and not crc_is_valid(data, header):
                     problem = f"the batch of offset {header.base_offset} has another CRC"
@@ -74,25 +74,32 @@ def read_log_file(
                 on_torn(TornTail(position=position, size=size - position, reason=problem))
                 return
             yield StoredBatch(position=position, header=header, data=data)
-            position += length
+            position += header.size
 
 
-def _problem_of_front(window: _Window, position: int, size: int) -> str:
-    """What is wrong with the batch that begins here, as far as its header tells; empty if nothing
-    is.
+def _problem_of(front: bytes, left: int) -> str:
+    """What is wrong with a batch, as far as its header tells; empty if nothing is.
+
+    Args:
+        front: Its header, or what there is of it.
+        left: Bytes from its beginning to the end of the file.
     """
-    left = size - position
     if left < HEADER_SIZE:
         return f"{left} bytes, less than a header"
-    length = window.length_at(position)
-    magic = window.magic_at(position)
+    magic = front[MAGIC_POSITION]
     if magic != MAGIC:
         return f"a batch of format {magic}, only {MAGIC} is read"
+    length = LOG_OVERHEAD + _length_of(front)
     if not LENGTH_MIN <= length - LOG_OVERHEAD <= BATCH_BYTES_MAX:
         return f"a batch that claims {length} bytes"
     if length > left:
         return f"{left} bytes of a batch of {length}"
     return ""
+
+
+def _length_of(front: bytes) -> int:
+    """Size of a batch behind the field that says so, as it claims."""
+    return int.from_bytes(front[8:LOG_OVERHEAD], "big", signed=True)
 
 
 class _Window:
@@ -114,12 +121,3 @@ class _Window:
             self._data = self._file.read(max(length, self._chunk_bytes))
             self._start, begin = position, 0
         return self._data[begin : begin + length]
-
-    def length_at(self, position: int) -> int:
-        """Size of the batch that begins here, as it claims."""
-        front = self.bytes_at(position, HEADER_SIZE)
-        return LOG_OVERHEAD + int.from_bytes(front[8:LOG_OVERHEAD], "big", signed=True)
-
-    def magic_at(self, position: int) -> int:
-        """Format of the batch that begins here."""
-        return self.bytes_at(position, HEADER_SIZE)[MAGIC_POSITION]
