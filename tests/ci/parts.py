@@ -202,6 +202,16 @@ def disks(deadline: Deadline) -> Verdict:
     return judge_pytest("disks of Kafka and of txnsim", finished)
 
 
+def pipeline(deadline: Deadline) -> Verdict:
+    """The pipeline on Spark: on log directories of a real Kafka with recorded truth, on streams and
+    traces, in this machine's cores and on a standalone master with two workers.
+    """
+    command = [str(_PYTHON), "-m", "pytest", "tests/pipeline", "-q", "-m", "spark"]
+    # With everything else beside it, Spark and the brokers take their time to start.
+    finished = run([*command, "-o", "faulthandler_timeout=900"], deadline=deadline)
+    return judge_pytest("pipeline on Spark", finished)
+
+
 def testcontainers(deadline: Deadline) -> Verdict:
     """The helper for Testcontainers, compiled against the published jar; it starts no container."""
     command = [str(_PYTHON), "-m", "pytest", "tests/testing/test_testcontainers.py", "-q"]
@@ -242,6 +252,7 @@ PARTS_FIRST: Final = (Part("make test", make_test), Part("toolchains", toolchain
 PARTS_TOGETHER: Final = (
     *(txnsim_at(level) for level in reversed(LEVELS)),
     *(kafka_at(level) for level in LEVELS),
+    Part("pipeline on Spark", pipeline),
     *(streams_killed_at(level) for level in LEVELS),
     Part(f"tests/real, Kafka {OLDER} and 2.7", older_kafka),
     Part("random play, Kafka and txnsim", random_play),

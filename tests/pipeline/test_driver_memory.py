@@ -1,0 +1,74 @@
+"""No table comes to the driver: commands work where it may be given a megabyte in all, over a
+directory whose batches alone would be many.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.log_data import Made, Scale, small_batches
+from sim.storage import names
+
+pytestmark = pytest.mark.spark
+
+SCALE = Scale(
+    partitions=4, segment_bytes=4_000_000, transactions=4_000, batches=20, hanging=5, alive=5
+)
+PROGRAM = """
+import sys
+from sim.cli.main import main
+from sim.pipeline.session import spark_session
+
+directory, out = sys.argv[1:]
+spark = spark_session("local[2]", config={"spark.driver.maxResultSize": "1m"})
+try:
+    spark.read.format("kafka_log").load(directory).collect()
+except Exception as refused:
+    assert "maxResultSize" in str(refused), refused
+    print("a table is refused", file=sys.stderr)
+codes = [
+    main(["logs", "find-hanging", "--json", "--read-all", "--master", "-", directory]),
+    main(["logs", "verify", "--json", directory]),
+    main(["logs", "export", "--to", out, "--table", "batches,records", directory]),
+]
+print("exit statuses", codes, file=sys.stderr)
+spark.stop()
+"""
+"""One session for all of them: commands take the running one."""
+
+
+@pytest.fixture(scope="module")
+def made() -> Made:
+    """Finished, hanging and living transactions in small batches."""
+    return small_batches(SCALE)
+
+
+def test_what_comes_to_the_driver_is_only_what_was_found(made: Made, tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, made.directory, str(tmp_path / "out")],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "a table is refused" in done.stderr
+    assert "exit statuses [3, 0, 0]" in done.stderr, done.stderr
+    report, _ = json.JSONDecoder().raw_decode(done.stdout)
+    found = {
+        (one["partition"], one["producer_id"], one["start_offset"])
+        for one in report["findings"]
+        if one["verdict"] == "hanging"
+    }
+    hanging = [one for one in made.strays if one.is_hanging]
+    assert found == {(one.partition, one.producer_id, one.start_offset) for one in hanging}
+    assert len(hanging) == SCALE.hanging
+    written = list((tmp_path / "out").rglob("*.parquet"))
+    assert written
+    segments = Path(made.directory).rglob(f"*{names.LOG_SUFFIX}")
+    assert sum(path.stat().st_size for path in segments) > 5_000_000

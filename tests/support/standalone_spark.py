@@ -1,0 +1,197 @@
+"""A standalone Spark cluster on this machine: a master and workers as processes of their own, from
+the jars that PySpark brings along.
+
+What the tasks of an application did is read from its event log, which Spark's driver writes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, NamedTuple
+
+import pyspark
+
+from tests.support.apache_kafka import free_ports
+from tests.support.patience import until
+
+HOST: Final = "127.0.0.1"
+WORKERS: Final = 2
+_STOP_TIMEOUT_S: Final = 20.0
+_DAEMON_MEMORY: Final = "128m"
+_WORKER_MEMORY: Final = "512m"
+DEFAULTS: Final = {
+    "spark.executor.memory": _WORKER_MEMORY,
+    "spark.driver.memory": "512m",
+    "spark.driver.host": HOST,
+    "spark.driver.bindAddress": HOST,
+    "spark.eventLog.enabled": "true",
+    "spark.eventLog.compress": "false",
+    "spark.eventLog.rolling.enabled": "false",
+}
+"""``spark-defaults.conf`` of the applications."""
+
+
+class Task(NamedTuple):
+    """A task that ended well."""
+
+    stage: int
+    executor: str
+
+
+class StandaloneSpark:
+    """A cluster as a context manager; its processes are ended by their ids.
+
+    Args:
+        directory: For logs, work, configuration and event logs; its owner removes it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._events = directory / "events"
+        self._conf = directory / "conf"
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._port, self._web_port = free_ports(2)
+
+    def __enter__(self) -> StandaloneSpark:
+        self._events.mkdir(parents=True)
+        self._conf.mkdir()
+        settings = {**DEFAULTS, "spark.eventLog.dir": self._events.as_uri()}
+        (self._conf / "spark-defaults.conf").write_text(
+            "".join(f"{name} {value}\n" for name, value in settings.items())
+        )
+        try:
+            self._start()
+        except BaseException:
+            self._stop()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stop()
+
+    @property
+    def url(self) -> str:
+        """What ``--master`` takes."""
+        return f"spark://{HOST}:{self._port}"
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Of an application that shall run here: Spark's defaults are ours, Python is this one."""
+        return {
+            **os.environ,
+            "SPARK_HOME": str(_home()),
+            "SPARK_CONF_DIR": str(self._conf),
+            "SPARK_LOCAL_IP": HOST,
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+        }
+
+    def submit(
+        self, script: Path, *args: str, config: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """``spark-submit`` of a script to this master."""
+        settings = [f"--conf={name}={value}" for name, value in (config or {}).items()]
+        program = [str(_home() / "bin" / "spark-submit"), "--master", self.url]
+        return self.run(*program, *settings, str(script), *args)
+
+    def run(self, *command: str) -> subprocess.CompletedProcess[str]:
+        """A command with our environment."""
+        return subprocess.run(
+            command,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    # What happened
+
+    def tasks(self) -> list[Task]:
+        """The tasks of the last application that is over, read off its event log."""
+        (path,) = [one for one in self._events.iterdir() if not one.name.endswith(".inprogress")]
+        events = [json.loads(line) for line in path.read_text().splitlines()]
+        path.unlink()
+        return [
+            Task(event["Stage ID"], event["Task Info"]["Executor ID"])
+            for event in events
+            if event["Event"] == "SparkListenerTaskEnd"
+            and event["Task End Reason"]["Reason"] == "Success"
+        ]
+
+    def state(self) -> Any:
+        """What the master tells of workers and applications."""
+        url = f"http://{HOST}:{self._web_port}/json/"
+        with urllib.request.urlopen(url, timeout=20) as answer:
+            return json.load(answer)
+
+    # Processes
+
+    def _start(self) -> None:
+        ports = ("--port", str(self._port), "--webui-port", str(self._web_port))
+        self._spawn("org.apache.spark.deploy.master.Master", "--host", HOST, *ports)
+        self._await(lambda told: told["status"] == "ALIVE", "the master")
+        for number, port in enumerate(free_ports(WORKERS), 1):
+            work = self._directory / f"worker-{number}"
+            self._spawn(
+                "org.apache.spark.deploy.worker.Worker",
+                *("--host", HOST, "--webui-port", str(port), "--work-dir", str(work)),
+                *("--cores", "1", "--memory", _WORKER_MEMORY, self.url),
+            )
+        self._await(lambda told: told["aliveworkers"] == WORKERS, "the workers")
+
+    def _await(self, is_so: Callable[[Any], bool], what: str) -> None:
+        def ask() -> Any:
+            for process in self._processes:
+                assert process.poll() is None, self._log_tails()
+            try:
+                return self.state()
+            except OSError:
+                return None
+
+        until(ask, lambda told: told is not None and is_so(told), what)
+
+    def _log_tails(self) -> str:
+        return "\n".join(path.read_text()[-2_000:] for path in self._directory.glob("*.log"))
+
+    def _spawn(self, main_class: str, *args: str) -> None:
+        environment = {**self.environment, "SPARK_DAEMON_MEMORY": _DAEMON_MEMORY}
+        log = self._directory / f"{main_class.rpartition('.')[2]}-{len(self._processes)}.log"
+        with log.open("wb") as output:
+            self._processes.append(
+                subprocess.Popen(  # the script becomes the JVM, so its id is the JVM's
+                    [str(_home() / "bin" / "spark-class"), main_class, *args],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                )
+            )
+
+    def _stop(self) -> None:
+        """The workers first: they end the executors that they have started."""
+        for process in reversed(self._processes):
+            process.terminate()
+            try:
+                process.wait(timeout=_STOP_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+        self._processes.clear()
+
+
+def _home() -> Path:
+    (place,) = pyspark.__path__
+    return Path(place)
