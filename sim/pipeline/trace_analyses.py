@@ -23,7 +23,11 @@ LATE_AFTER_MS: Final = 1_200_000
 """transaction.max.timeout.ms by default and the five minutes that a transaction may take to end
 after it (ProducerStateManager.LATE_TRANSACTION_BUFFER_MS).
 """
-ALL, BY_VERSION, BY_ID = "all", "transaction_version", "transactional_id"
+BY_VERSION: Final = "transaction_version"
+BY_ID: Final = "transactional_id"
+"""Values of ``grouped_by``, besides ``all``."""
+GROUPS_MAX: Final = 16
+"""More rows than there are transaction versions."""
 _KEYS: Final = """
   CASE
     WHEN grouping(transaction_version) = 1 THEN 'all'
@@ -211,6 +215,8 @@ def worst_ids(frame: DataFrame, analysis: Analysis, most: int) -> DataFrame:
     )
     return (
         frame.withColumn("place", fn.row_number().over(among))
+        # A bound for every group lets Spark drop ids where they are, before they are gathered.
+        .where(fn.col("place") <= max(most, GROUPS_MAX))
         .where((fn.col("grouped_by") != BY_ID) | (fn.col("place") <= most))
         .orderBy(
             fn.col("grouped_by") == BY_ID,
