@@ -24,6 +24,8 @@ from sim.storage import checkpoints, names
 from sim.storage.disks import StoredFolder, find_disks
 from sim.storage.lock import LOCK_NAME, is_in_use
 from sim.storage.log_file import read_log_file
+from sim.storage.metadata_files import MetaProperties, decode_meta_properties
+from sim.storage.metadata_log import FOLDER_NAME, read_metadata_log
 from sim.types import TopicPartition
 from sim.wire.batch import assign
 
@@ -55,7 +57,8 @@ def find_targets(log_dirs: Sequence[Path], topics: Iterable[str]) -> tuple[Targe
     """The folders of these topics in the log directories of stopped brokers.
 
     Raises:
-        ConfigError: That is no log directory, a broker runs on it, or a topic is not there.
+        ConfigError: That is no log directory, a broker runs on it, a topic is not there, or not
+            all of its replicas: one that stays empty might lead, and the others would follow it.
         OSError: A file can't be read.
     """
     found = []
@@ -75,7 +78,34 @@ def find_targets(log_dirs: Sequence[Path], topics: Iterable[str]) -> tuple[Targe
             f"{', '.join(map(str, log_dirs))}: no replica of topic {topic} is there; create it on "
             "that cluster first, with as many partitions"
         )
+    _check_replicas(log_dirs, found)
     return tuple(found)
+
+
+def _check_replicas(log_dirs: Sequence[Path], found: Sequence[Target]) -> None:
+    """Every replica that the metadata log knows is among those found."""
+    held = {(_meta(one.log_dir).node_id, one.replica.topic_partition) for one in found}
+    copies = (
+        read_metadata_log(log_dir / FOLDER_NAME, cluster_id=_meta(log_dir).cluster_id)
+        for log_dir in log_dirs
+    )
+    newest = max((one for one in copies if one is not None), key=lambda one: one.age, default=None)
+    if newest is None:
+        return
+    for where in sorted({one.replica.topic_partition for one in found}):
+        partition = newest.image.partition(where)
+        for broker_id in () if partition is None else partition.replicas:
+            if (broker_id, where) not in held:
+                raise ConfigError(
+                    f"{where}: it has a replica on broker {broker_id}, too, of which no folder is "
+                    "in the directories given; empty as it is it might lead, and the records "
+                    "would be cut off. Name its directory, and let it make the folder first"
+                )
+
+
+def _meta(log_dir: Path) -> MetaProperties:
+    path = log_dir / names.META_PROPERTIES_NAME
+    return decode_meta_properties(path.read_text(), place=str(path))
 
 
 def plant(

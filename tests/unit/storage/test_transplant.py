@@ -17,6 +17,7 @@ from sim.types import TopicPartition
 from sim.wire.batch import read_batch_header
 from tests.support.log_dirs import held, write_disk
 from tests.support.logs import NOW, LogDriver, plain
+from tests.support.metadata_logs import partition, topic, write_metadata_log
 
 OURS, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
 
@@ -133,6 +134,18 @@ def test_empty_and_written_folders_are_told_apart(target: Path) -> None:
 def test_a_topic_that_is_not_there_is_refused(target: Path) -> None:
     with pytest.raises(ConfigError, match=f"{target}: no replica of topic new is there; create"):
         find_targets([target], ["orders", "new"])
+
+
+def test_a_replica_that_would_stay_empty_is_refused(target: Path) -> None:
+    folder = target / "__cluster_metadata-0"
+    write_metadata_log(folder, [topic("orders", THEIRS), partition(THEIRS, replicas=(1, 2))])
+    with pytest.raises(ConfigError, match="orders-0: it has a replica on broker 2, too"):
+        find_targets([target], ["orders"])
+    other = target.parent / "second"
+    write_disk(other, {("orders", 0): LogDriver().log}, node_id=2)
+    assert len(find_targets([target, other], ["orders"])) == 2
+    # What this copy does not know is of a topic that was made later.
+    assert len(find_targets([target], ["other"])) == 1
 
 
 def test_a_folder_that_is_no_log_directory_is_refused(tmp_path: Path) -> None:
