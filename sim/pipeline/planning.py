@@ -17,6 +17,7 @@ from sim.pipeline.filters import Wanted
 from sim.pipeline.log_dirs import LogDirectory
 from sim.pipeline.options import KafkaLogOptions
 from sim.pipeline.segments import Replica, SegmentFile, log_dirs_in, replicas_in, segments_of
+from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 REPLICAS_PER_TASK: Final = 64
 """A folder's small files are read in a millisecond; a task costs twenty."""
@@ -38,6 +39,27 @@ class Reads(msgspec.Struct, frozen=True, kw_only=True):
     log_dirs: bool = False
     topic: str | None = None
     """Only of this one."""
+
+
+_SEGMENTS: Final = Reads(segments=True)
+_REPLICAS: Final = Reads(replicas=True)
+READS: Final[Mapping[str, Reads]] = {
+    "batches": _SEGMENTS,
+    "fragments": _SEGMENTS,
+    "endings": _SEGMENTS,
+    "records": _SEGMENTS,
+    "segments": _SEGMENTS,
+    "transactions": Reads(segments=True, topic=TRANSACTION_STATE_TOPIC),
+    "offsets": Reads(segments=True, topic=CONSUMER_OFFSETS_TOPIC),
+    "producer_state": _REPLICAS,
+    "aborted": _REPLICAS,
+    "leader_epochs": _REPLICAS,
+    "replicas": _REPLICAS,
+    "errors": Reads(segments=True, replicas=True, log_dirs=True),
+}
+"""Table -> what has to be planned for it. How rows are made is not known here (``tables``): Spark
+plans each read in a process of its own, which need not import numba for it.
+"""
 
 
 def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Share]:

@@ -30,10 +30,8 @@ from pyspark.sql.types import (
 from sim.errors import BadInputError
 from sim.pipeline.filters import Wanted, taken_over
 from sim.pipeline.options import FORMAT, KafkaLogOptions
-from sim.pipeline.planning import Share, shares_of
+from sim.pipeline.planning import READS, Share, shares_of
 from sim.pipeline.schemas import HEADERS, PARTITIONS, TABLES
-from sim.pipeline.tables.readings import reads_of, rows_of
-from sim.pipeline.tables.rows import Job
 
 
 class Task(InputPartition):
@@ -81,12 +79,16 @@ class KafkaLogReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """The tasks."""
-        shares = shares_of(self._options, self._wanted, reads_of(self._options.table))
+        shares = shares_of(self._options, self._wanted, READS[self._options.table])
         # Spark takes no tasks for one task of which nothing is said.
         return [Task(share) for share in shares or [Share()]]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """The rows of one task."""
+        # Only here: whoever plans needs neither numba nor the compiled walks.
+        from sim.pipeline.tables.readings import rows_of
+        from sim.pipeline.tables.rows import Job
+
         job = Job(
             options=self._options,
             columns=tuple(self._schema.names),

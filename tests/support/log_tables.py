@@ -14,9 +14,9 @@ from pyspark.sql.types import StructType
 from sim.log.config import LogConfig
 from sim.pipeline.filters import taken_over
 from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.planning import shares_of
+from sim.pipeline.planning import READS, shares_of
 from sim.pipeline.source import schema_of
-from sim.pipeline.tables.readings import reads_of, rows_of
+from sim.pipeline.tables.readings import rows_of
 from sim.pipeline.tables.rows import Job
 from sim.storage import names
 from sim.storage.checkpoints import encode_offsets
@@ -48,7 +48,7 @@ def table(
     wanted, _ = taken_over(name, where)
     job = Job(options=chosen, columns=tuple(schema.names), producer_ids=wanted.producer_ids)
     found: list[Row] = []
-    for share in shares_of(chosen, wanted, reads_of(name)):
+    for share in shares_of(chosen, wanted, READS[name]):
         for rows in rows_of(share, job):
             found += rows.in_schema(schema).to_pylist()
     return found

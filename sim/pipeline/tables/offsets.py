@@ -28,7 +28,6 @@ from sim.storage.metadata_files import uuid_text
 from sim.wire.batch import Record
 from sim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG
 
-TOPIC: Final = "__consumer_offsets"
 KINDS: Final = {
     0: "offset_commit",
     1: "offset_commit",

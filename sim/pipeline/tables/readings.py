@@ -1,6 +1,4 @@
-"""Which files each table is made of, and which function makes its rows: one task's work, without
-Spark.
-"""
+"""Which function makes the rows of which table: one task's work, without Spark."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import msgspec
 
 from sim.pipeline.log_dirs import LogDirectory
 from sim.pipeline.options import Check
-from sim.pipeline.planning import Reads, Share
+from sim.pipeline.planning import Share
 from sim.pipeline.recovery import cut_short
 from sim.pipeline.segments import Replica, SegmentFile
 from sim.pipeline.tables import (
@@ -38,16 +36,6 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
     of_segment: Callable[[SegmentFile, Job], Iterator[Rows]] | None = None
     of_replica: Callable[[Replica, Job], Iterator[Rows]] | None = None
-    topic: str | None = None
-
-    @property
-    def reads(self) -> Reads:
-        """What has to be planned for it."""
-        return Reads(
-            segments=self.of_segment is not None,
-            replicas=self.of_replica is not None,
-            topic=self.topic,
-        )
 
 
 TABLES: Final[Mapping[str, Table]] = {
@@ -58,21 +46,11 @@ TABLES: Final[Mapping[str, Table]] = {
     "producer_state": Table(of_replica=producer_state.read),
     "aborted": Table(of_replica=aborted.read),
     "leader_epochs": Table(of_replica=leader_epochs.read),
-    "transactions": Table(of_segment=transactions.read, topic=transactions.TOPIC),
-    "offsets": Table(of_segment=offsets.read, topic=offsets.TOPIC),
+    "transactions": Table(of_segment=transactions.read),
+    "offsets": Table(of_segment=offsets.read),
     "segments": Table(of_segment=segments.read),
 }
 """All but those that need more than their unit: ``replicas`` and ``errors``."""
-
-
-def reads_of(table: str) -> Reads:
-    """What has to be planned for a table."""
-    match table:
-        case "errors":
-            return Reads(segments=True, replicas=True, log_dirs=True)
-        case "replicas":
-            return Reads(replicas=True)
-    return TABLES[table].reads
 
 
 def rows_of(share: Share, job: Job) -> Iterator[Rows]:

@@ -23,7 +23,6 @@ from sim.txn.state import Tombstone, TransactionState, TxnTransition
 from sim.wire.batch import Record
 from sim.wire.batch_header import CONTROL_FLAG
 
-TOPIC: Final = "__transaction_state"
 STATES: Final = {
     TransactionState.EMPTY: "Empty",
     TransactionState.ONGOING: "Ongoing",

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from sim.group.log_format import encode_batch as encode_group_batch
 from sim.group.records import ClassicGroupStored, OffsetCommitted
+from sim.pipeline.planning import READS
 from sim.pipeline.schemas import TABLES
 from sim.pipeline.tables.readings import TABLES as READINGS
-from sim.pipeline.tables.readings import reads_of
 from sim.txn.log_format import encode_batch
 from sim.types import TopicPartition, TransactionVersion
 from tests.support.broker_dirs import move
@@ -24,10 +24,17 @@ from tests.support.logs import NOW, plain
 def test_every_table_that_is_documented_can_be_read() -> None:
     assert {*READINGS, "errors", "replicas"} == {*TABLES}
     for name in TABLES:
-        reads = reads_of(name)
-        assert reads.segments or reads.replicas
-    assert reads_of("errors").log_dirs
-    assert reads_of("transactions").topic == "__transaction_state"
+        assert READS[name].segments or READS[name].replicas
+    assert {*READS} == {*TABLES}
+    assert READS["errors"].log_dirs
+    assert READS["transactions"].topic == "__transaction_state"
+
+
+@pytest.mark.parametrize("name", READINGS)
+def test_what_a_table_is_made_of_is_what_is_planned_for_it(name: str) -> None:
+    reading = READINGS[name]
+    assert READS[name].segments == (reading.of_segment is not None)
+    assert READS[name].replicas == (reading.of_replica is not None)
 
 
 @pytest.mark.parametrize("name", TABLES)
