@@ -211,3 +211,25 @@ def test_every_record_of_the_groups_is_the_same(stage: Stage) -> None:
     found = [as_dumped.offset_values(row) for row in rows if row["problem"] is None]
     assert sum(one["type"] == 1 for one in expected) > 1
     assert sorted(map(repr, found)) == sorted(map(repr, expected))
+
+
+def test_torn_ends_are_where_the_tool_sees_them(spark: SparkSession, corpus: Corpus) -> None:
+    torn = Stage("torn", spark, corpus.brokers("torn"))
+    cuts = {Path(row["file"]): row for row in torn.rows("errors") if row["is_cut"]}
+    assert len(cuts) == len(corpus.stage("torn").damage)
+    dump = _without_front(dump_log(sorted(cuts), may_fail=True).files)
+    rows = torn.rows("batches", "segment_base_offset", "position", checkCrc="true")
+    found = as_dumped.by_file(rows, ".log", "segment_base_offset", as_dumped.batch_line)
+    for path, cut in cuts.items():
+        behind = [line for line in dump[path] if not line.startswith("Found ")]
+        whole = [line for line in behind if _position(line) < cut["position"]]
+        assert found.get(path, []) == whole, path
+        if cut["kind"] == "crc":
+            first = next(line for line in behind if _position(line) == cut["position"])
+            assert first.endswith(" isvalid: false")
+        elif cut["kind"] == "torn":
+            assert dump[path][-1].startswith(f"Found {cut['size_bytes']} invalid bytes")
+
+
+def _position(line: str) -> int:
+    return int(line.partition(" position: ")[2].split()[0])

@@ -38,23 +38,28 @@ class Dump(NamedTuple):
     """Mismatches of indexes, gaps, and what else goes to standard error."""
 
 
-def dump_log(files: Iterable[Path], *options: str) -> Dump:
+def dump_log(files: Iterable[Path], *options: str, may_fail: bool = False) -> Dump:
     """Read files with it.
 
+    Args:
+        files: Which.
+        options: Of the tool.
+        may_fail: It ends with an error at some kinds of damage; then each file has its own process.
+
     Raises:
-        ApacheKafkaError: It did not end, or with an error.
+        ApacheKafkaError: It did not end, or with an error that was not expected.
     """
     found: dict[Path, list[str]] = {}
     complaints = ""
     rest = iter(files)
-    while some := tuple(islice(rest, FILES_AT_ONCE)):
-        printed, complained = _run(some, options)
+    while some := tuple(islice(rest, 1 if may_fail else FILES_AT_ONCE)):
+        printed, complained = _run(some, options, may_fail=may_fail)
         found.update(_by_file(printed))
         complaints += complained
     return Dump(found, complaints)
 
 
-def _run(files: Sequence[Path], options: Sequence[str]) -> tuple[str, str]:
+def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tuple[str, str]:
     libs = kafka_libs()
     java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     *front, classpath = java_command(libs, options=java)
@@ -67,7 +72,7 @@ def _run(files: Sequence[Path], options: Sequence[str]) -> tuple[str, str]:
         timeout=TIMEOUT_SECONDS,
         check=False,
     )
-    if done.returncode != 0:
+    if done.returncode != 0 and not may_fail:
         raise ApacheKafkaError(f"kafka-dump-log failed:\n{done.stdout[-2000:]}{done.stderr}")
     return done.stdout, done.stderr
 
