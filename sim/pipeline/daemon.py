@@ -1,10 +1,10 @@
 """What Spark forks its Python workers from: PySpark's daemon, with the compiled walks loaded.
 
-Spark starts a daemon per executor and kind of work, and forks a worker from it for each thing that
-is to be done at a time; for planning a read a new one each. What the daemon has imported they need
-not import again, so numba and the kernels' machine code, half a second of CPU, are paid for once;
-planners need no machine code. Nothing that starts a thread may be imported before a fork, so
-pyarrow and pandas are left to the workers.
+Spark starts one daemon per executor and forks a worker from it for each task that runs at a time.
+What the daemon has imported they need not import again, so numba and the kernels' machine code,
+half a second of CPU, are paid for once. Nothing that starts a thread may be imported before a fork,
+so pyarrow and pandas are left to the workers. (Planning a read is done by processes of PySpark's
+own daemon, whatever is set; ``source`` imports nothing of this there.)
 
 A session gets it by ``spark.python.daemon.module`` (``session``); without, all works the same and
 each worker loads for itself.
@@ -13,12 +13,9 @@ each worker loads for itself.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable
 from typing import Final
 
-TASKS: Final = "pyspark.worker"
-"""The kind of work that tasks are; all others are done for the driver."""
 Worker = Callable[..., int]
 HUNG_UP: Final = 1
 """What a worker answers that is not to be asked again."""
@@ -48,7 +45,7 @@ def load_kernels() -> None:
 
 def quiet(worker: Worker) -> Worker:
     """PySpark's loop of one worker, which ends without a word where Spark has hung up: it has what
-    it wanted as soon as a plan is there, and a worker on a busy machine may still say goodbye then.
+    it wanted, and a worker on a busy machine may still say goodbye then.
     """
 
     def work(sock: object, authenticated: bool) -> int:  # noqa: FBT001 - as it is called
@@ -63,10 +60,7 @@ def quiet(worker: Worker) -> Worker:
 def main() -> None:
     """Load, then do as PySpark's daemon does until Spark ends it."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, which would start threads
-    if TASKS in sys.argv:
-        load_kernels()
-    else:
-        import sim.pipeline.walk  # noqa: F401 - for those who are forked
+    load_kernels()
     from pyspark import daemon
 
     daemon.worker = quiet(daemon.worker)

@@ -59,24 +59,14 @@ def test_nothing_is_loaded_that_starts_a_thread() -> None:
     assert done.stdout.split() == ["1"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "expected"),
-    [
-        ("pyspark.worker", ["load", "manage"]),
-        ("pyspark.sql.worker.plan_data_source_read", ["manage"]),
-    ],
-)
-def test_it_ends_as_pysparks_daemon(
-    kind: str, expected: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sys.argv", ["daemon.py", kind])
+def test_it_ends_as_pysparks_daemon(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[str] = []
     monkeypatch.setattr(daemon, "load_kernels", lambda: calls.append("load"))
     monkeypatch.setattr("pyspark.daemon.worker", lambda sock, authenticated: 0)
     monkeypatch.setattr("pyspark.daemon.manager", lambda: calls.append("manage"))
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     daemon.main()
-    assert calls == expected
+    assert calls == ["load", "manage"]
 
 
 def test_a_worker_ends_quietly_where_spark_has_hung_up() -> None:
