@@ -7,8 +7,9 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time  # noqa: TID251 - waits for processes on the real machine
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
@@ -25,10 +26,11 @@ from sim.client.offsets import LATEST, list_offsets
 from sim.client.producer import Producer
 from sim.client.txn_views import OpenSince, ProducerState
 from sim.client.versions import ANY
+from sim.client.waiting import Deadline, pause
 from sim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
 from sim.wire.batch import Record, build_batch
 from tests.real.conftest import SETTINGS
-from tests.real.hang import make_hanging
+from tests.real.hang import PATIENCE_MS, make_hanging
 from tests.support.apache_kafka import ApacheKafka, run_kafka_tool
 from tests.support.txnsim_server import TxnsimServer
 
@@ -39,6 +41,7 @@ HANGING, IDEMPOTENT = ORDERS
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
 
 Read = list[tuple[int, bytes | None, bytes | None]]
+Producers = dict[TopicPartition, tuple[ProducerState, ...]]
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,21 +50,23 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     records: dict[str, dict[TopicPartition, Read]]
     """By isolation level: offset, key and value."""
     ends: dict[str, dict[TopicPartition, int]]
-    producers: dict[TopicPartition, tuple[ProducerState, ...]]
+    producers: Producers
 
 
 class World(msgspec.Struct, kw_only=True):
-    """A simulator and the broker that got its records."""
+    """A simulator and the brokers that got its records."""
 
     simulated: str
     real: str
     url: str
-    data: Path
-    """The real broker's log directory."""
+    data: tuple[Path, ...]
+    """The real brokers' log directories."""
     written: Path
     """Of the simulator, as a directory of its own."""
     idempotent: ProducerIdAndEpoch
     """It has sent twelve batches of one record to its partition."""
+    seen: tuple[Seen, Seen]
+    """In the real cluster and in the simulator, before anything went on."""
 
 
 @pytest.fixture(scope="module")
@@ -70,17 +75,20 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     directory = tmp_path_factory.mktemp("written")
     with (
         TxnsimServer(brokers=1, arguments=("--http", "0", "--topic", "orders:2")) as server,
-        ApacheKafka(directory=directory / "kafka", jvm_options=("-Xmx512m",)) as kafka,
+        ApacheKafka(brokers=2, directory=directory / "kafka", jvm_options=("-Xmx400m",)) as kafka,
     ):
         assert server.http is not None
         idempotent = asyncio.run(fill(server.bootstrap))
         asyncio.run(create_orders(kafka.bootstrap))
+        data = tuple(home / "data" for home in kafka.homes)
+        await_folders(data)
+        # One ends in order, one is killed: that one goes through what it finds, batch by batch.
+        kafka.kill(2)
         kafka.stop_one(1)
-        data = kafka.homes[0] / "data"
-        into = ("--into", str(data), "--topic", "orders", "--url", server.http)
-        assert main(["logs", "write", *into]) == 0
+        into = [word for path in data for word in ("--into", str(path))]
+        assert main(["logs", "write", *into, "--topic", "orders", "--url", server.http]) == 0
         assert main(["logs", "write", str(directory / "own"), "--url", server.http]) == 0
-        kafka.start_again(1)
+        kafka.start_again(1, 2)
         yield World(
             simulated=server.bootstrap,
             real=kafka.bootstrap,
@@ -88,12 +96,22 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
             data=data,
             written=directory / "own" / "broker-1",
             idempotent=idempotent,
+            seen=(asyncio.run(look(kafka.bootstrap)), asyncio.run(look(server.bootstrap))),
         )
+
+
+def await_folders(directories: tuple[Path, ...]) -> None:
+    """A topic is there before every broker has made its folders."""
+    deadline_s = time.monotonic() + PATIENCE_MS / 1_000
+    wanted = [path / str(one) / "partition.metadata" for path in directories for one in ORDERS]
+    while not all(path.exists() for path in wanted):
+        assert time.monotonic() < deadline_s, wanted
+        time.sleep(0.02)
 
 
 async def create_orders(bootstrap: str) -> None:
     async with Cluster(bootstrap, settings=SETTINGS) as cluster:
-        await Admin(cluster).create_topic("orders", partitions=2, replication_factor=1)
+        await Admin(cluster).create_topic("orders", partitions=2, replication_factor=2)
 
 
 async def fill(bootstrap: str) -> ProducerIdAndEpoch:
@@ -142,11 +160,7 @@ async def look(bootstrap: str) -> Seen:
         return Seen(
             records=records,
             ends=ends,
-            producers={
-                partition: tuple(sorted(told, key=lambda one: one.producer_id))
-                for partition, told in producers.items()
-                if not isinstance(told, ClientError)
-            },
+            producers=whole(producers),
         )
 
 
@@ -163,7 +177,7 @@ async def read(
 
 
 def test_clients_find_the_same_in_both(world: World) -> None:
-    real, simulated = asyncio.run(look(world.real)), asyncio.run(look(world.simulated))
+    real, simulated = world.seen
     assert real == simulated
     assert real.ends["READ_COMMITTED"][HANGING] < real.ends["READ_UNCOMMITTED"][HANGING]
     assert any(one.txn_start_offset is not None for one in real.producers[HANGING])
@@ -173,10 +187,43 @@ def test_clients_find_the_same_in_both(world: World) -> None:
     assert hidden == 2, "what was aborted"
 
 
+def test_replicas_agree_and_get_in_sync(world: World) -> None:
+    async def ask() -> tuple[list[int], list[Producers]]:
+        async with Cluster(world.real, settings=SETTINGS) as cluster:
+            admin = Admin(cluster)
+            deadline = Deadline(cluster.clock, PATIENCE_MS)
+            while True:
+                (topic,) = await admin.describe_topics(["orders"])
+                in_sync = [len(one.isr) for one in topic.partitions]
+                told = [
+                    whole(await admin.describe_producers(ORDERS, broker_id=one)) for one in (1, 2)
+                ]
+                if deadline.passed or (in_sync == [2, 2] and told[0] == told[1]):
+                    return in_sync, told
+                await pause(cluster.clock, 50)
+
+    in_sync, (first, second) = asyncio.run(ask())
+    assert in_sync == [2, 2]
+    assert first == second
+    assert first.keys() == set(ORDERS)
+
+
+def whole(told: Mapping[TopicPartition, tuple[ProducerState, ...] | ClientError]) -> Producers:
+    return {
+        partition: tuple(sorted(one, key=lambda row: row.producer_id))
+        for partition, one in told.items()
+        if not isinstance(one, ClientError)
+    }
+
+
 def test_the_folder_is_still_that_of_the_brokers_topic(world: World) -> None:
-    for partition in ORDERS:
-        text = (world.data / str(partition) / "partition.metadata").read_text()
-        assert re.search(r"^topic_id: .{22}$", text, re.MULTILINE)
+    texts = {
+        (data / str(partition) / "partition.metadata").read_text()
+        for data in world.data
+        for partition in ORDERS
+    }
+    (text,) = texts
+    assert re.search(r"^topic_id: .{22}$", text, re.MULTILINE)
     with urllib.request.urlopen(f"{world.url}/api/v1/topics/orders") as answer:
         ours = json.load(answer)["id"]
     assert ours not in text
