@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from sim.cli.main import main
 from sim.pipeline.verify import findings_frame, plan, verify
 from tests.support.soundness import busy_log, found_in, patch, write_log_dir
 
@@ -50,6 +52,17 @@ def test_segments_are_shared_out(spark: SparkSession, log_dirs: Path) -> None:
         if (info := tracker.getStageInfo(stage)) is not None
     ]
     assert len(planned.tasks) in stages
+
+
+@pytest.mark.usefixtures("spark")
+def test_the_command_tells_each_and_ends_with_a_status(
+    log_dirs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "verify", str(log_dirs), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["replicas"], told["segments"], len(told["findings"])) == (4, 20, 4)
+    assert main(["logs", "verify", str(log_dirs / "broker-1")]) == 0
+    assert capsys.readouterr().err.endswith(": sound\n")
 
 
 def test_nothing_to_read_is_sound(spark: SparkSession, tmp_path: Path) -> None:
