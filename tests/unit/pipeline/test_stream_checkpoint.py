@@ -33,5 +33,5 @@ def test_whose_it_is_and_where_a_batch_ends(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", [OFFSETS.replace("v1", "v2"), OFFSETS + '{"t2":{}}\n', "v1\n{}\n"])
 def test_what_is_written_in_a_way_that_is_not_known_is_refused(text: str) -> None:
-    with pytest.raises(BadInputError, match="expected v1 with 2$"):
+    with pytest.raises(BadInputError, match=r"expected v1 with 2$"):
         read_offsets(text.encode(), name="offsets/0")
