@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 import sim.cli.submit
+from benchmarks.log_data import TOPIC, Scale, small_batches
 from tests.pipeline.corpus.made import Corpus
 from tests.support.standalone_spark import WORKERS, StandaloneSpark, Task
 
@@ -20,6 +21,10 @@ pytestmark = [pytest.mark.spark, pytest.mark.real]
 
 FIND = ("logs", "find-hanging", "--json", "--read-all", "--max-transaction-timeout", "1")
 
+SCALE = Scale(
+    partitions=4, segment_bytes=9_000_000, transactions=36_000, batches=20, hanging=5, alive=5
+)
+"""Some seventy megabytes: for several tasks, as sixteen are the least for one."""
 SUBMITTED = {
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "sim.pipeline.daemon",
@@ -51,20 +56,17 @@ def shared_out(tasks: list[Task]) -> bool:
     return len(tasks) > 1 and len({one.executor for one in tasks}) == WORKERS
 
 
-def hanging(printed: str) -> set[tuple[str, int, int, int]]:
-    findings: list[dict[str, Any]] = json.loads(printed)["findings"]
+Hanging = set[tuple[str, int, int, int]]
+"""Topic, partition, producer id and start offset."""
+
+
+def hanging(printed: str) -> Hanging:
+    """What was found. ``spark-submit`` prints what a program says on stderr in front of it."""
+    findings: list[dict[str, Any]] = json.loads(printed[printed.index("{") :])["findings"]
     return {
         (one["topic"], one["partition"], one["producer_id"], one["start_offset"])
         for one in findings
         if one["verdict"] == "hanging"
-    }
-
-
-def expected(corpus: Corpus) -> set[tuple[str, int, int, int]]:
-    return {
-        (*one.place, one.producer_id, one.start_offset)
-        for one in corpus.stage("killed").open
-        if one.verdict == "hanging"
     }
 
 
@@ -78,13 +80,16 @@ def test_a_table_is_read_by_both_workers(cluster: StandaloneSpark, corpus: Corpu
     assert shared_out(tasks), tasks
 
 
-def test_hanging_transactions_are_found_by_both_workers(
-    cluster: StandaloneSpark, corpus: Corpus
-) -> None:
+def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark) -> None:
+    made = small_batches(SCALE)
     program = str(Path(sys.executable).with_name("txnsim"))
-    done = cluster.run(program, *FIND, "--master", cluster.url, *map(str, corpus.brokers("killed")))
+    done = cluster.run(program, *FIND, "--master", cluster.url, made.directory)
     assert done.returncode == 3, done.stderr
-    assert hanging(done.stdout) == expected(corpus)
+    assert hanging(done.stdout) == {
+        (TOPIC, one.partition, one.producer_id, one.start_offset)
+        for one in made.strays
+        if one.is_hanging
+    }
     tasks = cluster.tasks()
     assert shared_out(tasks), tasks
 
@@ -96,5 +101,9 @@ def test_the_installed_package_is_submitted(cluster: StandaloneSpark, corpus: Co
     # Its master is that of spark-submit; that one is named asks for Spark also where it is little.
     done = cluster.submit(script, *FIND, "--master", "-", *brokers, config=SUBMITTED)
     assert done.returncode == 3, done.stderr
-    assert hanging(done.stdout) == expected(corpus)
+    assert hanging(done.stdout) == {
+        (*one.place, one.producer_id, one.start_offset)
+        for one in corpus.stage("killed").open
+        if one.verdict == "hanging"
+    }
     assert len(cluster.tasks()) > 1

@@ -31,6 +31,9 @@ DEFAULTS: Final = {
     "spark.driver.memory": "512m",
     "spark.driver.host": HOST,
     "spark.driver.bindAddress": HOST,
+    # No task before every worker has made its executor: a job may else be over with the first one.
+    "spark.scheduler.minRegisteredResourcesRatio": "1.0",
+    "spark.scheduler.maxRegisteredResourcesWaitingTime": "300s",
     "spark.eventLog.enabled": "true",
     "spark.eventLog.compress": "false",
     "spark.eventLog.rolling.enabled": "false",
