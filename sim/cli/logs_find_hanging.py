@@ -114,7 +114,7 @@ def run(args: argparse.Namespace) -> int:
         with ExitStack() as stack:  # Spark is started only where there is much to read
             report = find_hanging(
                 search,
-                new_session=lambda: stack.enter_context(session(args.master)),
+                new_session=lambda: stack.enter_context(session(args.master, is_short=True)),
                 progress=_told,
             )
     except (BadInputError, MissingExtraError, OSError) as error:

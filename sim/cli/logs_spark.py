@@ -45,17 +45,21 @@ def add_master(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def session(master: str | None) -> Iterator[SparkSession]:
+def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSession]:
     """The session of this process; one that was started here is stopped at the end.
+
+    Args:
+        master: Where Spark runs; None for the default.
+        is_short: A few queries, whose work is done in Python.
 
     Raises:
         MissingExtraError: PySpark or Java is missing.
     """
-    from sim.pipeline.session import is_running, spark_session
+    from sim.pipeline.session import SHORT_LIVED, is_running, spark_session
 
     progress("starting Spark")
     is_anothers = is_running()
-    spark = spark_session(master)
+    spark = spark_session(master, config=SHORT_LIVED if is_short else None)
     done = threading.Event()
     watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
     if sys.stderr.isatty():
