@@ -80,15 +80,15 @@ def judge_replica(
 def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[Broken]:
     """Checkpoints against the log (UnifiedLog.maybeIncrementLogStartOffset and its like)."""
     start, end = parts[0].base_offset, parts[-1].end_offset
-    for name, offset in (
-        ("high watermark", facts.high_watermark),
-        ("recovery point", facts.recovery_point),
-        ("log start", facts.log_start),
+    for name, file, offset in (
+        ("high watermark", names.HIGH_WATERMARKS_NAME, facts.high_watermark),
+        ("recovery point", names.RECOVERY_POINTS_NAME, facts.recovery_point),
+        ("log start", names.LOG_STARTS_NAME, facts.log_start),
     ):
         if offset is not None and offset > end:
             yield Broken(
                 rule=Rule.CHECKPOINT,
-                file=Path(facts.directory).name,
+                file=file,
                 offset=offset,
                 found=f"the {name} {offset}",
                 expected=f"{end}, the end of the log, or below",
@@ -96,7 +96,7 @@ def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[
     if facts.log_start is not None and facts.log_start < start:
         yield Broken(
             rule=Rule.CHECKPOINT,
-            file=Path(facts.directory).name,
+            file=names.LOG_STARTS_NAME,
             offset=facts.log_start,
             found=f"the log start {facts.log_start}",
             expected=f"{start}, the oldest segment, or above",

@@ -54,7 +54,8 @@ def test_without_that_snapshot_nothing_is_made_up(log_dir: Path) -> None:
 
 def test_checkpoints_lie_within_the_log(log_dir: Path) -> None:
     note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 109)
-    assert rules(log_dir) == {"error checkpoint"}
+    (found,) = found_in(log_dir)
+    assert (found.rule, found.file) == (Rule.CHECKPOINT, names.HIGH_WATERMARKS_NAME)
     note_offset(log_dir, names.HIGH_WATERMARKS_NAME, ORDERS, 108)
     _delete_oldest(log_dir / "orders-0")
     note_offset(log_dir, names.LOG_STARTS_NAME, ORDERS, 24)
