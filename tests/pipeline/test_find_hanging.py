@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from sim.log.config import LogConfig
-from sim.pipeline import coordinator_log, coordinator_log_sql
+from sim.pipeline import coordinator_log, coordinator_log_sql, open_transactions_sql
 from sim.pipeline.coordinator_log import logs_of
 from sim.pipeline.find_hanging import Search, find_hanging
 from sim.pipeline.findings import Report
@@ -19,7 +19,6 @@ from sim.pipeline.open_transactions_sql import open_transactions
 from sim.pipeline.replica_state import ReplicaState, notes_of, state_of
 from sim.pipeline.segments import replicas_in
 from sim.runtime.rng import SeededRng
-from sim.storage import names
 from sim.storage.log_file import read_log_file
 from sim.txn.state import Tombstone, TxnRecord
 from sim.types import TopicPartition, TransactionalId
@@ -172,7 +171,26 @@ def test_a_killed_broker_is_judged_alike_with_and_without_spark(
     assert msgspec.structs.replace(there, source=here.source) == here
 
 
-def test_segments_are_shared_out_to_several_tasks(spark: SparkSession, killed: Path) -> None:
-    reader = spark.read.format("kafka_log").option("table", "fragments").option("taskBytes", "2000")
-    assert len(names.partition_directories(killed)) == 12
-    assert reader.load(str(killed)).rdd.getNumPartitions() > 1
+def test_segments_are_shared_out_to_several_tasks(
+    spark: SparkSession, killed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(open_transactions_sql, "_TASK_BYTES_MIN", 2_000)
+    states = states_in(killed, use_snapshots=False)
+    tracker = spark.sparkContext.statusTracker()
+    group = "find-hanging"
+
+    def jobs() -> set[int]:
+        # Rows are fetched by a thread of the JVM, which need not know the group.
+        return {*tracker.getJobIdsForGroup(group), *tracker.getJobIdsForGroup(None)}
+
+    before = jobs()
+    spark.sparkContext.setJobGroup(group, "find hanging transactions")
+    assert list(open_transactions(spark, states))
+    tasks = [
+        stage.numTasks
+        for job in jobs() - before
+        if (info := tracker.getJobInfo(job)) is not None
+        for number in info.stageIds
+        if (stage := tracker.getStageInfo(number)) is not None
+    ]
+    assert max(tasks) > 4
