@@ -27,10 +27,9 @@ from benchmarks import pipeline_figures as figures
 from benchmarks import pipeline_plot
 from benchmarks.log_data import CACHE, TOPIC, Made, Scale, large_batches, small_batches
 from benchmarks.pipeline_figures import Cost, Row
-from benchmarks.worker_memory import forget_peaks, largest_mb
+from benchmarks.pipeline_search import CORES, Found, in_a_process
 from sim.pipeline import kernel
 from sim.pipeline import kernel_fragments as fk
-from sim.pipeline.find_hanging import Search, find_hanging
 from sim.pipeline.pieces import PIECE_BYTES
 from sim.pipeline.schemas import TABLES
 from sim.pipeline.session import spark_session
@@ -43,9 +42,7 @@ from tests.support.apache_kafka import java_command, kafka_libs
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from sim.pipeline.findings import Report
 
-CORES: Final = 2
 DUMP_TOOL: Final = "org.apache.kafka.tools.DumpLogSegments"
 DUMP_BYTES: Final = 49_000_000
 LARGE_BYTES: Final = 1_000_000_000
@@ -90,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rounds = options.rounds or (1 if options.quick else 3)
     run = _Run(small, large)
     try:
-        run.start()
+        run.start(rounds)
         for number in range(1, rounds + 1):
             run.round(number)
         costs = run.costs(QUICK_SIZES_MB if options.quick else SIZES_MB)
@@ -142,12 +139,23 @@ class _Run:
         self._spark: SparkSession | None = None
         self.samples: dict[str, list[float]] = defaultdict(list)
 
-    def start(self) -> None:
-        """The session, and the first thing that it does: a search, with nothing warmed up."""
+    def start(self, times: int) -> None:
+        """The search, in a process of its own: first with nothing warmed up, then again. After that
+        the session of all else.
+        """
+        _say("searching for hanging transactions")
+        searches = in_a_process([Path(self._small.directory)], times=1 + times)
+        (searched,) = searches.searched
+        self._check(searched.found)
+        self._note(figures.SESSION, searches.session_seconds)
+        self._note(figures.FIRST_SEARCH, searched.seconds[0])
+        for seconds in searched.seconds[1:]:
+            self._note(figures.SEARCH, seconds)
+        self._note(figures.WORKER_MB, searched.worker_mb)
         _say("starting Spark")
-        self._note(figures.SESSION, _seconds(self._session))
-        self._note(figures.FIRST_SEARCH, _seconds(self._search))
-        self._note(figures.WORKER_MB, largest_mb())
+        self._spark = spark_session(f"local[{CORES}]", config={"spark.driver.memory": "1g"})
+        for table, columns in (("fragments", None), ("batches", DUMPED), ("batches", None)):
+            self._read_all(self._small, table, columns)  # workers are there, the JVM has compiled
 
     def stop(self) -> None:
         """End the session."""
@@ -156,7 +164,7 @@ class _Run:
 
     def round(self, number: int) -> None:
         """Everything once; who is first changes with the round."""
-        parts = [self._dump, self._tables, self._kernel, self._large_batches, self._again]
+        parts = [self._dump, self._tables, self._kernel, self._large_batches]
         at = number % len(parts)
         for part in parts[at:] + parts[:at]:
             _say(f"round {number}: {part.__name__.strip('_').replace('_', ' ')}")
@@ -164,22 +172,19 @@ class _Run:
 
     def costs(self, sizes_mb: Sequence[int]) -> list[Cost]:
         """The search over logs of these sizes."""
-        made = []
-        for size_mb in sizes_mb:
-            directory, size = _part_of(self._small, size_mb * 1_000_000)
-            _say(f"searching {size / 1e6:,.0f} MB")
-            forget_peaks()
-            seconds = min(_seconds(partial(self._report, directory)) for _ in range(2))
-            made.append(Cost(bytes=size, seconds=seconds, worker_mb=largest_mb()))
+        _say(f"searching logs of {', '.join(map(str, sizes_mb))} MB")
+        parts = [_part_of(self._small, size_mb * 1_000_000) for size_mb in sizes_mb]
+        searches = in_a_process([directory for directory, _ in parts], times=2)
+        for directory, _ in parts:
             shutil.rmtree(directory)
-        return made
+        return [
+            Cost(bytes=size, seconds=min(one.seconds), worker_mb=one.worker_mb)
+            for (_, size), one in zip(parts, searches.searched, strict=True)
+        ]
 
     def _note(self, key: str, value: float) -> None:
         self.samples[key].append(value)
         _say(f"  {key}: {value:,.2f}")
-
-    def _session(self) -> None:
-        self._spark = spark_session(f"local[{CORES}]", config={"spark.driver.memory": "1g"})
 
     # The parts of a round
 
@@ -225,10 +230,6 @@ class _Run:
         seconds = _seconds(lambda: self._read_all(self._large, "fragments"))
         self._note(figures.LARGE_SPARK, figures.rate(self._large.bytes, seconds))
 
-    def _again(self) -> None:
-        self._note(figures.SEARCH, _seconds(self._search))
-        self._note(figures.WORKER_MB, largest_mb())
-
     # What is timed
 
     def _read_all(self, made: Made, table: str, columns: Sequence[str] | None = None) -> None:
@@ -240,13 +241,9 @@ class _Run:
         frame = reader.option("topics", _topic(made)).load(made.directory)
         frame.write.format("noop").mode("overwrite").save()
 
-    def _search(self) -> None:
-        found = {
-            (one.partition, one.producer_id, one.start_offset, one.verdict.value)
-            for one in self._report(Path(self._small.directory)).findings
-        }
+    def _check(self, found: Sequence[Found]) -> None:
         expected = {
-            (
+            Found(
                 one.partition,
                 one.producer_id,
                 one.start_offset,
@@ -254,16 +251,9 @@ class _Run:
             )
             for one in self._small.strays
         }
-        if found != expected:
-            raise WrongAnswerError(
-                f"not found: {sorted(expected - found)}; not there: {sorted(found - expected)}"
-            )
-
-    def _report(self, directory: Path) -> Report:
-        spark = self._spark
-        assert spark is not None
-        search = Search(paths=(directory,), with_spark=True)
-        return find_hanging(search, new_session=lambda: spark, progress=lambda _: None)
+        if {*found} != expected:
+            missed, invented = sorted(expected - {*found}), sorted({*found} - expected)
+            raise WrongAnswerError(f"not found: {missed}; not there: {invented}")
 
 
 _WHOLE_BATCHES: Final = 90 * 10
@@ -359,7 +349,7 @@ def _part_of(made: Made, size: int) -> tuple[Path, int]:
 
     Files are linked, not copied: the first segments of all partitions first.
     """
-    directory = CACHE / "part"
+    directory = CACHE / f"part-{size}"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir()
     noted: dict[TopicPartition, int] = {}

@@ -1,0 +1,99 @@
+"""Searches for hanging transactions, in a process of their own with Spark as ``txnsim logs
+find-hanging`` starts it: ``python -m benchmarks.pipeline_search --times N DIRECTORY…``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from benchmarks.worker_memory import forget_peaks, largest_mb
+from sim.pipeline.find_hanging import Search, find_hanging
+from sim.pipeline.session import SHORT_LIVED, spark_session
+
+CORES: Final = 2
+_LIMIT_S: Final = 560.0
+
+
+class Found(msgspec.Struct, frozen=True, order=True):
+    """A finding, as far as it is known beforehand."""
+
+    partition: int
+    producer_id: int
+    start_offset: int
+    verdict: str
+
+
+class Searched(msgspec.Struct, frozen=True, kw_only=True):
+    """One directory."""
+
+    seconds: tuple[float, ...]
+    worker_mb: float
+    """Largest memory of a Python worker."""
+    found: tuple[Found, ...]
+
+
+class Searches(msgspec.Struct, frozen=True, kw_only=True):
+    """What the process prints."""
+
+    session_seconds: float
+    searched: tuple[Searched, ...]
+
+
+def in_a_process(directories: Sequence[Path], *, times: int) -> Searches:
+    """Search each directory so many times, one after the other, in one session."""
+    command = [sys.executable, "-m", "benchmarks.pipeline_search", "--times", str(times)]
+    done = subprocess.run(
+        [*command, *map(str, directories)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=True,
+        timeout=_LIMIT_S,
+    )
+    return msgspec.json.decode(done.stdout, type=Searches)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Search and print."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.pipeline_search")
+    parser.add_argument("--times", type=int, default=1)
+    parser.add_argument("directories", nargs="+", type=Path)
+    options = parser.parse_args(arguments)
+    began = time.perf_counter()
+    config = {**SHORT_LIVED, "spark.driver.memory": "1g"}
+    spark = spark_session(f"local[{CORES}]", config=config)
+    session_seconds = time.perf_counter() - began
+    searched = []
+    for directory in options.directories:
+        forget_peaks()
+        seconds = []
+        for _ in range(options.times):
+            began = time.perf_counter()
+            report = find_hanging(
+                Search(paths=(directory,), with_spark=True),
+                new_session=lambda: spark,
+                progress=lambda _: None,
+            )
+            seconds.append(time.perf_counter() - began)
+        found = sorted(
+            Found(one.partition, one.producer_id, one.start_offset, one.verdict.value)
+            for one in report.findings
+        )
+        searched.append(
+            Searched(seconds=tuple(seconds), worker_mb=largest_mb(), found=tuple(found))
+        )
+    spark.stop()
+    made = Searches(session_seconds=session_seconds, searched=tuple(searched))
+    print(msgspec.json.encode(made).decode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
