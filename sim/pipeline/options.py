@@ -23,8 +23,8 @@ FORMAT: Final = "kafka_log"
 TASK_BYTES: Final = {
     "batches": 128 << 20,
     "records": 32 << 20,
-    "transactions": 64 << 20,
-    "offsets": 64 << 20,
+    "transactions": 8 << 20,
+    "offsets": 8 << 20,
 }
 """How much of a log one task reads: about a second's work."""
 TASK_BYTES_DEFAULT: Final = 512 << 20
