@@ -23,9 +23,9 @@ import msgspec
 import numpy as np
 
 from benchmarks import log_fill
-from sim.pipeline import kernel
-from sim.pipeline.pieces import Ints
-from sim.pipeline.walk import Damage, batch_rows
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.pieces import Ints
+from sim.pipeline.scan.walk import Damage, batch_rows
 from sim.placement import partition_for
 from sim.storage import names
 from sim.storage.checkpoints import encode_offsets

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 from numba import njit
 
-from sim.pipeline.kernel_crc import TABLES
+from sim.pipeline.scan.kernel_crc import TABLES
 from sim.wire.batch import Record, build_batch, control_batch
 from sim.wire.batch_header import CRC_START
 

@@ -28,12 +28,12 @@ from benchmarks import pipeline_plot
 from benchmarks.log_data import CACHE, TOPIC, Made, Scale, large_batches, small_batches
 from benchmarks.pipeline_figures import Cost, Row
 from benchmarks.pipeline_search import CORES, Found, in_a_process
-from sim.pipeline import kernel
-from sim.pipeline import kernel_fragments as fk
-from sim.pipeline.pieces import PIECE_BYTES
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan import kernel_fragments as fk
+from sim.pipeline.scan.pieces import PIECE_BYTES
+from sim.pipeline.scan.walk import Damage, fragment_rows
 from sim.pipeline.schemas import TABLES
 from sim.pipeline.session import spark_session
-from sim.pipeline.walk import Damage, fragment_rows
 from sim.storage import names
 from sim.storage.checkpoints import encode_offsets
 from sim.types import TopicPartition

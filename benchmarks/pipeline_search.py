@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from benchmarks.worker_memory import forget_peaks, largest_mb
-from sim.pipeline.find_hanging import Search, find_hanging
+from sim.pipeline.forensics.find_hanging import Search, find_hanging
 from sim.pipeline.session import SHORT_LIVED, spark_session
 
 CORES: Final = 2

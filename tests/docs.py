@@ -26,9 +26,9 @@ import msgspec
 from sim.api.kip_text.differences import DIFFERENCES
 from sim.config.kafka_names import KNOWN, why_without_effect
 from sim.faults import meanings
-from sim.pipeline.findings import json_schema
+from sim.pipeline.forensics.findings import json_schema
 from sim.pipeline.schemas import TABLES as LOG_TABLES
-from sim.pipeline.trace_schemas import TABLES as TRACE_TABLES
+from sim.pipeline.traces.schemas import TABLES as TRACE_TABLES
 from sim.setting import Setting
 from sim.settings import DEFAULTS, documentation
 from tests.clients.matrix import page as matrix
@@ -337,7 +337,7 @@ where a controller's log lies beside a broker's, is a topic like others.""",
 def trace_tables_page() -> str:
     """The tables of a trace."""
     return _page(
-        "sim/pipeline/trace_schemas.py and tests/docs.py",
+        "sim/pipeline/traces/schemas.py and tests/docs.py",
         "Tables of a trace",
         """\
 A [trace](../tests/README.md#reading-a-trace) as tables for Apache Spark. `scenario run --trace DIR`
@@ -357,7 +357,7 @@ In a notebook:
 
 ```python
 from sim.pipeline.session import spark_session
-from sim.pipeline.trace_tables import register_views
+from sim.pipeline.traces.tables import register_views
 
 spark = spark_session()
 register_views(spark, "tables/")

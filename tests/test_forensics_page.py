@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import jsonschema
 import pytest
 
-from sim.pipeline.findings import Finding, json_schema
+from sim.pipeline.forensics.findings import Finding, json_schema
 from tests.support.txnsim_server import TxnsimServer
 from tests.test_repair_page import BLOCK, PAGE, ROOT, make_it, typed
 

@@ -19,7 +19,7 @@ from sim.cli.output import format_table, print_json, print_line, progress, warn
 from sim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
-    from sim.pipeline.findings import Finding, Report
+    from sim.pipeline.forensics.findings import Finding, Report
 
 DESCRIPTION: Final = (
     "Find hanging transactions in log directories of stopped brokers, or in copies of them: several"
@@ -99,7 +99,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Look, judge, tell."""
     from sim.errors import BadInputError, MissingExtraError
-    from sim.pipeline.find_hanging import Search, find_hanging
+    from sim.pipeline.forensics.find_hanging import Search, find_hanging
 
     search = Search(
         paths=tuple(args.directory),
@@ -136,7 +136,7 @@ def _told(text: str) -> None:
 
 
 def _status(report: Report) -> int:
-    from sim.pipeline.forensics import Verdict
+    from sim.pipeline.forensics.verdicts import Verdict
 
     if report.of(Verdict.HANGING, Verdict.REPLICAS_DISAGREE):
         return HANGS
@@ -149,7 +149,7 @@ def _status(report: Report) -> int:
 
 
 def _print(report: Report, *, everything: bool) -> None:
-    from sim.pipeline.forensics import Verdict
+    from sim.pipeline.forensics.verdicts import Verdict
 
     bad = report.of(Verdict.HANGING, Verdict.REPLICAS_DISAGREE, Verdict.UNKNOWN)
     shown = report.findings if everything else bad
@@ -169,7 +169,7 @@ def _print(report: Report, *, everything: bool) -> None:
 def _summarize(report: Report) -> None:
     """What was looked at, and how many of which verdict, for people."""
     from sim.cli.output import time_text
-    from sim.pipeline.forensics import Verdict
+    from sim.pipeline.forensics.verdicts import Verdict
 
     source = report.source
     counts = Counter(one.verdict for one in report.findings)
@@ -196,7 +196,7 @@ def _summarize(report: Report) -> None:
 
 
 def _row(one: Finding) -> tuple[str, ...]:
-    from sim.pipeline.findings import duration_min
+    from sim.pipeline.forensics.findings import duration_min
 
     numbers = (
         one.partition,

@@ -11,7 +11,7 @@ from sim.cli.output import print_json, print_line, warn
 from sim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
-    from sim.pipeline.timeline import Event, Timeline
+    from sim.pipeline.forensics.timeline import Event, Timeline
 
 DESCRIPTION: Final = (
     "Tell the life of a transactional id from log directories of stopped brokers, or from copies of"
@@ -33,12 +33,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Tell it; returns the exit status."""
     from sim.errors import BadInputError, MissingExtraError
-    from sim.pipeline.segments import replicas_in
+    from sim.pipeline.scan.segments import replicas_in
 
     try:
         replicas_in(args.directory)  # a misuse is told before Spark is started
         with session(args.master) as spark:
-            from sim.pipeline.timeline_sql import read_timeline
+            from sim.pipeline.forensics.timeline_sql import read_timeline
 
             found = read_timeline(
                 spark, args.directory, args.transactional_id, frozenset(args.topic)

@@ -12,7 +12,7 @@ from sim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
     from sim.pipeline.soundness.findings import Finding
-    from sim.pipeline.verify import Plan
+    from sim.pipeline.soundness.verify import Plan
 
 DESCRIPTION: Final = (
     "Check every batch and every file beside it in log directories of stopped brokers, or in copies"
@@ -47,7 +47,7 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         with session(args.master) as spark:
-            from sim.pipeline.verify import plan, verify
+            from sim.pipeline.soundness.verify import plan, verify
 
             planned = plan(
                 args.directory,

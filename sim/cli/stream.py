@@ -22,8 +22,8 @@ from sim.cli.parsing import MISUSE_STATUS
 from sim.errors import ConfigError, TxnsimError
 
 if TYPE_CHECKING:
-    from sim.pipeline.stream_events import StreamEvent
-    from sim.pipeline.stream_options import StreamOptions
+    from sim.pipeline.streaming.events import StreamEvent
+    from sim.pipeline.streaming.options import StreamOptions
 
 HANGS_STATUS: Final = 1
 """An alert stands when the stream ends."""
@@ -123,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _options(args: argparse.Namespace) -> StreamOptions:
-    from sim.pipeline.stream_options import StreamOptions
+    from sim.pipeline.streaming.options import StreamOptions
 
     client: dict[str, str] = {}
     if args.command_config is not None:
@@ -185,7 +185,10 @@ def _run(args: argparse.Namespace, options: StreamOptions) -> int:
     spark = spark_session(
         args.master, app_name="txnsim stream", config=connector_config(args.connector_jars)
     )
-    from sim.pipeline.stream import Stream, end_session  # know PySpark, which is there by now
+    from sim.pipeline.streaming.stream import (  # know PySpark, which is there by now
+        Stream,
+        end_session,
+    )
 
     stop = threading.Event()
     # After the session, whose start replaces the handler of SIGINT.
@@ -214,7 +217,7 @@ class Teller:
 
     def tell(self, event: StreamEvent) -> None:
         """Tell it."""
-        from sim.pipeline.stream_events import AlertTold, BatchWritten, NotAsked
+        from sim.pipeline.streaming.events import AlertTold, BatchWritten, NotAsked
 
         with self._lock:
             match event:

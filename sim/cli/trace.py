@@ -82,7 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     """Do it; returns the exit status."""
     from sim.errors import BadInputError, MissingExtraError
-    from sim.pipeline.trace_analyses import ANALYSES
+    from sim.pipeline.traces.analyses import ANALYSES
 
     unknown = sorted(set(getattr(args, "only", ())) - set(ANALYSES))
     if unknown:
@@ -97,8 +97,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _export(spark: SparkSession, args: argparse.Namespace) -> int:
-    from sim.pipeline.trace_schemas import TABLES
-    from sim.pipeline.trace_tables import export_traces, register_views
+    from sim.pipeline.traces.schemas import TABLES
+    from sim.pipeline.traces.tables import export_traces, register_views
 
     progress("reading")
     export_traces(spark, args.trace, args.to)
@@ -112,8 +112,8 @@ def _export(spark: SparkSession, args: argparse.Namespace) -> int:
 
 
 def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
-    from sim.pipeline.plots import draw_all
-    from sim.pipeline.trace_analyses import ANALYSES, worst_ids
+    from sim.pipeline.traces.analyses import ANALYSES, worst_ids
+    from sim.pipeline.traces.plots import draw_all
 
     with _views(spark, args.trace, args.work):
         summary = _summary(spark)
@@ -139,7 +139,7 @@ def _analyse(spark: SparkSession, args: argparse.Namespace) -> int:
 @contextmanager
 def _views(spark: SparkSession, traces: Sequence[str], work: str | None) -> Iterator[None]:
     """Of an export or of traces as they are."""
-    from sim.pipeline.trace_tables import TraceError, is_export, register_views, traces_as_views
+    from sim.pipeline.traces.tables import TraceError, is_export, register_views, traces_as_views
 
     exports = [trace for trace in traces if is_export(_entries(Path(trace)))]
     if not exports:

@@ -27,8 +27,8 @@ def load_kernels() -> None:
     """
     import numpy as np
 
-    from sim.pipeline import kernel, kernel_crc
-    from sim.pipeline import kernel_fragments as fk
+    from sim.pipeline.scan import kernel, kernel_crc
+    from sim.pipeline.scan import kernel_fragments as fk
 
     piece = np.empty(0, dtype=np.uint8)
     numbers = np.empty(0, dtype=np.int64)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from sim.pipeline.log_dirs import LogDirectory
-from sim.pipeline.segments import Replica, replicas_in
+from sim.pipeline.scan.log_dirs import LogDirectory
+from sim.pipeline.scan.segments import Replica, replicas_in
 from sim.storage.names import PartitionDirectory
 from sim.storage.replica_summary import ReplicaSummary, summarize
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sim.errors import BadInputError
+from sim.pipeline.scan.segments import replicas_in
 from sim.pipeline.schemas import TABLES
-from sim.pipeline.segments import replicas_in
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

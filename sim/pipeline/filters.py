@@ -22,8 +22,8 @@ from pyspark.sql.datasource import (
     LessThanOrEqual,
 )
 
+from sim.pipeline.scan.segments import Replica, SegmentFile
 from sim.pipeline.schemas import TABLES
-from sim.pipeline.segments import Replica, SegmentFile
 
 OFFSETS: Final = frozenset(
     {

@@ -14,9 +14,9 @@ from typing import Final
 import msgspec
 
 from sim.pipeline.filters import Wanted
-from sim.pipeline.log_dirs import LogDirectory
 from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.segments import Replica, SegmentFile, log_dirs_in, replicas_in, segments_of
+from sim.pipeline.scan.log_dirs import LogDirectory
+from sim.pipeline.scan.segments import Replica, SegmentFile, log_dirs_in, replicas_in, segments_of
 from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 REPLICAS_PER_TASK: Final = 64

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks import log_data
 from benchmarks.log_data import Scale, Stray
-from sim.pipeline import find_hanging as searching
+from sim.pipeline.forensics import find_hanging as searching
 from sim.storage.log_file import TornTail, read_log_file
 
 SCALE = Scale(

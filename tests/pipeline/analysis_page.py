@@ -14,10 +14,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from sim.pipeline.plots import draw_all
 from sim.pipeline.session import spark_session
-from sim.pipeline.trace_analyses import ANALYSES, BY_ID, lso_lag_by_partition
-from sim.pipeline.trace_tables import traces_as_views
+from sim.pipeline.traces.analyses import ANALYSES, BY_ID, lso_lag_by_partition
+from sim.pipeline.traces.plots import draw_all
+from sim.pipeline.traces.tables import traces_as_views
 from tests.pipeline.recorded_run import record
 
 if TYPE_CHECKING:

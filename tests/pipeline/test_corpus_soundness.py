@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from sim.pipeline.forensics.timeline import Timeline
+from sim.pipeline.forensics.timeline_sql import read_timeline
 from sim.pipeline.soundness.findings import Finding, Rule, Severity
-from sim.pipeline.timeline import Timeline
-from sim.pipeline.timeline_sql import read_timeline
-from sim.pipeline.verify import plan, verify
+from sim.pipeline.soundness.verify import plan, verify
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import FinishedTransaction, Place
 

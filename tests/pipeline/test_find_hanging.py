@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from sim.log.config import LogConfig
-from sim.pipeline import coordinator_log, coordinator_log_sql, open_transactions_sql
-from sim.pipeline.coordinator_log import logs_of
-from sim.pipeline.find_hanging import Search, find_hanging
-from sim.pipeline.findings import Report
-from sim.pipeline.forensics import OpenTxn, Verdict
-from sim.pipeline.open_transactions import folded, open_after
-from sim.pipeline.open_transactions_sql import open_transactions
-from sim.pipeline.replica_state import ReplicaState, notes_of, state_of
-from sim.pipeline.segments import replicas_in
+from sim.pipeline.forensics import coordinator_log, coordinator_log_sql, open_transactions_sql
+from sim.pipeline.forensics.coordinator_log import logs_of
+from sim.pipeline.forensics.find_hanging import Search, find_hanging
+from sim.pipeline.forensics.findings import Report
+from sim.pipeline.forensics.open_transactions import folded, open_after
+from sim.pipeline.forensics.open_transactions_sql import open_transactions
+from sim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from sim.pipeline.forensics.verdicts import OpenTxn, Verdict
+from sim.pipeline.scan.segments import replicas_in
 from sim.runtime.rng import SeededRng
 from sim.storage.log_file import read_log_file
 from sim.txn.state import Tombstone, TxnRecord

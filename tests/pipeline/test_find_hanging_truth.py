@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import pytest
 
-from sim.pipeline.find_hanging import Search, find_hanging
-from sim.pipeline.findings import Finding, Report
-from sim.pipeline.forensics import Rule, Verdict
+from sim.pipeline.forensics.find_hanging import Search, find_hanging
+from sim.pipeline.forensics.findings import Finding, Report
+from sim.pipeline.forensics.verdicts import Rule, Verdict
 from sim.types import INTERNAL_TOPICS
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import HangingRow, OpenTransaction, Place, Stage

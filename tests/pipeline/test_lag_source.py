@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from sim.client.admin import Admin
-from sim.pipeline.lag_source import LAG, LagDataSource, lag_of
+from sim.pipeline.streaming.lag_source import LAG, LagDataSource, lag_of
 from sim.types import TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.kafka_targets import KafkaTarget, kafka_target

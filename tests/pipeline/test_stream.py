@@ -27,11 +27,11 @@ from sim.client.errors import ClientError
 from sim.client.fetching import fetch
 from sim.client.producer import Producer
 from sim.errors import BadInputError
-from sim.pipeline.stream import Stream
-from sim.pipeline.stream_alerts import Alert
-from sim.pipeline.stream_events import AlertTold, BatchWritten, StreamEvent
-from sim.pipeline.stream_options import StreamOptions
-from sim.pipeline.stream_store import HadoopStore
+from sim.pipeline.streaming.alerts import Alert
+from sim.pipeline.streaming.events import AlertTold, BatchWritten, StreamEvent
+from sim.pipeline.streaming.options import StreamOptions
+from sim.pipeline.streaming.store import HadoopStore
+from sim.pipeline.streaming.stream import Stream
 from sim.types import ProducerIdAndEpoch, TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.kafka_targets import SETTINGS, KafkaTarget, kafka_target

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from sim.cli.main import main
-from sim.pipeline.verify import findings_frame, plan, verify
+from sim.pipeline.soundness.verify import findings_frame, plan, verify
 from tests.support.soundness import busy_log, found_in, patch, write_log_dir
 
 if TYPE_CHECKING:

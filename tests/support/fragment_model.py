@@ -1,7 +1,8 @@
 """Random segments, and what each of their producers did told the long way round.
 
-``sim.pipeline.kernel_fragments`` folds batch by batch; here a producer's batches are laid out in a
-list, and each figure is what its definition says of that list. Batches are read by ``sim.wire``.
+``sim.pipeline.scan.kernel_fragments`` folds batch by batch; here a producer's batches are laid out
+in a list, and each figure is what its definition says of that list. Batches are read by
+``sim.wire``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from itertools import pairwise
 import msgspec
 from hypothesis import strategies as st
 
-from sim.pipeline import kernel_fragments as fk
+from sim.pipeline.scan import kernel_fragments as fk
 from sim.wire.batch import (
     BatchHeader,
     Record,

@@ -13,7 +13,7 @@ from sim.pipeline.soundness.facts import ReplicaFacts
 from sim.pipeline.soundness.findings import Finding
 from sim.pipeline.soundness.partition import judge_partition
 from sim.pipeline.soundness.parts import SegmentPart
-from sim.pipeline.verify import examine_work, plan
+from sim.pipeline.soundness.verify import examine_work, plan
 from sim.storage import names
 from sim.storage.checkpoints import encode_offsets
 from sim.types import TopicPartition

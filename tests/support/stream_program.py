@@ -12,11 +12,11 @@ import threading
 
 from sim.cli.stream import connector_config
 from sim.pipeline.session import spark_session
-from sim.pipeline.stream import RECORDS, Stream
-from sim.pipeline.stream_events import BatchWritten, StreamEvent
-from sim.pipeline.stream_options import StreamOptions
-from sim.pipeline.stream_sink import BatchSink
-from sim.pipeline.stream_store import open_store
+from sim.pipeline.streaming.events import BatchWritten, StreamEvent
+from sim.pipeline.streaming.options import StreamOptions
+from sim.pipeline.streaming.sink import BatchSink
+from sim.pipeline.streaming.store import open_store
+from sim.pipeline.streaming.stream import RECORDS, Stream
 
 
 def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = False) -> StreamOptions:

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from sim.errors import CorruptLogRecordError
-from sim.pipeline.segments import Replica
+from sim.pipeline.scan.segments import Replica
 from sim.pipeline.tables.rows import Job, Make, Rows, of_replica, of_structs, same
 from sim.storage import names, txn_index
 from sim.storage.replica_files import replica_files

@@ -8,11 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from sim.pipeline import kernel
 from sim.pipeline.options import Check
-from sim.pipeline.pieces import Ints
-from sim.pipeline.recovery import crcs_are_right
-from sim.pipeline.segments import SegmentFile
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.pieces import Ints
+from sim.pipeline.scan.recovery import crcs_are_right
+from sim.pipeline.scan.segments import SegmentFile
+from sim.pipeline.scan.walk import batch_rows
 from sim.pipeline.tables.rows import (
     Job,
     Make,
@@ -26,7 +27,6 @@ from sim.pipeline.tables.rows import (
     truths,
     words,
 )
-from sim.pipeline.walk import batch_rows
 from sim.wire.batch_header import (
     COMPRESSION_MASK,
     CONTROL_FLAG,

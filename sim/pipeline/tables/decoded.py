@@ -14,13 +14,13 @@ from typing import Any, Final
 import numpy as np
 
 from sim.errors import CorruptBatchError
-from sim.pipeline import kernel
 from sim.pipeline.options import Check
-from sim.pipeline.pieces import Ints, PieceReader, pieces_of
-from sim.pipeline.recovery import crcs_are_right, runs_of
-from sim.pipeline.segments import SegmentFile
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.pieces import Ints, PieceReader, pieces_of
+from sim.pipeline.scan.recovery import crcs_are_right, runs_of
+from sim.pipeline.scan.segments import SegmentFile
+from sim.pipeline.scan.walk import Damage, batch_rows
 from sim.pipeline.tables.rows import Job, ignored
-from sim.pipeline.walk import Damage, batch_rows
 from sim.wire.batch import Record
 from sim.wire.compression import DECOMPRESSED_MAX
 from sim.wire.records import iter_records

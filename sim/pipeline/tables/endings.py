@@ -8,12 +8,12 @@ from typing import Final
 
 import numpy as np
 
-from sim.pipeline import kernel_fragments as fk
-from sim.pipeline.pieces import Ints
-from sim.pipeline.segments import SegmentFile
+from sim.pipeline.scan import kernel_fragments as fk
+from sim.pipeline.scan.pieces import Ints
+from sim.pipeline.scan.segments import SegmentFile
+from sim.pipeline.scan.walk import ending_rows
 from sim.pipeline.tables.fragments import of_producers
 from sim.pipeline.tables.rows import Job, Make, Rows, ignored, not_negative, of_segment, truths
-from sim.pipeline.walk import ending_rows
 
 COLUMNS: Final = {
     "producer_id": fk.ENDED_PRODUCER,

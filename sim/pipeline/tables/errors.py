@@ -15,11 +15,12 @@ import msgspec
 import numpy as np
 
 from sim.errors import CorruptLogRecordError
-from sim.pipeline import kernel
-from sim.pipeline.log_dirs import CHECKPOINTS
 from sim.pipeline.options import Check
-from sim.pipeline.recovery import crcs_are_right
-from sim.pipeline.segments import Replica, SegmentFile, broker_of
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.log_dirs import CHECKPOINTS
+from sim.pipeline.scan.recovery import crcs_are_right
+from sim.pipeline.scan.segments import Replica, SegmentFile, broker_of
+from sim.pipeline.scan.walk import Damage, batch_rows, damage_of
 from sim.pipeline.tables.aborted import txn_indexes
 from sim.pipeline.tables.decoded import decoded_batches
 from sim.pipeline.tables.rows import (
@@ -33,7 +34,6 @@ from sim.pipeline.tables.rows import (
     of_structs,
     same,
 )
-from sim.pipeline.walk import Damage, batch_rows, damage_of
 from sim.storage import checkpoints, names, producer_snapshot, txn_index
 from sim.storage.metadata_files import decode_meta_properties, decode_partition_metadata
 from sim.storage.replica_files import replica_files

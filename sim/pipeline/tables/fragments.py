@@ -8,9 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from sim.pipeline import kernel_fragments as fk
-from sim.pipeline.pieces import Ints
-from sim.pipeline.segments import SegmentFile
+from sim.pipeline.scan import kernel_fragments as fk
+from sim.pipeline.scan.pieces import Ints
+from sim.pipeline.scan.segments import SegmentFile
+from sim.pipeline.scan.walk import fragment_rows
 from sim.pipeline.tables.rows import (
     Job,
     Make,
@@ -20,7 +21,6 @@ from sim.pipeline.tables.rows import (
     of_segment,
     truths,
 )
-from sim.pipeline.walk import fragment_rows
 
 COLUMNS: Final = {
     "producer_id": fk.PRODUCER,

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from sim.errors import CorruptLogRecordError
-from sim.pipeline.segments import Replica
+from sim.pipeline.scan.segments import Replica
 from sim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from sim.storage import checkpoints, names
 

@@ -18,9 +18,9 @@ from sim.errors import CorruptLogRecordError
 from sim.group import consumer_log_format
 from sim.group.log_format import decode_record
 from sim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
-from sim.pipeline import kernel
-from sim.pipeline.pieces import Ints
-from sim.pipeline.segments import SegmentFile
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.pieces import Ints
+from sim.pipeline.scan.segments import SegmentFile
 from sim.pipeline.tables.decoded import DecodedBatch, decoded_batches
 from sim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
 from sim.pipeline.tables.transactions import version_of

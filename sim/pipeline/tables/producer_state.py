@@ -10,7 +10,7 @@ import msgspec
 
 from sim.errors import CorruptLogRecordError
 from sim.log.producer_state import SnapshotEntry
-from sim.pipeline.segments import Replica
+from sim.pipeline.scan.segments import Replica
 from sim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from sim.storage import producer_snapshot
 from sim.storage.replica_files import replica_files

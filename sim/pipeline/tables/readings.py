@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from sim.pipeline.log_dirs import LogDirectory
 from sim.pipeline.options import Check
 from sim.pipeline.planning import Share
-from sim.pipeline.recovery import cut_short
-from sim.pipeline.segments import Replica, SegmentFile
+from sim.pipeline.scan.log_dirs import LogDirectory
+from sim.pipeline.scan.recovery import cut_short
+from sim.pipeline.scan.segments import Replica, SegmentFile
 from sim.pipeline.tables import (
     aborted,
     batches,

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from sim.pipeline import kernel
-from sim.pipeline.pieces import Ints
-from sim.pipeline.segments import SegmentFile
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.pieces import Ints
+from sim.pipeline.scan.segments import SegmentFile
 from sim.pipeline.tables.batches import CODECS, CONTROL_TYPES, TIMESTAMP_TYPES
 from sim.pipeline.tables.decoded import decoded_batches
 from sim.pipeline.tables.rows import (

@@ -9,8 +9,8 @@ from pathlib import Path
 import msgspec
 
 from sim.errors import CorruptLogRecordError
-from sim.pipeline.log_dirs import LogDirectory
-from sim.pipeline.segments import Replica, size_of
+from sim.pipeline.scan.log_dirs import LogDirectory
+from sim.pipeline.scan.segments import Replica, size_of
 from sim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
 from sim.storage import names
 from sim.storage.metadata_files import decode_partition_metadata, uuid_text

@@ -16,9 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.pieces import Ints
-from sim.pipeline.segments import Replica, SegmentFile
-from sim.pipeline.walk import Damage
+from sim.pipeline.scan.pieces import Ints
+from sim.pipeline.scan.segments import Replica, SegmentFile
+from sim.pipeline.scan.walk import Damage
 
 Make = Callable[[pa.DataType], Any]
 """An array of the type that the schema asks for."""

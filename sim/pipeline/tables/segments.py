@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from sim.pipeline import kernel
-from sim.pipeline.segments import SegmentFile
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.segments import SegmentFile
+from sim.pipeline.scan.walk import Damage, batch_rows
 from sim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
-from sim.pipeline.walk import Damage, batch_rows
 
 WALKED: Final = frozenset(
     {"sound_bytes", "batches", "records", "first_offset", "last_offset", "max_timestamp_ms"}

@@ -14,8 +14,8 @@ from typing import Final
 import msgspec
 
 from sim.errors import CorruptLogRecordError
-from sim.pipeline import kernel
-from sim.pipeline.segments import SegmentFile
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.segments import SegmentFile
 from sim.pipeline.tables.decoded import decoded_batches
 from sim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
 from sim.txn.log_format import decode_record

@@ -13,7 +13,7 @@ from sim.cli.main import main
 from sim.cli.txns_operator import HANGING_HEADERS
 from sim.cli.txns_operator import HANGS as TXNS_HANGS
 from sim.cli.txns_operator import INCOMPLETE as TXNS_INCOMPLETE
-from sim.pipeline.findings import json_schema
+from sim.pipeline.forensics.findings import json_schema
 from sim.types import TopicPartition
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver

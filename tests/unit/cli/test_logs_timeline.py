@@ -11,7 +11,7 @@ import pytest
 
 from sim.cli import logs_timeline
 from sim.cli.main import main
-from sim.pipeline.timeline import CoordinatorRecord, Stay, timeline_of
+from sim.pipeline.forensics.timeline import CoordinatorRecord, Stay, timeline_of
 from sim.types import TopicPartition
 from tests.support.soundness import write_log_dir
 
@@ -62,7 +62,8 @@ def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     monkeypatch.setattr(logs_timeline, "session", session)
     monkeypatch.setattr(
-        "sim.pipeline.timeline_sql.read_timeline", lambda _spark, _paths, name, _topics: told[name]
+        "sim.pipeline.forensics.timeline_sql.read_timeline",
+        lambda _spark, _paths, name, _topics: told[name],
     )
     write_log_dir(tmp_path, 1, {})
     return tmp_path

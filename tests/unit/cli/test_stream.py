@@ -15,10 +15,10 @@ from sim.cli import stream
 from sim.cli.main import main
 from sim.cli.stream import Teller, connector_config, location
 from sim.errors import ConfigError
-from sim.pipeline.stream_alerts import Alert, AlertEvent
-from sim.pipeline.stream_events import AlertTold, BatchWritten, NotAsked
-from sim.pipeline.stream_options import StreamOptions
-from sim.pipeline.stream_sink import Manifest
+from sim.pipeline.streaming.alerts import Alert, AlertEvent
+from sim.pipeline.streaming.events import AlertTold, BatchWritten, NotAsked
+from sim.pipeline.streaming.options import StreamOptions
+from sim.pipeline.streaming.sink import Manifest
 
 REQUIRED = ["--topic", "t", "--sink", "/s", "--checkpoint", "/c"]
 ALERT = Alert(
@@ -171,7 +171,7 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
     handlers: dict[int, Callable[[], None]] = {}
     monkeypatch.setattr(signal, "signal", lambda one, handler: handlers.update({one: handler}))
     monkeypatch.setattr("sim.pipeline.session.spark_session", lambda *_, **__: spark)
-    monkeypatch.setattr("sim.pipeline.stream.Stream", Quick)
+    monkeypatch.setattr("sim.pipeline.streaming.stream.Stream", Quick)
     assert main(["stream", *REQUIRED, "--bootstrap-server", "h:1"]) == status
     assert spark.stopped
     assert set(handlers) == {signal.SIGINT, signal.SIGTERM}

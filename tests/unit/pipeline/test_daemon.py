@@ -9,9 +9,10 @@ from typing import Any, Final
 
 import pytest
 
-from sim.pipeline import daemon, kernel, kernel_crc, kernel_fragments
-from sim.pipeline.recovery import crcs_are_right
-from sim.pipeline.walk import Bounds, batch_rows, ending_rows, fragment_rows
+from sim.pipeline import daemon
+from sim.pipeline.scan import kernel, kernel_crc, kernel_fragments
+from sim.pipeline.scan.recovery import crcs_are_right
+from sim.pipeline.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
 from tests.support.fragment_model import Act, segment_of
 
 THREADS: Final = """

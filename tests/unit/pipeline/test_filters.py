@@ -18,8 +18,8 @@ from pyspark.sql.datasource import (
 )
 
 from sim.pipeline.filters import OFFSETS, Wanted, taken_over
+from sim.pipeline.scan.segments import Replica, SegmentFile
 from sim.pipeline.schemas import TABLES
-from sim.pipeline.segments import Replica, SegmentFile
 
 REPLICA = Replica(log_dir="/logs", broker=1, topic="orders", partition=0, path="/logs/orders-0")
 

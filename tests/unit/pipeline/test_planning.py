@@ -10,10 +10,10 @@ import pytest
 
 from sim.pipeline import planning
 from sim.pipeline.filters import Wanted
-from sim.pipeline.log_dirs import LogDirectory
 from sim.pipeline.options import KafkaLogOptions
 from sim.pipeline.planning import REPLICAS_PER_TASK, Reads, shared_out, shares_of
-from sim.pipeline.segments import Replica, SegmentFile, replicas_in, segments_of
+from sim.pipeline.scan.log_dirs import LogDirectory
+from sim.pipeline.scan.segments import Replica, SegmentFile, replicas_in, segments_of
 from tests.support.log_tables import broker_dir, busy_log, replica, segment
 from tests.support.logs import plain
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from sim.pipeline.soundness.parts import SegmentPart
-from sim.pipeline.verify import examine_work, plan
+from sim.pipeline.soundness.verify import examine_work, plan
 from tests.support.soundness import busy_log, write_log_dir
 
 

@@ -8,12 +8,12 @@ import cramjam
 import pytest
 
 from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.pieces import PIECE_BYTES
-from sim.pipeline.segments import replicas_in, segments_of
+from sim.pipeline.scan.pieces import PIECE_BYTES
+from sim.pipeline.scan.segments import replicas_in, segments_of
+from sim.pipeline.scan.walk import Damage
 from sim.pipeline.tables import decoded
 from sim.pipeline.tables.decoded import decoded_batches
 from sim.pipeline.tables.rows import Job
-from sim.pipeline.walk import Damage
 from sim.wire.batch import ZSTD, build_batch
 from sim.wire.batch_header import pack_batch
 from sim.wire.records import Record

@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sim.pipeline.options import KafkaLogOptions
+from sim.pipeline.scan.segments import replicas_in
 from sim.pipeline.schemas import TABLES
-from sim.pipeline.segments import replicas_in
 from sim.pipeline.tables.errors import ErrorRow, read_replica
 from sim.pipeline.tables.rows import Job
 from sim.storage import names

@@ -23,8 +23,8 @@ from sim.group.records import (
     OffsetDeleted,
     StoredMember,
 )
-from sim.pipeline import kernel
-from sim.pipeline.pieces import Ints
+from sim.pipeline.scan import kernel
+from sim.pipeline.scan.pieces import Ints
 from sim.pipeline.schemas import TABLES
 from sim.pipeline.tables.offsets import DECODED, KINDS, OffsetRow, row_of
 from sim.types import TopicPartition

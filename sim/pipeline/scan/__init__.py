@@ -1,0 +1,1 @@
+"""From files to columns: which segments there are, pieces of them, the compiled walk."""

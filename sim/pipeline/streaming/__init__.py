@@ -1,0 +1,5 @@
+"""Records out of Kafka, each batch once, and alerts on what holds them back.
+
+``stream`` joins two queries: ``records`` writes to ``sink``, ``watch`` reads the data source of
+``lag_source`` and lets ``alerts`` decide.
+"""

@@ -1,0 +1,1 @@
+"""Event traces as tables, what is asked of them, and figures."""

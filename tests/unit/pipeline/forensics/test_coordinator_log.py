@@ -1,0 +1,125 @@
+"""Coordinators' logs, read on the driver."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sim.pipeline.forensics.coordinator_log import logs_of, read_coordinators, sample_of
+from sim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from sim.pipeline.scan.segments import replicas_in
+from sim.storage import names
+from sim.txn.state import Tombstone
+from sim.types import TopicPartition, TransactionalId
+from sim.wire.batch import Record, assign, build_batch
+from tests.support.broker_dirs import BrokerDir, move
+from tests.support.logs import NOW, LogDriver
+
+HERE = TopicPartition("orders", 0)
+
+
+def states_in(*log_dirs: Path) -> list[ReplicaState]:
+    return [
+        state_of(replica, notes_of(Path(replica.log_dir), print), print)
+        for replica in replicas_in(log_dirs)
+    ]
+
+
+def log_in(folder: Path) -> Path:
+    return folder / names.file_name(0, names.LOG_SUFFIX)
+
+
+def test_the_newest_records_are_the_entries(tmp_path: Path) -> None:
+    broker = BrokerDir(tmp_path / "b1")
+    broker.replica(LogDriver())
+    broker.coordinator(
+        move("Empty"),
+        move("Ongoing", HERE),
+        move("PrepareCommit", HERE, at_ms=NOW + 5),
+        move("Ongoing", HERE, name="gone", pid=8),
+        Tombstone(transactional_id=TransactionalId("gone")),
+        move("CompleteCommit", name="rotated", pid=10, previous=9),
+    )
+    logs = logs_of(states_in(broker.stop()))
+    assert list(logs) == [0]
+    problems: list[str] = []
+    found = read_coordinators(logs, problems.append)
+    assert problems == []
+    entry = found.by_producer[7]
+    assert (entry.newest.state, entry.newest.partitions) == ("PrepareCommit", frozenset({HERE}))
+    assert entry.decision is entry.newest
+    assert (entry.newest.timeout_ms, entry.newest.start_timestamp_ms) == (60_000, NOW + 5)
+    assert found.forgotten == {8: "gone"}
+    assert found.by_other_id[9].newest.transactional_id == "rotated"
+    assert found.newest_timestamp_ms == NOW
+    assert sample_of(logs) == {("app", 0), ("gone", 0), ("rotated", 0)}
+
+
+def test_of_several_replicas_the_furthest_one_is_read(tmp_path: Path) -> None:
+    behind, ahead = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    behind.coordinator(move("Empty"))
+    ahead.coordinator(move("Empty"), move("Ongoing", HERE))
+    logs = logs_of(states_in(behind.stop(), ahead.stop()))
+    assert [state.replica.broker for state in logs[0]] == [2, 1]
+    assert read_coordinators(logs, print).by_producer[7].newest.state == "Ongoing"
+
+
+def test_the_torn_tail_of_a_kill_is_no_damage(tmp_path: Path) -> None:
+    broker = BrokerDir(tmp_path / "b")
+    log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
+    log.write_bytes(log.read_bytes()[:-1])
+    problems: list[str] = []
+    found = read_coordinators(logs_of(states_in(broker.kill())), problems.append)
+    assert (found.damaged, problems) == (frozenset(), [])
+    assert found.by_producer[7].newest.state == "Empty"
+
+
+def test_another_replica_is_read_where_one_is_damaged(tmp_path: Path) -> None:
+    hurt, whole = BrokerDir(tmp_path / "b1", 1), BrokerDir(tmp_path / "b2", 2)
+    log = log_in(hurt.coordinator(move("Empty"), move("Ongoing", HERE)))
+    whole.coordinator(move("Empty"))
+    log.write_bytes(log.read_bytes()[:-1])
+    problems: list[str] = []
+    states = states_in(hurt.stop(), whole.stop())
+    found = read_coordinators({0: [states[0], states[1]]}, problems.append)
+    assert found.is_complete
+    (problem,) = problems
+    assert problem.startswith(f"{log}, byte ")
+
+
+def test_damage_on_every_replica_is_told_once_each(tmp_path: Path) -> None:
+    broker = BrokerDir(tmp_path / "b1")
+    log = log_in(broker.coordinator(move("Empty"), move("Ongoing", HERE)))
+    log.write_bytes(log.read_bytes()[:-1])
+    problems: list[str] = []
+    found = read_coordinators(logs_of(states_in(broker.stop())), problems.append)
+    assert (found.damaged, len(problems)) == (frozenset({0}), 1)
+    assert found.by_producer[7].newest.state == "Empty"
+
+
+def test_a_record_that_can_not_be_understood_is_damage(tmp_path: Path) -> None:
+    broker = BrokerDir(tmp_path / "b1")
+    folder = broker.coordinator(move("Empty"))
+    keyless = build_batch([Record(key=None, value=b"?")], timestamp_ms=NOW)
+    with log_in(folder).open("ab") as file:
+        file.write(assign(keyless, base_offset=1, leader_epoch=0))
+    problems: list[str] = []
+    found = read_coordinators(logs_of(states_in(broker.stop())), problems.append)
+    assert found.damaged == {0}
+    assert problems == [f"{log_in(folder)}, offset 1: record 1 has no key"]
+
+
+def test_a_record_of_an_unknown_version_is_passed_over(tmp_path: Path) -> None:
+    broker = BrokerDir(tmp_path / "b1")
+    folder = broker.coordinator(move("Empty"))
+    newer = build_batch([Record(key=b"\0\7\0\0", value=b"?")], timestamp_ms=NOW)
+    with log_in(folder).open("ab") as file:
+        file.write(assign(newer, base_offset=1, leader_epoch=0))
+    found = read_coordinators(logs_of(states_in(broker.stop())), print)
+    assert found.is_complete
+    assert list(found.by_producer) == [7]
+
+
+def test_a_sample_is_no_larger_than_it_need_be(tmp_path: Path) -> None:
+    broker = BrokerDir(tmp_path / "b1")
+    broker.coordinator(*(move("Empty", name=f"app-{number}") for number in range(250)))
+    assert len(sample_of(logs_of(states_in(broker.stop())))) == 200

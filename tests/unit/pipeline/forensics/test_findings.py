@@ -1,0 +1,225 @@
+"""What is told of an open transaction."""
+
+from __future__ import annotations
+
+import jsonschema
+import msgspec
+import pytest
+
+from sim.pipeline.forensics.coordinator_entries import (
+    Coordinators,
+    Entry,
+    TxnRecord,
+    coordinators_of,
+)
+from sim.pipeline.forensics.findings import (
+    AbortCommands,
+    Finding,
+    Question,
+    Report,
+    Source,
+    abort_commands,
+    duration_min,
+    figures_of,
+    finding_of,
+    json_schema,
+    owed_by,
+)
+from sim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Rule, Spread, Verdict
+from sim.pipeline.scan.segments import Replica
+from sim.types import TopicPartition
+
+HERE = TopicPartition("orders", 0)
+MINUTE = 60_000
+NOW = 1_700_000_000_000
+QUESTION = Question(as_of_ms=NOW)
+
+
+def ends(broker: int = 1, *, mark: int | None = 9, start: int = 0) -> ReplicaEnds:
+    return ReplicaEnds(
+        replica=Replica(log_dir="/b", broker=broker, topic="orders", partition=0, path="/b/o"),
+        log_start_offset=start,
+        end_offset=10,
+        high_watermark=mark,
+    )
+
+
+def txn(start: int = 5, *, age_ms: int = 60 * MINUTE, epoch: int | None = None) -> OpenTxn:
+    return OpenTxn(
+        producer_id=7,
+        producer_epoch=3,
+        start_offset=start,
+        start_timestamp_ms=NOW - age_ms - 1,
+        last_timestamp_ms=NOW - age_ms,
+        coordinator_epoch=epoch,
+    )
+
+
+def record(state: str, *partitions: TopicPartition) -> TxnRecord:
+    return TxnRecord(
+        log_partition=0,
+        offset=9,
+        transactional_id="app",
+        state=state,
+        producer_id=7,
+        producer_epoch=3,
+        timeout_ms=MINUTE,
+        partitions=frozenset(partitions),
+        start_timestamp_ms=NOW - MINUTE,
+        last_update_timestamp_ms=NOW - MINUTE,
+    )
+
+
+def knowing(*records: TxnRecord) -> Coordinators:
+    return coordinators_of([Entry(newest=one) for one in records], forgotten={}, held=[0])
+
+
+def found(
+    known: Coordinators, *, age_ms: int = 60 * MINUTE, against: tuple[ReplicaEnds, ...] = ()
+) -> Finding:
+    spread = Spread(
+        transaction=txn(age_ms=age_ms), counts=ends(), open_on=(ends(2), ends()), against=against
+    )
+    return finding_of(spread, HERE, known, QUESTION)
+
+
+def test_a_hanging_transaction_comes_with_commands() -> None:
+    one = found(knowing())
+    assert (one.verdict, one.rule, one.listed_by_kafka) == (Verdict.HANGING, Rule.NO_ENTRY, True)
+    assert (one.transactional_id, one.state, one.timeout_ms, one.is_late) == (
+        *(None, None, None),
+        True,
+    )
+    assert (one.broker, one.open_on, one.age_ms) == (1, (1, 2), 60 * MINUTE)
+    assert one.abort == AbortCommands(
+        txnsim="txnsim txns --bootstrap-server localhost:9092 abort --topic orders --partition 0"
+        " --start-offset 5",
+        kafka="kafka-transactions.sh --bootstrap-server localhost:9092 abort --topic orders"
+        " --partition 0 --start-offset 5",
+        kafka_before_3_0="kafka-transactions.sh --bootstrap-server localhost:9092 abort"
+        " --topic orders --partition 0 --producer-id 7 --producer-epoch 3 --coordinator-epoch 0",
+    )
+
+
+def test_the_coordinator_epoch_is_that_of_the_last_marker() -> None:
+    commands = abort_commands(txn(epoch=4), HERE, "broker:1")
+    assert commands.kafka_before_3_0.endswith("--coordinator-epoch 4")
+
+
+def test_what_nobody_lists_is_recent_until_it_is_old() -> None:
+    one = found(knowing(), age_ms=15 * MINUTE)
+    assert (one.verdict, one.listed_by_kafka, one.abort) == (Verdict.RECENT, False, None)
+    assert "but it was written to 900000 ms before" in one.reason
+    assert found(knowing(), age_ms=15 * MINUTE + 1).verdict is Verdict.HANGING
+
+
+@pytest.mark.parametrize(
+    ("known", "verdict"),
+    [
+        (knowing(record("Ongoing", HERE)), Verdict.ALIVE),
+        (knowing(record("PrepareAbort", HERE)), Verdict.DECIDED),
+        (Coordinators(), Verdict.UNKNOWN),
+    ],
+)
+def test_age_does_not_matter_to_what_does_not_hang(known: Coordinators, verdict: Verdict) -> None:
+    for age_ms in (1, 60 * MINUTE):
+        one = found(known, age_ms=age_ms)
+        assert (one.verdict, one.abort) == (verdict, None)
+
+
+def test_a_transaction_is_late_by_its_own_timeout() -> None:
+    known = knowing(record("Ongoing", HERE))
+    assert not found(known, age_ms=6 * MINUTE).is_late
+    assert found(known, age_ms=6 * MINUTE + 1).is_late
+    assert not found(knowing(), age_ms=20 * MINUTE).is_late
+
+
+def test_replicas_that_disagree_are_named_with_what_they_share() -> None:
+    one = found(knowing(), against=(ends(3),))
+    assert (one.verdict, one.rule, one.against) == (
+        Verdict.REPLICAS_DISAGREE,
+        Rule.NO_ENTRY,
+        (3,),
+    )
+    assert one.reason == (
+        "open since offset 5 on broker 1, 2, and not so on broker 3, although both have the log up"
+        " to offset 10, below a high watermark too; no coordinator knows producer id 7"
+    )
+    assert one.abort is None
+    assert "high watermark" not in found(knowing(), against=(ends(3, mark=None),)).reason
+
+
+def test_what_kafka_would_not_be_told_by_the_leader_it_does_not_list() -> None:
+    spread = Spread(
+        transaction=txn(),
+        counts=ends(),
+        is_open_there=False,
+        open_on=(ends(2),),
+        against=(ends(),),
+    )
+    assert not finding_of(spread, HERE, knowing(), QUESTION).listed_by_kafka
+
+
+def test_minutes_are_cut_towards_zero() -> None:
+    assert duration_min(found(knowing(), age_ms=2 * MINUTE - 1)) == 1
+    assert duration_min(found(knowing(), age_ms=1 - 2 * MINUTE)) == -1
+
+
+# Figures
+
+
+def test_how_a_partition_stood() -> None:
+    figures = figures_of(ends(), (txn(7), txn(5)), QUESTION)
+    assert (figures.last_stable_offset, figures.high_watermark, figures.lag) == (5, 9, 4)
+    assert (figures.stands_for_ms, figures.open_transactions) == (60 * MINUTE + 1, 2)
+    assert figures.has_late_transaction
+    assert not figures_of(ends(), (txn(age_ms=20 * MINUTE),), QUESTION).has_late_transaction
+
+
+def test_the_stable_offset_lies_between_the_logs_start_and_the_high_watermark() -> None:
+    assert figures_of(ends(mark=None), (txn(5),), QUESTION).lag == 5
+    assert figures_of(ends(mark=99), (txn(5),), QUESTION).high_watermark == 10
+    assert figures_of(ends(mark=3), (txn(5),), QUESTION).last_stable_offset == 3
+    assert figures_of(ends(start=6), (txn(5),), QUESTION).last_stable_offset == 6
+
+
+def test_a_beginning_that_is_gone_tells_no_time() -> None:
+    undated = msgspec.structs.replace(txn(), start_timestamp_ms=None)
+    figures = figures_of(ends(), (undated,), QUESTION)
+    assert (figures.stands_since_ms, figures.stands_for_ms) == (None, None)
+
+
+def test_owed_markers_are_told_with_where_they_are_awaited() -> None:
+    known = knowing(record("PrepareCommit", HERE, TopicPartition("orders", 1)))
+    (owed,) = owed_by(known, [found(known)])
+    assert (owed.transactional_id, owed.state) == ("app", "PrepareCommit")
+    assert (owed.open_on, owed.not_open_on) == (("orders-0",), ("orders-1",))
+
+
+def test_a_report_is_what_its_schema_says() -> None:
+    report = Report(
+        as_of_ms=NOW,
+        max_transaction_timeout_ms=15 * MINUTE,
+        findings=(found(knowing()), found(knowing(), against=(ends(3),))),
+        partitions=(figures_of(ends(), (txn(),), QUESTION),),
+        owed=owed_by(knowing(record("PrepareCommit", HERE)), ()),
+        source=Source(
+            directories=("/b",),
+            replicas=1,
+            from_snapshots=1,
+            scanned=0,
+            scanned_bytes=0,
+            with_spark=False,
+            transaction_log_partitions=1,
+            transaction_log_gap="",
+            cut_off=(),
+            problems=(),
+        ),
+    )
+    assert [one.verdict for one in report.of(Verdict.HANGING)] == ["hanging"]
+    schema = json_schema()
+    jsonschema.Draft202012Validator.check_schema(schema)
+    told = msgspec.json.decode(msgspec.json.encode(report))
+    jsonschema.validate(told, schema)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**told, "findings": [{}]}, schema)

@@ -1,0 +1,140 @@
+"""What is open behind pieces of a log, against a walk over the whole of it."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.log.producer_state import SnapshotEntry
+from sim.pipeline.forensics.open_transactions import (
+    Fragment,
+    folded,
+    merged,
+    of_snapshot,
+    open_after,
+)
+from sim.pipeline.forensics.verdicts import OpenTxn
+from sim.storage.log_file import StoredBatch, read_log_file
+from sim.wire.batch import iter_batches, read_batch_header
+from tests.support.fragment_model import Act, acts, events_of, segment_of
+
+
+def batches_of(data: bytes) -> list[StoredBatch]:
+    """As they are read from a file."""
+    with TemporaryDirectory() as directory:
+        path = Path(directory) / "00000000000000000000.log"
+        path.write_bytes(data)
+        return list(read_log_file(path, on_torn=lambda torn: AssertionError(torn)))
+
+
+def open_by_one_walk(data: bytes) -> dict[int, OpenTxn]:
+    """What is open at the end, told from each producer's batches in a list."""
+    found = {}
+    for producer_id, events in events_of(data).items():
+        marks = [at for at, event in enumerate(events) if event.is_marker]
+        tail = [one.header for one in events[marks[-1] + 1 if marks else 0 :] if one.opens]
+        if producer_id >= 0 and tail:
+            found[producer_id] = OpenTxn(
+                producer_id=producer_id,
+                producer_epoch=tail[-1].producer_epoch,
+                start_offset=tail[0].base_offset,
+                start_timestamp_ms=tail[0].max_timestamp_ms,
+                last_timestamp_ms=tail[-1].max_timestamp_ms,
+                coordinator_epoch=events[marks[-1]].coordinator_epoch if marks else None,
+            )
+    return found
+
+
+def cut(data: bytes, places: set[int]) -> list[bytes]:
+    """The log in pieces that begin at these batches."""
+    starts = [
+        position for number, (position, _) in enumerate(iter_batches(data)) if number in places
+    ]
+    edges = [0, *starts, len(data)]
+    return [data[start:end] for start, end in pairwise(edges)]
+
+
+@settings(deadline=None)
+@given(acts(), st.sets(st.integers(1, 29)))
+def test_any_cut_of_a_log_into_pieces_merges_to_what_one_walk_says(
+    history: list[Act], places: set[int]
+) -> None:
+    data = segment_of(history)
+    pieces = [folded(batches_of(piece)) for piece in cut(data, places)]
+    assert open_after({}, pieces) == open_by_one_walk(data)
+
+
+@settings(deadline=None)
+@given(acts(), st.integers(0, 29))
+def test_a_snapshot_stands_for_everything_below_it(history: list[Act], place: int) -> None:
+    data = segment_of(history)
+    below, behind = [*cut(data, {place}), b""][:2] if place else (b"", data)
+    seeds = {one.producer_id: entry_of(one) for one in open_by_one_walk(below).values()}
+    found = open_after(seeds, [folded(batches_of(behind))])
+    expected = open_by_one_walk(data)
+    assert found.keys() == expected.keys()
+    for producer_id, txn in expected.items():
+        assert found[producer_id].start_offset == txn.start_offset
+        assert found[producer_id].last_timestamp_ms == txn.last_timestamp_ms
+        assert found[producer_id].producer_epoch == txn.producer_epoch
+
+
+def entry_of(txn: OpenTxn) -> SnapshotEntry:
+    return SnapshotEntry(
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        last_sequence=0,
+        last_offset=txn.start_offset,
+        offset_delta=0,
+        timestamp=txn.last_timestamp_ms,
+        coordinator_epoch=-1 if txn.coordinator_epoch is None else txn.coordinator_epoch,
+        txn_first_offset=txn.start_offset,
+    )
+
+
+def test_a_producer_without_an_open_transaction_opens_nothing_by_its_snapshot() -> None:
+    entry = SnapshotEntry(
+        producer_id=7,
+        producer_epoch=1,
+        last_sequence=4,
+        last_offset=9,
+        offset_delta=0,
+        timestamp=50,
+        coordinator_epoch=3,
+        txn_first_offset=-1,
+    )
+    fragment = of_snapshot(entry)
+    assert (fragment.open_offset, fragment.coordinator_epoch) == (None, 3)
+    assert open_after({7: entry}, ()) == {}
+
+
+def test_the_coordinator_epoch_of_a_snapshot_stays_until_a_marker_brings_another() -> None:
+    seed = Fragment(producer_id=7, first_offset=-1, coordinator_epoch=3)
+    opened = Fragment(
+        producer_id=7,
+        first_offset=10,
+        open_offset=10,
+        open_timestamp_ms=5,
+        open_last_timestamp_ms=6,
+        open_epoch=0,
+    )
+    found = merged([opened, seed])
+    assert found is not None
+    assert found.coordinator_epoch == 3
+
+
+def test_a_control_record_that_is_no_marker_ends_nothing() -> None:
+    data = segment_of(
+        [
+            Act(
+                kind=kind, producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1
+            )
+            for kind in ("data", "other", "emptied", "plain")
+        ]
+    )
+    assert open_after({}, [folded(batches_of(data))]).keys() == {7}
+    assert read_batch_header(data).is_transactional

@@ -1,0 +1,45 @@
+"""The compiled CRC against the library's."""
+
+from __future__ import annotations
+
+import crc32c
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sim.pipeline.scan.kernel_crc import TABLES, check_crcs
+
+
+def checked(data: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:
+    """(start, size, stated CRC) of each piece."""
+    starts, sizes, stated = np.array(pieces, dtype=np.int64).reshape(-1, 3).T.copy()
+    valid = np.zeros(len(pieces), dtype=np.bool_)
+    buffer = np.frombuffer(data, dtype=np.uint8)
+    check_crcs(buffer, starts, sizes, stated, TABLES, valid)
+    return [bool(one) for one in valid]
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.lists(st.binary(max_size=70), min_size=1, max_size=5))
+def test_right_crcs_are_right_at_any_length_and_place(pieces: list[bytes]) -> None:
+    data, placed = b"", []
+    for piece in pieces:
+        placed.append((len(data), len(piece), crc32c.crc32c(piece)))
+        data += piece
+    assert checked(data or b"\0", placed) == [True] * len(pieces)
+
+
+@settings(deadline=None)  # the first call compiles
+@given(st.binary(min_size=1, max_size=40), st.data())
+def test_a_bit_that_differs_is_noticed(piece: bytes, data: st.DataObject) -> None:
+    at = data.draw(st.integers(0, len(piece) - 1))
+    bit = 1 << data.draw(st.integers(0, 7))
+    damaged = piece[:at] + bytes([piece[at] ^ bit]) + piece[at + 1 :]
+    assert checked(damaged, [(0, len(piece), crc32c.crc32c(piece))]) == [False]
+
+
+def test_one_that_is_wrong_leaves_the_others_alone() -> None:
+    data = b"123456789" * 3
+    right = crc32c.crc32c(b"123456789")
+    assert right == 0xE3069283  # the check value that is published with the polynomial
+    assert checked(data, [(0, 9, right), (9, 9, right ^ 1), (18, 9, right)]) == [True, False, True]

@@ -1,0 +1,128 @@
+"""Places in a log, found through indexes that may be wrong."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+
+import pytest
+
+from sim.log.config import LogConfig
+from sim.pipeline.scan.log_seek import batch_at, end_offset_of, marked_producers
+from sim.pipeline.scan.segments import Replica, SegmentFile, segments_of
+from sim.storage.log_file import read_log_file
+from tests.support.fragment_model import Act, segment_of
+from tests.support.log_dirs import write_partition
+from tests.support.logs import LogDriver
+
+
+@pytest.fixture
+def segment(tmp_path: Path) -> SegmentFile:
+    """A long one, with an entry of the index about every third batch; 40 markers of producer 8."""
+    driver = LogDriver(LogConfig(index_interval_bytes=200))
+    for sequence in range(0, 120, 3):
+        driver.txn(sequence, count=3)
+        driver.txn(sequence, count=3, pid=8)
+        driver.end(committed=True, pid=8)
+    write_partition(tmp_path / "orders-0", driver.log, topic_id=uuid.UUID(int=1))
+    return segment_in(tmp_path / "orders-0")
+
+
+def segment_in(folder: Path) -> SegmentFile:
+    (found,) = segments_of(
+        Replica(log_dir=str(folder.parent), broker=1, topic="orders", partition=0, path=str(folder))
+    )
+    return found
+
+
+def offsets_of(segment: SegmentFile) -> list[tuple[int, int]]:
+    return [
+        (one.header.base_offset, one.header.last_offset)
+        for one in read_log_file(Path(segment.path), on_torn=print)
+    ]
+
+
+def index_of(segment: SegmentFile) -> Path:
+    return Path(segment.path).with_suffix(".index")
+
+
+def check(segment: SegmentFile) -> None:
+    """Every place is found as a walk over everything finds it."""
+    batches = offsets_of(segment)
+    assert end_offset_of(segment) == batches[-1][1] + 1
+    for first, last in batches:
+        for offset in range(first, last + 1):
+            found = batch_at(segment, offset)
+            assert found is not None
+            assert (found.base_offset, found.last_offset) == (first, last)
+    assert batch_at(segment, batches[-1][1] + 1) is None
+
+
+def test_every_batch_is_found_through_the_index(segment: SegmentFile) -> None:
+    assert index_of(segment).stat().st_size > 8 * 20
+    check(segment)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda data: b"",
+        lambda data: data + bytes(10 * 1024),
+        lambda data: data[:-3],
+        lambda data: data + bytes.fromhex("0000 00f0 7fff fff0"),
+        lambda data: data + bytes.fromhex("0000 00f0 0000 0005"),
+        lambda data: bytes.fromhex("0000 0001 ffff fff0"),
+    ],
+    ids=["empty", "zeros behind", "cut off", "beyond the file", "no batch there", "negative"],
+)
+def test_an_index_that_is_wrong_misleads_nobody(segment: SegmentFile, damage: object) -> None:
+    assert callable(damage)
+    path = index_of(segment)
+    path.write_bytes(damage(path.read_bytes()))
+    check(segment)
+
+
+def test_without_an_index_the_segment_is_walked_over(segment: SegmentFile) -> None:
+    index_of(segment).unlink()
+    check(segment)
+
+
+def test_a_torn_tail_is_no_part_of_the_log(segment: SegmentFile) -> None:
+    batches = offsets_of(segment)
+    path = Path(segment.path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert end_offset_of(segment_in(path.parent)) == batches[-2][1] + 1
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    assert end_offset_of(segment_in(path.parent)) == batches[-2][1] + 1
+    path.write_bytes(whole + bytes(200))
+    assert end_offset_of(segment_in(path.parent)) == batches[-1][1] + 1
+
+
+def test_markers_behind_an_offset_are_told_with_their_producers(segment: SegmentFile) -> None:
+    end = end_offset_of(segment)
+    assert list(marked_producers(segment, 0)) == [8] * 40
+    assert list(marked_producers(segment, end - 1)) == [8]
+    assert list(marked_producers(segment, end)) == []
+
+
+def test_what_is_no_marker_is_passed_over(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    acts = [
+        Act(kind=kind, producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1)
+        for kind in ("data", "other", "emptied", "abort")
+    ]
+    (folder / "00000000000000000000.log").write_bytes(segment_of(acts))
+    assert list(marked_producers(segment_in(folder), 0)) == [7]
+
+
+def test_a_record_that_was_cleaned_away_has_no_batch(tmp_path: Path) -> None:
+    folder = tmp_path / "orders-0"
+    folder.mkdir()
+    one = Act(
+        kind="data", producer=7, epoch=0, sequence=0, records=1, value_bytes=1, timestamp_ms=1
+    )
+    data = segment_of([one]) + segment_of([one], base_offset=5)
+    (folder / "00000000000000000000.log").write_bytes(data)
+    assert batch_at(segment_in(folder), 3) is None

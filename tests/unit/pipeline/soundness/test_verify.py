@@ -1,0 +1,53 @@
+"""How the work of ``logs verify`` is shared out; that it is done is in tests/pipeline."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.errors import BadInputError
+from sim.pipeline.soundness.findings import Rule
+from sim.pipeline.soundness.verify import plan
+from sim.storage import names
+from tests.support.soundness import busy_log, write_log_dir
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    write_log_dir(tmp_path, 4, {"orders-0": busy_log(), "payments-0": busy_log()})
+    return tmp_path
+
+
+def test_each_segment_has_a_task_when_a_task_takes_no_more(log_dir: Path) -> None:
+    planned = plan([log_dir], task_bytes=1)
+    assert (planned.replicas, planned.segments) == (2, 10)
+    assert [len(task) for task in planned.tasks] == [1] * 10
+    assert planned.bytes == sum(path.stat().st_size for path in log_dir.rglob("*.log"))
+
+
+def test_there_is_more_than_one_task_for_little_work(log_dir: Path) -> None:
+    assert len(plan([log_dir]).tasks) > 1
+
+
+def test_topics_can_be_chosen(log_dir: Path) -> None:
+    planned = plan([log_dir], frozenset({"payments"}))
+    assert {work.facts.topic for task in planned.tasks for work in task} == {"payments"}
+
+
+def test_a_checkpoint_that_cannot_be_read_is_found_by_the_plan(log_dir: Path) -> None:
+    (log_dir / names.HIGH_WATERMARKS_NAME).write_text("no")
+    (found,) = plan([log_dir]).findings
+    assert (found.rule, found.broker, found.partition) == (Rule.UNREADABLE_FILE, 4, -1)
+
+
+def test_where_nobody_noted_it_the_newest_segment_is_recovered(log_dir: Path) -> None:
+    (log_dir / names.RECOVERY_POINTS_NAME).unlink()
+    works = [work for task in plan([log_dir]).tasks for work in task]
+    newest = max(work.segment.base_offset for work in works)
+    assert {work.facts.recovery_point for work in works} == {newest}
+
+
+def test_what_holds_nothing_of_kafka_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInputError):
+        plan([tmp_path / "nowhere"])

@@ -1,0 +1,37 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sim.errors import BadInputError
+from sim.pipeline.streaming.checkpoint import Checkpoint, read_offsets
+from sim.pipeline.streaming.store import LocalStore
+
+OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'
+
+
+def test_what_has_not_begun_tells_nothing(tmp_path: Path) -> None:
+    fresh = Checkpoint(LocalStore(tmp_path / "none"))
+    assert (fresh.query_id(), fresh.has_committed()) == (None, False)
+    with pytest.raises(BadInputError, match="offsets/0 is missing"):
+        fresh.offsets(0)
+
+
+def test_whose_it_is_and_where_a_batch_ends(tmp_path: Path) -> None:
+    store = LocalStore(tmp_path)
+    store.write("metadata", b'{"id":"q"}')
+    store.write("offsets/0", OFFSETS.encode())
+    checkpoint = Checkpoint(store)
+    assert (checkpoint.query_id(), checkpoint.has_committed()) == ("q", False)
+    assert checkpoint.offsets(0) == {"t": {"0": 4, "1": 2}}
+    store.write("commits/.0.crc", b"")
+    assert not checkpoint.has_committed()
+    store.write("commits/0", b"")
+    assert checkpoint.has_committed()
+
+
+@pytest.mark.parametrize("text", [OFFSETS.replace("v1", "v2"), OFFSETS + '{"t2":{}}\n', "v1\n{}\n"])
+def test_what_is_written_in_a_way_that_is_not_known_is_refused(text: str) -> None:
+    with pytest.raises(BadInputError, match=r"expected v1 with 2$"):
+        read_offsets(text.encode(), name="offsets/0")
