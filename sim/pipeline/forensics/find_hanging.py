@@ -13,6 +13,7 @@ Kafka's counterpart: TransactionsCommand.FindHangingTransactionsCommand, which a
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -92,9 +93,13 @@ def find_hanging(search: Search, *, new_session: NewSession, progress: Progress)
     """
     reading = _Reading(search, new_session, progress)
     states = reading.states()
-    opened = reading.opened([one for one in states if one.replica.topic not in NOT_JUDGED])
-    producer_ids = {producer_id for found in opened.values() for producer_id in found}
-    coordinators = reading.coordinators(states, producer_ids)
+    with ThreadPoolExecutor(1) as beside:  # Spark's workers are processes of their own
+        here = beside.submit(reading.coordinators_here, states)
+        opened = reading.opened([one for one in states if one.replica.topic not in NOT_JUDGED])
+        coordinators = here.result()
+    if coordinators is None:
+        producer_ids = {producer_id for found in opened.values() for producer_id in found}
+        coordinators = reading.coordinators_by_spark(states, producer_ids)
     question = Question(
         as_of_ms=reading.as_of_ms(states, coordinators),
         max_transaction_timeout_ms=search.max_transaction_timeout_ms,
@@ -125,6 +130,7 @@ class _Reading:
         self._progress = progress
         self._session: SparkSession | None = None
         self._problems: dict[str, None] = {}
+        """Told by two threads, so in no order."""
         self._cut_off: list[str] = []
         self.damaged: dict[str, str] = {}
         """Path of a replica that could not be read to its end -> why."""
@@ -176,15 +182,23 @@ class _Reading:
                 found[state.replica.path] = self._opened_here(state)
         return {path: txns for path, txns in found.items() if txns}
 
-    def coordinators(self, states: Sequence[ReplicaState], producer_ids: Set[int]) -> Coordinators:
-        """What coordinators had written down; by Spark only of some producers."""
+    def coordinators_here(self, states: Sequence[ReplicaState]) -> Coordinators | None:
+        """What coordinators had written down; None where that is too much to be read here."""
         logs = logs_of(states)
-        size = sum(segment.size for ranked in logs.values() for segment in ranked[0].segments)
+        size = _size_of(logs)
+        if self._is_much(size, COORDINATOR_BYTES_MAX):
+            return None
         self._progress(f"reading __transaction_state, {size} bytes")
-        if not self._is_much(size, COORDINATOR_BYTES_MAX):
-            return read_coordinators(logs, self._problem)
+        return read_coordinators(logs, self._problem)
+
+    def coordinators_by_spark(
+        self, states: Sequence[ReplicaState], producer_ids: Set[int]
+    ) -> Coordinators:
+        """What they had written down of some producers."""
         from sim.pipeline.forensics import coordinator_log_sql
 
+        logs = logs_of(states)
+        self._progress(f"Spark reads __transaction_state, {_size_of(logs)} bytes")
         return coordinator_log_sql.read_coordinators(
             self._spark(), logs, producer_ids, self._problem
         )
@@ -212,7 +226,7 @@ class _Reading:
             transaction_log_partitions=coordinators.partitions,
             transaction_log_gap=coordinators.gap,
             cut_off=tuple(self._cut_off),
-            problems=tuple(self._problems),
+            problems=tuple(sorted(self._problems)),
         )
 
     def _opened_here(self, state: ReplicaState) -> dict[int, OpenTxn]:
@@ -252,6 +266,10 @@ class _Reading:
 
 _TOLD_EVERY: Final = 100
 """Replicas between two lines of progress."""
+
+
+def _size_of(logs: Mapping[int, Sequence[ReplicaState]]) -> int:
+    return sum(segment.size for ranked in logs.values() for segment in ranked[0].segments)
 
 
 def _log_dirs(replicas: Iterable[Replica]) -> tuple[str, ...]:

@@ -5,35 +5,28 @@ on the workers. One shuffle, of a row per producer and piece.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from sim.pipeline.filters import Wanted
 from sim.pipeline.forensics.open_transactions import BEFORE_EVERYTHING
 from sim.pipeline.forensics.replica_state import ReplicaState
+from sim.pipeline.forensics.segment_job import COLUMNS, pieces_of
 from sim.pipeline.forensics.verdicts import OpenTxn
-from sim.pipeline.options import FORMAT, TASK_BYTES_DEFAULT
+from sim.pipeline.options import TASK_BYTES_DEFAULT, KafkaLogOptions
+from sim.pipeline.planning import Reads, Share, shares_of
 from sim.pipeline.scan.segments import Replica
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, Row, SparkSession
+    from pyspark.sql import Row, SparkSession
 
 _TASKS_PER_CORE: Final = 3
 _TASK_BYTES_MIN: Final = 16 << 20
 """A task costs as long as reading this."""
+_SEED: Final = COLUMNS.partition(", told")[0]
 _KEY: Final = "log_dir, topic, partition, producer_id"
-_COLUMNS: Final = (
-    "log_dir string, topic string, partition int, producer_id bigint, first_offset bigint,"
-    " markers bigint, coordinator_epoch int, open_offset bigint, open_timestamp_ms bigint,"
-    " open_last_timestamp_ms bigint, open_epoch int"
-)
-_FRAGMENTS: Final = (
-    "log_dir", "topic", "partition", "producer_id", "first_offset", "commits + aborts as markers",
-    "coordinator_epoch", "open_offset", "open_timestamp_ms", "open_last_timestamp_ms",
-    "open_epoch",
-)  # fmt: skip
-SEGMENT_KINDS: Final = "('torn', 'format', 'length', 'crc', 'unreadable')"
-"""Of the table ``errors``: those that are about segments."""
 MERGE: Final = f"""
 with placed as (
     select *, max(if(markers > 0, first_offset, null)) over (partition by {_KEY}) as last_marked
@@ -45,7 +38,7 @@ judged as (
         as is_open
     from placed
 )
-select {_KEY},
+select {_KEY}, told, is_cut,
     min_by(open_offset, first_offset) filter (where is_open) as start_offset,
     min_by(open_timestamp_ms, first_offset) filter (where is_open) as start_timestamp_ms,
     max_by(open_last_timestamp_ms, first_offset) filter (where is_open) as last_timestamp_ms,
@@ -53,10 +46,11 @@ select {_KEY},
     max_by(coordinator_epoch, first_offset) filter (where coordinator_epoch is not null)
     as coordinator_epoch
 from judged
-group by {_KEY}
-having bool_or(is_open)
+group by {_KEY}, told, is_cut
+having bool_or(is_open) or told is not null
 """
-"""What is open behind the last marker of each producer and replica (``open_transactions.merged``).
+"""What is open behind the last marker of each producer and replica (``open_transactions.merged``);
+damage as it is.
 """
 
 
@@ -79,13 +73,12 @@ def open_transactions(
         spark: The session, to which ``kafka_log`` is known.
         states: Replicas with segments left to read.
     """
-    pieces = _table(spark, "fragments", states).selectExpr(*_FRAGMENTS)
+    pieces = pieces_of(spark, shares_to_read(spark, states))
     seeds = _seeds(states)
     if seeds:
-        pieces = pieces.unionByName(spark.createDataFrame(seeds, _COLUMNS))
-    merged = spark.sql(MERGE, pieces=pieces)
+        pieces = pieces.unionByName(spark.createDataFrame(seeds, _SEED), allowMissingColumns=True)
+    found = spark.sql(MERGE, pieces=pieces)
     by_place = {_place(state.replica): state for state in states}
-    found = merged.unionByName(_damages(spark, states), allowMissingColumns=True)
     for row in found.toLocalIterator():
         state = by_place[row.log_dir, row.topic, row.partition]
         if row.told is not None:
@@ -102,37 +95,33 @@ def damages(spark: SparkSession, states: Sequence[ReplicaState]) -> Iterator[Dam
         states: Replicas.
     """
     replicas = {_place(state.replica): state.replica for state in states}
-    for row in _damages(spark, states).toLocalIterator():
+    pieces = pieces_of(spark, shares_to_read(spark, states))
+    # Shuffled, though there are few: rows that are fetched as they are are read task by task.
+    for row in pieces.where("told is not null").repartition(1).toLocalIterator():
         yield _damage(row, replicas[row.log_dir, row.topic, row.partition])
-
-
-def _damages(spark: SparkSession, states: Sequence[ReplicaState]) -> DataFrame:
-    """Shuffled, though there are few: rows that are fetched as they are are read task by task."""
-    told = "concat(file, ', byte ', position, ': ', reason) as told"
-    return (
-        _table(spark, "errors", states)
-        .where(f"kind in {SEGMENT_KINDS}")
-        .selectExpr("log_dir", "topic", "partition", told, "is_cut")
-        .repartition(1)
-    )
 
 
 def _damage(row: Row, replica: Replica) -> Damage:
     return Damage(replica=replica, is_cut=row.is_cut, told=row.told)
 
 
-def _table(spark: SparkSession, name: str, states: Sequence[ReplicaState]) -> DataFrame:
-    """Of what is left to read, in tasks such that no core waits for long at the end."""
+def shares_to_read(spark: SparkSession, states: Sequence[ReplicaState]) -> list[Share]:
+    """What is left to read, in tasks such that no core waits for long at the end.
+
+    Args:
+        spark: The session.
+        states: Replicas with segments left to read.
+    """
     total = sum(state.unread_bytes for state in states)
     task = total // (_TASKS_PER_CORE * spark.sparkContext.defaultParallelism)
-    starts = {state.replica.path: state.unread[0].base_offset for state in states if state.unread}
-    reader = (
-        spark.read.format(FORMAT)
-        .option("table", name)
-        .option("startOffsets", msgspec.json.encode(starts).decode())
-        .option("taskBytes", min(max(task, _TASK_BYTES_MIN), TASK_BYTES_DEFAULT))
+    options = KafkaLogOptions(
+        paths=tuple(Path(state.replica.path) for state in states),
+        start_offsets={
+            state.replica.path: state.unread[0].base_offset for state in states if state.unread
+        },
+        task_bytes=min(max(task, _TASK_BYTES_MIN), TASK_BYTES_DEFAULT),
     )
-    return reader.load([state.replica.path for state in states])
+    return shares_of(options, Wanted(), Reads(segments=True))
 
 
 def _seeds(states: Sequence[ReplicaState]) -> list[tuple[str | int | None, ...]]:

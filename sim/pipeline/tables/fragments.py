@@ -60,7 +60,7 @@ def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
     for table in fragment_rows(Path(segment.path), on_damage=ignored, until=segment.size):
         wanted = of_producers(table, table[:, fk.PRODUCER], job)
         if len(wanted):
-            yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **_columns(wanted)})
+            yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **columns_of(wanted)})
 
 
 def of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
@@ -71,7 +71,8 @@ def of_producers(table: Ints, producers: Ints, job: Job) -> Ints:
     return found
 
 
-def _columns(table: Ints) -> dict[str, Make]:
+def columns_of(table: Ints) -> dict[str, Make]:
+    """The columns of rows of the kernel's."""
     head = table[:, fk.HEAD_IS_COMMIT]
     numbers = {name: np.ascontiguousarray(table[:, at]) for name, at in COLUMNS.items()}
     return {

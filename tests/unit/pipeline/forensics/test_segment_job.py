@@ -1,0 +1,88 @@
+"""One walk says what the tables ``fragments`` and ``errors`` say, of sound and of damaged logs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sim.pipeline.filters import Wanted
+from sim.pipeline.forensics.segment_job import SCHEMA, TOLD_KINDS, rows_of
+from sim.pipeline.options import KafkaLogOptions
+from sim.pipeline.planning import Reads, shares_of
+from sim.wire.batch import read_batch_header
+from tests.support.log_tables import (
+    Row,
+    broker_dir,
+    busy_log,
+    cut,
+    logs_of,
+    overwrite,
+    replica,
+    table,
+)
+
+SHARED = [name for name in SCHEMA.names if name not in ("markers", "told", "is_cut")]
+
+
+def walked(path: Path) -> list[Row]:
+    options = KafkaLogOptions(paths=(path,))
+    return [
+        row
+        for share in shares_of(options, Wanted(), Reads(segments=True))
+        for rows in rows_of(share.segments)
+        for row in rows.in_schema(SCHEMA).to_pylist()
+    ]
+
+
+Damage = Callable[[Path, int], None]
+"""Of a segment, given where its second batch begins."""
+
+
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(
+    ("damage", "is_told"),
+    [
+        (lambda _path, _at: None, {True: False, False: False}),
+        (lambda path, at: cut(path, at + 20), {True: True, False: True}),
+        (lambda path, at: overwrite(path, at + 8, b"\x7f\xff\xff\xff"), {True: True, False: True}),
+        (lambda path, at: overwrite(path, at + 16, b"\x07"), {True: True, False: True}),
+        # After an orderly stop nobody computes a CRC.
+        (lambda path, at: overwrite(path, at + 70, b"\x07"), {True: False, False: True}),
+    ],
+    ids=["sound", "torn", "length", "format", "crc"],
+)
+def test_what_two_tables_tell(
+    tmp_path: Path, damage: Damage, is_told: dict[bool, bool], is_clean: bool
+) -> None:
+    folder = replica(broker_dir(tmp_path, is_clean=is_clean), busy_log())
+    first, *_ = logs_of(folder)
+    damage(first, read_batch_header(first.read_bytes()).size)
+    found = walked(tmp_path)
+    fragments = [row for row in found if row["told"] is None]
+    expected = table(tmp_path, "fragments")
+    assert [{name: row[name] for name in SHARED} for row in fragments] == [
+        {name: row[name] for name in SHARED} for row in expected
+    ]
+    assert [row["markers"] for row in fragments] == [
+        row["commits"] + row["aborts"] for row in expected
+    ]
+    errors = [row for row in table(tmp_path, "errors") if row["kind"] in TOLD_KINDS]
+    assert [(row["told"], row["is_cut"]) for row in found if row["told"] is not None] == [
+        (f"{row['file']}, byte {row['position']}: {row['reason']}", row["is_cut"]) for row in errors
+    ]
+    assert all(row["producer_id"] is None for row in found if row["told"] is not None)
+    assert bool(errors) is is_told[is_clean]
+
+
+def test_a_segment_that_can_not_be_read_is_told(tmp_path: Path) -> None:
+    folder = replica(broker_dir(tmp_path), busy_log())
+    options = KafkaLogOptions(paths=(tmp_path,))
+    (share,) = shares_of(options, Wanted(), Reads(segments=True))
+    for path in logs_of(folder):
+        path.unlink()
+    told = [row for rows in rows_of(share.segments) for row in rows.in_schema(SCHEMA).to_pylist()]
+    assert len(told) == len(share.segments)
+    assert all(row["told"].endswith(", byte 0: No such file or directory") for row in told)
+    assert not any(row["is_cut"] for row in told)
