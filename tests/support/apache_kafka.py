@@ -88,14 +88,23 @@ def telemetry_taker(libs: Path) -> Path:
         ApacheKafkaError: There is no JDK, or it failed.
     """
     (source,) = TELEMETRY_SOURCES.glob("*.java")
+    return java_classes(source, name="telemetry", libs=libs)
+
+
+def java_classes(source: Path, *, name: str, libs: Path) -> Path:
+    """Directory with the classes of a file that is compiled against Kafka's jars, once.
+
+    Raises:
+        ApacheKafkaError: There is no JDK, or it failed.
+    """
     digest = hashlib.sha256(source.read_bytes()).hexdigest()[:12]
-    classes = CACHE / "java" / f"telemetry-{libs.parent.name}-{digest}"
+    classes = CACHE / "java" / f"{name}-{libs.parent.name}-{digest}"
     with locked(CACHE / "java.lock"):
         if not classes.is_dir():
             javac = shutil.which("javac")
             if javac is None:
-                raise ApacheKafkaError("javac not found: a reporter is compiled with JDK 17")
-            fresh = classes.with_name("telemetry-partial")
+                raise ApacheKafkaError(f"javac not found: {source.name} is compiled with JDK 17")
+            fresh = classes.with_name(f"{name}-partial")
             shutil.rmtree(fresh, ignore_errors=True)
             done = subprocess.run(
                 [javac, "-d", str(fresh), "-cp", f"{libs}/*", str(source)],

@@ -6,15 +6,18 @@ JDK. Kafka's counterpart: DumpLogSegments.
 
 from __future__ import annotations
 
-import hashlib
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from tests.support.apache_kafka import CACHE, ApacheKafkaError, java_command, kafka_libs, locked
+from tests.support.apache_kafka import (
+    ApacheKafkaError,
+    java_classes,
+    java_command,
+    kafka_libs,
+)
 
 MAIN_CLASS: Final = "org.apache.kafka.tools.DumpLogSegments"
 SOURCE: Final = Path(__file__).parent / "java" / "dump" / "HexDecoder.java"
@@ -63,7 +66,8 @@ def _run(files: Sequence[Path], options: Sequence[str], *, may_fail: bool) -> tu
     libs = kafka_libs()
     java = ["-Xmx512m", "-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"]
     *front, classpath = java_command(libs, options=java)
-    command = [*front, f"{classpath}:{_decoder(libs)}", MAIN_CLASS, *options]
+    decoder = java_classes(SOURCE, name="dump", libs=libs)
+    command = [*front, f"{classpath}:{decoder}", MAIN_CLASS, *options]
     done = subprocess.run(
         [*command, "--files", ",".join(map(str, files))],
         stdin=subprocess.DEVNULL,
@@ -89,27 +93,3 @@ def _by_file(printed: str) -> Iterator[tuple[Path, list[str]]]:
             lines.append(line.rstrip())
     if path is not None:
         yield path, lines
-
-
-def _decoder(libs: Path) -> Path:
-    """Directory with the decoder's class."""
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
-    classes = CACHE / "java" / f"dump-{libs.parent.name}-{digest}"
-    with locked(CACHE / "java.lock"):
-        if not classes.is_dir():
-            javac = shutil.which("javac")
-            if javac is None:
-                raise ApacheKafkaError("javac not found: a decoder is compiled with JDK 17")
-            fresh = classes.with_name("dump-partial")
-            shutil.rmtree(fresh, ignore_errors=True)
-            done = subprocess.run(
-                [javac, "-d", str(fresh), "-cp", f"{libs}/*", str(SOURCE)],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            if done.returncode != 0:
-                raise ApacheKafkaError(f"javac failed:\n{done.stdout}{done.stderr}")
-            fresh.rename(classes)
-    return classes
