@@ -163,6 +163,8 @@ class StandaloneSpark:
                 return self.state()
             except OSError:
                 return None
+            except json.JSONDecodeError:
+                return None  # pages of the web UI are attached one by one; another one answered
 
         until(ask, lambda told: told is not None and is_so(told), what)
 
