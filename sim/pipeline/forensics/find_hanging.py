@@ -76,6 +76,8 @@ class Search(msgspec.Struct, frozen=True, kw_only=True):
 NewSession = Callable[[], "SparkSession"]
 """Starts Spark, where it is needed."""
 Progress = Callable[[str], object]
+CoordinatorLogs = Mapping[int, Sequence[ReplicaState]]
+"""Partition of ``__transaction_state`` -> its replicas, the one whose word counts first."""
 
 
 def find_hanging(search: Search, *, new_session: NewSession, progress: Progress) -> Report:
@@ -93,13 +95,14 @@ def find_hanging(search: Search, *, new_session: NewSession, progress: Progress)
     """
     reading = _Reading(search, new_session, progress)
     states = reading.states()
+    logs = logs_of(states)
     with ThreadPoolExecutor(1) as beside:  # Spark's workers are processes of their own
-        here = beside.submit(reading.coordinators_here, states)
+        here = beside.submit(reading.coordinators_here, logs)
         opened = reading.opened([one for one in states if one.replica.topic not in NOT_JUDGED])
         coordinators = here.result()
     if coordinators is None:
         producer_ids = {producer_id for found in opened.values() for producer_id in found}
-        coordinators = reading.coordinators_by_spark(states, producer_ids)
+        coordinators = reading.coordinators_by_spark(logs, producer_ids)
     question = Question(
         as_of_ms=reading.as_of_ms(states, coordinators),
         max_transaction_timeout_ms=search.max_transaction_timeout_ms,
@@ -166,9 +169,9 @@ class _Reading:
         }
         size = sum(state.unread_bytes for state in unread)
         if self._is_much(size, DRIVER_BYTES_MAX):
+            session = self._spark()  # first: it says what is missing, where the extra is
             from sim.pipeline.forensics.open_transactions_sql import Damage, open_transactions
 
-            session = self._spark()
             self._progress(f"Spark reads {len(unread)} replicas")
             for row in open_transactions(session, unread):
                 match row:
@@ -182,26 +185,21 @@ class _Reading:
                 found[state.replica.path] = self._opened_here(state)
         return {path: txns for path, txns in found.items() if txns}
 
-    def coordinators_here(self, states: Sequence[ReplicaState]) -> Coordinators | None:
+    def coordinators_here(self, logs: CoordinatorLogs) -> Coordinators | None:
         """What coordinators had written down; None where that is too much to be read here."""
-        logs = logs_of(states)
         size = _size_of(logs)
         if self._is_much(size, COORDINATOR_BYTES_MAX):
             return None
         self._progress(f"reading __transaction_state, {size} bytes")
         return read_coordinators(logs, self._problem)
 
-    def coordinators_by_spark(
-        self, states: Sequence[ReplicaState], producer_ids: Set[int]
-    ) -> Coordinators:
+    def coordinators_by_spark(self, logs: CoordinatorLogs, producer_ids: Set[int]) -> Coordinators:
         """What they had written down of some producers."""
+        session = self._spark()
         from sim.pipeline.forensics import coordinator_log_sql
 
-        logs = logs_of(states)
         self._progress(f"Spark reads __transaction_state, {_size_of(logs)} bytes")
-        return coordinator_log_sql.read_coordinators(
-            self._spark(), logs, producer_ids, self._problem
-        )
+        return coordinator_log_sql.read_coordinators(session, logs, producer_ids, self._problem)
 
     def as_of_ms(self, states: Sequence[ReplicaState], coordinators: Coordinators) -> int:
         """The time that ages are counted to: what was asked for, or the newest that the files tell.
@@ -268,7 +266,7 @@ _TOLD_EVERY: Final = 100
 """Replicas between two lines of progress."""
 
 
-def _size_of(logs: Mapping[int, Sequence[ReplicaState]]) -> int:
+def _size_of(logs: CoordinatorLogs) -> int:
     return sum(segment.size for ranked in logs.values() for segment in ranked[0].segments)
 
 

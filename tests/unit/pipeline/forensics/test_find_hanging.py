@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
-from sim.errors import BadInputError
+from sim.errors import BadInputError, MissingExtraError
 from sim.log.config import LogConfig
 from sim.pipeline.forensics import find_hanging as module
 from sim.pipeline.forensics.find_hanging import Search, find_hanging
@@ -206,3 +207,22 @@ def test_progress_is_told_now_and_then(
 def test_a_path_without_anything_of_kafka_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadInputError, match="no log directory"):
         report_on(tmp_path)
+
+
+def test_a_missing_extra_is_told_as_such(
+    tmp_path: Path, driver: LogDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing that needs it is imported before the session says so."""
+    broker = broker_with(tmp_path / "broker-1", driver, "Ongoing", clean=False)
+    for name in [name for name in sys.modules if name.startswith(f"{module.__package__}.")]:
+        if name.endswith(("_sql", "segment_job")):
+            monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    def no_extra() -> NoReturn:
+        raise MissingExtraError("pip install")
+
+    with pytest.raises(MissingExtraError):
+        find_hanging(
+            Search(paths=(broker.path,), with_spark=True), new_session=no_extra, progress=print
+        )
