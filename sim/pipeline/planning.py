@@ -13,6 +13,7 @@ from typing import Final
 
 import msgspec
 
+from sim.pipeline import tasks
 from sim.pipeline.filters import Wanted
 from sim.pipeline.options import KafkaLogOptions
 from sim.pipeline.scan.log_dirs import LogDirectory
@@ -98,18 +99,9 @@ def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Sh
 
 def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
     """Segments in tasks of about so many bytes; neighbours stay together."""
-    tasks: list[tuple[SegmentFile, ...]] = []
-    task: list[SegmentFile] = []
-    size = 0
-    for segment in segments:
-        if task and size + segment.size > task_bytes and not _go_together(task[-1], segment):
-            tasks.append(tuple(task))
-            task, size = [], 0
-        task.append(segment)
-        size += segment.size
-    if task:
-        tasks.append(tuple(task))
-    return tasks
+    return tasks.shared_out(
+        segments, task_bytes, size_of=lambda one: one.size, go_together=_go_together
+    )
 
 
 def _segments_of(

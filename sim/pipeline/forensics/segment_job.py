@@ -2,17 +2,15 @@
 
 Rows are those of the tables ``fragments`` and ``errors``. The data source is not asked for them:
 two tables would be two walks, and for each read of it Spark starts processes of Python that plan
-it, which import more than a search for hanging transactions has to compute. So tasks are shared out
-here, and each worker is handed the number of its own.
+it, which import more than a search for hanging transactions has to compute (``tasks``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 import pyarrow as pa
 
 from sim.pipeline.planning import Share
@@ -23,6 +21,7 @@ from sim.pipeline.scan.segments import SegmentFile
 from sim.pipeline.scan.walk import fragment_rows
 from sim.pipeline.tables import fragments
 from sim.pipeline.tables.rows import Rows, integers, nothing, of_segment, same
+from sim.pipeline.tasks import arrow_schema, on_workers
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -33,15 +32,7 @@ COLUMNS: Final = (
     " open_last_timestamp_ms bigint, open_epoch int, told string, is_cut boolean"
 )
 """``markers``: how many; ``told``: damage in words, in a row that has no producer."""
-_TYPES: Final = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "boolean": pa.bool_(),
-}
-SCHEMA: Final = pa.schema(
-    [(name, _TYPES[kind]) for name, kind in (column.split() for column in COLUMNS.split(", "))]
-)
+SCHEMA: Final = arrow_schema(COLUMNS)
 """The same, as Arrow has them."""
 TOLD_KINDS: Final = frozenset({"torn", "format", "length", "crc"})
 """Of damage; what lies behind a segment that is cut is damaged by that alone."""
@@ -54,24 +45,11 @@ def pieces_of(spark: SparkSession, shares: Sequence[Share]) -> DataFrame:
         spark: The session.
         shares: What each task reads.
     """
-    numbers = spark.range(0, len(shares), 1, max(len(shares), 1))
-    return numbers.mapInArrow(_reader(shares), COLUMNS)
+    return on_workers(spark, shares, Share, _read, COLUMNS)
 
 
-def _reader(
-    shares: Sequence[Share],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Goes to the workers as it is, with all shares: they are names and sizes."""
-    packed = [msgspec.msgpack.encode(share) for share in shares]
-
-    def read(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                share = msgspec.msgpack.decode(packed[number], type=Share)
-                for rows in rows_of(share.segments):
-                    yield rows.in_schema(SCHEMA)
-
-    return read
+def _read(share: Share) -> Iterator[pa.RecordBatch]:
+    return (rows.in_schema(SCHEMA) for rows in rows_of(share.segments))
 
 
 def rows_of(segments: Iterable[SegmentFile]) -> Iterator[Rows]:

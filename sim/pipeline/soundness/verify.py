@@ -9,7 +9,7 @@ back but findings.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +23,7 @@ from sim.pipeline.soundness.partition import judge_partition, read_epochs
 from sim.pipeline.soundness.parts import SegmentPart
 from sim.pipeline.soundness.replica_rules import comparable
 from sim.pipeline.soundness.segment_walk import Segment, examine
+from sim.pipeline.tasks import arrow_schema, on_workers, shared_out
 from sim.storage import names
 from sim.types import TopicPartition
 
@@ -105,7 +106,8 @@ def plan(
         for work in _works(sorted(replicas, key=lambda one: (one.broker, one.log_dir)))
     ]
     total = sum(work.size for work in works)
-    tasks = _shared_out(works, min(task_bytes, max(1, total // TASKS_MIN)))
+    task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
+    tasks = shared_out(works, task_bytes, size_of=lambda work: work.size)
     return Plan(
         tasks=tuple(tasks),
         replicas=sum(map(len, partitions.values())),
@@ -125,35 +127,26 @@ def verify(spark: SparkSession, planned: Plan) -> Iterator[Finding]:
 
 def findings_frame(spark: SparkSession, planned: Plan) -> DataFrame:
     """A row per finding, with the columns of ``FINDINGS``."""
-    count = len(planned.tasks)
-    parts = spark.range(0, count, 1, count).mapInArrow(_walker(planned.tasks), PARTS)
+    parts = on_workers(spark, planned.tasks, tuple[Work, ...], _walk, PARTS)
     return parts.groupBy("topic", "partition").applyInArrow(_judge, FINDINGS)
 
 
 # On workers
 
 
-def _walker(
-    tasks: Sequence[Sequence[Work]],
-) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Walks over the segments of the tasks whose numbers come in; a row each."""
-    packed = [msgspec.msgpack.encode(task) for task in tasks]
+def _walk(task: Sequence[Work]) -> Iterator[pa.RecordBatch]:
+    """Walks over the segments of a task; a row each."""
+    import pyarrow as pa
 
-    def walk(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
-        for batch in batches:
-            for number in batch.column(0).to_pylist():
-                for work in msgspec.msgpack.decode(packed[number], type=tuple[Work, ...]):
-                    row = {
-                        "topic": work.facts.topic,
-                        "partition": work.facts.partition,
-                        "facts": msgspec.msgpack.encode(work.facts),
-                        "part": msgspec.msgpack.encode(examine_work(work)),
-                    }
-                    yield pa.RecordBatch.from_pylist([row], schema=_parts_schema())
-
-    return walk
+    schema = arrow_schema(PARTS)
+    for work in task:
+        row = {
+            "topic": work.facts.topic,
+            "partition": work.facts.partition,
+            "facts": msgspec.msgpack.encode(work.facts),
+            "part": msgspec.msgpack.encode(examine_work(work)),
+        }
+        yield pa.RecordBatch.from_pylist([row], schema=schema)
 
 
 def examine_work(work: Work) -> SegmentPart:
@@ -190,28 +183,7 @@ def _judge(rows: pa.Table) -> pa.Table:
         key=lambda one: (one[0].broker, one[0].log_dir),
     )
     found = [msgspec.to_builtins(finding) for finding in judge_partition(ordered)]
-    return pa.Table.from_pylist(found, schema=_findings_schema())
-
-
-def _parts_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    return pa.schema(
-        [
-            ("topic", pa.string()),
-            ("partition", pa.int32()),
-            ("facts", pa.binary()),
-            ("part", pa.binary()),
-        ]
-    )
-
-
-def _findings_schema() -> pa.Schema:
-    import pyarrow as pa
-
-    types = {"string": pa.string(), "int": pa.int32(), "bigint": pa.int64()}
-    columns = (column.split() for column in FINDINGS.split(", "))
-    return pa.schema([(name, types[kind]) for name, kind in columns])
+    return pa.Table.from_pylist(found, schema=arrow_schema(FINDINGS))
 
 
 # On the driver
@@ -234,22 +206,6 @@ def _works(replicas: Sequence[ReplicaFacts]) -> Iterator[Work]:
                 epochs=None,
             )
             yield Work(facts=facts, segment=segment, size=path.stat().st_size)
-
-
-def _shared_out(works: Iterable[Work], task_bytes: int) -> list[tuple[Work, ...]]:
-    """Segments in tasks; one that is as large as a task has its own."""
-    tasks: list[tuple[Work, ...]] = []
-    task: list[Work] = []
-    size = 0
-    for work in works:
-        if task and size + work.size > task_bytes:
-            tasks.append(tuple(task))
-            task, size = [], 0
-        task.append(work)
-        size += work.size
-    if task:
-        tasks.append(tuple(task))
-    return tasks
 
 
 def _finding_of(row: dict[str, Any]) -> Finding:

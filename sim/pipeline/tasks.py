@@ -1,0 +1,88 @@
+"""Jobs whose tasks are planned on the driver: they are numbered, and each worker is handed the
+number of its own. Spark plans nothing itself then, for which it would start processes of Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+T = TypeVar("T")
+
+
+def on_workers(
+    spark: SparkSession,
+    tasks: Sequence[T],
+    kind: type[T],
+    read: Callable[[T], Iterator[pa.RecordBatch]],
+    columns: str,
+) -> DataFrame:
+    """The rows that workers make of tasks.
+
+    Args:
+        spark: The session.
+        tasks: What each task is about; all of it goes to every worker, so names and sizes.
+        kind: The type of one.
+        read: Makes the rows of one, in batches that have the columns.
+        columns: As Spark's DDL.
+    """
+    packed = [msgspec.msgpack.encode(task) for task in tasks]
+
+    def work(numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                yield from read(msgspec.msgpack.decode(packed[number], type=kind))
+
+    return spark.range(0, len(tasks), 1, max(len(tasks), 1)).mapInArrow(work, columns)
+
+
+def arrow_schema(columns: str) -> pa.Schema:
+    """Columns of plain types in Spark's DDL, as Arrow has them."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "int": pa.int32(),
+        "bigint": pa.int64(),
+        "boolean": pa.bool_(),
+        "binary": pa.binary(),
+    }
+    return pa.schema(
+        [(name, types[kind]) for name, kind in (column.split() for column in columns.split(", "))]
+    )
+
+
+def shared_out(
+    works: Iterable[T],
+    task_bytes: int,
+    *,
+    size_of: Callable[[T], int],
+    go_together: Callable[[T, T], bool] = lambda _before, _after: False,
+) -> list[tuple[T, ...]]:
+    """Works in tasks of about so many bytes, in their order; one that is larger has its own.
+
+    Args:
+        works: Such as segments.
+        task_bytes: How much a task may be given, unless a single work is more.
+        size_of: The bytes of one.
+        go_together: Neighbours that may not be parted.
+    """
+    tasks: list[tuple[T, ...]] = []
+    task: list[T] = []
+    total = 0
+    for work in works:
+        size = size_of(work)
+        if task and total + size > task_bytes and not go_together(task[-1], work):
+            tasks.append(tuple(task))
+            task, total = [], 0
+        task.append(work)
+        total += size
+    if task:
+        tasks.append(tuple(task))
+    return tasks
