@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sim.pipeline.filters import Wanted
-from sim.pipeline.forensics.open_transactions import BEFORE_EVERYTHING
+from sim.pipeline.forensics.open_transactions import BEFORE_EVERYTHING, of_snapshot
 from sim.pipeline.forensics.replica_state import ReplicaState
 from sim.pipeline.forensics.segment_job import COLUMNS, pieces_of
 from sim.pipeline.forensics.verdicts import OpenTxn
@@ -127,19 +127,7 @@ def shares_to_read(spark: SparkSession, states: Sequence[ReplicaState]) -> list[
 def _seeds(states: Sequence[ReplicaState]) -> list[tuple[str | int | None, ...]]:
     """The transactions that snapshots have open, as fragments in front of all others."""
     return [
-        (
-            state.replica.log_dir,
-            state.replica.topic,
-            state.replica.partition,
-            entry.producer_id,
-            BEFORE_EVERYTHING,
-            0,
-            entry.coordinator_epoch if entry.coordinator_epoch >= 0 else None,
-            entry.txn_first_offset,
-            None,
-            entry.timestamp,
-            entry.producer_epoch,
-        )
+        (*_place(state.replica), *msgspec.structs.astuple(of_snapshot(entry)))
         for state in states
         for entry in state.seeds.values()
         if entry.txn_first_offset >= 0
@@ -149,8 +137,7 @@ def _seeds(states: Sequence[ReplicaState]) -> list[tuple[str | int | None, ...]]
 def _open_txn(row: Row, state: ReplicaState) -> OpenTxn:
     epoch = row.coordinator_epoch
     if epoch is None and row.producer_id in state.seeds:
-        known = state.seeds[row.producer_id].coordinator_epoch
-        epoch = known if known >= 0 else None
+        epoch = of_snapshot(state.seeds[row.producer_id]).coordinator_epoch
     return OpenTxn(
         producer_id=row.producer_id,
         producer_epoch=row.producer_epoch,
