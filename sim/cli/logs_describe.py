@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from sim.cli.output import format_table, print_json, print_line, progress, warn
+from sim.cli.logs_spark import add_directories, misused
+from sim.cli.output import format_table, print_json, print_line, progress
 from sim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
@@ -33,16 +33,7 @@ HEADERS: Final = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare what ``logs describe`` takes."""
-    parser.add_argument(
-        "directory",
-        type=Path,
-        nargs="+",
-        metavar="DIR",
-        help="a broker's log directory, a folder of several, or a replica's folder",
-    )
-    parser.add_argument(
-        "--topic", action="append", default=[], help="only this topic; may be repeated"
-    )
+    add_directories(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
 
 
@@ -53,11 +44,8 @@ def run(args: argparse.Namespace) -> int:
 
     try:
         found = list(described(args.directory, frozenset(args.topic), progress=progress))
-    except BadInputError as error:
-        warn(f"txnsim: {error}")
-        return MISUSE_STATUS
-    except OSError as error:
-        warn(f"txnsim: {error.filename}: {error.strerror}")
+    except (BadInputError, OSError) as error:
+        misused(error)
         return MISUSE_STATUS
     if args.json:
         print_json(found)
