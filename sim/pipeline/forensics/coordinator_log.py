@@ -19,8 +19,9 @@ from sim.pipeline.forensics.coordinator_entries import (
     TxnRecord,
     coordinators_of,
 )
-from sim.pipeline.forensics.replica_state import OnProblem, ReplicaState
+from sim.pipeline.forensics.replica_state import ReplicaState
 from sim.pipeline.forensics.verdicts import leading
+from sim.pipeline.scan.log_dirs import OnProblem
 from sim.pipeline.scan.log_seek import last_batch_of
 from sim.storage.log_file import StoredBatch, TornTail, read_log_file
 from sim.txn.log_format import decode_record

@@ -16,8 +16,9 @@ from sim.pipeline.forensics.coordinator_entries import (
 )
 from sim.pipeline.forensics.coordinator_log import newest_timestamp_of, sample_of
 from sim.pipeline.forensics.open_transactions_sql import damages
-from sim.pipeline.forensics.replica_state import OnProblem, ReplicaState
+from sim.pipeline.forensics.replica_state import ReplicaState
 from sim.pipeline.options import FORMAT
+from sim.pipeline.scan.log_dirs import OnProblem
 from sim.types import TopicPartition
 
 if TYPE_CHECKING:

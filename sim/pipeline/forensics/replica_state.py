@@ -10,23 +10,19 @@ ProducerStateManager.loadFromSnapshot.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
 from sim.errors import CorruptLogRecordError
 from sim.log.producer_state import SnapshotEntry
 from sim.pipeline.forensics.verdicts import ReplicaEnds
-from sim.pipeline.scan.log_dirs import LogDirectory
+from sim.pipeline.scan.log_dirs import LogDirectory, OnProblem, read_small
 from sim.pipeline.scan.log_seek import end_offset_of
 from sim.pipeline.scan.segments import Replica, SegmentFile, segments_of
 from sim.storage import checkpoints, names, producer_snapshot
-
-T = TypeVar("T")
-OnProblem = Callable[[str], object]
-"""Told of files that make no sense, each with its place."""
 
 _TIMED: Final = (names.HIGH_WATERMARKS_NAME, names.CLEAN_SHUTDOWN_NAME)
 """Files of a log directory whose time tells when the broker was last there."""
@@ -69,10 +65,8 @@ class ReplicaState(msgspec.Struct, frozen=True, kw_only=True):
 
 def notes_of(log_dir: Path, on_problem: OnProblem) -> LogDirNotes:
     """The notes in a log directory; what is missing or can't be read says nothing."""
-    for name in (names.HIGH_WATERMARKS_NAME, names.LOG_STARTS_NAME):
-        _read(log_dir / name, checkpoints.decode_offsets, on_problem)
     return LogDirNotes(
-        directory=LogDirectory.at(log_dir),
+        directory=LogDirectory.at(log_dir, on_problem),
         newest_ms=max((_modified_ms(log_dir / name) for name in _TIMED), default=-1),
     )
 
@@ -103,7 +97,7 @@ def state_of(
         log_start_offset=max(oldest, directory.log_starts.get(partition, oldest)),
         end_offset=end,
         high_watermark=directory.high_watermarks.get(partition),
-        epochs=_read(epochs, checkpoints.decode_leader_epochs, on_problem) or (),
+        epochs=read_small(epochs, checkpoints.decode_leader_epochs, on_problem) or (),
     )
     starts = {end, *(segment.base_offset for segment in segments)}
     offset, seeds = _newest(
@@ -160,18 +154,6 @@ def _newest(
             continue
         return offset, {entry.producer_id: entry for entry in entries}
     return None, {}
-
-
-def _read(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T | None:
-    """What a small file says; None where it is not there, or makes no sense, which is told."""
-    try:
-        return decode(path.read_text(), place=str(path))
-    except FileNotFoundError:
-        return None
-    except (OSError, UnicodeDecodeError, CorruptLogRecordError) as error:
-        told = str(error)
-        on_problem(told if told.startswith(str(path)) else f"{path}: {told}")
-        return None
 
 
 def _modified_ms(path: Path) -> int:

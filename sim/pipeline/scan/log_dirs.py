@@ -7,9 +7,9 @@ LogManager.loadLogs, MetaPropertiesEnsemble, OffsetCheckpointFile.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -17,6 +17,15 @@ from sim.errors import CorruptLogRecordError
 from sim.storage import checkpoints, names
 from sim.storage.metadata_files import MetaProperties, decode_meta_properties
 from sim.types import TopicPartition
+
+T = TypeVar("T")
+OnProblem = Callable[[str], object]
+"""Told of files that make no sense, each with its place."""
+
+
+def untold(_problem: str) -> None:
+    """Whoever asks goes on without the file."""
+
 
 CHECKPOINTS: Final = (
     names.HIGH_WATERMARKS_NAME,
@@ -39,15 +48,20 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
     """None where there is no such file: a copy of folders only."""
 
     @classmethod
-    def at(cls, path: Path) -> LogDirectory:
-        """What its files say."""
+    def at(cls, path: Path, on_problem: OnProblem = untold) -> LogDirectory:
+        """What its files say.
+
+        Args:
+            path: The log directory.
+            on_problem: Told of high watermarks and log starts that can't be read.
+        """
         return cls(
             path=path,
             meta=meta_of(path),
             is_clean=(path / names.CLEAN_SHUTDOWN_NAME).is_file(),
-            high_watermarks=_offsets_of(path / names.HIGH_WATERMARKS_NAME) or {},
-            log_starts=_offsets_of(path / names.LOG_STARTS_NAME) or {},
-            recovery_points=_offsets_of(path / names.RECOVERY_POINTS_NAME),
+            high_watermarks=_offsets_of(path / names.HIGH_WATERMARKS_NAME, on_problem) or {},
+            log_starts=_offsets_of(path / names.LOG_STARTS_NAME, on_problem) or {},
+            recovery_points=_offsets_of(path / names.RECOVERY_POINTS_NAME, untold),
         )
 
     def recovered_from(self, whose: TopicPartition, last_segment_offset: int) -> int | None:
@@ -68,14 +82,20 @@ class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
 def meta_of(path: Path) -> MetaProperties | None:
     """Whose log directory it is; None where it does not tell."""
     file = path / names.META_PROPERTIES_NAME
+    return read_small(file, decode_meta_properties, untold)
+
+
+def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] | None:
+    return read_small(file, checkpoints.decode_offsets, on_problem)
+
+
+def read_small(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T | None:
+    """What a small file says; None where it is not there, or makes no sense, which is told."""
     try:
-        return decode_meta_properties(file.read_text(), place=str(file))
-    except (OSError, UnicodeDecodeError, CorruptLogRecordError):
+        return decode(path.read_text(), place=str(path))
+    except FileNotFoundError:
         return None
-
-
-def _offsets_of(file: Path) -> dict[TopicPartition, int] | None:
-    try:
-        return checkpoints.decode_offsets(file.read_text(), place=str(file))
-    except (OSError, UnicodeDecodeError, CorruptLogRecordError):
+    except (OSError, UnicodeDecodeError, CorruptLogRecordError) as error:
+        told = str(error)
+        on_problem(told if told.startswith(str(path)) else f"{path}: {told}")
         return None
