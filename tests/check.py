@@ -145,6 +145,7 @@ def _typed_paths() -> list[str]:
         "tests/conftest.py",
         "tests/docs.py",
         "tests/support",
+        "tests/attacks",
         "tests/clients",
         "tests/conformance",
         "benchmarks",

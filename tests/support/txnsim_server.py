@@ -40,6 +40,7 @@ class TxnsimServer:
         transaction_version: Level of ``transaction.version`` at start.
         brokers: How many.
         executable: The command to try; the installed one unless given.
+        launcher: What is started instead of the command, with the same arguments.
         arguments: Further arguments of ``txnsim serve``.
         working_directory: Where it is started.
     """
@@ -50,10 +51,12 @@ class TxnsimServer:
         transaction_version: int = 2,
         brokers: int = 3,
         executable: Path | None = None,
+        launcher: Sequence[str] = (),
         arguments: Sequence[str] = (),
         working_directory: Path | None = None,
     ) -> None:
         self._executable = executable or installed_txnsim()
+        self._launcher = tuple(launcher) or (str(self._executable),)
         self._arguments = (
             *("--port", "0", "--brokers", str(brokers)),
             *("--transaction-version", str(transaction_version)),
@@ -86,7 +89,7 @@ class TxnsimServer:
         self._log = self._directory / "output.log"
         ready_file = self._directory / "ready.json"
         command = [
-            str(self._executable),
+            *self._launcher,
             "serve",
             *self._arguments,
             "--ready-file",
@@ -148,6 +151,11 @@ class TxnsimServer:
     def pid(self) -> int:
         """Process id."""
         return self._process.pid
+
+    @property
+    def log_bytes(self) -> int:
+        """How much the server has printed."""
+        return self._log.stat().st_size
 
     def log_tail(self) -> str:
         """The last lines that the server printed."""

@@ -1,0 +1,48 @@
+"""The command: plays attacks and prints their figures."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from tests.attacks.figures import HEAD, Figures, line
+from tests.attacks.rig import measured
+from tests.attacks.roster import ATTACKS
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play what is asked for; 1 where ``--strict`` is given and a limit was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.attacks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help="which attacks")
+    parser.add_argument("--all", action="store_true", help="every attack")
+    parser.add_argument("--list", action="store_true", help="say what the attacks are")
+    parser.add_argument("--json", action="store_true", help="figures as JSON, an object a line")
+    parser.add_argument("--strict", action="store_true", help="fail where a limit is broken")
+    parser.add_argument(
+        "--checkout", type=Path, metavar="DIR", help="attack the server of this checkout"
+    )
+    options = parser.parse_args(argv)
+    if options.list:
+        for attack in ATTACKS.values():
+            print(f"{attack.name:<34} {attack.about}")
+        return 0
+    unknown = sorted(set(options.names) - set(ATTACKS))
+    if unknown or not (options.names or options.all):
+        parser.error(f"no attack {', '.join(unknown)}" if unknown else "name an attack, or --all")
+    found: list[Figures] = []
+    if not options.json:
+        print(HEAD)
+    for name in list(ATTACKS) if options.all else options.names:
+        found.append(measured(ATTACKS[name], checkout=options.checkout))
+        print(
+            msgspec.json.encode(found[-1]).decode() if options.json else line(found[-1]), flush=True
+        )
+    return 1 if options.strict and any(figures.broken() for figures in found) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

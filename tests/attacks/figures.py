@@ -1,0 +1,70 @@
+"""What an attack did to a server, and whether that is within the limits."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+GAP_MS_MAX: Final = 100.0
+"""No single input takes more of the loop."""
+MEMORY_MIB_MAX: Final = 64.0
+"""Nor more memory beyond what it carries."""
+NEIGHBOUR_FACTOR_MAX: Final = 5.0
+"""A neighbour's p99 during an attack, against its quiet one."""
+NEIGHBOUR_FLOOR_MS: Final = 2.0
+"""A quiet p99 below this counts as this much: five times very little is still very little."""
+
+
+class Waits(msgspec.Struct, frozen=True, kw_only=True):
+    """What a neighbour has waited for its answers."""
+
+    answers: int
+    p99_ms: float
+    worst_ms: float
+
+
+class Figures(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one attack."""
+
+    name: str
+    seconds: float
+    sent_bytes: int
+    gap_ms: float
+    gap_cpu_ms: float
+    memory_mib: float
+    quiet: Waits
+    attacked: Waits
+    log_bytes: int
+    trouble: tuple[str, ...] = ()
+    """What went wrong altogether: it did not end, the server no longer answers or did not stop."""
+
+    def broken(self) -> list[str]:
+        """The limits that it broke, in words; none where all is well."""
+        found = list(self.trouble)
+        if self.gap_cpu_ms > GAP_MS_MAX:
+            found.append(f"the loop was busy for {self.gap_cpu_ms:.0f} ms")
+        if self.memory_mib > MEMORY_MIB_MAX:
+            found.append(f"{self.memory_mib:.0f} MiB more than it sent")
+        allowed_ms = NEIGHBOUR_FACTOR_MAX * max(self.quiet.p99_ms, NEIGHBOUR_FLOOR_MS)
+        if self.attacked.p99_ms > allowed_ms:
+            found.append(f"a neighbour's p99 was {self.attacked.p99_ms:.1f} ms")
+        return found
+
+
+HEAD: Final = (
+    f"{'attack':<34} {'s':>6} {'sent MiB':>9} {'gap':>8} {'cpu':>8} {'memory':>8} "
+    f"{'quiet':>7} {'attacked':>9} {'worst':>8} {'log':>9}"
+)
+
+
+def line(figures: Figures) -> str:
+    """One line below ``HEAD``."""
+    broken = figures.broken()
+    return (
+        f"{figures.name:<34} {figures.seconds:>6.1f} {figures.sent_bytes / 2**20:>9.2f} "
+        f"{figures.gap_ms:>8.1f} {figures.gap_cpu_ms:>8.1f} {figures.memory_mib:>8.1f} "
+        f"{figures.quiet.p99_ms:>7.2f} {figures.attacked.p99_ms:>9.2f} "
+        f"{figures.attacked.worst_ms:>8.1f} {figures.log_bytes:>9}"
+        + "".join(f"\n    OVER: {one}" for one in broken)
+    )

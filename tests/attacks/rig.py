@@ -1,0 +1,146 @@
+"""Plays an attack against a server of its own and measures what it does."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Final
+
+import msgspec
+
+from tests.attacks.figures import Figures, Waits
+from tests.attacks.target import Attack, Target, serving
+from tests.support.apache_kafka import REPOSITORY
+from tests.support.txnsim_server import TxnsimServerError
+
+_QUIET_S: Final = 3.0
+_SETTLE_S: Final = 20.0
+_NO_WAITS: Final = Waits(answers=0, p99_ms=0.0, worst_ms=0.0)
+
+
+def measured(attack: Attack, *, checkout: Path | None = None) -> Figures:
+    """Play one attack.
+
+    Args:
+        attack: Which.
+        checkout: Whose server; this one's unless given.
+    """
+    figures: Figures | None = None
+    try:
+        with serving(attack, checkout) as target, _Neighbour(target.address) as neighbour:
+            time.sleep(_QUIET_S)
+            figures = _attacked(attack, target, neighbour)
+    except TxnsimServerError as error:
+        if figures is None:
+            raise
+        why = str(error).partition("\n")[0]
+        return msgspec.structs.replace(figures, trouble=(*figures.trouble, why))
+    return figures
+
+
+def _attacked(attack: Attack, target: Target, neighbour: _Neighbour) -> Figures:
+    quiet = neighbour.waits(_SETTLE_S) or _NO_WAITS
+    resident_mib, logged = target.memory_mib("VmRSS"), target.log_bytes
+    target.begin()
+    started_s = time.monotonic()
+    player = _Player(attack, target)
+    player.start()
+    player.join(attack.limit_s)
+    trouble: list[str] = []
+    if player.is_alive():
+        trouble.append(f"the attack did not end within {attack.limit_s:.0f} s")
+    elif player.error is not None:
+        trouble.append(f"the attack failed: {player.error!r}")
+    seconds = time.monotonic() - started_s
+    if not target.settle(_SETTLE_S):
+        trouble.append("the loop stands still")
+    attacked = neighbour.waits(_SETTLE_S)
+    if attacked is None:
+        trouble.append("the neighbour is not answered any more")
+        seconds_ms = (time.monotonic() - started_s) * 1000
+        attacked = Waits(answers=0, p99_ms=seconds_ms, worst_ms=seconds_ms)
+    gap_ms, cpu_ms = target.longest_gap_ms()
+    if "the loop stands still" in trouble:
+        cpu_ms = gap_ms
+    peak_mib = target.memory_mib("VmHWM")
+    return Figures(
+        name=attack.name,
+        seconds=seconds,
+        sent_bytes=player.sent_bytes,
+        gap_ms=gap_ms,
+        gap_cpu_ms=cpu_ms,
+        memory_mib=max(0.0, peak_mib - resident_mib - player.sent_bytes / 2**20),
+        quiet=quiet,
+        attacked=attacked,
+        log_bytes=target.log_bytes - logged,
+        trouble=tuple(trouble),
+    )
+
+
+class _Player(threading.Thread):
+    """Plays an attack; a thread, so that one without an end can be left alone."""
+
+    def __init__(self, attack: Attack, target: Target) -> None:
+        super().__init__(daemon=True, name=attack.name)
+        self._attack = attack
+        self._target = target
+        self.sent_bytes = 0
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        """Until it is through, or fails."""
+        try:
+            self.sent_bytes = self._attack.play(self._target)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the attack's result
+            self.error = error
+
+
+class _Neighbour:
+    """The other process."""
+
+    def __init__(self, address: str) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.attacks.neighbour", address],
+            cwd=REPOSITORY,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> _Neighbour:
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        with contextlib.suppress(BrokenPipeError):
+            self._process.communicate(timeout=1.0)
+        self._process.kill()
+        self._process.wait()
+
+    def waits(self, limit_s: float) -> Waits | None:
+        """Its waits since it was asked last; None where it hears nothing, or has ended."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+        found: list[str] = []
+        reader = threading.Thread(target=lambda: found.extend(self._lines()), daemon=True)
+        reader.start()
+        reader.join(limit_s)
+        return msgspec.json.decode(found[0], type=Waits) if found else None
+
+    def _lines(self) -> Iterator[str]:
+        assert self._process.stdout is not None
+        told = self._process.stdout.readline()
+        if told:
+            yield told

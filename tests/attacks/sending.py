@@ -1,0 +1,73 @@
+"""Sending much at once, with and without reading the answers."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from typing import Any, Final
+
+from sim.wire import codec
+from tests.support.raw_wire import message_from
+
+PIECE_BYTES: Final = 1 << 16
+
+
+def request(api_key: int, api_version: int, **values: Any) -> bytes:
+    """A whole frame."""
+    message = message_from(codec.request_class(api_key, api_version), values)
+    return codec.encode_request(api_key, api_version, 1, "attack", message)
+
+
+def exchange(connection: socket.socket, data: bytes, *, answers: int) -> None:
+    """Send and read at the same time, until so many answers have come.
+
+    Raises:
+        ConnectionError: It ended before.
+    """
+    sender = threading.Thread(target=send_quietly, args=(connection, data), daemon=True)
+    sender.start()
+    read_answers(connection, answers)
+    sender.join()
+
+
+def send_quietly(connection: socket.socket, data: bytes) -> int:
+    """Send as much as is taken until the other side closes, or until the socket's timeout; how much
+    that was.
+    """
+    sent = 0
+    view = memoryview(data)
+    while sent < len(data):
+        try:
+            sent += connection.send(view[sent : sent + PIECE_BYTES])
+        except OSError:
+            break
+    return sent
+
+
+def read_answers(connection: socket.socket, count: int) -> None:
+    """Read so many frames and forget them.
+
+    Raises:
+        ConnectionError: The connection ended before.
+    """
+    head = b""
+    missing = 0
+    while count:
+        piece = connection.recv(PIECE_BYTES)
+        if not piece:
+            raise ConnectionError(f"the connection ended {count} answers too early")
+        at = 0
+        while at < len(piece):
+            if missing:
+                step = min(missing, len(piece) - at)
+                missing -= step
+                at += step
+                if not missing:
+                    count -= 1
+                continue
+            step = min(4 - len(head), len(piece) - at)
+            head += piece[at : at + step]
+            at += step
+            if len(head) == 4:
+                missing = int.from_bytes(head, "big")
+                head = b""

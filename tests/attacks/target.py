@@ -1,0 +1,141 @@
+"""The server under attack: a process of its own with a ticker, and what an attack may ask of it."""
+
+from __future__ import annotations
+
+import contextlib
+import mmap
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from tests.attacks.neighbour import TOPIC
+from tests.attacks.ticking_server import TICKS
+from tests.support.raw_wire import RawConnection
+from tests.support.txnsim_server import TxnsimServer
+
+_LAUNCHER: Final = Path(__file__).with_name("ticking_server.py")
+_SETTLED_S: Final = 1.0
+_POLL_S: Final = 0.05
+
+
+class Attack(NamedTuple):
+    """One attack; its description is the first line of its function's docstring."""
+
+    name: str
+    play: Callable[[Target], int]
+    """Attacks, and answers how many bytes it has sent."""
+    serve: tuple[str, ...] = ()
+    """Further arguments of ``txnsim serve``."""
+    limit_s: float = 60.0
+    """How long it may take."""
+
+    @property
+    def about(self) -> str:
+        """What it does."""
+        return (self.play.__doc__ or "").partition("\n")[0]
+
+
+class Target:
+    """A running server, as attacks see it."""
+
+    def __init__(self, server: TxnsimServer, ticks: mmap.mmap) -> None:
+        self._server = server
+        self._ticks = ticks
+        self._round = 0
+
+    # For attacks
+
+    @property
+    def ready(self) -> dict[str, Any]:
+        """What the ready file says."""
+        return self._server.ready
+
+    @property
+    def address(self) -> str:
+        """The first broker, ``host:port``; all brokers share one loop."""
+        return self._server.bootstrap.split(",")[0]
+
+    @property
+    def http(self) -> str:
+        """Address of the control port."""
+        assert self._server.http is not None
+        return self._server.http
+
+    @property
+    def pid(self) -> int:
+        """The server's process."""
+        return self._server.pid
+
+    def connect(self) -> RawConnection:
+        """A connection to the first broker."""
+        return RawConnection(self.address, client_id="attack")
+
+    def socket(self, *, receive_buffer_bytes: int = 0) -> socket.socket:
+        """The same without any protocol; a small receive buffer makes a slow reader."""
+        host, port = self.address.rsplit(":", 1)
+        plain = socket.socket()
+        if receive_buffer_bytes:
+            plain.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
+        plain.settimeout(20.0)
+        plain.connect((host, int(port)))
+        return plain
+
+    # For the rig
+
+    def begin(self) -> None:
+        """Measure from now on."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")  # the peak of the resident set
+        self._round += 1
+        self._ticks[:8] = self._round.to_bytes(8, "little")
+        time.sleep(5 * _POLL_S)
+
+    def longest_gap_ms(self) -> tuple[float, float]:
+        """The longest gap so far, one that goes on included, and the most CPU time in a gap."""
+        _, measured, last_ns, longest_ns, busiest_ns = TICKS.unpack_from(self._ticks)
+        running_ns = time.monotonic_ns() - last_ns
+        if measured != self._round:
+            longest_ns = busiest_ns = 0
+        return max(longest_ns, running_ns) / 1e6, busiest_ns / 1e6
+
+    def settle(self, limit_s: float) -> bool:
+        """Wait until the loop ticks again without long gaps; whether it does."""
+        deadline_s = time.monotonic() + limit_s
+        calm_since_s = time.monotonic()
+        while time.monotonic() - calm_since_s < _SETTLED_S:
+            last_ns = TICKS.unpack_from(self._ticks)[2]
+            if time.monotonic_ns() - last_ns > 200_000_000:
+                calm_since_s = time.monotonic()
+            if time.monotonic() > deadline_s:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def memory_mib(self, field: str) -> float:
+        """``VmRSS`` or ``VmHWM`` of the server."""
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(field):
+                return int(line.split()[1]) / 1024
+        return 0.0
+
+    @property
+    def log_bytes(self) -> int:
+        """How much it has logged."""
+        return self._server.log_bytes
+
+
+@contextlib.contextmanager
+def serving(attack: Attack, checkout: Path | None) -> Iterator[Target]:
+    """Start the server that an attack is for; it is stopped at the end, by force if need be."""
+    python = sys.executable if checkout is None else str(checkout.resolve() / ".venv/bin/python")
+    arguments: Sequence[str] = ("--topic", f"{TOPIC}:1", "--http", "0", *attack.serve)
+    with tempfile.NamedTemporaryFile(prefix="txnsim-ticks-") as file:
+        file.write(bytes(TICKS.size))
+        file.flush()
+        with mmap.mmap(file.fileno(), TICKS.size) as ticks:
+            server = TxnsimServer(launcher=(python, str(_LAUNCHER), file.name), arguments=arguments)
+            with server:
+                yield Target(server, ticks)

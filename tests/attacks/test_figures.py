@@ -1,0 +1,43 @@
+"""What counts as harm, and what a neighbour's waits come to."""
+
+from __future__ import annotations
+
+import msgspec
+
+from tests.attacks.figures import Figures, Waits, line
+from tests.attacks.neighbour import waits_of
+from tests.attacks.roster import ATTACKS
+
+HARMLESS = Figures(
+    name="nothing",
+    seconds=1.0,
+    sent_bytes=100,
+    gap_ms=2_000.0,
+    gap_cpu_ms=90.0,
+    memory_mib=60.0,
+    quiet=Waits(answers=100, p99_ms=3.0, worst_ms=9.0),
+    attacked=Waits(answers=100, p99_ms=14.0, worst_ms=90.0),
+    log_bytes=0,
+)
+
+
+def test_a_gap_counts_by_the_cpu_time_in_it() -> None:
+    assert HARMLESS.broken() == []
+    assert len(msgspec.structs.replace(HARMLESS, gap_cpu_ms=101.0).broken()) == 1
+
+
+def test_memory_and_the_neighbours_waits_count() -> None:
+    slow = Waits(answers=100, p99_ms=16.0, worst_ms=90.0)
+    broken = msgspec.structs.replace(HARMLESS, memory_mib=65.0, attacked=slow, trouble=("dead",))
+    assert len(broken.broken()) == 3
+    assert line(broken).count("OVER") == 3
+
+
+def test_the_p99_of_a_hundred_waits_is_the_longest_but_none() -> None:
+    waits = waits_of([float(wait) for wait in range(1, 101)])
+    assert waits == Waits(answers=100, p99_ms=100.0, worst_ms=100.0)
+
+
+def test_attacks_have_names_of_their_own_and_say_what_they_do() -> None:
+    assert all(attack.about.endswith(".") for attack in ATTACKS.values())
+    assert all(name == attack.name for name, attack in ATTACKS.items())

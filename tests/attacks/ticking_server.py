@@ -1,0 +1,79 @@
+"""``txnsim serve`` with a ticker on its event loop: ``python ticking_server.py TICKS serve …``.
+
+It runs by its path, with the interpreter of any checkout, so it imports nothing of the tests.
+TICKS is a file that both sides map into memory; the rig reads it also while the loop stands still.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+import mmap
+import resource
+import struct
+import sys
+import time
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Final
+
+TICK_S: Final = 0.01
+TICKS: Final = struct.Struct("<5q")
+"""Round asked for by the reader, round being measured, nanoseconds of the last tick (monotonic),
+longest gap in ns, most CPU time of the loop's thread between two ticks in ns.
+"""
+
+
+DATA_BYTES_MAX: Final = 4 << 30
+"""More memory the program does not get: an attack on it must not be one on the machine."""
+
+
+class Ticker:
+    """Ticks on the running loop and notes the gaps."""
+
+    def __init__(self, shared: mmap.mmap) -> None:
+        self._shared = shared
+        self._round = 0
+        self._longest_ns = self._busiest_ns = 0
+        self._last_ns = time.monotonic_ns()
+        self._last_cpu_ns = time.thread_time_ns()
+        self._loop = asyncio.get_running_loop()
+        self._loop.call_later(TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        now_ns, cpu_ns = time.monotonic_ns(), time.thread_time_ns()
+        asked = TICKS.unpack_from(self._shared)[0]
+        if asked != self._round:
+            self._round = asked
+            self._longest_ns = self._busiest_ns = 0
+        else:
+            self._longest_ns = max(self._longest_ns, now_ns - self._last_ns)
+            self._busiest_ns = max(self._busiest_ns, cpu_ns - self._last_cpu_ns)
+        self._last_ns, self._last_cpu_ns = now_ns, cpu_ns
+        packed = TICKS.pack(asked, self._round, now_ns, self._longest_ns, self._busiest_ns)
+        self._shared[8 : TICKS.size] = packed[8:]  # the first field is the reader's
+        self._loop.call_later(TICK_S, self._tick)
+
+
+def main(ticks: str, arguments: list[str]) -> int:
+    """Run the program with a ticker on every loop that it runs."""
+    resource.setrlimit(resource.RLIMIT_DATA, (DATA_BYTES_MAX, DATA_BYTES_MAX))
+    package = "txnsim" if importlib.util.find_spec("txnsim") else "sim"
+    real = importlib.import_module(f"{package}.runtime.real")
+    program = importlib.import_module(f"{package}.cli.main")
+    with Path(ticks).open("r+b") as file:
+        shared = mmap.mmap(file.fileno(), TICKS.size)
+    run = real.run
+
+    async def ticking(main: Coroutine[Any, Any, Any]) -> Any:
+        Ticker(shared)
+        return await main
+
+    vars(real)["run"] = lambda main: run(ticking(main))
+    return int(program.main(arguments))
+
+
+if __name__ == "__main__":
+    sys.path.pop(0)  # this folder: its modules are not the program's
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -1,0 +1,34 @@
+"""Few bytes that ask for many partitions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.attacks.target import Attack, Target
+from tests.support.raw_wire import Outcome
+
+CREATE_TOPICS: Final = 19
+
+
+def most_partitions(target: Target) -> int:
+    """CreateTopics with 2,147,483,647 partitions, the most that its field holds."""
+    return _create(target, partitions=2_147_483_647)
+
+
+def many_partitions(target: Target) -> int:
+    """CreateTopics with 200,000 partitions."""
+    return _create(target, partitions=200_000)
+
+
+def _create(target: Target, *, partitions: int) -> int:
+    wanted = {"name": "huge", "num_partitions": partitions, "replication_factor": 1}
+    with target.connect() as connection:
+        answer = connection.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
+    assert not isinstance(answer, Outcome), answer
+    return 60
+
+
+ATTACKS: Final = (
+    Attack("create-most-partitions", most_partitions, limit_s=30.0),
+    Attack("create-many-partitions", many_partitions),
+)
