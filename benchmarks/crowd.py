@@ -14,15 +14,15 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from sim.client import requests
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import ClientError, ErrorCode
-from sim.client.requests import NewTopic
-from sim.client.versions import VersionRange
-from sim.types import ProducerIdAndEpoch, TopicPartition
-from sim.wire.batch import Record, build_batch
+from txnsim.client import requests
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.requests import NewTopic
+from txnsim.client.versions import VersionRange
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
+from txnsim.wire.batch import Record, build_batch
 
 HOUR_MS: Final = 3_600_000
 TRANSACTION_TIMEOUT_MS: Final = 900_000

@@ -24,9 +24,9 @@ from typing import Final
 import msgspec
 
 from benchmarks.crowd import Crowd, make_crowd
-from sim.types import TopicPartition
 from tests.support.apache_kafka import ApacheKafka, java_command, kafka_libs
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+from txnsim.types import TopicPartition
 
 TARGET_S: Final = 10.0
 """Of a search by ``txnsim`` at the default size, on the simulator."""

@@ -23,16 +23,16 @@ from benchmarks import build
 from benchmarks.process import started
 from benchmarks.report import Spread, spread
 from benchmarks.servers import ApacheKafka
-from sim.testing.blocking import SimulatedKafka
-from sim.testing.home import LoopThread
-from sim.testing.options import wanted
+from txnsim.testing.blocking import SimulatedKafka
+from txnsim.testing.home import LoopThread
+from txnsim.testing.options import wanted
 
 BROKERS: Final = 3
 TARGET_MS: Final = 10.0
 _LOAD_PROGRAM: Final = """
 import time, pytest
 began = time.perf_counter()
-import sim.testing.plugin
+import txnsim.testing.plugin
 print((time.perf_counter() - began) * 1000)
 """
 

@@ -23,20 +23,20 @@ import msgspec
 import numpy as np
 
 from benchmarks import log_fill
-from sim.pipeline.scan import kernel
-from sim.pipeline.scan.pieces import Ints
-from sim.pipeline.scan.walk import Damage, batch_rows
-from sim.placement import partition_for
-from sim.storage import names
-from sim.storage.checkpoints import encode_offsets
-from sim.storage.metadata_files import (
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.pieces import Ints
+from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.placement import partition_for
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.storage.metadata_files import (
     MetaProperties,
     encode_meta_properties,
     encode_partition_metadata,
 )
-from sim.txn.log_format import encode_batch
-from sim.txn.state import TransactionState, TxnTransition
-from sim.types import (
+from txnsim.txn.log_format import encode_batch
+from txnsim.txn.state import TransactionState, TxnTransition
+from txnsim.types import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     ProducerEpoch,
@@ -45,8 +45,8 @@ from sim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from sim.wire.batch import Record, assign, build_batch, read_batch_header
-from sim.wire.batch_header import CRC_START
+from txnsim.wire.batch import Record, assign, build_batch, read_batch_header
+from txnsim.wire.batch_header import CRC_START
 
 CACHE: Final = Path(__file__).resolve().parent.parent / ".cache" / "benchmarks"
 TOPIC: Final = "orders"

@@ -28,16 +28,16 @@ from benchmarks import pipeline_plot
 from benchmarks.log_data import CACHE, TOPIC, Made, Scale, large_batches, small_batches
 from benchmarks.pipeline_figures import Cost, Row
 from benchmarks.pipeline_search import CORES, Found, in_a_process
-from sim.pipeline.scan import kernel
-from sim.pipeline.scan import kernel_fragments as fk
-from sim.pipeline.scan.pieces import PIECE_BYTES
-from sim.pipeline.scan.walk import Damage, fragment_rows
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.session import spark_session
-from sim.storage import names
-from sim.storage.checkpoints import encode_offsets
-from sim.types import TopicPartition
 from tests.support.apache_kafka import java_command, kafka_libs
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.pipeline.scan.pieces import PIECE_BYTES
+from txnsim.pipeline.scan.walk import Damage, fragment_rows
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.session import spark_session
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -15,8 +15,8 @@ from typing import Final
 import msgspec
 
 from benchmarks.worker_memory import forget_peaks, largest_mb
-from sim.pipeline.forensics.find_hanging import Search, find_hanging
-from sim.pipeline.session import SHORT_LIVED, spark_session
+from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
+from txnsim.pipeline.session import SHORT_LIVED, spark_session
 
 CORES: Final = 2
 _LIMIT_S: Final = 560.0

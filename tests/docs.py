@@ -23,20 +23,20 @@ from typing import Final
 
 import msgspec
 
-from sim.api.kip_text.differences import DIFFERENCES
-from sim.config.kafka_names import KNOWN, why_without_effect
-from sim.faults import meanings
-from sim.pipeline.forensics.findings import json_schema
-from sim.pipeline.schemas import TABLES as LOG_TABLES
-from sim.pipeline.traces.schemas import TABLES as TRACE_TABLES
-from sim.setting import Setting
-from sim.settings import DEFAULTS, documentation
 from tests.clients.matrix import page as matrix
 from tests.clients.streams import page as streams
 from tests.conformance.casebook import page
 from tests.peers import page as peers
 from tests.releases import page as releases
 from tests.support.apache_kafka import KAFKA_VERSION
+from txnsim.api.kip_text.differences import DIFFERENCES
+from txnsim.config.kafka_names import KNOWN, why_without_effect
+from txnsim.faults import meanings
+from txnsim.pipeline.forensics.findings import json_schema
+from txnsim.pipeline.schemas import TABLES as LOG_TABLES
+from txnsim.pipeline.traces.schemas import TABLES as TRACE_TABLES
+from txnsim.setting import Setting
+from txnsim.settings import DEFAULTS, documentation
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 
@@ -110,7 +110,7 @@ def settings_page() -> str:
         for reason, names in sorted(by_reason.items())
     )
     return _page(
-        "sim/settings.py",
+        "sim/txnsim/settings.py",
         "Settings",
         """\
 `txnsim serve --config FILE` reads our YAML or a broker's `server.properties`. In YAML, settings
@@ -143,11 +143,11 @@ Properties of a Kafka 4.3 broker that change nothing here. They are accepted, so
 
 def _setting_groups() -> dict[str, list[str]]:
     """Fields by the section comment they stand under in the source."""
-    import sim.settings
+    import txnsim.settings
 
     groups: dict[str, list[str]] = {}
     title = ""
-    for line in inspect.getsource(sim.settings.Settings).splitlines():
+    for line in inspect.getsource(txnsim.settings.Settings).splitlines():
         if match := re.fullmatch(r"    # (.+)", line):
             title = match[1]
         elif (match := re.match(r"    (\w+): Annotated\[", line)) is not None:
@@ -186,7 +186,7 @@ def _default(field: str, setting: Setting) -> str:
 
 def apis_page() -> str | None:
     """The API keys that are answered, in order."""
-    handlers = [source for source in _sources("sim/api") if "KEY" in source.constants]
+    handlers = [source for source in _sources("sim/txnsim/api") if "KEY" in source.constants]
     if not handlers:
         return None
     rows = []
@@ -205,7 +205,7 @@ def apis_page() -> str | None:
             )
         )
     return _page(
-        "the docstrings of sim/api/",
+        "the docstrings of sim/txnsim/api/",
         "APIs",
         "Which requests are answered, in which versions, and what changes between versions.",
         _table(
@@ -218,7 +218,7 @@ def apis_page() -> str | None:
 
 def states_page() -> str | None:
     """The states of a transaction, drawn from the table that the coordinator asks."""
-    state = _optional("sim.txn.state")
+    state = _optional("txnsim.txn.state")
     if state is None:
         return None
     names: Mapping[object, str] = state.WIRE_NAMES
@@ -237,7 +237,7 @@ def states_page() -> str | None:
     )
     states = _member_docstrings(state, "TransactionState")
     return _page(
-        "sim/txn/state.py",
+        "sim/txnsim/txn/state.py",
         "States of a transaction",
         "An arrow is a move that the coordinator may make; any other is refused and changes\n"
         "nothing.",
@@ -253,12 +253,12 @@ def states_page() -> str | None:
 
 def fault_points_page() -> str | None:
     """Where a fault can strike."""
-    points = _optional("sim.faults.points")
+    points = _optional("txnsim.faults.points")
     if points is None:
         return None
     found = _member_docstrings(points, "FaultPoint")
     return _page(
-        "sim/faults/points.py",
+        "sim/txnsim/faults/points.py",
         "Fault points",
         "The named places that requests, answers and steps of a broker cross, where a\n"
         "[fault](faults.md) can strike them.",
@@ -284,11 +284,11 @@ def fault_actions_table() -> str:
 
 def trace_page() -> str | None:
     """The kinds of trace events."""
-    kinds = _optional("sim.runtime.trace_kinds")
+    kinds = _optional("txnsim.runtime.trace_kinds")
     if kinds is None:
         return None
     return _page(
-        "sim/runtime/trace_kinds.py",
+        "sim/txnsim/runtime/trace_kinds.py",
         "Kinds of trace events",
         "What the lines of a trace can say. Importance 0 is hidden at first, 2 is what the story\n"
         "is about. The columns around the payload: [tests/README.md](../tests/README.md).",
@@ -310,7 +310,7 @@ def trace_page() -> str | None:
 def kafka_log_tables_page() -> str:
     """The tables of the data source."""
     return _page(
-        "sim/pipeline/schemas.py",
+        "sim/txnsim/pipeline/schemas.py",
         "Tables of kafka_log",
         """\
 What [the data source `kafka_log`](kafka-log.md) has, as its option `table` names it. Types are
@@ -337,7 +337,7 @@ where a controller's log lies beside a broker's, is a topic like others.""",
 def trace_tables_page() -> str:
     """The tables of a trace."""
     return _page(
-        "sim/pipeline/traces/schemas.py and tests/docs.py",
+        "sim/txnsim/pipeline/traces/schemas.py and tests/docs.py",
         "Tables of a trace",
         """\
 A [trace](../tests/README.md#reading-a-trace) as tables for Apache Spark. `scenario run --trace DIR`
@@ -356,8 +356,8 @@ exporting further traces to the same place adds their runs. It needs `txnsim[pip
 In a notebook:
 
 ```python
-from sim.pipeline.session import spark_session
-from sim.pipeline.traces.tables import register_views
+from txnsim.pipeline.session import spark_session
+from txnsim.pipeline.traces.tables import register_views
 
 spark = spark_session()
 register_views(spark, "tables/")
@@ -393,17 +393,19 @@ that this release does not know stays in `events`, with `is_known` false.""",
 
 def cli_page() -> str | None:
     """The help of every command, as the program prints it."""
-    if _optional("sim.cli.main") is None:
+    if _optional("txnsim.cli.main") is None:
         return None
     sections = [
         f"## {' '.join(['txnsim', *words])}\n\n```\n{text.rstrip()}\n```"
         for words, text in _help_pages(())
     ]
-    return _page("sim/cli/", "Command line", *sections)
+    return _page("sim/txnsim/cli/", "Command line", *sections)
 
 
 def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    program = "import sys; from sim.cli.main import main; sys.argv[0] = 'txnsim'; sys.exit(main())"
+    program = (
+        "import sys; from txnsim.cli.main import main; sys.argv[0] = 'txnsim'; sys.exit(main())"
+    )
     text = subprocess.run(
         [sys.executable, "-c", program, *words, "--help"],
         cwd=ROOT,
@@ -420,8 +422,8 @@ def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]
 
 def scenarios_page() -> str | None:
     """The stories that come with it, and what they declare in each generation of the protocol."""
-    from sim.scenario.catalog import scenarios
-    from sim.scenario.model import HEALTHY, MODES
+    from txnsim.scenario.catalog import scenarios
+    from txnsim.scenario.model import HEALTHY, MODES
 
     known = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
     rows = [
@@ -466,11 +468,11 @@ def scenarios_page() -> str | None:
 
 def metrics_page() -> str | None:
     """The metrics of the HTTP port."""
-    table = _optional("sim.metrics.table")
+    table = _optional("txnsim.metrics.table")
     if table is None:
         return None
     return _page(
-        "sim/metrics/table.py",
+        "sim/txnsim/metrics/table.py",
         "Metrics",
         "Served by the HTTP port under `/metrics`, in Prometheus' text format, where a counter's "
         "name\nends in `_total`. Alerts and a dashboard are made of them: "
@@ -509,7 +511,7 @@ def deviations_page() -> str | None:
             items = "\n".join(f"- {_joined(text)}" for text in deviations)
             sections.append(f"## {title}\n\n[{source.path}]({source.path})\n\n{items}")
     return _page(
-        "the `DEVIATIONS` of the modules, or `sim/api/kip_text/differences.py`,",
+        "the `DEVIATIONS` of the modules, or `sim/txnsim/api/kip_text/differences.py`,",
         "Deviations",
         "Where this simulator knowingly differs from Apache Kafka, or from the letter of a KIP.\n"
         "What is not listed here and differs is a bug.",
@@ -557,7 +559,7 @@ def rules_page() -> str:
 def releases_page() -> str:
     """What differs between the releases of Kafka that can be played."""
     return _page(
-        "sim/releases/",
+        "sim/txnsim/releases/",
         "Releases",
         releases.INTRODUCTION,
         "## API versions",

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.settings import documentation
 from tests import docs
 from tests.docs import PAGES, ROOT
+from txnsim.settings import documentation
 
 
 @pytest.mark.parametrize("page", sorted(PAGES))

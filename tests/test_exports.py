@@ -12,8 +12,8 @@ import pytest
 from tests.test_tidy import ROOT, source
 
 PUBLIC: Final = {
-    "sim.config": ["Configuration", "load", "settings_of"],
-    "sim.errors": [
+    "txnsim.config": ["Configuration", "load", "settings_of"],
+    "txnsim.errors": [
         "BadInputError",
         "ClientError",
         "ConfigError",
@@ -35,7 +35,7 @@ PUBLIC: Final = {
         "TxnsimError",
         "UnsupportedRequestError",
     ],
-    "sim.testing": [
+    "txnsim.testing": [
         "AsyncClock",
         "AsyncFault",
         "AsyncFaults",
@@ -60,5 +60,5 @@ def test_a_module_exports_what_is_listed(module: str) -> None:
 
 
 def test_the_package_tells_users_that_it_is_typed() -> None:
-    assert (ROOT / "sim/py.typed").exists()
+    assert (ROOT / "sim/txnsim/py.typed").exists()
     assert "Typing :: Typed" in source("pyproject.toml")

@@ -17,9 +17,9 @@ from typing import Final, NamedTuple
 import jsonschema
 import pytest
 
-from sim.pipeline.forensics.findings import Finding, json_schema
 from tests.support.txnsim_server import TxnsimServer
 from tests.test_repair_page import BLOCK, PAGE, ROOT, make_it, typed
+from txnsim.pipeline.forensics.findings import Finding, json_schema
 
 FORENSICS: Final = ROOT / "docs" / "forensics.md"
 COMMAND: Final = "$ .venv/bin/txnsim logs find-hanging "

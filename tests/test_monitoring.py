@@ -12,9 +12,9 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from sim.metrics.table import METRICS, Kind
 from tests.docs import ROOT
 from tests.support.promtool import is_to_be_had, promtool
+from txnsim.metrics.table import METRICS, Kind
 
 FOLDER: Final = ROOT / "monitoring"
 ENDINGS: Final = {

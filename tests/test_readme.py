@@ -19,14 +19,14 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from sim.cli import main as cli
-from sim.config import load
-from sim.faults.plan import FaultRule
-from sim.http.openapi import OPERATIONS, document
-from sim.scenario.catalog import find
-from sim.scenario.reading import read
 from tests.docs import PAGES, ROOT
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli import main as cli
+from txnsim.config import load
+from txnsim.faults.plan import FaultRule
+from txnsim.http.openapi import OPERATIONS, document
+from txnsim.scenario.catalog import find
+from txnsim.scenario.reading import read
 
 LANGUAGES: Final = {"", "console", "go", "java", "js", "mermaid", "properties", "python", "yaml"}
 """Of blocks; plain ones show output, or files that nobody reads. Programs of docs/recipes are files

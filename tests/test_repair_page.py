@@ -101,7 +101,7 @@ def typed(command: str, address: str, directory: Path) -> tuple[str, int]:
     """What a terminal shows of a command, and its exit status."""
     words = shlex.split(command.replace(ADDRESS, address))[2:]
     done = subprocess.run(
-        [sys.executable, "-m", "sim.cli.main", *words],
+        [sys.executable, "-m", "txnsim.cli.main", *words],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -24,45 +24,45 @@ FUNCTION_LINES_MAX: Final = 70
 PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
-    "sim/api/kip_text/add_offsets_to_txn.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/txn_offset_commit.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/describe_transactions.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/differences.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/end_txn.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/init_producer_id.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
-    "sim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",
-    "sim/group/rebalance.py": "tests/unit/group/test_classic.py",
-    "sim/pipeline/streaming/lag_source.py": "tests/pipeline/test_lag_source.py",
-    "sim/pipeline/streaming/stream.py": "tests/pipeline/test_stream.py",
-    "sim/pipeline/streaming/events.py": "tests/unit/cli/test_stream.py",
-    "sim/pipeline/streaming/records.py": "tests/pipeline/test_stream.py",
-    "sim/pipeline/streaming/watch.py": "tests/pipeline/test_stream.py",
-    "sim/pipeline/forensics/coordinator_log_sql.py": "tests/pipeline/test_find_hanging.py",
-    "sim/pipeline/forensics/open_transactions_sql.py": "tests/pipeline/test_find_hanging.py",
-    "sim/releases/kafka_2_8.py": "tests/wire/test_golden_releases.py",
-    "sim/releases/kafka_3_6.py": "tests/wire/test_golden_releases.py",
-    "sim/releases/kafka_3_9.py": "tests/wire/test_golden_releases.py",
-    "sim/releases/kafka_4_0.py": "tests/wire/test_golden_releases.py",
-    "sim/releases/kafka_4_1.py": "tests/wire/test_golden_releases.py",
-    "sim/releases/kafka_4_2.py": "tests/wire/test_golden_releases.py",
-    "sim/runtime/env.py": PROTOCOLS_ONLY,
-    "sim/wire/messages/consumer_group_records.py": "tests/unit/group/test_consumer_log_format.py",
-    "sim/wire/messages/group_records.py": "tests/unit/group/test_log_format.py",
+    "sim/txnsim/api/kip_text/add_offsets_to_txn.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/txn_offset_commit.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/describe_transactions.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/differences.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/end_txn.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/init_producer_id.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/list_transactions.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/produce.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/api/kip_text/write_txn_markers.py": "tests/kip_text/test_differences.py",
+    "sim/txnsim/group/rebalance.py": "tests/unit/group/test_classic.py",
+    "sim/txnsim/pipeline/streaming/lag_source.py": "tests/pipeline/test_lag_source.py",
+    "sim/txnsim/pipeline/streaming/stream.py": "tests/pipeline/test_stream.py",
+    "sim/txnsim/pipeline/streaming/events.py": "tests/unit/cli/test_stream.py",
+    "sim/txnsim/pipeline/streaming/records.py": "tests/pipeline/test_stream.py",
+    "sim/txnsim/pipeline/streaming/watch.py": "tests/pipeline/test_stream.py",
+    "sim/txnsim/pipeline/forensics/coordinator_log_sql.py": "tests/pipeline/test_find_hanging.py",
+    "sim/txnsim/pipeline/forensics/open_transactions_sql.py": "tests/pipeline/test_find_hanging.py",
+    "sim/txnsim/releases/kafka_2_8.py": "tests/wire/test_golden_releases.py",
+    "sim/txnsim/releases/kafka_3_6.py": "tests/wire/test_golden_releases.py",
+    "sim/txnsim/releases/kafka_3_9.py": "tests/wire/test_golden_releases.py",
+    "sim/txnsim/releases/kafka_4_0.py": "tests/wire/test_golden_releases.py",
+    "sim/txnsim/releases/kafka_4_1.py": "tests/wire/test_golden_releases.py",
+    "sim/txnsim/releases/kafka_4_2.py": "tests/wire/test_golden_releases.py",
+    "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
+    "sim/txnsim/wire/messages/consumer_group_records.py": "tests/unit/group/test_consumer_log_format.py",
+    "sim/txnsim/wire/messages/group_records.py": "tests/unit/group/test_log_format.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
 FOR_OTHERS: Final = {
-    "sim.api.kip_text.differences": "what DEVIATIONS.md shows and tests/kip_text goes through",
-    "sim.cli.submit": "what spark-submit runs",
-    "sim.pipeline.daemon": "what Spark forks workers from, by name in a session's settings",
-    "sim.client.consumer": "our client as a library: whoever reads with it",
-    "sim.releases.history": "what docs/releases.md lists beside the rules",
-    "sim.runtime.virtual": "what tests start a cluster in virtual time with",
-    "sim.storage.producer_snapshot": "a file of Kafka's, for readers of log directories",
-    "sim.testing.container": "what the container image runs",
+    "txnsim.api.kip_text.differences": "what DEVIATIONS.md shows and tests/kip_text goes through",
+    "txnsim.cli.submit": "what spark-submit runs",
+    "txnsim.pipeline.daemon": "what Spark forks workers from, by name in a session's settings",
+    "txnsim.client.consumer": "our client as a library: whoever reads with it",
+    "txnsim.releases.history": "what docs/releases.md lists beside the rules",
+    "txnsim.runtime.virtual": "what tests start a cluster in virtual time with",
+    "txnsim.storage.producer_snapshot": "a file of Kafka's, for readers of log directories",
+    "txnsim.testing.container": "what the container image runs",
 }
 """Modules that the product offers and does not import itself."""
 
@@ -225,7 +225,7 @@ def test_a_handler_opens_with_its_name_key_and_versions() -> None:
             and isinstance(node.value, ast.Constant)
         ]
         if (
-            name.startswith("sim/api/")
+            name.startswith("sim/txnsim/api/")
             and keys
             and not re.match(
                 rf"\w+ \(key {keys[0]!r}\): .*?\n\n.*\b[Vv]ersions?\b", docstring, re.DOTALL
@@ -290,7 +290,7 @@ def _section(function: ast.FunctionDef | ast.AsyncFunctionDef, title: str) -> li
 def _raised_for_callers(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
     """The errors of ours that its own body raises by name. Our own bugs are nobody's to catch."""
     tree_names = {
-        node.name for node in tree("sim/errors.py").body if isinstance(node, ast.ClassDef)
+        node.name for node in tree("sim/txnsim/errors.py").body if isinstance(node, ast.ClassDef)
     }
     ours = tree_names - {"InvariantViolation", "Rejection"}
     found = set()
@@ -424,7 +424,7 @@ def test_every_module_of_a_mixed_package_is_in_a_layer() -> None:
     astray = [
         module_of(name)
         for name in python_files("sim")
-        if re.match(r"sim/(cluster|faults|group|txn)/", name)
+        if re.match(r"sim/txnsim/(cluster|faults|group|txn)/", name)
         and not name.endswith("__init__.py")
         and module_of(name).removeprefix("sim.") not in rows
     ]

@@ -14,9 +14,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.wire.batch import Record, build_batch
 from tests.attacks.figures import Waits
 from tests.support.raw_wire import RawConnection
+from txnsim.wire.batch import Record, build_batch
 
 TOPIC: Final = "neighbour"
 REST_S: Final = 0.002

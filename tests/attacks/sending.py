@@ -6,8 +6,8 @@ import socket
 import threading
 from typing import Any, Final
 
-from sim.wire import codec
 from tests.support.raw_wire import message_from
+from txnsim.wire import codec
 
 PIECE_BYTES: Final = 1 << 16
 

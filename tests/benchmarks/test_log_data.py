@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks import log_data
 from benchmarks.log_data import Scale, Stray
-from sim.pipeline.forensics import find_hanging as searching
-from sim.storage.log_file import TornTail, read_log_file
+from txnsim.pipeline.forensics import find_hanging as searching
+from txnsim.storage.log_file import TornTail, read_log_file
 
 SCALE = Scale(
     partitions=2,

@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 from typing import Final, get_args
 
-from sim.check.anomaly import Kind
-from sim.check.history import History
-from sim.check.judge import judge
-from sim.check.observations import Seen
+from txnsim.check.anomaly import Kind
+from txnsim.check.history import History
+from txnsim.check.judge import judge
+from txnsim.check.observations import Seen
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs/checkers.md").read_text("utf-8")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.main import main
+from txnsim.cli.main import main
 
 
 @pytest.mark.slow

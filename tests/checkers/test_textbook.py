@@ -9,9 +9,9 @@ from typing import Final
 
 import pytest
 
-from sim.check.anomaly import Kind
-from sim.check.history import History
-from sim.check.judge import HEALTHY, judge
+from txnsim.check.anomaly import Kind
+from txnsim.check.history import History
+from txnsim.check.judge import HEALTHY, judge
 
 HISTORIES: Final = sorted((Path(__file__).parent / "histories").glob("*.jsonl"))
 DECLARED: Final = "# verdict: "

@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.check.history import History
-from sim.check.judge import judge
-from sim.check.observations import (
+from tests.support.healthy_cluster import HealthyCluster
+from txnsim.check.history import History
+from txnsim.check.judge import judge
+from txnsim.check.observations import (
     Began,
     Described,
     Ended,
@@ -30,7 +31,6 @@ from sim.check.observations import (
     SentOffsets,
     Wrote,
 )
-from tests.support.healthy_cluster import HealthyCluster
 
 
 class Chance(NamedTuple):

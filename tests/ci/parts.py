@@ -232,7 +232,7 @@ def scenario(deadline: Deadline) -> Verdict:
     patient = ("--delivery-timeout-ms", "800", "--request-timeout-ms", "600")
     java = shlex.join([*java_program("LateProduce"), *patient])
     go = shlex.join([str(go_program()), "late-produce"])  # waits 150 ms, and no option for it
-    run_one = [str(_PYTHON), "-m", "sim.cli.main", "scenario", "run", "late-produce-after-abort"]
+    run_one = [str(_PYTHON), "-m", "txnsim.cli.main", "scenario", "run", "late-produce-after-abort"]
     verdict = Verdict(0, 0)
     for name, options in (("Java", ("--program", java)), ("Go", ("--armed", "--program", go))):
         finished = run([*run_one, "--quiet", *options], deadline=deadline)

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sim.placement import partition_for
 from tests.clients.drivers import aiokafka, confluent_kafka
 from tests.clients.drivers.base import Driver, Record
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.placement import partition_for
 
 pytestmark = pytest.mark.clients
 

@@ -12,10 +12,10 @@ from typing import Final
 
 import pytest
 
-from sim.log.partition_log import PartitionLog
-from sim.runtime.tasks import LoopTasks
-from sim.server.cluster import SimCluster
 from tests.support.clusters import real_cluster
+from txnsim.log.partition_log import PartitionLog
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.server.cluster import SimCluster
 
 pytestmark = [pytest.mark.clients, pytest.mark.slow]
 

@@ -14,10 +14,10 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.errors import ErrorCode
 from tests.conformance.model import STATES
 from tests.conformance.reachable import MAP, UNREACHABLE
 from tests.conformance.result import ACCEPTED, ACCEPTED_ANEW, ANY, STATELESS, Cell, Result
+from txnsim.errors import ErrorCode
 
 GROUPS: Final = {
     "Prepare": ("PrepareCommit", "PrepareAbort"),

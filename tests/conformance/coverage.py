@@ -17,12 +17,12 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.api.registry import ADVERTISED
-from sim.errors import ErrorCode
-from sim.wire.apis import APIS
 from tests.conformance.recordings import Recordings, read, recorded_stories
 from tests.support.apache_kafka import KAFKA_VERSION
 from tests.support.raw_wire import Outcome
+from txnsim.api.registry import ADVERTISED
+from txnsim.errors import ErrorCode
+from txnsim.wire.apis import APIS
 
 FILE: Final = Path(__file__).with_name("COVERAGE.md")
 COMMAND: Final = "python -m tests.conformance.coverage --write"

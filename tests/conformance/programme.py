@@ -117,10 +117,10 @@ STORIES: Final[tuple[tuple[Story, int], ...]] = (
 """Stories with the levels at which they are played, in order."""
 
 ACCEPTED: Final = {
-    "describe_configs": (r"v4 documented.*documentation",),  # sim.api.describe_configs
+    "describe_configs": (r"v4 documented.*documentation",),  # txnsim.api.describe_configs
     "describe_log_dirs": (
         r"v[45].*(total|usable)_bytes: '?some .*!= -1",
-    ),  # sim.api.describe_log_dirs
+    ),  # txnsim.api.describe_log_dirs
 }
 """Story -> patterns of differences that a ``DEVIATIONS`` tuple tells of."""
 

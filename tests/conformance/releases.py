@@ -22,7 +22,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from sim.releases import RELEASES, Release
 from tests.conformance import programme
 from tests.conformance.casebook.model import LEVELS, BrokerConfig
 from tests.conformance.casebook.playing import Play, finalize, play_all
@@ -31,6 +30,7 @@ from tests.real.stories.player import Story
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.transcript import Transcript, differences
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.releases import RELEASES, Release
 
 JVM_OPTIONS: Final = ("-Xmx512m",)
 FEATURE: Final = "transaction.version"
@@ -86,7 +86,7 @@ ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         r"DescribeLogDirs v4 .*(total|usable)_bytes: '?some .*!= -1",
-        "sim.api.describe_log_dirs",
+        "txnsim.api.describe_log_dirs",
     ),
 )
 """(pattern of a difference, why it may be)."""

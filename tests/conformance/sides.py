@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any, Final
 
-from sim.errors import ErrorCode
 from tests.conformance.changes import LASTING
 from tests.conformance.model import ABSENT, ONGOING, PARTITIONS, PREPARED, World
 from tests.conformance.operations import Operation, Values, resolved
@@ -19,6 +18,7 @@ from tests.conformance.races import PATIENCE_S, Race
 from tests.real.stories.player import Player
 from tests.support.raw_wire import Outcome
 from tests.support.transcript import differences
+from txnsim.errors import ErrorCode
 
 LASTS_S: Final = 0.3
 """PrepareX that both sides show unchanged for that long is taken for good."""

@@ -10,7 +10,6 @@ import re
 import time  # noqa: TID251 - how long a transaction with a short time-out has been open
 from typing import Any, Final
 
-from sim.errors import ErrorCode
 from tests.conformance import changes
 from tests.conformance.choices import Choices
 from tests.conformance.drawing import Drawer, plain_init
@@ -20,6 +19,7 @@ from tests.conformance.operations import Batch, Operation
 from tests.conformance.races import Race
 from tests.conformance.result import ACCEPTED_ANEW, TIME_OUT, Cell, Result
 from tests.conformance.sides import Pair, outcomes, state_name
+from txnsim.errors import ErrorCode
 
 LONG_MS: Final = 600_000
 SHORT_MS: Final = 500

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sim.wire.error_codes import errors_of
 from tests.conformance.security import kafka, simulator
 from tests.docs import ROOT
 from tests.support.denials import Side
 from tests.support.handlers import KEYS
 from tests.support.patience import until
 from tests.support.txn_rights import LEFT_OUT, ROWS, Need, Row
+from txnsim.wire.error_codes import errors_of
 
 SIDES = {"txnsim": simulator, "apache": kafka}
 

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from sim.api.authorization.gate import GUARDS
-from sim.api.authorization.parts import PARTS
-from sim.api.authorization.whole import CHECKS
 from tests.conformance.security import KINDS, Answers, recorded, simulator
 from tests.support.handlers import KEYS
 from tests.support.questions import denials
+from txnsim.api.authorization.gate import GUARDS
+from txnsim.api.authorization.parts import PARTS
+from txnsim.api.authorization.whole import CHECKS
 
 
 @pytest.fixture(scope="module")

@@ -12,12 +12,12 @@ from typing import Any, Final
 import httpx
 import jsonschema
 
-from sim.client.producer import Producer
-from sim.http.app import ControlApi
-from sim.http.openapi import document
-from sim.runtime.trace import TraceLevel
-from sim.server.cluster import SimCluster
 from tests.support.clusters import client_of, real_cluster
+from txnsim.client.producer import Producer
+from txnsim.http.app import ControlApi
+from txnsim.http.openapi import document
+from txnsim.runtime.trace import TraceLevel
+from txnsim.server.cluster import SimCluster
 
 HOLD: Final = {"id": "late", "point": "client.request", "api": "EndTxn", "action": {"do": "hold"}}
 SCENARIO: Final = """

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 import httpx
 
-from sim.http.app import ControlApi
 from tests.support.clusters import real_cluster
+from txnsim.http.app import ControlApi
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "docs" / "control-api.md"
 

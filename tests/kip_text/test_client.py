@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError
-from sim.errors import ErrorCode
-from sim.types import TopicPartition
 from tests.support.doors import SHIPPED, TEXT, Door, doors
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
 
 P0 = TopicPartition("orders", 0)
 

@@ -9,12 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from sim.api.kip_text.differences import DIFFERENCES
-from sim.errors import ErrorCode
-from sim.faults.actions import Hold
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.security.acls import (
+from tests.kip_text.rows import SHOWN, shows
+from tests.support.doors import BOTH, SHIPPED, TEXT, Door, doors
+from tests.support.handlers import KEYS, batch, transaction
+from txnsim.api.kip_text.differences import DIFFERENCES
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.security.acls import (
     CLUSTER_NAME,
     WILDCARD,
     AclBinding,
@@ -23,16 +26,13 @@ from sim.security.acls import (
     Permission,
     ResourceType,
 )
-from sim.security.options import SecurityOptions
-from sim.security.principals import ANONYMOUS
-from sim.txn.log_format import decode_record
-from sim.txn.state import TransactionState, TxnTransition
-from sim.types import BrokerId
-from sim.wire.batch import iter_batches, read_records
-from sim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
-from tests.kip_text.rows import SHOWN, shows
-from tests.support.doors import BOTH, SHIPPED, TEXT, Door, doors
-from tests.support.handlers import KEYS, batch, transaction
+from txnsim.security.options import SecurityOptions
+from txnsim.security.principals import ANONYMOUS
+from txnsim.txn.log_format import decode_record
+from txnsim.txn.state import TransactionState, TxnTransition
+from txnsim.types import BrokerId
+from txnsim.wire.batch import iter_batches, read_records
+from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
 
 E = ErrorCode
 HOUR_MS: Final = 3_600_000

@@ -9,18 +9,18 @@ from typing import Final
 
 import pytest
 
-from sim.cli.main import main
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.client.txn_views import OpenSince
-from sim.errors import ErrorCode
-from sim.server.cluster import SimCluster
-from sim.types import TopicPartition
 from tests.kip_text.rows import shows
 from tests.real.hang import make_hanging
 from tests.support.doors import BOTH, SHIPPED, TEXT, doors
+from txnsim.cli.main import main
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.client.txn_views import OpenSince
+from txnsim.errors import ErrorCode
+from txnsim.server.cluster import SimCluster
+from txnsim.types import TopicPartition
 
 Captured = pytest.CaptureFixture[str]
 Table = list[dict[str, str]]

@@ -14,11 +14,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
-from sim.pipeline.session import spark_session
-from sim.pipeline.traces.analyses import ANALYSES, BY_ID, lso_lag_by_partition
-from sim.pipeline.traces.plots import draw_all
-from sim.pipeline.traces.tables import traces_as_views
 from tests.pipeline.recorded_run import record
+from txnsim.pipeline.session import spark_session
+from txnsim.pipeline.traces.analyses import ANALYSES, BY_ID, lso_lag_by_partition
+from txnsim.pipeline.traces.plots import draw_all
+from txnsim.pipeline.traces.tables import traces_as_views
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

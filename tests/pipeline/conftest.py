@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sim.pipeline.session import spark_session
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.made import corpus as made_corpus
 from tests.support.spark_connector import connector_jars
+from txnsim.pipeline.session import spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

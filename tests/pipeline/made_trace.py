@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sim.runtime.trace import RunInfo, TraceLevel, Tracer
+from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
 
 COORDINATOR: Final = "broker/1/txn/0"
 LOG: Final = "broker/2/log/t-0"

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
+from random import Random  # noqa: TID251 - the type of a stream, which txnsim.runtime draws from the seed
 from typing import Final
 
 import msgspec
 
-from sim.client.errors import AbortableError, RetriableError
-from sim.client.producer import Producer
-from sim.faults.actions import Delay, Drop, Hold
-from sim.faults.points import FaultPoint
-from sim.runtime.trace import RunInfo, TraceLevel
-from sim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from txnsim.client.errors import AbortableError, RetriableError
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import Delay, Drop, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import RunInfo, TraceLevel
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 SEED: Final = 7
 TOPICS: Final = (("orders", 3), ("payments", 2))

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.fetching import fetch
-from sim.client.producer import Producer
-from sim.types import IsolationLevel
 from tests.support.kafka_targets import KafkaTarget, kafka_target
+from txnsim.client.admin import Admin
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.types import IsolationLevel
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, DataFrameReader, SparkSession

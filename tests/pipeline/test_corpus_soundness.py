@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sim.pipeline.forensics.timeline import Timeline
-from sim.pipeline.forensics.timeline_sql import read_timeline
-from sim.pipeline.soundness.findings import Finding, Rule, Severity
-from sim.pipeline.soundness.verify import plan, verify
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import FinishedTransaction, Place
+from txnsim.pipeline.forensics.timeline import Timeline
+from txnsim.pipeline.forensics.timeline_sql import read_timeline
+from txnsim.pipeline.soundness.findings import Finding, Rule, Severity
+from txnsim.pipeline.soundness.verify import plan, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

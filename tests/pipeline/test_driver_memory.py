@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.log_data import Made, Scale, small_batches
-from sim.storage import names
+from txnsim.storage import names
 
 pytestmark = pytest.mark.spark
 
@@ -21,8 +21,8 @@ SCALE = Scale(
 )
 PROGRAM = """
 import sys
-from sim.cli.main import main
-from sim.pipeline.session import spark_session
+from txnsim.cli.main import main
+from txnsim.pipeline.session import spark_session
 
 directory, out = sys.argv[1:]
 spark = spark_session("local[2]", config={"spark.driver.maxResultSize": "1m"})

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from sim.storage import names
-from sim.storage.indexes import decode_offset_index, decode_time_index
-from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from tests.pipeline.corpus.made import Corpus
 from tests.support import dumped_tables as as_dumped
 from tests.support.dump_log import RECORDS, dump_log
 from tests.support.simulated_disks import write_simulated_disks
+from txnsim.storage import names
+from txnsim.storage.indexes import decode_offset_index, decode_time_index
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,22 +8,26 @@ from typing import TYPE_CHECKING
 import msgspec
 import pytest
 
-from sim.log.config import LogConfig
-from sim.pipeline.forensics import coordinator_log, coordinator_log_sql, open_transactions_sql
-from sim.pipeline.forensics.coordinator_log import logs_of
-from sim.pipeline.forensics.find_hanging import Search, find_hanging
-from sim.pipeline.forensics.findings import Report
-from sim.pipeline.forensics.open_transactions import folded, open_after
-from sim.pipeline.forensics.open_transactions_sql import open_transactions
-from sim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
-from sim.pipeline.forensics.verdicts import OpenTxn, Verdict
-from sim.pipeline.scan.segments import replicas_in
-from sim.runtime.rng import SeededRng
-from sim.storage.log_file import read_log_file
-from sim.txn.state import Tombstone, TxnRecord
-from sim.types import TopicPartition, TransactionalId
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
+from txnsim.log.config import LogConfig
+from txnsim.pipeline.forensics import (
+    coordinator_log,
+    coordinator_log_sql,
+    open_transactions_sql,
+)
+from txnsim.pipeline.forensics.coordinator_log import logs_of
+from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
+from txnsim.pipeline.forensics.findings import Report
+from txnsim.pipeline.forensics.open_transactions import folded, open_after
+from txnsim.pipeline.forensics.open_transactions_sql import open_transactions
+from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.forensics.verdicts import OpenTxn, Verdict
+from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.runtime.rng import SeededRng
+from txnsim.storage.log_file import read_log_file
+from txnsim.txn.state import Tombstone, TxnRecord
+from txnsim.types import TopicPartition, TransactionalId
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NoReturn
 import msgspec
 import pytest
 
-from sim.pipeline.forensics.find_hanging import Search, find_hanging
-from sim.pipeline.forensics.findings import Finding, Report
-from sim.pipeline.forensics.verdicts import Rule, Verdict
-from sim.types import INTERNAL_TOPICS
 from tests.pipeline.corpus.made import Corpus
 from tests.pipeline.corpus.truth import HangingRow, OpenTransaction, Place, Stage
+from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
+from txnsim.pipeline.forensics.findings import Finding, Report
+from txnsim.pipeline.forensics.verdicts import Rule, Verdict
+from txnsim.types import INTERNAL_TOPICS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -38,7 +38,7 @@ class Missing:
             raise ImportError(name)
 
 sys.meta_path.insert(0, Missing())
-from sim.cli.main import main
+from txnsim.cli.main import main
 sys.exit(main(sys.argv[1:]))
 """
 

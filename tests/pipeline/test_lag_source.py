@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.pipeline.streaming.lag_source import LAG, LagDataSource, lag_of
-from sim.types import TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.kafka_targets import KafkaTarget, kafka_target
+from txnsim.client.admin import Admin
+from txnsim.pipeline.streaming.lag_source import LAG, LagDataSource, lag_of
+from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

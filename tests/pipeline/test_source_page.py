@@ -18,18 +18,18 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from sim.group.log_format import encode_batch as encode_group_batch
-from sim.group.records import ClassicGroupStored, OffsetCommitted
-from sim.pipeline.options import NAMES
-from sim.pipeline.session import spark_session
-from sim.storage.checkpoints import encode_offsets
-from sim.storage.names import HIGH_WATERMARKS_NAME
-from sim.txn.log_format import encode_batch
-from sim.types import TopicPartition, TransactionVersion
-from sim.wire.batch import ZSTD
 from tests.support.broker_dirs import move
 from tests.support.log_tables import broker_dir, replica, segment
 from tests.support.logs import NOW, LogDriver, batch
+from txnsim.group.log_format import encode_batch as encode_group_batch
+from txnsim.group.records import ClassicGroupStored, OffsetCommitted
+from txnsim.pipeline.options import NAMES
+from txnsim.pipeline.session import spark_session
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.storage.names import HIGH_WATERMARKS_NAME
+from txnsim.txn.log_format import encode_batch
+from txnsim.types import TopicPartition, TransactionVersion
+from txnsim.wire.batch import ZSTD
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,8 +13,8 @@ from pathlib import Path
 import pyspark
 import pytest
 
-from sim.cli import submit
 from tests.support.log_tables import broker_dir, busy_log, logs_of, overwrite, replica
+from txnsim.cli import submit
 
 pytestmark = pytest.mark.spark
 
@@ -33,7 +33,7 @@ def submitted(*arguments: str) -> subprocess.CompletedProcess[str]:
         [
             *(str(SPARK_SUBMIT), "--master", "local[1]", "--driver-memory", "512m"),
             *("--conf", "spark.ui.enabled=false", "--conf", "spark.driver.host=127.0.0.1"),
-            *("--conf", "spark.python.daemon.module=sim.pipeline.daemon"),
+            *("--conf", "spark.python.daemon.module=txnsim.pipeline.daemon"),
             *(submit.__file__, *arguments),
         ],
         env=environment,

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sim.group.log_format import encode_batch as encode_group_batch
-from sim.group.records import ClassicGroupStored, OffsetCommitted
-from sim.pipeline.schemas import TABLES
-from sim.storage import names
-from sim.txn.log_format import encode_batch
-from sim.types import TopicPartition, TransactionVersion
-from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD
 from tests.support.broker_dirs import move
 from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, segment, table
 from tests.support.logs import NOW, batch, plain
+from txnsim.group.log_format import encode_batch as encode_group_batch
+from txnsim.group.records import ClassicGroupStored, OffsetCommitted
+from txnsim.pipeline.schemas import TABLES
+from txnsim.storage import names
+from txnsim.txn.log_format import encode_batch
+from txnsim.types import TopicPartition, TransactionVersion
+from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-import sim.cli.submit
+import txnsim.cli.submit
 from benchmarks.log_data import TOPIC, Scale, small_batches
 from tests.pipeline.corpus.made import Corpus
 from tests.support.standalone_spark import WORKERS, StandaloneSpark, Task
@@ -27,13 +27,13 @@ SCALE = Scale(
 """Some seventy megabytes: for several tasks, as sixteen are the least for one."""
 SUBMITTED = {
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.daemon.module": "sim.pipeline.daemon",
+    "spark.python.daemon.module": "txnsim.pipeline.daemon",
 }
 """What makes tasks cheap; a session of our own has it anyway."""
 
 READ = """
 import sys
-from sim.pipeline.session import spark_session
+from txnsim.pipeline.session import spark_session
 master, paths = sys.argv[1:]
 spark = spark_session(master)
 reader = spark.read.format("kafka_log").option("table", "batches").option("taskBytes", "20000")
@@ -95,8 +95,8 @@ def test_hanging_transactions_are_found_by_both_workers(cluster: StandaloneSpark
 
 
 def test_the_installed_package_is_submitted(cluster: StandaloneSpark, corpus: Corpus) -> None:
-    assert sim.cli.submit.__file__ is not None
-    script = Path(sim.cli.submit.__file__)
+    assert txnsim.cli.submit.__file__ is not None
+    script = Path(txnsim.cli.submit.__file__)
     brokers = map(str, corpus.brokers("killed"))
     # Its master is that of spark-submit; that one is named asks for Spark also where it is little.
     done = cluster.submit(script, *FIND, "--master", "-", *brokers, config=SUBMITTED)

@@ -18,27 +18,27 @@ import msgspec
 import pyarrow.dataset as ds
 import pytest
 
-from sim.cli.client_properties import property_entries, read_client_properties
-from sim.cli.main import main
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import ClientError
-from sim.client.fetching import fetch
-from sim.client.producer import Producer
-from sim.errors import BadInputError
-from sim.pipeline.streaming.alerts import Alert
-from sim.pipeline.streaming.events import AlertTold, BatchWritten, StreamEvent
-from sim.pipeline.streaming.options import StreamOptions
-from sim.pipeline.streaming.store import HadoopStore
-from sim.pipeline.streaming.stream import Stream
-from sim.types import ProducerIdAndEpoch, TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.kafka_targets import SETTINGS, KafkaTarget, kafka_target
 from tests.support.spark_connector import connector_jars
 from tests.support.stream_process import StreamProcess
 from tests.support.stream_program import options_for
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+from txnsim.cli.client_properties import property_entries, read_client_properties
+from txnsim.cli.main import main
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.errors import BadInputError
+from txnsim.pipeline.streaming.alerts import Alert
+from txnsim.pipeline.streaming.events import AlertTold, BatchWritten, StreamEvent
+from txnsim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.store import HadoopStore
+from txnsim.pipeline.streaming.stream import Stream
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

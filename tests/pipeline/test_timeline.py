@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sim.cli.main import main
-from sim.types import TopicPartition
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import LogDriver
+from txnsim.cli.main import main
+from txnsim.types import TopicPartition
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

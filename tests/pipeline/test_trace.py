@@ -10,14 +10,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sim.cli.main import main
-from sim.pipeline.traces import analyses as trace_analyses
-from sim.pipeline.traces.plots import draw_all
-from sim.pipeline.traces.schemas import TABLES, view_of
-from sim.pipeline.traces.tables import TraceError, export_traces, register_views, traces_as_views
 from tests.pipeline.analysis_page import PAGE, PLOTS, blocks, filled, names
 from tests.pipeline.made_trace import STREAM, odd_lives
 from tests.pipeline.recorded_run import APPLICATIONS, LEVELS, TRANSACTIONS, record
+from txnsim.cli.main import main
+from txnsim.pipeline.traces import analyses as trace_analyses
+from txnsim.pipeline.traces.plots import draw_all
+from txnsim.pipeline.traces.schemas import TABLES, view_of
+from txnsim.pipeline.traces.tables import (
+    TraceError,
+    export_traces,
+    register_views,
+    traces_as_views,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from sim.cli.main import main
-from sim.pipeline.soundness.verify import findings_frame, plan, verify
 from tests.support.soundness import busy_log, found_in, patch, write_log_dir
+from txnsim.cli.main import main
+from txnsim.pipeline.soundness.verify import findings_frame, plan, verify
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.log.answers import Appended
-from sim.log.cleaner import clean, dirt_of
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.txn.log_format import encode_batch
-from sim.txn.log_reader import read_log
-from sim.txn.state import Tombstone, TxnRecord
-from sim.txn.transitions import to_first
-from sim.types import (
+from txnsim.log.answers import Appended
+from txnsim.log.cleaner import clean, dirt_of
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.txn.log_format import encode_batch
+from txnsim.txn.log_reader import read_log
+from txnsim.txn.state import Tombstone, TxnRecord
+from txnsim.txn.transitions import to_first
+from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     ProducerId,
     TopicPartition,

@@ -7,20 +7,20 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.group.log_format import encode_batch
-from sim.group.records import (
+from txnsim.group.log_format import encode_batch
+from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
     GroupRecord,
     OffsetCommitted,
     OffsetDeleted,
 )
-from sim.group.shard import GroupShard
-from sim.log.answers import Appended
-from sim.log.cleaner import clean, dirt_of
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
+from txnsim.group.shard import GroupShard
+from txnsim.log.answers import Appended
+from txnsim.log.cleaner import clean, dirt_of
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TopicPartition
 
 NOW_MS = 1_700_000_000_000
 CONFIG = LogConfig(

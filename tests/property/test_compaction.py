@@ -13,12 +13,20 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sim.log.answers import Appended, LogRead
-from sim.log.cleaner import clean, dirt_of
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.wire.batch import GZIP, LZ4, NONE, Record, build_batch, read_batch_header, read_records
 from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, make_log
+from txnsim.log.answers import Appended, LogRead
+from txnsim.log.cleaner import clean, dirt_of
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.wire.batch import (
+    GZIP,
+    LZ4,
+    NONE,
+    Record,
+    build_batch,
+    read_batch_header,
+    read_records,
+)
 
 HORIZON_MS = 50
 CONFIG = LogConfig(

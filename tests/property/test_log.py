@@ -20,12 +20,12 @@ from hypothesis.stateful import (
 )
 from msgspec import structs
 
-from sim.log.answers import Appended, LogRead
-from sim.log.config import LogConfig
-from sim.log.log_view import ENOUGH_BYTES
-from sim.log.partition_log import PartitionLog
-from sim.wire.batch import Record, build_batch, read_batch_header, read_records
 from tests.support.logs import ALL, COMMITTED, NOW, PARTITION, UNCOMMITTED, consume, make_log
+from txnsim.log.answers import Appended, LogRead
+from txnsim.log.config import LogConfig
+from txnsim.log.log_view import ENOUGH_BYTES
+from txnsim.log.partition_log import PartitionLog
+from txnsim.wire.batch import Record, build_batch, read_batch_header, read_records
 
 PIDS = st.sampled_from([1, 2, 3])
 CONFIG = LogConfig(roll_bytes=700, retention_ms=-1, index_interval_bytes=200)

@@ -10,13 +10,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sim.errors import Rejection
-from sim.log.partition_log import PartitionLog
-from sim.types import BrokerId
 from tests.support.images import B1, B2, B3
 from tests.support.logs import batch
 from tests.support.replica_checks import batches_below, epochs_of
 from tests.support.replication import ALL, TP, Node, ReplicaBench
+from txnsim.errors import Rejection
+from txnsim.log.partition_log import PartitionLog
+from txnsim.types import BrokerId
 
 PRODUCERS: Final = st.integers(1, 3)
 BROKERS: Final = st.sampled_from(ALL)

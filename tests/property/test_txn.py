@@ -21,8 +21,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sim.errors import ErrorCode, Rejection
-from sim.txn.commands import (
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.txn.commands import (
     AddPartitions,
     EndTxn,
     InitProducerId,
@@ -30,12 +30,17 @@ from sim.txn.commands import (
     PartitionsVerified,
     VerifyPartitions,
 )
-from sim.txn.log_format import encode_batch
-from sim.txn.log_reader import read_log
-from sim.txn.machine import decide_add_partitions, decide_expiry, decide_verify, is_timed_out
-from sim.txn.machine_end import decide_end_txn, decide_fence
-from sim.txn.machine_init import decide_init_producer_id
-from sim.txn.state import (
+from txnsim.txn.log_format import encode_batch
+from txnsim.txn.log_reader import read_log
+from txnsim.txn.machine import (
+    decide_add_partitions,
+    decide_expiry,
+    decide_verify,
+    is_timed_out,
+)
+from txnsim.txn.machine_end import decide_end_txn, decide_fence
+from txnsim.txn.machine_init import decide_init_producer_id
+from txnsim.txn.state import (
     PREPARED_STATES,
     Tombstone,
     TransactionState,
@@ -44,8 +49,8 @@ from sim.txn.state import (
     TxnTransition,
     is_epoch_exhausted,
 )
-from sim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
-from sim.types import (
+from txnsim.txn.transitions import acknowledge, apply, begin, to_complete, withdraw
+from txnsim.types import (
     PRODUCER_EPOCH_MAX,
     Decision,
     ProducerEpoch,

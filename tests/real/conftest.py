@@ -15,12 +15,12 @@ from typing import Final
 import msgspec
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.releases import RELEASES
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.releases import RELEASES
 
 SETTINGS = ClientSettings(retry_backoff_ms=5, retry_backoff_max_ms=100, api_timeout_ms=30_000)
 

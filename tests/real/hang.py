@@ -6,14 +6,14 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.client import requests
-from sim.client.admin import Admin
-from sim.client.errors import ErrorCode
-from sim.client.producer import Producer
-from sim.client.versions import VersionRange
-from sim.client.waiting import Deadline, pause
-from sim.types import ProducerIdAndEpoch, TopicPartition
-from sim.wire.batch import Record, build_batch
+from txnsim.client import requests
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ErrorCode
+from txnsim.client.producer import Producer
+from txnsim.client.versions import VersionRange
+from txnsim.client.waiting import Deadline, pause
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
+from txnsim.wire.batch import Record, build_batch
 
 VERIFICATION = "transaction.partition.verification.enable"
 PATIENCE_MS = 20_000

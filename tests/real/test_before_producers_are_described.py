@@ -11,18 +11,18 @@ from typing import Final
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError, NotSupportedError
-from sim.client.fetching import fetch
-from sim.client.producer import Producer
-from sim.client.stuck import Cause, explain
-from sim.client.versions import Api
-from sim.types import ProducerIdAndEpoch, TopicPartition
 from tests.real.conftest import SETTINGS
 from tests.real.hang import produce_without_adding
 from tests.support.apache_kafka import ToolResult
 from tests.support.zookeeper_kafka import ZookeeperKafka
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, NotSupportedError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.client.stuck import Cause, explain
+from txnsim.client.versions import Api
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 pytestmark = pytest.mark.real
 
@@ -39,7 +39,15 @@ def bootstrap() -> Iterator[str]:
 
 
 def txns(bootstrap: str, *args: str) -> ToolResult:
-    command = [sys.executable, "-m", "sim.cli.main", "txns", "--bootstrap-server", bootstrap, *args]
+    command = [
+        sys.executable,
+        "-m",
+        "txnsim.cli.main",
+        "txns",
+        "--bootstrap-server",
+        bootstrap,
+        *args,
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     return ToolResult(done.returncode, done.stdout, done.stderr)
 

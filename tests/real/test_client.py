@@ -6,27 +6,27 @@ import asyncio
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.consumer import Consumer
-from sim.client.errors import (
+from tests.real.conftest import SETTINGS, Target
+from tests.real.hang import VERIFICATION, make_hanging, produce_without_adding
+from tests.support.clusters import until_state
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.consumer import Consumer
+from txnsim.client.errors import (
     AbortableError,
     ClientError,
     ErrorCode,
     FatalError,
     IllegalUseError,
 )
-from sim.client.fetching import fetch
-from sim.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
-from sim.client.producer import Producer
-from sim.client.requests import NewTopic
-from sim.client.session import TxnProtocol
-from sim.client.txn_views import AbortSpec
-from sim.client.waiting import pause
-from sim.types import IsolationLevel, TopicPartition
-from tests.real.conftest import SETTINGS, Target
-from tests.real.hang import VERIFICATION, make_hanging, produce_without_adding
-from tests.support.clusters import until_state
+from txnsim.client.fetching import fetch
+from txnsim.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
+from txnsim.client.producer import Producer
+from txnsim.client.requests import NewTopic
+from txnsim.client.session import TxnProtocol
+from txnsim.client.txn_views import AbortSpec
+from txnsim.client.waiting import pause
+from txnsim.types import IsolationLevel, TopicPartition
 
 FENCED = {ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch}
 

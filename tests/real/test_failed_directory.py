@@ -13,20 +13,20 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.producer import Producer
-from sim.client.requests import NewTopic
-from sim.errors import ErrorCode
-from sim.faults.cluster_actions import FillDisk
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.types import TopicPartition
-from sim.wire import codec
 from tests.real.conftest import SETTINGS
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.clusters import real_cluster
 from tests.support.wires import Wire
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.producer import Producer
+from txnsim.client.requests import NewTopic
+from txnsim.errors import ErrorCode
+from txnsim.faults.cluster_actions import FillDisk
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
 
 TOPIC: Final = "spoilt"
 P0: Final = TopicPartition(TOPIC, 0)

@@ -17,19 +17,19 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, Message
 from confluent_kafka import TopicPartition as Assigned
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError
-from sim.client.txn_views import ProducerState, TransactionDescription
-from sim.releases import Fleet
-from sim.server.loading import LoadedCluster, load_cluster
-from sim.settings import DEFAULTS
-from sim.storage.disks import find_disks
-from sim.types import TopicPartition
 from tests.pipeline.corpus.made import Corpus, corpus
 from tests.pipeline.corpus.truth import Place, Stage
 from tests.real.conftest import SETTINGS
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.releases import Fleet
+from txnsim.server.loading import LoadedCluster, load_cluster
+from txnsim.settings import DEFAULTS
+from txnsim.storage.disks import find_disks
+from txnsim.types import TopicPartition
 
 pytestmark = pytest.mark.real
 

@@ -16,23 +16,23 @@ from typing import Any, Final
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ErrorCode
-from sim.client.fetching import fetch
-from sim.client.judgement import Verdict
-from sim.client.offsets import LATEST
-from sim.client.producer import Producer
-from sim.client.repair import Outcome, repair
-from sim.client.survey import survey
-from sim.metrics import table
-from sim.metrics.table import METRICS
-from sim.types import IsolationLevel, TopicPartition
 from tests.real.conftest import SETTINGS
 from tests.real.hang import make_hanging, produce_without_adding
 from tests.support.apache_kafka import ApacheKafka
 from tests.support.jmx import Bean, Jmx
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ErrorCode
+from txnsim.client.fetching import fetch
+from txnsim.client.judgement import Verdict
+from txnsim.client.offsets import LATEST
+from txnsim.client.producer import Producer
+from txnsim.client.repair import Outcome, repair
+from txnsim.client.survey import survey
+from txnsim.metrics import table
+from txnsim.metrics.table import METRICS
+from txnsim.types import IsolationLevel, TopicPartition
 
 TOPIC: Final = "watched"
 HOUR_MS: Final = 3_600_000

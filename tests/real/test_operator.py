@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.judgement import Verdict
-from sim.client.producer import Producer
-from sim.client.repair import Outcome, repair
-from sim.client.stuck import Cause, explain
-from sim.client.survey import survey
-from sim.types import TopicPartition
 from tests.real.conftest import Target
 from tests.real.hang import make_hanging
 from tests.real.test_txns_tool import jvms, kafkas, ours
 from tests.support.clusters import until_state
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.judgement import Verdict
+from txnsim.client.producer import Producer
+from txnsim.client.repair import Outcome, repair
+from txnsim.client.stuck import Cause, explain
+from txnsim.client.survey import survey
+from txnsim.types import TopicPartition
 
 __all__ = ["jvms"]  # a fixture: it ends the tools' JVMs
 

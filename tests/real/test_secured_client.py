@@ -14,12 +14,12 @@ from typing import Final
 
 import pytest
 
-from sim.cli.client_properties import read_client_properties
-from sim.client.cluster import Cluster
-from sim.client.producer import Producer
-from sim.server.certificates import Authority
 from tests.support.apache_kafka import ApacheKafka, Listeners, run_kafka_tool
 from tests.support.txnsim_server import TxnsimServer, installed_txnsim
+from txnsim.cli.client_properties import read_client_properties
+from txnsim.client.cluster import Cluster
+from txnsim.client.producer import Producer
+from txnsim.server.certificates import Authority
 
 pytestmark = pytest.mark.real
 

@@ -17,16 +17,16 @@ from typing import Final
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.releases import RELEASES
-from sim.types import TopicPartition
 from tests.clients.kafka_tools.runner import Tools
 from tests.real.conftest import OLDER, Target
 from tests.real.hang import make_hanging
 from tests.support.apache_kafka import KAFKA_VERSION, ToolResult
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.releases import RELEASES
+from txnsim.types import TopicPartition
 
 TOOL: Final = "kafka-transactions"
 
@@ -105,7 +105,14 @@ OF_THE_TOOL_ITSELF: Final = {"-h", "--help", "--bootstrap-server"}
 
 
 def ours(target: Target, *args: str) -> ToolResult:
-    command = [sys.executable, "-m", "sim.cli.main", "txns", "--bootstrap-server", target.bootstrap]
+    command = [
+        sys.executable,
+        "-m",
+        "txnsim.cli.main",
+        "txns",
+        "--bootstrap-server",
+        target.bootstrap,
+    ]
     done = subprocess.run([*command, *args], capture_output=True, text=True, check=False)
     return ToolResult(done.returncode, done.stdout, done.stderr)
 

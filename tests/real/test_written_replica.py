@@ -16,23 +16,23 @@ from typing import Final
 import msgspec
 import pytest
 
-from sim.cli.main import main
-from sim.client import requests
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.consumer import Consumer
-from sim.client.errors import ClientError, ErrorCode
-from sim.client.offsets import LATEST, list_offsets
-from sim.client.producer import Producer
-from sim.client.txn_views import OpenSince, ProducerState
-from sim.client.versions import ANY
-from sim.client.waiting import Deadline, pause
-from sim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
-from sim.wire.batch import Record, build_batch
 from tests.real.conftest import SETTINGS
 from tests.real.hang import PATIENCE_MS, make_hanging
 from tests.support.apache_kafka import ApacheKafka, run_kafka_tool
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main
+from txnsim.client import requests
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.consumer import Consumer
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.offsets import LATEST, list_offsets
+from txnsim.client.producer import Producer
+from txnsim.client.txn_views import OpenSince, ProducerState
+from txnsim.client.versions import ANY
+from txnsim.client.waiting import Deadline, pause
+from txnsim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
+from txnsim.wire.batch import Record, build_batch
 
 pytestmark = pytest.mark.real
 

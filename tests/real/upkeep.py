@@ -9,9 +9,18 @@ import struct
 from collections.abc import Callable
 from typing import Any, Final
 
-from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, BatchHeader, Record, build_batch, iter_batches
 from tests.real.stories.data import _patched
 from tests.real.stories.player import STAMP_MS, Player, Topic, fetch, produce
+from txnsim.wire.batch import (
+    GZIP,
+    LZ4,
+    SNAPPY,
+    ZSTD,
+    BatchHeader,
+    Record,
+    build_batch,
+    iter_batches,
+)
 
 PROPERTIES: Final = {
     "log.cleaner.backoff.ms": "100",

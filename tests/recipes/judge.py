@@ -14,14 +14,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Final, TypeVar
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.consumer import Consumer
-from sim.client.errors import ClientError
-from sim.client.isolation import ConsumedRecord
-from sim.client.offsets import LATEST, list_offsets
-from sim.types import IsolationLevel, TopicPartition
 from tests.support.txnsim_server import installed_txnsim
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.consumer import Consumer
+from txnsim.client.errors import ClientError
+from txnsim.client.isolation import ConsumedRecord
+from txnsim.client.offsets import LATEST, list_offsets
+from txnsim.types import IsolationLevel, TopicPartition
 
 T = TypeVar("T")
 

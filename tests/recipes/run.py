@@ -12,7 +12,6 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sim.client.errors import ClientError
 from tests.recipes.connect.recipe import RECIPE as CONNECT
 from tests.recipes.flink.recipe import RECIPE as FLINK
 from tests.recipes.judge import RecipeError
@@ -22,6 +21,7 @@ from tests.recipes.quix.recipe import RECIPE as QUIX
 from tests.recipes.recipe import Recipe
 from tests.recipes.spring.recipe import RECIPE as SPRING
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
+from txnsim.client.errors import ClientError
 
 RECIPES: Final[Mapping[str, Recipe]] = {
     recipe.name: recipe for recipe in (KAFKAJS, SPRING, CONNECT, FLINK, QUIX)

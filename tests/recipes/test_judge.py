@@ -7,12 +7,12 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.producer import Producer
 from tests.recipes import judge as judging
 from tests.recipes.judge import Judge, RecipeError
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.producer import Producer
 
 pytestmark = pytest.mark.slow
 

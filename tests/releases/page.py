@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sim.api.registry import HANDLERS, shipped
-from sim.releases import RELEASES, Release
-from sim.releases.history import UNOBSERVED
-from sim.releases.rules import documentation
+from txnsim.api.registry import HANDLERS, shipped
+from txnsim.releases import RELEASES, Release
+from txnsim.releases.history import UNOBSERVED
+from txnsim.releases.rules import documentation
 
 Row = tuple[str, ...]
 
@@ -21,7 +21,7 @@ another release with `SimCluster.start_broker(broker_id, as_version="4.3")`, unl
 features are at levels
 that the release does not know: a real broker is not let in then either.
 
-What a release is, is data (`sim/releases/`): the highest version of each API, recorded from the \
+What a release is, is data (`sim/txnsim/releases/`): the highest version of each API, recorded from the \
 jar of its clients; its
 features; and its rules, one switch for each behaviour that differs. Lowest versions are those of \
 4.3 everywhere: no

@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from sim.api.registry import ADVERTISED, shipped
-from sim.errors import ErrorCode
-from sim.releases import RELEASES
-from sim.types import BrokerId
-from sim.wire import codec
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import API_VERSIONS, Wire
+from txnsim.api.registry import ADVERTISED, shipped
+from txnsim.errors import ErrorCode
+from txnsim.releases import RELEASES
+from txnsim.types import BrokerId
+from txnsim.wire import codec
 
 ONE: Final = BrokerId(1)
 PRODUCE: Final = 0

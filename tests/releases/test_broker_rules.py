@@ -7,14 +7,16 @@ from typing import Any, Final
 
 import pytest
 
-from sim.client.producer import Producer
-from sim.client.requests import update_features
-from sim.client.versions import VersionRange
-from sim.cluster.controller import NewTopic
-from sim.cluster.produce import Outcomes, ProduceCommand
-from sim.errors import ErrorCode, PeerTimeoutError, Rejection
-from sim.releases import LATEST, Rules
-from sim.types import (
+from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from tests.support.leader import ADD, OLD, P0, P1, Leader, part, produce, settle
+from txnsim.client.producer import Producer
+from txnsim.client.requests import update_features
+from txnsim.client.versions import VersionRange
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.produce import Outcomes, ProduceCommand
+from txnsim.errors import ErrorCode, PeerTimeoutError, Rejection
+from txnsim.releases import LATEST, Rules
+from txnsim.types import (
     BrokerId,
     CoordinatorEpoch,
     ProducerEpoch,
@@ -23,8 +25,6 @@ from sim.types import (
     TxnMarker,
     WriteTxnMarkersCommand,
 )
-from tests.support.clusters import VirtualCluster, run_cluster, until_state
-from tests.support.leader import ADD, OLD, P0, P1, Leader, part, produce, settle
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 SOLO: Final = TopicPartition("solo", 0)

@@ -10,9 +10,10 @@ from typing import Final
 
 import pytest
 
-from sim.errors import CorruptLogRecordError, ErrorCode, Rejection
-from sim.releases import LATEST, Rules
-from sim.txn.commands import (
+from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
+from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
+from txnsim.releases import LATEST, Rules
+from txnsim.txn.commands import (
     NEEDS_PRODUCER_ID,
     AddPartitions,
     EndTxn,
@@ -20,14 +21,19 @@ from sim.txn.commands import (
     PartitionsVerified,
     VerifyPartitions,
 )
-from sim.txn.log_format import decode_record, encode_key, encode_value
-from sim.txn.log_reader import read_log
-from sim.txn.machine import decide_add_partitions, decide_verify, is_timed_out
-from sim.txn.machine_end import decide_end_txn, decide_fence
-from sim.txn.machine_init import decide_init_producer_id
-from sim.txn.ownership import Ownership
-from sim.txn.state import TIMEOUT_NEVER_MS, TransactionState, TxnMetadata, TxnTransition
-from sim.txn.transitions import (
+from txnsim.txn.log_format import decode_record, encode_key, encode_value
+from txnsim.txn.log_reader import read_log
+from txnsim.txn.machine import decide_add_partitions, decide_verify, is_timed_out
+from txnsim.txn.machine_end import decide_end_txn, decide_fence
+from txnsim.txn.machine_init import decide_init_producer_id
+from txnsim.txn.ownership import Ownership
+from txnsim.txn.state import (
+    TIMEOUT_NEVER_MS,
+    TransactionState,
+    TxnMetadata,
+    TxnTransition,
+)
+from txnsim.txn.transitions import (
     apply,
     begin,
     fence_epoch_of,
@@ -37,7 +43,7 @@ from sim.txn.transitions import (
     to_prepared_v2,
     withdraw,
 )
-from sim.types import (
+from txnsim.types import (
     PRODUCER_EPOCH_MAX,
     BrokerId,
     CoordinatorEpoch,
@@ -46,8 +52,7 @@ from sim.types import (
     ProducerId,
     TransactionVersion,
 )
-from sim.wire.batch import Record, build_batch
-from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
+from txnsim.wire.batch import Record, build_batch
 
 TV_0: Final = TransactionVersion.TV_0
 TV_1: Final = TransactionVersion.TV_1

@@ -6,12 +6,12 @@ from typing import Final
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.releases import LATEST, Rules
-from sim.settings import Settings
-from sim.txn.state import TransactionState
-from sim.types import AllocateProducerIdsReply, CoordinatorEpoch, ProducerIdAndEpoch
 from tests.support.coordinator import FOO_0, HOME, World, error_of
+from txnsim.errors import ErrorCode
+from txnsim.releases import LATEST, Rules
+from txnsim.settings import Settings
+from txnsim.txn.state import TransactionState
+from txnsim.types import AllocateProducerIdsReply, CoordinatorEpoch, ProducerIdAndEpoch
 
 HOUR_MS: Final = 3_600_000
 PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT

@@ -7,16 +7,16 @@ from typing import Final
 import msgspec
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.log.answers import Appended, AppendRejection
-from sim.log.cleaner import clean, dirt_of
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.log.verification import SENTINEL
-from sim.releases import LATEST, Rules
-from sim.types import PRODUCER_EPOCH_MAX
-from sim.wire.batch import read_batch_header
 from tests.support.logs import NOW, PID, batch, make_log, plain
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.cleaner import clean, dirt_of
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.verification import SENTINEL
+from txnsim.releases import LATEST, Rules
+from txnsim.types import PRODUCER_EPOCH_MAX
+from txnsim.wire.batch import read_batch_header
 
 MARKER_EPOCH: Final = 0
 

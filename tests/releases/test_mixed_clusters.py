@@ -9,22 +9,22 @@ from typing import Any, Final
 
 import pytest
 
-from sim.client import requests
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.client.versions import Request, VersionRange
-from sim.errors import ConfigError, ErrorCode
-from sim.types import (
+from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from txnsim.client import requests
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.client.versions import Request, VersionRange
+from txnsim.errors import ConfigError, ErrorCode
+from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
 )
-from sim.wire.batch import Record, build_batch
-from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from txnsim.wire.batch import Record, build_batch
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 ORDERS_0: Final = TopicPartition("orders", 0)
@@ -114,7 +114,7 @@ def test_records_of_before_4_0_are_not_flexible() -> None:
 
 
 def _value_version(batch: bytes) -> int:
-    from sim.wire.batch import read_records
+    from txnsim.wire.batch import read_records
 
     (record,) = read_records(batch, 0)
     assert record.value is not None

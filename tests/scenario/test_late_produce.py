@@ -17,11 +17,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.check.observations import Searched, Wrote
-from sim.scenario import catalog
-from sim.scenario.players.casting import Casting
-from sim.scenario.runner import RunResult, Telling, tell_real
 from tests.support.stories import late_produce, seen, sentences
+from txnsim.check.observations import Searched, Wrote
+from txnsim.scenario import catalog
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.runner import RunResult, Telling, tell_real
 
 ROOT = Path(__file__).resolve().parents[2]
 STORY = catalog.find("late-produce-after-abort")[1]
@@ -148,7 +148,7 @@ async def test_the_demo_comes_to_the_same_verdicts_ten_times() -> None:
     async def demo() -> tuple[int | None, bytes]:
         async with turn:
             process = await asyncio.create_subprocess_exec(
-                sys.executable, "-m", "sim.cli.main", "scenario", "run", STORY.name, "--real",
+                sys.executable, "-m", "txnsim.cli.main", "scenario", "run", STORY.name, "--real",
                 "--json", "--mode", "V-", "--mode", "V+",
                 cwd=ROOT,
                 stdout=asyncio.subprocess.PIPE,
@@ -175,7 +175,7 @@ def test_it_is_told_without_leaving_anything_behind(time: list[str]) -> None:
     What asyncio's debug mode says of steps that took long is no leak.
     """
     done = subprocess.run(
-        [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-m", "sim.cli.main",
+        [sys.executable, "-X", "dev", "-W", "error::ResourceWarning", "-m", "txnsim.cli.main",
          "scenario", "run", "z01", "--quiet", *time],
         cwd=ROOT,
         capture_output=True,
@@ -211,7 +211,7 @@ def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
 
     def txnsim(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-m", "sim.cli.main", *words],
+            [sys.executable, "-m", "txnsim.cli.main", *words],
             cwd=empty,
             env={**os.environ, "PYTHONPATH": str(installed)},
             capture_output=True,

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.check.observations import Ended, Wrote
-from sim.scenario import catalog
-from sim.scenario.model import Scenario
-from sim.scenario.players.casting import Casting
-from sim.scenario.runner import RunResult, Telling, tell_real, tell_virtual
 from tests.support.stories import seen, sentences
+from txnsim.check.observations import Ended, Wrote
+from txnsim.scenario import catalog
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.runner import RunResult, Telling, tell_real, tell_virtual
 
 PLAYED = Path(__file__).parent / "played"
 KAFKA_PYTHON = Casting(player="kafka-python")

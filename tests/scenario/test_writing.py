@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.main import main
-from sim.scenario.reading import read
-from sim.scenario.steps_model import (
+from txnsim.cli.main import main
+from txnsim.scenario.reading import read
+from txnsim.scenario.steps_model import (
     ACTS,
     CALLS,
     CLUSTER,

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
-from sim.scenario.catalog import scenarios
-from sim.scenario.model import Scenario
+from txnsim.scenario.catalog import scenarios
+from txnsim.scenario.model import Scenario
 
 MODES: Final = ("V-", "V+", "TV2", "TV2+")
 

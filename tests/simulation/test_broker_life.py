@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.client.txn_admin import TransactionAdmin
-from sim.cluster.controller import NewTopic
-from sim.cluster.image import TopicImage
-from sim.errors import ErrorCode, Rejection
-from sim.faults.actions import Drop, Hold
-from sim.faults.points import FaultPoint
-from sim.runtime.trace import TraceLevel
-from sim.txn.commands import TransactionDescription
-from sim.types import (
+from tests.support.clusters import VirtualCluster, run_cluster, values
+from tests.support.images import B1, B2
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.client.txn_admin import TransactionAdmin
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.image import TopicImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.faults.actions import Drop, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import TraceLevel
+from txnsim.txn.commands import TransactionDescription
+from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     IsolationLevel,
     TopicPartition,
     TransactionalId,
 )
-from tests.support.clusters import VirtualCluster, run_cluster, values
-from tests.support.images import B1, B2
 
 P0 = TopicPartition("orders", 0)
 TX = TransactionalId("tx")

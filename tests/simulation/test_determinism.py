@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from sim.runtime.trace import TraceLevel
 from tests.support.clusters import run_cluster
 from tests.support.virtual_story import (
     Outcome,
@@ -17,6 +16,7 @@ from tests.support.virtual_story import (
     trace_hash,
     two_transactions_and_an_idle_hour,
 )
+from txnsim.runtime.trace import TraceLevel
 
 ROOT = Path(__file__).resolve().parents[2]
 

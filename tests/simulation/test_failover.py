@@ -6,15 +6,15 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
+from random import Random  # noqa: TID251 - the type of a stream, which txnsim.runtime draws from the seed
 
 import pytest
 
-from sim.client.errors import AbortableError, ClientError
-from sim.client.producer import Producer
-from sim.types import BrokerId, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.replica_checks import check_equal, check_replicas
+from txnsim.client.errors import AbortableError, ClientError
+from txnsim.client.producer import Producer
+from txnsim.types import BrokerId, TopicPartition
 
 PARTITIONS = 3
 BROKERS = (BrokerId(1), BrokerId(2), BrokerId(3))

@@ -8,33 +8,6 @@ from typing import Any
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.errors import ErrorCode
-from sim.faults.actions import Drop, Hold
-from sim.faults.cluster_actions import (
-    ClockJump,
-    ClusterAction,
-    Crash,
-    FillDisk,
-    LagReplica,
-    MoveLeader,
-    Partition,
-    ResignLeader,
-)
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.metrics import table
-from sim.runtime.trace import TraceLevel
-from sim.server.cluster import SimCluster
-from sim.server.readings import readings
-from sim.types import (
-    BrokerId,
-    IsolationLevel,
-    TopicPartition,
-    TransactionalId,
-)
 from tests.support.clusters import (
     VirtualCluster,
     client_of,
@@ -45,6 +18,28 @@ from tests.support.clusters import (
 )
 from tests.support.handlers import Api, batch, produce
 from tests.support.images import B1, B2, B3
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Drop, Hold
+from txnsim.faults.cluster_actions import (
+    ClockJump,
+    ClusterAction,
+    Crash,
+    FillDisk,
+    LagReplica,
+    MoveLeader,
+    Partition,
+    ResignLeader,
+)
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.metrics import table
+from txnsim.runtime.trace import TraceLevel
+from txnsim.server.cluster import SimCluster
+from txnsim.server.readings import readings
+from txnsim.types import BrokerId, IsolationLevel, TopicPartition, TransactionalId
 
 E = ErrorCode
 P0 = TopicPartition("orders", 0)

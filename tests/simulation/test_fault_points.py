@@ -8,18 +8,22 @@ from typing import Any
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.errors import ClientError
-from sim.client.fetching import fetch
-from sim.client.producer import Producer
-from sim.cluster.controller import NewTopic
-from sim.cluster.image import TopicImage
-from sim.errors import ConfigError, ErrorCode
-from sim.faults.actions import Delay, Drop, Fail, Hold, Pass
-from sim.faults.cluster_actions import Crash
-from sim.faults.points import FaultPoint
-from sim.server.member import MemberState
-from sim.types import (
+from tests.support.clusters import VirtualCluster, run_cluster, values
+from tests.support.group_api import GROUP, GroupApi, Member, commit_values
+from tests.support.handlers import Api, batch, produce, transaction
+from tests.support.images import B1, B2
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.image import TopicImage
+from txnsim.errors import ConfigError, ErrorCode
+from txnsim.faults.actions import Delay, Drop, Fail, Hold, Pass
+from txnsim.faults.cluster_actions import Crash
+from txnsim.faults.points import FaultPoint
+from txnsim.server.member import MemberState
+from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
     BrokerId,
@@ -27,10 +31,6 @@ from sim.types import (
     TopicPartition,
     TransactionalId,
 )
-from tests.support.clusters import VirtualCluster, run_cluster, values
-from tests.support.group_api import GROUP, GroupApi, Member, commit_values
-from tests.support.handlers import Api, batch, produce, transaction
-from tests.support.images import B1, B2
 
 E = ErrorCode
 P0 = TopicPartition("orders", 0)

@@ -9,18 +9,14 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.faults.actions import Delay
-from sim.faults.points import FaultPoint
-from sim.placement import partition_for
-from sim.types import (
-    CONSUMER_OFFSETS_TOPIC,
-    BrokerId,
-    TopicPartition,
-)
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.group_api import ASSIGNMENT, GROUP, GroupApi, Member, commit_values
 from tests.support.handlers import NOT_YET, Api
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Delay
+from txnsim.faults.points import FaultPoint
+from txnsim.placement import partition_for
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, BrokerId, TopicPartition
 
 E = ErrorCode
 PARTITIONS = 3

@@ -9,18 +9,18 @@ import asyncio
 
 import pytest
 
-from sim.check.history import History
-from sim.check.judge import judge
-from sim.check.observations import Ended, Initialised, Outcome, Wrote
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import AbortableError, ClientError
-from sim.client.fetching import fetch
-from sim.client.producer import Producer, RecordMetadata
-from sim.scenario.recorder import Recorder
-from sim.types import IsolationLevel, TopicPartition
 from tests.simulation.test_seeds import PARTITIONS, PATIENCE, PRODUCERS, Chaos, forget_markers
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.check.history import History
+from txnsim.check.judge import judge
+from txnsim.check.observations import Ended, Initialised, Outcome, Wrote
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import AbortableError, ClientError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer, RecordMetadata
+from txnsim.scenario.recorder import Recorder
+from txnsim.types import IsolationLevel, TopicPartition
 
 PLACES = tuple(TopicPartition("orders", index) for index in range(PARTITIONS))
 TIMEOUT_MS = 60_000

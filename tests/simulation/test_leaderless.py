@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import pytest
 
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.client.txn_admin import TransactionAdmin
-from sim.cluster.controller import NewTopic
-from sim.cluster.image import TopicImage
-from sim.types import BrokerId, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 from tests.support.images import B2
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.client.txn_admin import TransactionAdmin
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.image import TopicImage
+from txnsim.types import BrokerId, TopicPartition
 
 ALONE: Final[dict[str, Any]] = {
     "transaction_state_log_replication_factor": 1,

@@ -9,35 +9,35 @@ import io
 import shutil
 import tarfile
 from pathlib import Path
-from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
+from random import Random  # noqa: TID251 - the type of a stream, which txnsim.runtime draws from the seed
 from typing import Final
 
 import msgspec
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.consumer import Consumer
-from sim.client.errors import ClientError
-from sim.client.offsets import EARLIEST, LATEST, list_offsets
-from sim.client.producer import Producer
-from sim.client.session import SessionState
-from sim.client.txn_views import OpenSince, ProducerState, TransactionDescription
-from sim.cluster.image import ClusterImage
-from sim.releases import Fleet
-from sim.server.cluster import ClusterOptions
-from sim.server.loading import load_cluster
-from sim.server.log_dirs import log_dir_of
-from sim.settings import Settings
-from sim.storage.disks import find_disks
-from sim.storage.metadata_log import FOLDER_NAME
-from sim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
-from sim.storage.stored_file import tar_of
-from sim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
 from tests.real.hang import produce_without_adding
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.log_dirs import write_disk
 from tests.support.logs import NOW, LogDriver, plain
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.consumer import Consumer
+from txnsim.client.errors import ClientError
+from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
+from txnsim.client.producer import Producer
+from txnsim.client.session import SessionState
+from txnsim.client.txn_views import OpenSince, ProducerState, TransactionDescription
+from txnsim.cluster.image import ClusterImage
+from txnsim.releases import Fleet
+from txnsim.server.cluster import ClusterOptions
+from txnsim.server.loading import load_cluster
+from txnsim.server.log_dirs import log_dir_of
+from txnsim.settings import Settings
+from txnsim.storage.disks import find_disks
+from txnsim.storage.metadata_log import FOLDER_NAME
+from txnsim.storage.names import CLEAN_SHUTDOWN_NAME, RECOVERY_POINTS_NAME
+from txnsim.storage.stored_file import tar_of
+from txnsim.types import BrokerId, IsolationLevel, LeaderEpoch, TopicPartition
 
 PARTITIONS: Final = tuple(TopicPartition("orders", index) for index in range(3))
 SETTINGS: Final = Settings(

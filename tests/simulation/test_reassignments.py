@@ -9,14 +9,14 @@ from collections import Counter
 
 import pytest
 
-from sim.api.peer_codec import KafkaPeerCodec
-from sim.client.errors import AbortableError
-from sim.client.producer import Producer
-from sim.cluster.reassignments import reassign, reassigning
-from sim.errors import Rejection
-from sim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.replica_checks import check_equal, check_replicas
+from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.client.errors import AbortableError
+from txnsim.client.producer import Producer
+from txnsim.cluster.reassignments import reassign, reassigning
+from txnsim.errors import Rejection
+from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 
 PARTITIONS = 3
 MOVES = 40

@@ -8,20 +8,20 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from enum import Enum
-from random import Random  # noqa: TID251 - the type of a stream, which sim.runtime draws from the seed
+from random import Random  # noqa: TID251 - the type of a stream, which txnsim.runtime draws from the seed
 from typing import Any
 
 import pytest
 
-from sim.client.errors import AbortableError, ClientError
-from sim.client.producer import Producer
-from sim.cluster.marker_writes import MarkerWrites
-from sim.errors import ErrorCode
-from sim.faults.actions import Delay, Drop, Fail, Hold
-from sim.faults.plan import Action
-from sim.faults.points import FaultPoint
-from sim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TxnMarker
 from tests.support.clusters import VirtualCluster, run_cluster, values
+from txnsim.client.errors import AbortableError, ClientError
+from txnsim.client.producer import Producer
+from txnsim.cluster.marker_writes import MarkerWrites
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Delay, Drop, Fail, Hold
+from txnsim.faults.plan import Action
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TxnMarker
 
 PRODUCERS = ("tx-a", "tx-b", "tx-c")
 PARTITIONS = 3

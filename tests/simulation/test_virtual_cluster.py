@@ -6,9 +6,9 @@ sockets; so time, chance and sockets are behind their door.
 
 from __future__ import annotations
 
-from sim.runtime.trace import TraceLevel
 from tests.support.clusters import run_cluster
 from tests.support.virtual_story import COMMITTED, Outcome, two_transactions_and_an_idle_hour
+from txnsim.runtime.trace import TraceLevel
 
 
 def story(seed: int) -> Outcome:

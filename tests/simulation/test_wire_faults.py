@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.peer_codec import KafkaPeerCodec
-from sim.client.cluster import Cluster
-from sim.client.producer import Producer
-from sim.faults.actions import (
+from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
+from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.client.cluster import Cluster
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import (
     Corrupt,
     Delay,
     Disconnect,
@@ -21,12 +22,11 @@ from sim.faults.actions import (
     Stall,
     Throttle,
 )
-from sim.faults.injector import Injector
-from sim.faults.plan import Action, FaultRule
-from sim.faults.points import FaultPoint
-from sim.runtime.trace import TraceLevel
-from sim.types import BrokerId, DamagedPart, TopicPartition
-from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
+from txnsim.faults.injector import Injector
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import BrokerId, DamagedPart, TopicPartition
 
 CLIENT = FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE
 PEER = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE

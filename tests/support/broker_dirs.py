@@ -9,12 +9,14 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from sim.storage import names
-from sim.storage.checkpoints import encode_offsets
-from sim.storage.metadata_files import MetaProperties, encode_meta_properties
-from sim.txn.log_format import encode_batch
-from sim.txn.state import TransactionState, TxnRecord, TxnTransition
-from sim.types import (
+from tests.support.log_dirs import write_partition
+from tests.support.logs import NOW, LogDriver
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
+from txnsim.txn.log_format import encode_batch
+from txnsim.txn.state import TransactionState, TxnRecord, TxnTransition
+from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     ProducerEpoch,
     ProducerId,
@@ -22,9 +24,7 @@ from sim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from sim.wire.batch import assign, read_batch_header
-from tests.support.log_dirs import write_partition
-from tests.support.logs import NOW, LogDriver
+from txnsim.wire.batch import assign, read_batch_header
 
 STATES: Final = {state.wire_name: state for state in TransactionState}
 CLUSTER_ID: Final = "jZBrwHxmQ1OLy3yW0kLkTA"

@@ -10,23 +10,23 @@ from contextlib import asynccontextmanager
 from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import ClientError
-from sim.client.fetching import fetch
-from sim.faults.plan import Action, FaultRule
-from sim.faults.points import FaultPoint
-from sim.placement import partition_for
-from sim.runtime.env import Environment
-from sim.runtime.peer_links import PeerCodec
-from sim.runtime.real import real_environment
-from sim.runtime.trace import TraceLevel
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.security.options import NO_SECURITY, SecurityOptions
-from sim.server.cluster import ClusterOptions, SimCluster
-from sim.settings import Settings
-from sim.types import (
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.client.fetching import fetch
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.placement import partition_for
+from txnsim.runtime.env import Environment
+from txnsim.runtime.peer_links import PeerCodec
+from txnsim.runtime.real import real_environment
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.security.options import NO_SECURITY, SecurityOptions
+from txnsim.server.cluster import ClusterOptions, SimCluster
+from txnsim.settings import Settings
+from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     IsolationLevel,

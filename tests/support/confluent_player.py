@@ -10,14 +10,14 @@ from typing import Any, Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from sim.errors import ClientError
-from sim.scenario.players.base import (
+from txnsim.errors import ClientError
+from txnsim.scenario.players.base import (
     DELIVERY_TIMEOUT_MS,
     REQUEST_TIMEOUT_MS,
     Part,
     give_up_on,
 )
-from sim.types import TopicPartition
+from txnsim.types import TopicPartition
 
 PATIENCE_SECONDS: Final = 30
 ATTEMPTS_MAX: Final = 20

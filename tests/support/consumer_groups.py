@@ -6,21 +6,21 @@ import uuid
 from itertools import count
 from typing import Final
 
-from sim.cluster.image import ClusterImage, PartitionImage, TopicImage
-from sim.cluster.resource_configs import GroupIntervals
-from sim.errors import Rejection
-from sim.group.consumer import ConsumerProtocol, ConsumerSettings
-from sim.group.consumer_commands import (
+from txnsim.cluster.image import ClusterImage, PartitionImage, TopicImage
+from txnsim.cluster.resource_configs import GroupIntervals
+from txnsim.errors import Rejection
+from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
+from txnsim.group.consumer_commands import (
     ConsumerEffect,
     ConsumerHeartbeat,
     ConsumerOutcome,
     HeartbeatReply,
     ResolveRegexes,
 )
-from sim.group.consumer_group import ConsumerGroup
-from sim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdPartition
-from sim.group.consumer_regex import resolve
-from sim.types import BrokerId, LeaderEpoch
+from txnsim.group.consumer_group import ConsumerGroup
+from txnsim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdPartition
+from txnsim.group.consumer_regex import resolve
+from txnsim.types import BrokerId, LeaderEpoch
 
 GROUP: Final = "g"
 NOW: Final = 1_000_000

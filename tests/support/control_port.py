@@ -7,8 +7,8 @@ from typing import Any
 
 import httpx
 
-from sim.http.app import ControlApi
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.http.app import ControlApi
 
 Story = Callable[[VirtualCluster, httpx.AsyncClient], Awaitable[None]]
 

@@ -9,18 +9,18 @@ from collections.abc import Callable, Coroutine, Iterable
 from itertools import count
 from typing import Any, Final
 
-from sim.errors import ErrorCode, Rejection
-from sim.placement import partition_for
-from sim.releases.rules import LATEST, Rules
-from sim.runtime.pending import Pending
-from sim.runtime.tasks import LoopTasks
-from sim.runtime.trace import TraceLevel, Tracer
-from sim.settings import Settings
-from sim.txn.commands import AddPartitions, EndTxn, InitProducerId, PartitionsAdded
-from sim.txn.markers import LeaderLookup, NoLeader
-from sim.txn.service import TransactionCoordinator
-from sim.txn.state import TxnMetadata
-from sim.types import (
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.placement import partition_for
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.settings import Settings
+from txnsim.txn.commands import AddPartitions, EndTxn, InitProducerId, PartitionsAdded
+from txnsim.txn.markers import LeaderLookup, NoLeader
+from txnsim.txn.service import TransactionCoordinator
+from txnsim.txn.state import TxnMetadata
+from txnsim.types import (
     AllocateProducerIdsReply,
     BrokerId,
     CoordinatorEpoch,

@@ -15,12 +15,12 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.errors import ErrorCode
-from sim.security.acls import AclBinding
 from tests.support.handlers import KEYS, NOT_YET
 from tests.support.patience import until
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.rights import ANY_ACL, OFFSETS
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import AclBinding
 
 GUEST: Final = "guest"
 _JAVA_OBJECTS: Final = frozenset(

@@ -9,17 +9,22 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from sim.api.kip_text.table import LISTENER
-from sim.cluster.image import CLIENT_LISTENER
-from sim.errors import ErrorCode
-from sim.placement import partition_for
-from sim.server.cluster import SimCluster
-from sim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition, TransactionalId
-from sim.wire import codec
 from tests.support.clusters import real_cluster
 from tests.support.handlers import KEYS, NOT_YET, batch, produce, transaction
 from tests.support.raw_wire import message_from
 from tests.support.wires import Wire
+from txnsim.api.kip_text.table import LISTENER
+from txnsim.cluster.image import CLIENT_LISTENER
+from txnsim.errors import ErrorCode
+from txnsim.placement import partition_for
+from txnsim.server.cluster import SimCluster
+from txnsim.types import (
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+    TransactionalId,
+)
+from txnsim.wire import codec
 
 SHIPPED: Final = CLIENT_LISTENER
 TEXT: Final = LISTENER

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from sim.storage import names
-from sim.types import TopicPartition
+from txnsim.storage import names
+from txnsim.types import TopicPartition
 
 Row = Mapping[str, Any]
 SEQUENCE_SPAN: Final = 1 << 31

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
-from sim.errors import ConfigError
-from sim.faults.hands import ClusterHands, Undo
-from sim.types import BrokerId, TopicPartition
+from txnsim.errors import ConfigError
+from txnsim.faults.hands import ClusterHands, Undo
+from txnsim.types import BrokerId, TopicPartition
 
 MISSING = BrokerId(99)
 

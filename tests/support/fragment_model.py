@@ -1,8 +1,8 @@
 """Random segments, and what each of their producers did told the long way round.
 
-``sim.pipeline.scan.kernel_fragments`` folds batch by batch; here a producer's batches are laid out
+``txnsim.pipeline.scan.kernel_fragments`` folds batch by batch; here a producer's batches are laid out
 in a list, and each figure is what its definition says of that list. Batches are read by
-``sim.wire``.
+``txnsim.wire``.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from itertools import pairwise
 import msgspec
 from hypothesis import strategies as st
 
-from sim.pipeline.scan import kernel_fragments as fk
-from sim.wire.batch import (
+from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.wire.batch import (
     BatchHeader,
     Record,
     build_batch,
@@ -23,7 +23,7 @@ from sim.wire.batch import (
     read_batch_header,
     read_control_record,
 )
-from sim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG, pack_batch
+from txnsim.wire.batch_header import CONTROL_FLAG, TRANSACTIONAL_FLAG, pack_batch
 
 COUNTED = (
     *(fk.BATCHES, fk.RECORDS, fk.BYTES, fk.COMMITS, fk.ABORTS),

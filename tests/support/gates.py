@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import cast
 
-from sim.cluster.broker_logs import BrokerLogs
-from sim.cluster.crossings import Crossings
-from sim.cluster.log_gate import LogGate
-from sim.runtime.env import Interceptor, Network, PassAll, Tasks
-from sim.settings import Settings
+from txnsim.cluster.broker_logs import BrokerLogs
+from txnsim.cluster.crossings import Crossings
+from txnsim.cluster.log_gate import LogGate
+from txnsim.runtime.env import Interceptor, Network, PassAll, Tasks
+from txnsim.settings import Settings
 
 
 class OnlyFaults:

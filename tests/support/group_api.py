@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, handlers
+from txnsim.errors import ErrorCode
 
 GROUP: Final = "g"
 SUBSCRIPTION: Final = bytes.fromhex("0000 00000001 0006") + b"orders" + bytes.fromhex("ffffffff")

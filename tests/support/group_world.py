@@ -6,18 +6,24 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
-from sim.cluster.image import ClusterImage
-from sim.errors import ErrorCode, Rejection
-from sim.group.commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
-from sim.group.consumer_commands import ConsumerHeartbeat
-from sim.group.offset_commands import CommitOffsets, CommittingProducer, FetchOffsets, NewPosition
-from sim.group.service import GroupCoordinator
-from sim.group.state import Group
-from sim.log.answers import Appended
-from sim.placement import partition_for
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.settings import Settings
-from sim.types import (
+from tests.support.consumer_groups import image
+from txnsim.cluster.image import ClusterImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
+from txnsim.group.consumer_commands import ConsumerHeartbeat
+from txnsim.group.offset_commands import (
+    CommitOffsets,
+    CommittingProducer,
+    FetchOffsets,
+    NewPosition,
+)
+from txnsim.group.service import GroupCoordinator
+from txnsim.group.state import Group
+from txnsim.log.answers import Appended
+from txnsim.placement import partition_for
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.settings import Settings
+from txnsim.types import (
     BrokerId,
     CoordinatorEpoch,
     ProducerEpoch,
@@ -25,8 +31,7 @@ from sim.types import (
     TopicPartition,
     TransactionalId,
 )
-from sim.wire.batch import read_batch_header
-from tests.support.consumer_groups import image
+from txnsim.wire.batch import read_batch_header
 
 GROUP: Final = "g"
 PARTITIONS: Final = 3

@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import count
 from typing import Final
 
-from sim.errors import ErrorCode
-from sim.group.classic import ClassicProtocol, ClassicSettings
-from sim.group.classic_group import ClassicGroup
-from sim.group.commands import (
+from txnsim.errors import ErrorCode
+from txnsim.group.classic import ClassicProtocol, ClassicSettings
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.commands import (
     Abandoned,
     AssignmentStored,
     Effect,

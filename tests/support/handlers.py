@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from sim.api.registry import HANDLERS, SHIPPED
-from sim.api.request import Answer, Request
-from sim.cluster.broker import Broker
-from sim.errors import ErrorCode
-from sim.server.cluster import SimCluster
-from sim.types import BrokerId, Subject
-from sim.wire import codec
-from sim.wire.apis import APIS
-from sim.wire.batch import Record, build_batch
 from tests.support.clusters import real_cluster
 from tests.support.raw_wire import message_from
+from txnsim.api.registry import HANDLERS, SHIPPED
+from txnsim.api.request import Answer, Request
+from txnsim.cluster.broker import Broker
+from txnsim.errors import ErrorCode
+from txnsim.server.cluster import SimCluster
+from txnsim.types import BrokerId, Subject
+from txnsim.wire import codec
+from txnsim.wire.apis import APIS
+from txnsim.wire.batch import Record, build_batch
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 NO_SUCH_ID: Final = uuid.UUID(int=0x1234)

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from sim.check.history import History
-from sim.check.observations import (
+from txnsim.check.history import History
+from txnsim.check.observations import (
     Added,
     Began,
     Cleaned,
@@ -33,7 +33,7 @@ from sim.check.observations import (
     SentOffsets,
     Wrote,
 )
-from sim.types import TopicPartition
+from txnsim.types import TopicPartition
 
 TIMEOUT_MS: Final = 60_000
 PLACES: Final = (TopicPartition("t", 0), TopicPartition("t", 1))

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from sim.errors import ErrorCode
-from sim.security.acls import Operation, ResourceType
 from tests.support.denials import Side
 from tests.support.handlers import KEYS
 from tests.support.patience import until
 from tests.support.questions import DESCRIBE_ORDERS
 from tests.support.security import acl
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation, ResourceType
 
 GROUP: Final = ResourceType.GROUP
 _JOINS: Final[dict[str, Any]] = {

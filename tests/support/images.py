@@ -6,8 +6,8 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
-from sim.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from sim.types import BrokerId, LeaderEpoch
+from txnsim.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from txnsim.types import BrokerId, LeaderEpoch
 
 B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)
 TOPIC_ID: Final = uuid.UUID(int=0x1234)

@@ -9,11 +9,11 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.testing import SimulatedKafka
 from tests.support.apache_kafka import ApacheKafka
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.testing import SimulatedKafka
 
 T = TypeVar("T")
 

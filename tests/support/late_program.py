@@ -8,9 +8,9 @@ import asyncio
 import json
 import sys
 
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
 
 
 async def main(

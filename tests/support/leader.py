@@ -9,36 +9,36 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from sim.cluster.broker_logs import BrokerLogs
-from sim.cluster.commits import Commits
-from sim.cluster.fetch import Fetching
-from sim.cluster.image import ClusterImage
-from sim.cluster.log_trace import LogTrace
-from sim.cluster.peers import Peers
-from sim.cluster.produce import ProduceCommand, ProducePartition, Producing
-from sim.cluster.purgatory import Purgatory
-from sim.cluster.replicas import Replicas
-from sim.cluster.verification import TransactionOperation, Verification
-from sim.cluster.watermarks import Watermarks
-from sim.errors import ErrorCode
-from sim.log.partition_log import PartitionLog
-from sim.releases.rules import LATEST, Rules
-from sim.runtime.env import Network
-from sim.runtime.tasks import LoopTasks
-from sim.runtime.trace import Tracer
-from sim.settings import Settings
-from sim.types import (
-    AddPartitionsToTxnReply,
-    BrokerId,
-    TopicPartition,
-    TransactionalId,
-)
-from sim.wire.batch import read_batch_header
 from tests.support.coordinator import ManualClock
 from tests.support.gates import Gates
 from tests.support.images import cluster, partition, topic
 from tests.support.logs import batch
 from tests.support.peer_network import RecordingNetwork, SentRequest
+from txnsim.cluster.broker_logs import BrokerLogs
+from txnsim.cluster.commits import Commits
+from txnsim.cluster.fetch import Fetching
+from txnsim.cluster.image import ClusterImage
+from txnsim.cluster.log_trace import LogTrace
+from txnsim.cluster.peers import Peers
+from txnsim.cluster.produce import ProduceCommand, ProducePartition, Producing
+from txnsim.cluster.purgatory import Purgatory
+from txnsim.cluster.replicas import Replicas
+from txnsim.cluster.verification import TransactionOperation, Verification
+from txnsim.cluster.watermarks import Watermarks
+from txnsim.errors import ErrorCode
+from txnsim.log.partition_log import PartitionLog
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.runtime.env import Network
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import Tracer
+from txnsim.settings import Settings
+from txnsim.types import (
+    AddPartitionsToTxnReply,
+    BrokerId,
+    TopicPartition,
+    TransactionalId,
+)
+from txnsim.wire.batch import read_batch_header
 
 P0: Final = TopicPartition("orders", 0)
 P1: Final = TopicPartition("orders", 1)

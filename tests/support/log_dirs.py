@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from sim.log.partition_log import PartitionLog
-from sim.storage.lock import LOCK_NAME
-from sim.storage.log_dir import StoredReplica, log_dir_files
-from sim.storage.log_file import TornTail, read_log_file
-from sim.storage.metadata_files import MetaProperties
-from sim.storage.partition_dir import partition_files
-from sim.storage.stored_file import tar_of
-from sim.types import TopicPartition
+from txnsim.log.partition_log import PartitionLog
+from txnsim.storage.lock import LOCK_NAME
+from txnsim.storage.log_dir import StoredReplica, log_dir_files
+from txnsim.storage.log_file import TornTail, read_log_file
+from txnsim.storage.metadata_files import MetaProperties
+from txnsim.storage.partition_dir import partition_files
+from txnsim.storage.stored_file import tar_of
+from txnsim.types import TopicPartition
 
 
 def write_partition(directory: Path, log: PartitionLog, *, topic_id: uuid.UUID) -> None:

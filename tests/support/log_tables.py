@@ -11,20 +11,20 @@ from pyspark.sql.datasource import Filter
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from sim.log.config import LogConfig
-from sim.pipeline.filters import taken_over
-from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.planning import READS, shares_of
-from sim.pipeline.source import schema_of
-from sim.pipeline.tables.readings import rows_of
-from sim.pipeline.tables.rows import Job
-from sim.storage import names
-from sim.storage.checkpoints import encode_offsets
-from sim.storage.metadata_files import MetaProperties, encode_meta_properties
-from sim.types import TopicPartition
-from sim.wire.batch import assign, read_batch_header
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver
+from txnsim.log.config import LogConfig
+from txnsim.pipeline.filters import taken_over
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.planning import READS, shares_of
+from txnsim.pipeline.source import schema_of
+from txnsim.pipeline.tables.readings import rows_of
+from txnsim.pipeline.tables.rows import Job
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.storage.metadata_files import MetaProperties, encode_meta_properties
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import assign, read_batch_header
 
 Row = dict[str, Any]
 

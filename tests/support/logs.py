@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.log.answers import Appended, LogRead
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.types import IsolationLevel, TopicPartition
-from sim.wire.batch import Record, build_batch, read_batch_header, read_records
+from txnsim.log.answers import Appended, LogRead
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.types import IsolationLevel, TopicPartition
+from txnsim.wire.batch import Record, build_batch, read_batch_header, read_records
 
 NOW: Final = 1_700_000_000_000
 PARTITION: Final = TopicPartition("orders", 0)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sim.storage.names import LOG_SUFFIX, file_name
-from sim.wire.batch import Record, assign, build_batch
-from sim.wire.encoder import writer
-from sim.wire.messages import metadata_records as schema
+from txnsim.storage.names import LOG_SUFFIX, file_name
+from txnsim.wire.batch import Record, assign, build_batch
+from txnsim.wire.encoder import writer
+from txnsim.wire.messages import metadata_records as schema
 
 FRAME: bytes = b"\x01"
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.runtime.env import PassAll
-from sim.runtime.pending import Pending
-from sim.types import BrokerId
+from txnsim.runtime.env import PassAll
+from txnsim.runtime.pending import Pending
+from txnsim.types import BrokerId
 
 
 class NobodySteps:

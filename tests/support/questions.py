@@ -11,8 +11,13 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.api.registry import ACCEPTED
-from sim.security.acls import (
+from tests.support.denials import Denial, Side
+from tests.support.handlers import KEYS, NO_SUCH_ID
+from tests.support.logs import plain as plain_batch
+from tests.support.rights import NAMES, PARTS, READ_G, WHOLE, WRITE_TX, topics
+from tests.support.security import acl
+from txnsim.api.registry import ACCEPTED
+from txnsim.security.acls import (
     CLUSTER_NAME,
     AclBinding,
     Operation,
@@ -20,11 +25,6 @@ from sim.security.acls import (
     Permission,
     ResourceType,
 )
-from tests.support.denials import Denial, Side
-from tests.support.handlers import KEYS, NO_SUCH_ID
-from tests.support.logs import plain as plain_batch
-from tests.support.rights import NAMES, PARTS, READ_G, WHOLE, WRITE_TX, topics
-from tests.support.security import acl
 
 _OTHERWISE_FROM: Final = {
     ("AddPartitionsToTxn", 3): 4,

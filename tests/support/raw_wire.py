@@ -15,8 +15,8 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Final
 
-from sim.wire import codec
-from sim.wire.schema import ENTITY, REQUIRED, FieldRow, describe
+from txnsim.wire import codec
+from txnsim.wire.schema import ENTITY, REQUIRED, FieldRow, describe
 
 Values = dict[str, Any]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.log.partition_log import PartitionLog
-from sim.server.cluster import SimCluster
-from sim.types import TopicPartition
+from txnsim.log.partition_log import PartitionLog
+from txnsim.server.cluster import SimCluster
+from txnsim.types import TopicPartition
 
 
 def replicas_of(sim: SimCluster, topic_partition: TopicPartition) -> list[PartitionLog]:

@@ -10,24 +10,27 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from sim.cluster.broker_logs import BrokerLogs
-from sim.cluster.image import ClusterImage, PartitionImage
-from sim.cluster.isr_changes import IsrChanges
-from sim.cluster.isr_requests import decide_alter_partition
-from sim.cluster.log_trace import LogTrace
-from sim.cluster.peers import CONTROLLER_ID, Peers
-from sim.cluster.purgatory import Purgatory
-from sim.cluster.replica_fetcher import ReplicaFetchers
-from sim.cluster.replica_sessions import ReplicaSessions
-from sim.cluster.replicas import Replicas
-from sim.cluster.watermarks import Watermarks
-from sim.errors import PeerDisconnectedError
-from sim.log.partition_log import PartitionLog
-from sim.runtime.env import Network, Tasks
-from sim.runtime.pending import Pending
-from sim.runtime.trace import Tracer
-from sim.settings import Settings
-from sim.types import (
+from tests.support.coordinator import ManualClock
+from tests.support.gates import Gates
+from tests.support.images import B1, B2, B3, cluster, partition, topic
+from txnsim.cluster.broker_logs import BrokerLogs
+from txnsim.cluster.image import ClusterImage, PartitionImage
+from txnsim.cluster.isr_changes import IsrChanges
+from txnsim.cluster.isr_requests import decide_alter_partition
+from txnsim.cluster.log_trace import LogTrace
+from txnsim.cluster.peers import CONTROLLER_ID, Peers
+from txnsim.cluster.purgatory import Purgatory
+from txnsim.cluster.replica_fetcher import ReplicaFetchers
+from txnsim.cluster.replica_sessions import ReplicaSessions
+from txnsim.cluster.replicas import Replicas
+from txnsim.cluster.watermarks import Watermarks
+from txnsim.errors import PeerDisconnectedError
+from txnsim.log.partition_log import PartitionLog
+from txnsim.runtime.env import Network, Tasks
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.trace import Tracer
+from txnsim.settings import Settings
+from txnsim.types import (
     AlterPartitionCommand,
     BrokerId,
     LeaderEpoch,
@@ -35,9 +38,6 @@ from sim.types import (
     ReplicaOffsetCommand,
     TopicPartition,
 )
-from tests.support.coordinator import ManualClock
-from tests.support.gates import Gates
-from tests.support.images import B1, B2, B3, cluster, partition, topic
 
 TP: Final = TopicPartition("orders", 0)
 ALL: Final = (B1, B2, B3)

@@ -7,10 +7,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sim.errors import ErrorCode
-from sim.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from tests.support.logs import batch, plain
 from tests.support.security import acl
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
 
 GROUP, CLUSTER, TXN = ResourceType.GROUP, ResourceType.CLUSTER, ResourceType.TRANSACTIONAL_ID
 TOPIC = ResourceType.TOPIC

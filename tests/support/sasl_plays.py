@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sim.errors import ErrorCode
 from tests.support.denials import plainly
 from tests.support.handlers import KEYS
 from tests.support.patience import until
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.security import bearer, unsecured_token
+from txnsim.errors import ErrorCode
 
 SHORT_MS: Final = 3_000
 ADMIN: Final = b"\0admin\0admin-secret"

@@ -6,9 +6,10 @@ import base64
 import json
 from typing import Any
 
-from sim.api.authorization.gate import guarded
-from sim.api.registry import SHIPPED
-from sim.security.acls import (
+from tests.support.handlers import Api, read_back
+from txnsim.api.authorization.gate import guarded
+from txnsim.api.registry import SHIPPED
+from txnsim.security.acls import (
     NO_ACLS,
     AclBinding,
     Operation,
@@ -16,9 +17,8 @@ from sim.security.acls import (
     Permission,
     ResourceType,
 )
-from sim.security.authorizer import Authorizer
-from sim.security.scram import BY_SASL_NAME, Credentials, credential_of
-from tests.support.handlers import Api, read_back
+from txnsim.security.authorizer import Authorizer
+from txnsim.security.scram import BY_SASL_NAME, Credentials, credential_of
 
 SALT = b"0123456789abcdef0123"
 

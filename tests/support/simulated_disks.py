@@ -10,8 +10,8 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
-from sim.cli.main import main
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main
 
 CODECS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 BROKERS: Final = 2

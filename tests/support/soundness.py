@@ -8,18 +8,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from sim.log.config import LogConfig
-from sim.pipeline.soundness.facts import ReplicaFacts
-from sim.pipeline.soundness.findings import Finding
-from sim.pipeline.soundness.partition import judge_partition
-from sim.pipeline.soundness.parts import SegmentPart
-from sim.pipeline.soundness.verify import examine_work, plan
-from sim.storage import names
-from sim.storage.checkpoints import encode_offsets
-from sim.types import TopicPartition
-from sim.wire.batch import BatchHeader, crc_of, iter_batches, read_batch_header
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver, plain
+from txnsim.log.config import LogConfig
+from txnsim.pipeline.soundness.facts import ReplicaFacts
+from txnsim.pipeline.soundness.findings import Finding
+from txnsim.pipeline.soundness.partition import judge_partition
+from txnsim.pipeline.soundness.parts import SegmentPart
+from txnsim.pipeline.soundness.verify import examine_work, plan
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import BatchHeader, crc_of, iter_batches, read_batch_header
 
 CLEAN: Final = '{"version":0,"brokerEpoch":1}'
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import yaml
 
-from sim.check.history import History
-from sim.check.observations import Seen
-from sim.scenario import catalog
-from sim.scenario.model import Scenario
-from sim.scenario.reading import read
-from sim.scenario.runner import RunResult, Telling, tell_virtual
+from txnsim.check.history import History
+from txnsim.check.observations import Seen
+from txnsim.scenario import catalog
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.reading import read
+from txnsim.scenario.runner import RunResult, Telling, tell_virtual
 
 MODES = ("V-", "V+", "TV2", "TV2+")
 

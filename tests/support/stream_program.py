@@ -10,13 +10,13 @@ import json
 import sys
 import threading
 
-from sim.cli.stream import connector_config
-from sim.pipeline.session import spark_session
-from sim.pipeline.streaming.events import BatchWritten, StreamEvent
-from sim.pipeline.streaming.options import StreamOptions
-from sim.pipeline.streaming.sink import BatchSink
-from sim.pipeline.streaming.store import open_store
-from sim.pipeline.streaming.stream import RECORDS, Stream
+from txnsim.cli.stream import connector_config
+from txnsim.pipeline.session import spark_session
+from txnsim.pipeline.streaming.events import BatchWritten, StreamEvent
+from txnsim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.sink import BatchSink
+from txnsim.pipeline.streaming.store import open_store
+from txnsim.pipeline.streaming.stream import RECORDS, Stream
 
 
 def options_for(bootstrap: str, topic: str, directory: str, *, once: bool = False) -> StreamOptions:

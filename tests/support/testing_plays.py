@@ -1,4 +1,4 @@
-"""What tests of ``sim.testing`` have our own client do to a cluster."""
+"""What tests of ``txnsim.testing`` have our own client do to a cluster."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from sim.client.cluster import Cluster
-from sim.client.producer import Producer
-from sim.testing.cluster import AsyncSimulatedKafka
 from tests.support.clusters import client_of
+from txnsim.client.cluster import Cluster
+from txnsim.client.producer import Producer
+from txnsim.testing.cluster import AsyncSimulatedKafka
 
 
 @asynccontextmanager

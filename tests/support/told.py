@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.check.anomaly import Anomaly
-from sim.check.history import History
-from sim.check.observations import (
+from txnsim.check.anomaly import Anomaly
+from txnsim.check.history import History
+from txnsim.check.observations import (
     Aborted,
     Added,
     Began,
@@ -28,7 +28,7 @@ from sim.check.observations import (
     SentOffsets,
     Wrote,
 )
-from sim.types import TopicPartition
+from txnsim.types import TopicPartition
 
 OK, FAILED, UNKNOWN = Outcome.OK, Outcome.FAILED, Outcome.UNKNOWN
 MINUTE_MS = 60_000

@@ -16,8 +16,8 @@ from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, Final
 
-from sim.errors import ErrorCode
-from sim.wire.batch import iter_batches, read_control_record, read_records
+from txnsim.errors import ErrorCode
+from txnsim.wire.batch import iter_batches, read_control_record, read_records
 
 Plain = Any
 

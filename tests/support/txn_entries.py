@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.txn.state import TransactionState, TxnMetadata
-from sim.types import (
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import (
     ProducerEpoch,
     ProducerId,
     TopicPartition,

@@ -12,9 +12,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.security.acls import CLUSTER_NAME, AclBinding, Operation, ResourceType
 from tests.support.logs import batch
 from tests.support.security import acl
+from txnsim.security.acls import CLUSTER_NAME, AclBinding, Operation, ResourceType
 
 TXN, GROUP = ResourceType.TRANSACTIONAL_ID, ResourceType.GROUP
 CLUSTER, TOPIC = ResourceType.CLUSTER, ResourceType.TOPIC

@@ -16,14 +16,14 @@ import msgspec
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka import TopicPartition as KafkaPartition
 
-from sim.cli.output import log_to_stderr
-from sim.client.cluster import Cluster
-from sim.client.producer import Producer
-from sim.faults.actions import Drop
-from sim.faults.points import FaultPoint
-from sim.runtime.trace import TraceLevel
-from sim.types import TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from txnsim.cli.output import log_to_stderr
+from txnsim.client.cluster import Cluster
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import Drop
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import TopicPartition
 
 HOUR_S: Final = 3_600
 TRANSACTIONS: Final = ("tx-a", "tx-b")

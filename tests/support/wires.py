@@ -7,10 +7,10 @@ from __future__ import annotations
 import asyncio
 from typing import Any, Final
 
-from sim.client import requests
-from sim.types import TopicPartition
-from sim.wire import codec
 from tests.support.logs import plain
+from txnsim.client import requests
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
 
 PRODUCE: Final = 0
 METADATA: Final = 3

@@ -17,13 +17,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
 from tests.test_tidy import ROOT, source
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
 
 pytestmark = pytest.mark.slow
 
-PROGRAM = (sys.executable, "-m", "sim.testing.container")
+PROGRAM = (sys.executable, "-m", "txnsim.testing.container")
 READY_SECONDS = 90
 
 
@@ -133,8 +133,8 @@ def test_the_start_script_of_the_testcontainers_helper_starts_it(tmp_path: Path)
 def test_the_image_runs_this_program_as_nobody_and_asks_for_its_health() -> None:
     text = source("Containerfile")
     assert "FROM docker.io/library/python:3.11-slim\n" in text
-    assert 'ENTRYPOINT ["python", "-m", "sim.testing.container"]' in text
-    assert 'CMD ["python", "-m", "sim.testing.container", "--health"]' in text
+    assert 'ENTRYPOINT ["python", "-m", "txnsim.testing.container"]' in text
+    assert 'CMD ["python", "-m", "txnsim.testing.container", "--health"]' in text
     assert "USER 65534:65534" in text
     for name in re.findall(r"^COPY ((?!--from)[^\n]+) \S+$", text, re.MULTILINE):
         assert all((ROOT / part).exists() for part in name.split()), name

@@ -14,10 +14,10 @@ import msgspec
 import pytest
 import yaml
 
-from sim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, TAKES, name_of
-from sim.faults.plan import FaultRule
 from tests.docs import ROOT, fault_actions_table
 from tests.test_readme import blocks
+from txnsim.faults.meanings import CLUSTER_ACTIONS, CROSSING_ACTIONS, TAKES, name_of
+from txnsim.faults.plan import FaultRule
 
 FOLDER: Final = "docs/faults/"
 CROSSING: Final = {name_of(action): action for action in CROSSING_ACTIONS}

@@ -6,8 +6,8 @@ import aiokafka
 import kafka
 import pytest
 
-from sim.config import model
-from sim.testing import cluster, scenarios, session, virtual
+from txnsim.config import model
+from txnsim.testing import cluster, scenarios, session, virtual
 
 pytestmark = pytest.mark.slow
 
@@ -335,7 +335,7 @@ def test_a_suite_that_does_not_use_it_is_not_disturbed(suite: pytest.Pytester) -
             assert clock == "ours"
 
         def test_nothing_is_loaded():
-            assert not [name for name in sys.modules if name.startswith("sim.server")]
+            assert not [name for name in sys.modules if name.startswith("txnsim.server")]
 
         def test_fails():
             assert False

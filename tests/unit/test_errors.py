@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from sim import errors
-from sim.errors import ClientError, ErrorCode, Rejection, TxnsimError
+from txnsim import errors
+from txnsim.errors import ClientError, ErrorCode, Rejection, TxnsimError
 
 EXCEPTIONS = [
     value
     for _name, value in inspect.getmembers(errors, inspect.isclass)
-    if issubclass(value, Exception) and value.__module__ == "sim.errors"
+    if issubclass(value, Exception) and value.__module__ == "txnsim.errors"
 ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.placement import java_hash, partition_for
+from txnsim.placement import java_hash, partition_for
 
 
 @pytest.mark.parametrize(

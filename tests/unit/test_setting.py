@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from sim.setting import Setting, of
+from txnsim.setting import Setting, of
 
 
 def test_a_setting_as_apache_kafka_has_it_names_no_other_default() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.setting import Setting
-from sim.settings import DEFAULTS, Settings, documentation
+from txnsim.setting import Setting
+from txnsim.settings import DEFAULTS, Settings, documentation
 
 
 def test_every_field_is_documented_in_order() -> None:

@@ -7,8 +7,8 @@ import inspect
 import msgspec
 import pytest
 
-import sim.types
-from sim.types import (
+import txnsim.types
+from txnsim.types import (
     Decision,
     IsolationLevel,
     SubmitOutcome,
@@ -19,8 +19,8 @@ from sim.types import (
 
 STRUCTS = [
     value
-    for _name, value in inspect.getmembers(sim.types, inspect.isclass)
-    if issubclass(value, msgspec.Struct) and value.__module__ == "sim.types"
+    for _name, value in inspect.getmembers(txnsim.types, inspect.isclass)
+    if issubclass(value, msgspec.Struct) and value.__module__ == "txnsim.types"
 ]
 
 
@@ -62,5 +62,7 @@ def test_a_verdict_carries_no_error_unless_told() -> None:
 
 
 def test_the_vocabulary_imports_nothing_of_ours() -> None:
-    names = {value.__module__ for value in vars(sim.types).values() if hasattr(value, "__module__")}
-    assert {name for name in names if name.startswith("sim")} == {"sim.types"}
+    names = {
+        value.__module__ for value in vars(txnsim.types).values() if hasattr(value, "__module__")
+    }
+    assert {name for name in names if name.startswith("sim")} == {"txnsim.types"}

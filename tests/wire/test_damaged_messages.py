@@ -10,15 +10,20 @@ from collections.abc import Callable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import BadInputError
-from sim.wire.batch import (
+from tests.wire.golden.record import HERE
+from txnsim.errors import BadInputError
+from txnsim.wire.batch import (
     iter_batches,
     largest_timestamp_ms,
     read_control_record,
     read_records,
 )
-from sim.wire.codec import decode_request, encode_body, read_request_header, read_response
-from tests.wire.golden.record import HERE
+from txnsim.wire.codec import (
+    decode_request,
+    encode_body,
+    read_request_header,
+    read_response,
+)
 
 MESSAGES = [json.loads(line) for line in (HERE / "messages.jsonl").read_text().splitlines()]
 REQUESTS = [

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sim.wire.batch import (
+from tests.wire.golden.record import HERE
+from txnsim.wire.batch import (
     Record,
     build_batch,
     control_batch,
@@ -20,8 +21,7 @@ from sim.wire.batch import (
     read_magic,
     read_records,
 )
-from sim.wire.compression import NAMES
-from tests.wire.golden.record import HERE
+from txnsim.wire.compression import NAMES
 
 Line = dict[str, Any]
 

@@ -15,10 +15,11 @@ from uuid import UUID
 import pytest
 from _pytest.mark import ParameterSet
 
-from sim.errors import ErrorCode, MalformedFrameError
-from sim.wire import registry
-from sim.wire.apis import APIS, api_name, is_flexible
-from sim.wire.codec import (
+from tests.wire.golden.record import API_KEYS, HERE
+from txnsim.errors import ErrorCode, MalformedFrameError
+from txnsim.wire import registry
+from txnsim.wire.apis import APIS, api_name, is_flexible
+from txnsim.wire.codec import (
     build,
     decode_request,
     encode_body,
@@ -29,8 +30,7 @@ from sim.wire.codec import (
     request_class,
     response_class,
 )
-from sim.wire.values import duration_ms, time_ms
-from tests.wire.golden.record import API_KEYS, HERE
+from txnsim.wire.values import duration_ms, time_ms
 
 CORRELATION_ID = 4242
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 
-from sim.releases import RELEASE_4_3
-from sim.wire import registry
 from tests.wire.golden.record import HERE
+from txnsim.releases import RELEASE_4_3
+from txnsim.wire import registry
 
 GOLDEN = json.loads((HERE / "release.json").read_text())
 

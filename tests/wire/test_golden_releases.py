@@ -8,8 +8,8 @@ import json
 
 import pytest
 
-from sim.releases import RELEASES, Release
 from tests.wire.golden.releases import PATCH_RELEASES, RECORDED, record
+from txnsim.releases import RELEASES, Release
 
 GOLDEN = json.loads(RECORDED.read_text())
 

@@ -16,8 +16,6 @@ from typing import Any, Final
 
 from confluent_kafka import Consumer, TopicPartition
 
-from sim.cli.main import main as txnsim
-from sim.placement import partition_for
 from tests.clients.streams.application import Application
 from tests.clients.streams.clusters import BROKERS, INTERNAL_PARTITIONS, real, simulated
 from tests.clients.streams.control import ControlPort
@@ -25,6 +23,8 @@ from tests.clients.streams.feed import Feeder, Feeding, Reader, create_topics
 from tests.clients.streams.ledger import Ledger
 from tests.clients.streams.plan import INSTANCES
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main as txnsim
+from txnsim.placement import partition_for
 
 APPLICATION_ID: Final = "counting"
 INPUT: Final = "words"

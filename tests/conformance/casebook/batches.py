@@ -15,7 +15,8 @@ import struct
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sim.wire.batch import (
+from tests.real.stories.player import STAMP_MS
+from txnsim.wire.batch import (
     GZIP,
     LZ4,
     NONE,
@@ -26,7 +27,6 @@ from sim.wire.batch import (
     control_batch,
     crc_of,
 )
-from tests.real.stories.player import STAMP_MS
 
 CODECS: Final = {"none": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
 _PIECES: Final = {

@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from sim.errors import ErrorCode
 from tests.conformance.casebook.model import CLOSED, SILENT, Recorded, Rule
 from tests.conformance.recordings import FOLDER, from_lines
 from tests.support.raw_wire import Outcome
+from txnsim.errors import ErrorCode
 
 _OUTCOMES: Final = {Outcome.CLOSED.value: CLOSED, Outcome.SILENT.value: SILENT}
 _ERRORS: Final = {

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from sim.errors import ErrorCode
+from txnsim.errors import ErrorCode
 
 LEVELS: Final = (0, 1, 2)
 """Of ``transaction.version``."""

@@ -17,7 +17,6 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.errors import ErrorCode
 from tests.conformance.casebook.model import CLOSED, SILENT, Step
 from tests.conformance.casebook.reading import Case, rules
 from tests.conformance.casebook.stages import Life
@@ -37,6 +36,7 @@ from tests.conformance.casebook.words import requests_of
 from tests.real.stories.player import KEYS, Player
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.transcript import Transcript
+from txnsim.errors import ErrorCode
 
 WORKERS: Final = 6
 """Cases that are played at the same time: with more of them each takes longer, until transactions

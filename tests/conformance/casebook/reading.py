@@ -12,8 +12,6 @@ from typing import Any, Final, TypeVar
 import msgspec
 from pydantic import BaseModel, ValidationError
 
-from sim.config.yaml_lines import read_mapping
-from sim.errors import ConfigError
 from tests.conformance.casebook.model import (
     BrokerConfig,
     BrokerFile,
@@ -24,6 +22,8 @@ from tests.conformance.casebook.model import (
     Step,
     TopicWanted,
 )
+from txnsim.config.yaml_lines import read_mapping
+from txnsim.errors import ConfigError
 
 HERE: Final = Path(__file__).resolve().parents[1]
 CASES: Final = HERE / "cases"

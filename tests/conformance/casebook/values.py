@@ -18,11 +18,11 @@ from typing import Any, Final
 
 import msgspec
 
-from sim.errors import ErrorCode, UnsupportedRequestError
-from sim.wire import codec
-from sim.wire.apis import APIS
-from sim.wire.schema import ENTITY, describe
 from tests.conformance.casebook.batches import batch_from
+from txnsim.errors import ErrorCode, UnsupportedRequestError
+from txnsim.wire import codec
+from txnsim.wire.apis import APIS
+from txnsim.wire.schema import ENTITY, describe
 
 Variables = dict[str, Any]
 

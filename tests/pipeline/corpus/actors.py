@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from sim.errors import ErrorCode
-from sim.wire import compression
-from sim.wire.batch import Record, build_batch
 from tests.pipeline.corpus.talk import TRANSACTION, Talk, now_ms, wait_for
 from tests.pipeline.corpus.truth import (
     FinishedTransaction,
@@ -18,6 +15,9 @@ from tests.pipeline.corpus.truth import (
     Told,
     Verdict,
 )
+from txnsim.errors import ErrorCode
+from txnsim.wire import compression
+from txnsim.wire.batch import Record, build_batch
 
 TIMEOUT_MS: Final = 900_000
 """transaction.max.timeout.ms: what is left open stays so until long after the brokers are gone."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sim.errors import ErrorCode
 from tests.clients.kafka_tools.runner import Tools
 from tests.pipeline.corpus.clients import read_all
 from tests.pipeline.corpus.stories import active_producers
@@ -22,6 +21,7 @@ from tests.pipeline.corpus.truth import (
     ReadRecord,
     TopicTruth,
 )
+from txnsim.errors import ErrorCode
 
 INTERNAL: Final = "__"
 _HANGING_COLUMNS: Final = (

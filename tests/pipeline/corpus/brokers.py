@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from sim.storage.names import partition_directories
 from tests.pipeline.corpus.truth import LoadedLog, Place
 from tests.support.apache_kafka import free_ports, java_command, kafka_libs
+from txnsim.storage.names import partition_directories
 
 PROPERTIES: Final = {
     "controlled.shutdown.enable": "true",

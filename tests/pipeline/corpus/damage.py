@@ -8,9 +8,9 @@ from typing import Final
 
 import msgspec
 
-from sim.storage.names import INDEX_SUFFIX, LOG_SUFFIX
-from sim.wire.batch import HEADER_SIZE, iter_batches
 from tests.pipeline.corpus.truth import Damage, LoadedLog, OpenTransaction, Place, Stage
+from txnsim.storage.names import INDEX_SUFFIX, LOG_SUFFIX
+from txnsim.wire.batch import HEADER_SIZE, iter_batches
 
 _PAGE: Final = bytes(4_096)
 

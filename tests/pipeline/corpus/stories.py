@@ -10,8 +10,6 @@ from __future__ import annotations
 from functools import partial
 from typing import Any, Final
 
-from sim.errors import ErrorCode
-from sim.wire.batch import iter_batches
 from tests.pipeline.corpus.actors import CODECS, Actor, Notebook, batch_of
 from tests.pipeline.corpus.talk import TRANSACTION, Talk, wait_for
 from tests.pipeline.corpus.truth import (
@@ -22,6 +20,8 @@ from tests.pipeline.corpus.truth import (
     Span,
     Told,
 )
+from txnsim.errors import ErrorCode
+from txnsim.wire.batch import iter_batches
 
 BOTH: Final = (1, 2)
 SMALL: Final = {"internal.segment.bytes": "1024"}

@@ -13,10 +13,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final
 
-from sim.errors import ErrorCode
-from sim.wire.apis import APIS
 from tests.pipeline.corpus.truth import Place
 from tests.support.raw_wire import Outcome, RawConnection
+from txnsim.errors import ErrorCode
+from txnsim.wire.apis import APIS
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 PATIENCE_S: Final = 60.0

@@ -5,9 +5,18 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch, crc_of
 from tests.real.stories.admin import NO_SUCH_ID
 from tests.real.stories.player import STAMP_MS, Player, Story, Topic, fetch, produce, records
+from txnsim.wire.batch import (
+    GZIP,
+    LZ4,
+    SNAPPY,
+    ZSTD,
+    Record,
+    build_batch,
+    control_batch,
+    crc_of,
+)
 
 
 def _patched(batch: bytes, at: int, piece: bytes, *, crc: bool = True) -> bytes:

@@ -6,11 +6,11 @@ import time  # noqa: TID251 - waits for processes on the real machine
 from collections.abc import Callable
 from typing import Any, Final
 
-from sim.errors import ErrorCode
-from sim.wire.apis import APIS
-from sim.wire.batch import Record, build_batch
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.transcript import Transcript
+from txnsim.errors import ErrorCode
+from txnsim.wire.apis import APIS
+from txnsim.wire.batch import Record, build_batch
 
 KEYS: Final = {name: key for key, (name, _) in APIS.items()}
 STAMP_MS: Final = 1_700_000_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sim.errors import ErrorCode
 from tests.real.stories.admin import NO_SUCH_ID
 from tests.real.stories.player import Player, Story, Topic, fetch, produce, records
+from txnsim.errors import ErrorCode
 
 VERSIONS: Final = (7, 12, 13, 18)
 SLOTS: Final = 16

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sim.api.access import Access
-from sim.api.request import TOPIC_OPERATIONS
-from sim.security.acls import CLUSTER_NAME, NO_ACLS, Operation, ResourceType
-from sim.security.authorizer import Authorizer
 from tests.support.security import acl
+from txnsim.api.access import Access
+from txnsim.api.request import TOPIC_OPERATIONS
+from txnsim.security.acls import CLUSTER_NAME, NO_ACLS, Operation, ResourceType
+from txnsim.security.authorizer import Authorizer
 
 ACCESS = Access(
     Authorizer(),

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sim.api.acl_entries import described, security_disabled, told
-from sim.api.registry import HANDLERS
-from sim.errors import ErrorCode, MalformedFrameError, Rejection
-from sim.security.acls import Operation, ResourceType
-from sim.wire import codec
 from tests.support.handlers import Api
 from tests.support.security import acl
+from txnsim.api.acl_entries import described, security_disabled, told
+from txnsim.api.registry import HANDLERS
+from txnsim.errors import ErrorCode, MalformedFrameError, Rejection
+from txnsim.security.acls import Operation, ResourceType
+from txnsim.wire import codec
 
 
 async def test_bindings_of_one_resource_stand_together(api: Api) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.placement import partition_for
 from tests.support.group_api import GROUP, GroupApi
+from txnsim.errors import ErrorCode
+from txnsim.placement import partition_for
 
 E = ErrorCode
 

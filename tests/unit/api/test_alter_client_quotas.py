@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
 
 E = ErrorCode
 RATE = "producer_byte_rate"

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.api.request import Answer
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from txnsim.api.request import Answer
+from txnsim.errors import ErrorCode
 
 TOPIC, BROKER = 2, 4
 

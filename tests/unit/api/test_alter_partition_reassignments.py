@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.types import BrokerId, Subject, TopicPartition
 from tests.support.handlers import Api, batch, produce
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId, Subject, TopicPartition
 
 P0 = TopicPartition("orders", 0)
 """Led by the first of three brokers, which all have it."""

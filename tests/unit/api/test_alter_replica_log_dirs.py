@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sim.api.describe_log_dirs import directory_of
-from sim.errors import ErrorCode
-from sim.types import TopicPartition
 from tests.support.handlers import Api, handlers
+from txnsim.api.describe_log_dirs import directory_of
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
 
 E = ErrorCode
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.errors import ErrorCode
-from sim.security.scram import ScramMechanism
 from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
+from txnsim.security.scram import ScramMechanism
 
 BOB = {
     "name": "bob",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.registry import ADVERTISED
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, handlers
+from txnsim.api.registry import ADVERTISED
+from txnsim.errors import ErrorCode
 
 CLIENT = {"client_software_name": "x", "client_software_version": "1.0"}
 

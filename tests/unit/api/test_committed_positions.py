@@ -5,11 +5,18 @@ from __future__ import annotations
 import uuid
 from types import SimpleNamespace
 
-from sim.api.committed_positions import Told, errors_of, everywhere, find_topic, split, told
-from sim.cluster.image import TopicImage
-from sim.errors import ErrorCode, Rejection
-from sim.types import TopicPartition
 from tests.support.consumer_groups import image, topic_id
+from txnsim.api.committed_positions import (
+    Told,
+    errors_of,
+    everywhere,
+    find_topic,
+    split,
+    told,
+)
+from txnsim.cluster.image import TopicImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import TopicPartition
 
 E = ErrorCode
 UNKNOWN = E.unknown_topic_or_partition

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.config_resources import ResourceType, invalid, node_of, resource_type, topic_refusal
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from txnsim.api.config_resources import (
+    ResourceType,
+    invalid,
+    node_of,
+    resource_type,
+    topic_refusal,
+)
+from txnsim.errors import ErrorCode
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
 from tests.support.security import GuardedApi
+from txnsim.errors import ErrorCode
 
 RULE: dict[str, Any] = {
     "resource_type": 2,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, batch, fetch, produce
+from txnsim.errors import ErrorCode
 
 
 def grow(count: int, name: str = "orders", *, dry: bool = False, **more: Any) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, handlers
+from txnsim.errors import ErrorCode
 
 
 def topic(name: str = "new", **changes: Any) -> dict[str, Any]:

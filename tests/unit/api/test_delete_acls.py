@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.errors import ErrorCode
-from sim.security.acls import Operation, ResourceType
 from tests.support.handlers import Api
 from tests.support.security import GuardedApi, acl
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation, ResourceType
 
 ALL_OF_TOPICS: dict[str, Any] = {
     "resource_type_filter": 2,

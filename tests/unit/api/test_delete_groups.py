@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.group_api import GROUP, GroupApi
+from txnsim.errors import ErrorCode
 
 E = ErrorCode
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.types import TopicPartition
 from tests.support.handlers import Api, batch, produce
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
 
 
 def values(offset: int, *, name: str = "orders", partition: int = 0) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.handlers import NO_SUCH_ID, Api, handlers
+from txnsim.errors import ErrorCode
 
 
 def named(name: str) -> dict[str, Any]:

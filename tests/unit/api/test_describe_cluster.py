@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.registrations import fence_broker
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
 from tests.support.images import B2
+from txnsim.cluster.registrations import fence_broker
+from txnsim.errors import ErrorCode
 
 
 @pytest.mark.parametrize("version", range(3))

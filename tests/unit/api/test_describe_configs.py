@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sim.api.request import INVALID_REQUEST_TEXT
-from sim.cluster.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS, TOPIC_CONFIGS
-from sim.cluster.resource_configs import GROUP_CONFIGS
-from sim.errors import ErrorCode
-from sim.settings import documentation
 from tests.support.handlers import Api, handlers
+from txnsim.api.request import INVALID_REQUEST_TEXT
+from txnsim.cluster.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS, TOPIC_CONFIGS
+from txnsim.cluster.resource_configs import GROUP_CONFIGS
+from txnsim.errors import ErrorCode
+from txnsim.settings import documentation
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.describe_groups import group_operations
-from sim.api.registry import shipped
-from sim.errors import ErrorCode
-from sim.releases import RELEASES
 from tests.support.group_api import ASSIGNMENT, GROUP, SUBSCRIPTION, GroupApi
+from txnsim.api.describe_groups import group_operations
+from txnsim.api.registry import shipped
+from txnsim.errors import ErrorCode
+from txnsim.releases import RELEASES
 
 E = ErrorCode
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, batch, produce
+from txnsim.errors import ErrorCode
 
 
 def told(answer: Any) -> dict[tuple[str, int], int]:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.handlers import STAMP_MS, Api, batch, produce, transaction
+from txnsim.errors import ErrorCode
 
 
 def values(name: str, *partitions: int) -> dict[str, Any]:

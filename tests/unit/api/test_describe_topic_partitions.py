@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from sim.cluster.registrations import fence_broker
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, handlers
 from tests.support.images import B1, B2, B3
+from txnsim.cluster.registrations import fence_broker
+from txnsim.errors import ErrorCode
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, transaction
+from txnsim.errors import ErrorCode
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 

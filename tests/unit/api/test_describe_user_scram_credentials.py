@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
 from tests.support.security import credentials
+from txnsim.errors import ErrorCode
 
 
 async def test_users_are_described_by_name_or_all(api: Api) -> None:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.types import BrokerId, TopicPartition
 from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId, TopicPartition
 
 P1 = TopicPartition("orders", 1)
 """Led by broker 2 of three, which is its preferred replica."""

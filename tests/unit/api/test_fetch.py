@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.types import BrokerId, TopicPartition
-from sim.wire.batch import iter_batches
 from tests.support.handlers import NO_SUCH_ID, Api, batch, fetch, handlers, produce, transaction
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId, TopicPartition
+from txnsim.wire.batch import iter_batches
 
 NEW_ORDERS = {"name": "orders", "num_partitions": 1, "replication_factor": 1}
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.request import INVALID_REQUEST_TEXT
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from txnsim.api.request import INVALID_REQUEST_TEXT
+from txnsim.errors import ErrorCode
 
 NOWHERE = (-1, "", -1)
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, handlers
+from txnsim.errors import ErrorCode
 
 GET = "GetTelemetrySubscriptions"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.api.leaders import CurrentLeaders
-from sim.types import TopicPartition
 from tests.support.handlers import Api
+from txnsim.api.leaders import CurrentLeaders
+from txnsim.types import TopicPartition
 
 
 async def test_each_leader_is_named_and_its_address_told_once(api_of_three: Api) -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.group_api import GROUP, GroupApi
+from txnsim.errors import ErrorCode
 
 E = ErrorCode
 

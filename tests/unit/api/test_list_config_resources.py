@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.registrations import fence_broker
-from sim.errors import ErrorCode
-from sim.types import BrokerId
 from tests.support.handlers import Api
+from txnsim.cluster.registrations import fence_broker
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId
 
 TOPIC, BROKER, LOGGER = 2, 4, 8
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.types import CoordinatorEpoch
 from tests.support.group_api import GROUP, GroupApi
+from txnsim.errors import ErrorCode
+from txnsim.types import CoordinatorEpoch
 
 E = ErrorCode
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.types import BrokerId, TopicPartition
 from tests.support.handlers import STAMP_MS, Api, batch, produce, transaction
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import BrokerId, TopicPartition
 
 
 def values(

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.errors import ErrorCode
-from sim.types import BrokerId, TopicPartition
 from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId, TopicPartition
 
 
 def told(answer: Any) -> list[tuple[Any, ...]]:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.registrations import fence_broker
-from sim.errors import ErrorCode
-from sim.types import BrokerId
 from tests.support.handlers import NO_SUCH_ID, Api, handlers
 from tests.support.images import B1, B2, B3
+from txnsim.cluster.registrations import fence_broker
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId
 
 
 @pytest.mark.parametrize("version", range(14))

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.group_api import GROUP, GroupApi
 from tests.support.handlers import NO_SUCH_ID
+from txnsim.errors import ErrorCode
 
 E = ErrorCode
 

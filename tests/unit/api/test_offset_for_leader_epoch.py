@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.types import BrokerId, TopicPartition
 from tests.support.handlers import Api, batch, produce
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId, TopicPartition
 
 
 def values(

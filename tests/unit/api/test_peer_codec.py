@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.api.peer_codec import KafkaPeerCodec
-from sim.client.producer import Producer
-from sim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
-from sim.types import (
+from tests.support.clusters import client_of, real_cluster, until_state, values
+from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
+from txnsim.types import (
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,
     AllocateProducerIdsCommand,
@@ -29,7 +30,6 @@ from sim.types import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from tests.support.clusters import client_of, real_cluster, until_state, values
 
 CODEC = KafkaPeerCodec()
 ADD, MARKERS, ALLOCATE = 24, 27, 67

@@ -7,22 +7,22 @@ from typing import Any
 
 import pytest
 
-from sim.api.peer_codec import KafkaPeerCodec
-from sim.cluster.peers import (
+from tests.support.images import B1
+from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.cluster.peers import (
     BROKER_HEARTBEAT,
     BROKER_HEARTBEAT_VERSION,
     BROKER_REGISTRATION,
     BROKER_REGISTRATION_VERSION,
 )
-from sim.errors import ErrorCode
-from sim.types import (
+from txnsim.errors import ErrorCode
+from txnsim.types import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,
     BrokerRegistrationCommand,
     BrokerRegistrationReply,
 )
-from sim.wire import codec
-from tests.support.images import B1
+from txnsim.wire import codec
 
 CODEC = KafkaPeerCodec()
 REGISTRATION = BrokerRegistrationCommand(

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.api.peer_codec import KafkaPeerCodec
-from sim.cluster.peers import (
+from tests.support.images import B1, B2, TOPIC_ID
+from tests.support.logs import batch
+from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.cluster.peers import (
     ALTER_PARTITION,
     ALTER_PARTITION_VERSION,
     FETCH,
@@ -17,9 +19,9 @@ from sim.cluster.peers import (
     LIST_OFFSETS_VERSION,
     REPLICA_FETCH_VERSION,
 )
-from sim.errors import ErrorCode
-from sim.log.replicated import described
-from sim.types import (
+from txnsim.errors import ErrorCode
+from txnsim.log.replicated import described
+from txnsim.types import (
     AlteredPartition,
     AlterPartitionCommand,
     AlterPartitionReply,
@@ -34,9 +36,7 @@ from sim.types import (
     ReplicaOffsetReply,
     TopicPartition,
 )
-from sim.wire.batch import assign
-from tests.support.images import B1, B2, TOPIC_ID
-from tests.support.logs import batch
+from txnsim.wire.batch import assign
 
 CODEC = KafkaPeerCodec()
 OTHER_ID = uuid.UUID(int=0x99)

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.api.prepared import ANSWERS_MAX, Gap, prepared
-from sim.wire import codec
-from sim.wire.codec import build, encode_body
+from txnsim.api.prepared import ANSWERS_MAX, Gap, prepared
+from txnsim.wire import codec
+from txnsim.wire.codec import build, encode_body
 
 INT64, INT16 = st.integers(-(2**63), 2**63 - 1), st.integers(-(2**15), 2**15 - 1)
 

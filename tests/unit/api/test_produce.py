@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from sim.api.produce import operation_of
-from sim.api.request import Answer
-from sim.cluster.verification import TransactionOperation
-from sim.errors import ErrorCode
-from sim.wire.batch import ZSTD, crc_of
 from tests.support.handlers import NO_SUCH_ID, STAMP_MS, Api, batch, produce, transaction
+from txnsim.api.produce import operation_of
+from txnsim.api.request import Answer
+from txnsim.cluster.verification import TransactionOperation
+from txnsim.errors import ErrorCode
+from txnsim.wire.batch import ZSTD, crc_of
 
 GOOD = batch(b"a", b"b")
 INVALID, CORRUPT = ErrorCode.invalid_record, ErrorCode.corrupt_message

@@ -5,8 +5,8 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
 
 CLIENT = uuid.UUID(int=77)
 

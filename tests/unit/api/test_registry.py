@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
-from sim.releases import RELEASES
-from sim.releases.kafka_4_0 import RELEASE_4_0
-from sim.releases.kafka_4_3 import RELEASE_4_3
-from sim.wire import codec
+from txnsim.api.registry import ACCEPTED, ADVERTISED, HANDLERS, shipped
+from txnsim.releases import RELEASES
+from txnsim.releases.kafka_4_0 import RELEASE_4_0
+from txnsim.releases.kafka_4_3 import RELEASE_4_3
+from txnsim.wire import codec
 
 
 def test_what_is_advertised_lies_within_the_release() -> None:

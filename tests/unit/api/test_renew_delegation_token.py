@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.registry import HANDLERS
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, read_back
+from txnsim.api.registry import HANDLERS
+from txnsim.errors import ErrorCode
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from sim.api.request import NOBODY, nobody
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from txnsim.api.request import NOBODY, nobody
+from txnsim.errors import ErrorCode
 
 
 async def test_an_answer_leaves_out_what_its_version_does_not_have(api: Api) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
 
 
 async def test_it_does_not_belong_here(api: Api) -> None:

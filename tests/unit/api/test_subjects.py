@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from sim.api.registry import HANDLERS
-from sim.api.request import NOBODY, nobody
-from sim.api.subjects import of_transactions
-from sim.types import Subject, TopicPartition
-from sim.wire import codec
 from tests.support.handlers import NO_SUCH_ID, Api
+from txnsim.api.registry import HANDLERS
+from txnsim.api.request import NOBODY, nobody
+from txnsim.api.subjects import of_transactions
+from txnsim.types import Subject, TopicPartition
+from txnsim.wire import codec
 
 NAMING = {
     "partition", "partition_index", "partition_indexes", "partitions", "producer_id",

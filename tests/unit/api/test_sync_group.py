@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.group_api import ASSIGNMENT, GroupApi, Member
+from txnsim.errors import ErrorCode
 
 E = ErrorCode
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from sim.api.registry import SHIPPED
-from sim.api.request import ClientLink
-from sim.api.telemetry_clients import client_of
-from sim.errors import ErrorCode
-from sim.types import BrokerId
-from sim.wire import codec
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.handlers import KEYS, Api
 from tests.support.raw_wire import message_from
 from tests.support.wires import API_VERSIONS, Wire
+from txnsim.api.registry import SHIPPED
+from txnsim.api.request import ClientLink
+from txnsim.api.telemetry_clients import client_of
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId
+from txnsim.wire import codec
 
 GET = KEYS["GetTelemetrySubscriptions"]
 SOFTWARE = {"client_software_name": "lib", "client_software_version": "1.2"}

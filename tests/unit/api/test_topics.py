@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.api.topics import by_topic
-from sim.types import TopicPartition
+from txnsim.api.topics import by_topic
+from txnsim.types import TopicPartition
 
 
 def test_partitions_are_grouped_in_order_of_appearance() -> None:

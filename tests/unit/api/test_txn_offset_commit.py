@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.group_api import GROUP, GroupApi, commit_values
+from txnsim.errors import ErrorCode
 
 E = ErrorCode
 Identity = tuple[int, int]

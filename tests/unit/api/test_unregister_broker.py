@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode
 from tests.support.handlers import Api
+from txnsim.errors import ErrorCode
 
 
 @pytest.mark.parametrize(

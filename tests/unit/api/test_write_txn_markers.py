@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.api.request import Answer
-from sim.errors import ErrorCode
 from tests.support.handlers import Api, batch, produce, transaction
+from txnsim.api.request import Answer
+from txnsim.errors import ErrorCode
 
 NONE, STALE, FENCED, FAILED, UNKNOWN = (
     ErrorCode.none,

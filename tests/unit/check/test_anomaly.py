@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sim.check.anomaly import Kind, convict
+from txnsim.check.anomaly import Kind, convict
 
 
 def test_evidence_is_in_order_and_each_piece_once() -> None:

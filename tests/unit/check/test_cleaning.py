@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sim.check.cleaning import uncleanable_logs
-from sim.check.observations import Isolation
 from tests.support.told import T0, Told, ghost, hangs
+from txnsim.check.cleaning import uncleanable_logs
+from txnsim.check.observations import Isolation
 
 KEYS = {2: "x", 3: "x"}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sim.check.coordinators import stuck_coordinators, stuck_partitions
 from tests.support.told import FAILED, T0, T1, UNKNOWN, Told
+from txnsim.check.coordinators import stuck_coordinators, stuck_partitions
 
 BUSY = "CONCURRENT_TRANSACTIONS"
 

@@ -4,9 +4,13 @@ from typing import Any
 
 import pytest
 
-from sim.check.dependencies import circular_information_flow, dirty_writes, lost_updates
-from sim.check.observations import Isolation
 from tests.support.told import FAILED, Told, kinds
+from txnsim.check.dependencies import (
+    circular_information_flow,
+    dirty_writes,
+    lost_updates,
+)
+from txnsim.check.observations import Isolation
 
 
 def committed(told: Told, *labels: str) -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.check.dirty_reads import aborted_reads, intermediate_reads
 from tests.support.told import FAILED, UNKNOWN, Told
+from txnsim.check.dirty_reads import aborted_reads, intermediate_reads
 
 
 def test_a_record_of_an_aborted_transaction_convicts_who_gave_it() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sim.check.duplicates import duplicates
 from tests.support.told import UNKNOWN, Told
+from txnsim.check.duplicates import duplicates
 
 
 def test_an_item_at_two_places_is_a_duplicate() -> None:

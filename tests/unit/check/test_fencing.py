@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from sim.check.fencing import false_fencing
 from tests.support.told import FAILED, UNKNOWN, Told
+from txnsim.check.fencing import false_fencing
 
 WRONG_STATE: dict[str, Any] = {"outcome": FAILED, "error": "INVALID_TXN_STATE"}
 FENCED: dict[str, Any] = {"outcome": FAILED, "error": "PRODUCER_FENCED"}

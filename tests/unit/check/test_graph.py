@@ -1,8 +1,8 @@
 from __future__ import annotations
 
-from sim.check.graph import Edge, circle, dependencies
-from sim.check.observations import Isolation
 from tests.support.told import UNKNOWN, Told
+from txnsim.check.graph import Edge, circle, dependencies
+from txnsim.check.observations import Isolation
 
 
 def pairs(edges: tuple[Edge, ...]) -> list[tuple[str, str]]:

@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 import pytest
 
-from sim.check.hanging import hanging
-from sim.check.observations import Wrote
 from tests.support.told import T0, T1, Told, ghost, hangs
+from txnsim.check.hanging import hanging
+from txnsim.check.observations import Wrote
 
 
 def test_open_then_not_listed_then_still_open_is_hanging() -> None:

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.check.history import Fate, History, HistoryError
-from sim.check.observations import (
+from txnsim.check.history import Fate, History, HistoryError
+from txnsim.check.observations import (
     Added,
     Began,
     Ended,
@@ -15,7 +15,7 @@ from sim.check.observations import (
     SentOffsets,
     Wrote,
 )
-from sim.types import TopicPartition
+from txnsim.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
 BEGAN = Began(at_ms=1, who="p", transaction="T1", transactional_id="app")

@@ -1,9 +1,9 @@
 from __future__ import annotations
 
-from sim.check.anomaly import Kind
-from sim.check.history import History
-from sim.check.judge import judge
 from tests.support.told import Told
+from txnsim.check.anomaly import Kind
+from txnsim.check.history import History
+from txnsim.check.judge import judge
 
 
 def test_nothing_seen_is_healthy() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sim.check.losses import losses
 from tests.support.told import T0, UNKNOWN, Told, hangs, kinds
+from txnsim.check.losses import losses
 
 
 def test_what_was_acknowledged_outside_of_a_transaction_must_come() -> None:

@@ -5,7 +5,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from sim.check.observations import (
+from txnsim.check.observations import (
     Added,
     Isolation,
     Outcome,
@@ -15,7 +15,7 @@ from sim.check.observations import (
     Seen,
     Wrote,
 )
-from sim.types import TopicPartition
+from txnsim.types import TopicPartition
 
 
 def test_an_observation_knows_its_partition() -> None:

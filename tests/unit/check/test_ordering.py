@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sim.check.observations import Isolation
-from sim.check.ordering import out_of_order, readers_went_back
 from tests.support.told import FAILED, UNKNOWN, Told
+from txnsim.check.observations import Isolation
+from txnsim.check.ordering import out_of_order, readers_went_back
 
 REFUSED: dict[str, Any] = {"outcome": FAILED, "error": "OUT_OF_ORDER_SEQUENCE_NUMBER"}
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sim.check.positions import positions_before_decision
 from tests.support.told import FAILED, UNKNOWN, Told
+from txnsim.check.positions import positions_before_decision
 
 
 def test_positions_of_an_aborted_transaction_are_never_to_be_seen() -> None:

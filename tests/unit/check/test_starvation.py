@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.check.starvation import starving_readers, stuck_last_stable_offsets
 from tests.support.told import T0, Told, ghost, hangs, kinds
+from txnsim.check.starvation import starving_readers, stuck_last_stable_offsets
 
 
 def held(told: Told, **more: Any) -> int:

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sim.check.observations import Isolation, Wrote
-from sim.check.visibility import Sight, visibility, writers_by_offset
 from tests.support.told import FAILED, T0, UNKNOWN, Told
+from txnsim.check.observations import Isolation, Wrote
+from txnsim.check.visibility import Sight, visibility, writers_by_offset
 
 
 def misses(told: Told) -> dict[int, int]:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.check.history import History
-from sim.check.observations import Ended, Read, Record, Wrote
-from sim.cli.main import main
+from txnsim.check.history import History
+from txnsim.check.observations import Ended, Read, Record, Wrote
+from txnsim.cli.main import main
 
 WROTE = Wrote(at_ms=1, who="p", transaction="T1", topic="t", partition=0, value="r1", offset=0)
 ABORTED = Ended(at_ms=2, who="p", transaction="T1", commit=False)

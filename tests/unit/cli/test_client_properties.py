@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.client_properties import read_client_properties
-from sim.errors import ConfigError
-from sim.security.login import Password
+from txnsim.cli.client_properties import read_client_properties
+from txnsim.errors import ConfigError
+from txnsim.security.login import Password
 
 
 def test_what_a_client_has_a_use_for_is_taken_and_the_rest_named(tmp_path: Path) -> None:

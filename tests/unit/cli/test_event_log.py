@@ -9,8 +9,8 @@ import pytest
 import structlog
 from structlog.contextvars import bound_contextvars
 
-from sim.cli.event_log import LEVELS, LogFormat, set_up_logs
-from sim.errors import ErrorCode
+from txnsim.cli.event_log import LEVELS, LogFormat, set_up_logs
+from txnsim.errors import ErrorCode
 
 
 @pytest.fixture(autouse=True)

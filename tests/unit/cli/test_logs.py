@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cli import logs
-from sim.cli.main import main
+from txnsim.cli import logs
+from txnsim.cli.main import main
 
 
 @pytest.mark.parametrize("action", logs.ACTIONS)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.main import main
-from sim.storage import names
 from tests.support.logs import LogDriver
 from tests.support.soundness import write_log_dir
+from txnsim.cli.main import main
+from txnsim.storage import names
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import logs_export
-from sim.cli.main import main
-from sim.pipeline.export import Export, Written
 from tests.support.soundness import write_log_dir
+from txnsim.cli import logs_export
+from txnsim.cli.main import main
+from txnsim.pipeline.export import Export, Written
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return Written(table=table, directory=directory, rows=3, files=2, bytes=10)
 
     monkeypatch.setattr(logs_export, "session", session)
-    monkeypatch.setattr("sim.pipeline.export.export", export)
+    monkeypatch.setattr("txnsim.pipeline.export.export", export)
     write_log_dir(tmp_path / "broker-1", 1, {})
     return tmp_path
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from sim.cli.logs_find_hanging import HANGS, HEADERS, INCOMPLETE
-from sim.cli.main import main
-from sim.cli.txns_operator import HANGING_HEADERS
-from sim.cli.txns_operator import HANGS as TXNS_HANGS
-from sim.cli.txns_operator import INCOMPLETE as TXNS_INCOMPLETE
-from sim.pipeline.forensics.findings import json_schema
-from sim.types import TopicPartition
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
+from txnsim.cli.logs_find_hanging import HANGS, HEADERS, INCOMPLETE
+from txnsim.cli.main import main
+from txnsim.cli.txns_operator import HANGING_HEADERS
+from txnsim.cli.txns_operator import HANGS as TXNS_HANGS
+from txnsim.cli.txns_operator import INCOMPLETE as TXNS_INCOMPLETE
+from txnsim.pipeline.forensics.findings import json_schema
+from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
 AS_OF = str(NOW + 3_600_000)

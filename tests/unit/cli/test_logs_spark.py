@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.logs_spark import add_directories, add_master, misused
-from sim.errors import BadInputError
+from txnsim.cli.logs_spark import add_directories, add_master, misused
+from txnsim.errors import BadInputError
 
 
 def test_directories_topics_and_a_master_are_taken() -> None:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import logs_timeline
-from sim.cli.main import main
-from sim.pipeline.forensics.timeline import CoordinatorRecord, Stay, timeline_of
-from sim.types import TopicPartition
 from tests.support.soundness import write_log_dir
+from txnsim.cli import logs_timeline
+from txnsim.cli.main import main
+from txnsim.pipeline.forensics.timeline import CoordinatorRecord, Stay, timeline_of
+from txnsim.types import TopicPartition
 
 
 def _record(offset: int, state: str, *partitions: TopicPartition) -> CoordinatorRecord:
@@ -62,7 +62,7 @@ def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }
     monkeypatch.setattr(logs_timeline, "session", session)
     monkeypatch.setattr(
-        "sim.pipeline.forensics.timeline_sql.read_timeline",
+        "txnsim.pipeline.forensics.timeline_sql.read_timeline",
         lambda _spark, _paths, name, _topics: told[name],
     )
     write_log_dir(tmp_path, 1, {})

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import logs_verify
-from sim.cli.main import main
-from sim.pipeline.soundness.findings import Finding
-from sim.pipeline.soundness.verify import Plan
 from tests.support.soundness import busy_log, found_in, write_log_dir
+from txnsim.cli import logs_verify
+from txnsim.cli.main import main
+from txnsim.pipeline.soundness.findings import Finding
+from txnsim.pipeline.soundness.verify import Plan
 
 SECOND = "00000000000000000025"
 
@@ -28,7 +28,7 @@ def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         return found_in(tmp_path)
 
     monkeypatch.setattr(logs_verify, "session", session)
-    monkeypatch.setattr("sim.pipeline.soundness.verify.verify", verify)
+    monkeypatch.setattr("txnsim.pipeline.soundness.verify.verify", verify)
     write_log_dir(tmp_path, 4, {"orders-0": busy_log()})
     return tmp_path
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.main import main
 from tests.support.log_dirs import sound_batches, write_disk
 from tests.support.logs import LogDriver, plain
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sim.cli import main as main_module
-from sim.cli.main import COMMANDS, INTERRUPTED_STATUS, main
-from sim.errors import ConfigError
+from txnsim.cli import main as main_module
+from txnsim.cli.main import COMMANDS, INTERRUPTED_STATUS, main
+from txnsim.errors import ConfigError
 
 
 def command(outcome: Any) -> ModuleType:
@@ -85,7 +85,7 @@ def in_process(*args: str, **environment: str) -> subprocess.CompletedProcess[st
 
 
 def test_optimized_python_is_refused_with_a_reason() -> None:
-    done = in_process("-O", "-m", "sim.cli.main", "--help")
+    done = in_process("-O", "-m", "txnsim.cli.main", "--help")
     assert done.returncode == 1
     assert "refusing to run under python -O" in done.stderr
     assert done.stdout == ""
@@ -93,8 +93,8 @@ def test_optimized_python_is_refused_with_a_reason() -> None:
 
 def test_help_imports_no_command() -> None:
     code = (
-        "import sys; from sim.cli.main import main; main(['--help']);"
-        "names = ('asyncio', 'kio', 'sim.client', 'sim.server');"
+        "import sys; from txnsim.cli.main import main; main(['--help']);"
+        "names = ('asyncio', 'kio', 'txnsim.client', 'txnsim.server');"
         "print([name for name in names if name in sys.modules])"
     )
     assert in_process("-c", code).stdout.endswith("[]\n")

@@ -5,7 +5,7 @@ import json
 import pytest
 import structlog
 
-from sim.cli.output import (
+from txnsim.cli.output import (
     format_json,
     format_table,
     log_to_stderr,
@@ -14,7 +14,7 @@ from sim.cli.output import (
     print_table,
     warn,
 )
-from sim.types import TopicPartition
+from txnsim.types import TopicPartition
 
 
 def test_every_column_is_padded_and_followed_by_a_tab_the_last_one_too() -> None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cli.parsing import CommandParser, VersionAction
+from txnsim.cli.parsing import CommandParser, VersionAction
 
 Captured = pytest.CaptureFixture[str]
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sim.cli import scenario as scenario_module
-from sim.cli.main import main
-from sim.scenario import catalog, runner
-from sim.scenario.players.casting import Casting
-from sim.scenario.runner import Finding, RunResult, Telling
-from sim.trace.story import Sentence
 from tests.support.stories import late_produce, small
+from txnsim.cli import scenario as scenario_module
+from txnsim.cli.main import main
+from txnsim.scenario import catalog, runner
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.runner import Finding, RunResult, Telling
+from txnsim.trace.story import Sentence
 
 WRONG: dict[str, tuple[str, ...]] = {}
 Z01 = ["scenario", "run", "z01"]

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sim.cli.scenario_matrix import matrix_of
 from tests.unit.cli.test_scenario_output import finding, result
+from txnsim.cli.scenario_matrix import matrix_of
 
 
 def test_an_anomaly_is_a_row_and_a_mode_a_column() -> None:

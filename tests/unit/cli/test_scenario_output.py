@@ -3,10 +3,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sim.cli.scenario_output import facts_of, kinds, progress_of, show_of, story_of, table_of
-from sim.scenario.runner import Finding, RunResult
-from sim.trace.story import Sentence
 from tests.support.stories import late_produce, small
+from txnsim.cli.scenario_output import (
+    facts_of,
+    kinds,
+    progress_of,
+    show_of,
+    story_of,
+    table_of,
+)
+from txnsim.scenario.runner import Finding, RunResult
+from txnsim.trace.story import Sentence
 
 SCENARIO = late_produce()
 WORLD = SCENARIO.runs["V-"]

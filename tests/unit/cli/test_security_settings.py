@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.cli.security_settings import (
+from txnsim.cli.security_settings import (
     USERS,
     announcement,
     client_settings,
     java_properties,
     write_properties,
 )
-from sim.server.security_demo import DemoFiles
+from txnsim.server.security_demo import DemoFiles
 
 FILES = DemoFiles(
     authority=Path("/d/ca.pem"),

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-from sim.cli import serve
-from sim.cli.serve import changed_defaults, options_from
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.errors import ConfigError, MissingExtraError
-from sim.server.cluster import ClusterOptions
-from sim.settings import DEFAULTS, Settings
 from tests.support.ports import free_port_before_a_busy_one
 from tests.support.txnsim_server import TxnsimServer, TxnsimServerError
+from txnsim.cli import serve
+from txnsim.cli.serve import changed_defaults, options_from
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.server.cluster import ClusterOptions
+from txnsim.settings import DEFAULTS, Settings
 
 
 def arguments(*argv: str) -> argparse.Namespace:
@@ -216,7 +216,7 @@ def test_a_failed_start_is_one_line_and_a_status(
         coroutine.close()
         raise failure
 
-    monkeypatch.setattr("sim.runtime.real.run", fail)
+    monkeypatch.setattr("txnsim.runtime.real.run", fail)
     assert serve.run(arguments()) == status
     assert complaint in capsys.readouterr().err
 
@@ -242,7 +242,7 @@ def test_a_topic_that_kafka_would_refuse_stops_the_start(
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
-    command = [sys.executable, "-m", "sim.cli.main", "serve", "--port", "0", "--json"]
+    command = [sys.executable, "-m", "txnsim.cli.main", "serve", "--port", "0", "--json"]
     with subprocess.Popen(
         [*command, "--ready-file", str(ready), "--http", "0"],
         stdout=subprocess.PIPE,
@@ -267,7 +267,7 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
 @pytest.mark.slow
 def test_it_ends_with_its_standard_input(tmp_path: Path) -> None:
     ready = tmp_path / "ready.json"
-    command = [sys.executable, "-m", "sim.cli.main", "serve", "--port", "0", "--brokers", "1"]
+    command = [sys.executable, "-m", "txnsim.cli.main", "serve", "--port", "0", "--brokers", "1"]
     with subprocess.Popen(
         [*command, "--until-eof", "--ready-file", str(ready)],
         stdin=subprocess.PIPE,
@@ -335,7 +335,7 @@ class Blocker:
             raise ModuleNotFoundError(f"No module named {name!r}", name="starlette")
 
 sys.meta_path.insert(0, Blocker())
-from sim.cli.main import main
+from txnsim.cli.main import main
 sys.exit(main(["serve", "--port", "0", "--http", "0"]))
 """
 

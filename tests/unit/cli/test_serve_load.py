@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from sim.cli import serve, serve_load
-from sim.cluster.image import ClusterImage
-from sim.errors import ConfigError
-from sim.runtime.real import real_environment, run
-from sim.server.cluster import ClusterOptions
-from sim.server.loading import LoadedCluster
-from sim.storage.replica_loading import Loss
-from sim.types import BrokerId, ProducerId
 from tests.support.log_dirs import held, write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import feature, partition, topic, write_metadata_log
+from txnsim.cli import serve, serve_load
+from txnsim.cluster.image import ClusterImage
+from txnsim.errors import ConfigError
+from txnsim.runtime.real import real_environment, run
+from txnsim.server.cluster import ClusterOptions
+from txnsim.server.loading import LoadedCluster
+from txnsim.storage.replica_loading import Loss
+from txnsim.types import BrokerId, ProducerId
 
 ORDERS = uuid.UUID(int=11)
 

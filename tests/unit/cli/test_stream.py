@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import stream
-from sim.cli.main import main
-from sim.cli.stream import Teller, connector_config, location
-from sim.errors import ConfigError
-from sim.pipeline.streaming.alerts import Alert, AlertEvent
-from sim.pipeline.streaming.events import AlertTold, BatchWritten, NotAsked
-from sim.pipeline.streaming.options import StreamOptions
-from sim.pipeline.streaming.sink import Manifest
+from txnsim.cli import stream
+from txnsim.cli.main import main
+from txnsim.cli.stream import Teller, connector_config, location
+from txnsim.errors import ConfigError
+from txnsim.pipeline.streaming.alerts import Alert, AlertEvent
+from txnsim.pipeline.streaming.events import AlertTold, BatchWritten, NotAsked
+from txnsim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.sink import Manifest
 
 REQUIRED = ["--topic", "t", "--sink", "/s", "--checkpoint", "/c"]
 ALERT = Alert(
@@ -170,8 +170,8 @@ def test_an_alert_that_stands_at_the_end_is_in_the_exit_status(
     spark = FakeSpark()
     handlers: dict[int, Callable[[], None]] = {}
     monkeypatch.setattr(signal, "signal", lambda one, handler: handlers.update({one: handler}))
-    monkeypatch.setattr("sim.pipeline.session.spark_session", lambda *_, **__: spark)
-    monkeypatch.setattr("sim.pipeline.streaming.stream.Stream", Quick)
+    monkeypatch.setattr("txnsim.pipeline.session.spark_session", lambda *_, **__: spark)
+    monkeypatch.setattr("txnsim.pipeline.streaming.stream.Stream", Quick)
     assert main(["stream", *REQUIRED, "--bootstrap-server", "h:1"]) == status
     assert spark.stopped
     assert set(handlers) == {signal.SIGINT, signal.SIGTERM}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli import main, submit
-from sim.pipeline import session
+from txnsim.cli import main, submit
+from txnsim.pipeline import session
 
 
 def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +34,7 @@ def test_a_command_runs_in_the_session_which_ends_with_it(monkeypatch: pytest.Mo
 
 
 def test_a_script_s_own_folder_hides_no_module_of_python_s() -> None:
-    """``sim/cli`` has a ``trace.py``."""
+    """``sim/txnsim/cli`` has a ``trace.py``."""
     folder = Path(submit.__file__).parent
     code = (
         "import runpy, sys; sys.path.insert(0, sys.argv[1]);"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from sim.cli import trace
-from sim.cli.main import main
-from sim.errors import MissingExtraError
+from txnsim.cli import trace
+from txnsim.cli.main import main
+from txnsim.errors import MissingExtraError
 
 
 def arguments(*given: str) -> argparse.Namespace:

@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from sim.cli.main import INTERRUPTED_STATUS, main
-from sim.client.versions import Api
 from tests.unit.client.fake_broker import CLOSE, Asked, FakeBroker, Handler, initialized
+from txnsim.cli.main import INTERRUPTED_STATUS, main
+from txnsim.client.versions import Api
 
 HINT = "Enable debug logging for additional detail."
 

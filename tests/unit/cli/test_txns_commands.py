@@ -6,16 +6,16 @@ import argparse
 
 import pytest
 
-from sim.cli.output import Output
-from sim.cli.txns_commands import (
+from txnsim.cli.output import Output
+from txnsim.cli.txns_commands import (
     AbortTransaction,
     CommandFailure,
     FindHanging,
     command_from,
     failed,
 )
-from sim.client.errors import ClientError
-from sim.types import TopicPartition
+from txnsim.client.errors import ClientError
+from txnsim.types import TopicPartition
 
 P = TopicPartition("t", 0)
 

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.cli.output import Output
-from sim.cli.txns_kip_text import UNKNOWN, Describe, listed, rewrite
-from sim.client.txn_views import TransactionDescription
+from txnsim.cli.output import Output
+from txnsim.cli.txns_kip_text import UNKNOWN, Describe, listed, rewrite
+from txnsim.client.txn_views import TransactionDescription
 
 
 @pytest.mark.parametrize(

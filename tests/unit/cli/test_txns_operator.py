@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.main import main
-from sim.cli.txns_operator import HANGS, INCOMPLETE, Scope
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.errors import ConfigError
-from sim.types import TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main
+from txnsim.cli.txns_operator import HANGS, INCOMPLETE, Scope
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.errors import ConfigError
+from txnsim.types import TopicPartition
 
 Captured = pytest.CaptureFixture[str]
 

@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from sim.cli.main import main
-from sim.cli.txns_operator import HANGS, INCOMPLETE
-from sim.cli.txns_rights import RIGHTS, missing_right
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import ErrorCode
-from sim.client.producer import Producer
-from sim.types import TopicPartition
 from tests.docs import ROOT
 from tests.real.hang import make_hanging
 from tests.support.txnsim_server import TxnsimServer
+from txnsim.cli.main import main
+from txnsim.cli.txns_operator import HANGS, INCOMPLETE
+from txnsim.cli.txns_rights import RIGHTS, missing_right
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ErrorCode
+from txnsim.client.producer import Producer
+from txnsim.types import TopicPartition
 
 EVERY_ID = "DESCRIBE on every transactional id (the name * or all prefixes)"
 READ_TOPIC = "READ on the topic"

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from sim.client.versions import OURS, Api
-from sim.wire import codec
-from sim.wire.framing import FrameReader
+from txnsim.client.versions import OURS, Api
+from txnsim.wire import codec
+from txnsim.wire.framing import FrameReader
 
 CLOSE = "close"
 """Answer of a handler that cuts the connection instead."""

@@ -7,13 +7,24 @@ from typing import Any
 
 import pytest
 
-from sim.client.admin import ALL_BROKERS, BROKER_RESOURCE, TOPIC_RESOURCE, Admin, CreatedTopic
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import ClientError, ConnectionLostError, ErrorCode, RetriableError
-from sim.client.requests import ConfigChange, NewTopic
-from sim.client.versions import Api
 from tests.unit.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
+from txnsim.client.admin import (
+    ALL_BROKERS,
+    BROKER_RESOURCE,
+    TOPIC_RESOURCE,
+    Admin,
+    CreatedTopic,
+)
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import (
+    ClientError,
+    ConnectionLostError,
+    ErrorCode,
+    RetriableError,
+)
+from txnsim.client.requests import ConfigChange, NewTopic
+from txnsim.client.versions import Api
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=200)
 

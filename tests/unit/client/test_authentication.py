@@ -11,19 +11,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.client import requests
-from sim.client.authentication import Authentication, ClientSecurity
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings, Connection
-from sim.client.errors import AuthenticationError, ConnectionLostError, ErrorCode
-from sim.client.versions import Api
-from sim.errors import ConfigError
-from sim.runtime.real import RealClock
-from sim.runtime.tls import client_context, server_context
-from sim.security.login import Bearer, Password
-from sim.security.options import ClientAuth, ClientTls, SecurityProtocol, TlsFiles
-from sim.server.certificates import Authority
 from tests.unit.client.fake_broker import SILENCE, Asked, FakeBroker, ended, in_turn
+from txnsim.client import requests
+from txnsim.client.authentication import Authentication, ClientSecurity
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings, Connection
+from txnsim.client.errors import AuthenticationError, ConnectionLostError, ErrorCode
+from txnsim.client.versions import Api
+from txnsim.errors import ConfigError
+from txnsim.runtime.real import RealClock
+from txnsim.runtime.tls import client_context, server_context
+from txnsim.security.login import Bearer, Password
+from txnsim.security.options import ClientAuth, ClientTls, SecurityProtocol, TlsFiles
+from txnsim.server.certificates import Authority
 
 PLAIN = ClientSecurity(
     protocol=SecurityProtocol.SASL_PLAINTEXT,

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sim.client.by_key import (
+from tests.unit.client.fake_broker import Asked, FakeBroker
+from txnsim.client.by_key import (
     Answer,
     Lookup,
     fixed_broker,
@@ -15,19 +16,18 @@ from sim.client.by_key import (
     look_up_leaders,
     run_by_key,
 )
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import (
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import (
     ClientError,
     ConnectionLostError,
     ErrorCode,
     NotSupportedError,
     RetriableError,
 )
-from sim.client.versions import Api
-from sim.client.waiting import Deadline
-from sim.types import TopicPartition
-from tests.unit.client.fake_broker import Asked, FakeBroker
+from txnsim.client.versions import Api
+from txnsim.client.waiting import Deadline
+from txnsim.types import TopicPartition
 
 E = ErrorCode
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=50)

@@ -5,20 +5,20 @@ import functools
 
 import pytest
 
-from sim.client import requests
-from sim.client.cluster import Cluster, parse_bootstrap
-from sim.client.connection import ClientSettings
-from sim.client.errors import (
+from tests.unit.client.fake_broker import CLOSE, FakeBroker, coordinator, ended, in_turn
+from txnsim.client import requests
+from txnsim.client.cluster import Cluster, parse_bootstrap
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import (
     ClientError,
     ConnectionLostError,
     ErrorCode,
     NotSupportedError,
     RetriableError,
 )
-from sim.client.versions import Api
-from sim.errors import ConfigError
-from sim.types import TopicPartition
-from tests.unit.client.fake_broker import CLOSE, FakeBroker, coordinator, ended, in_turn
+from txnsim.client.versions import Api
+from txnsim.errors import ConfigError
+from txnsim.types import TopicPartition
 
 QUICK = ClientSettings(
     retry_backoff_ms=1, retry_backoff_max_ms=5, api_timeout_ms=2_000, request_timeout_ms=500

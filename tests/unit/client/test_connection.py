@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from sim.client import requests
-from sim.client.connection import ClientSettings, Connection
-from sim.client.errors import (
+from tests.unit.client.fake_broker import CLOSE, SILENCE, Asked, FakeBroker, ended, in_turn
+from txnsim.client import requests
+from txnsim.client.connection import ClientSettings, Connection
+from txnsim.client.errors import (
     ClientError,
     ConnectionLostError,
     ErrorCode,
     NotSupportedError,
     RequestTimeoutError,
 )
-from sim.client.versions import Api, Request, VersionRange
-from sim.runtime.real import RealClock
-from tests.unit.client.fake_broker import CLOSE, SILENCE, Asked, FakeBroker, ended, in_turn
+from txnsim.client.versions import Api, Request, VersionRange
+from txnsim.runtime.real import RealClock
 
 SETTINGS = ClientSettings(client_id="me", software_version="1.2")
 END = requests.end_txn("t", producer_id=1, producer_epoch=2, committed=True)

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.consumer import Consumer
-from sim.client.errors import ClientError, NotSupportedError
-from sim.client.versions import Api
-from sim.types import TopicPartition
 from tests.unit.client.fake_broker import SILENCE, Asked, FakeBroker, in_turn
 from tests.unit.client.test_fetching import fetched
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.consumer import Consumer
+from txnsim.client.errors import ClientError, NotSupportedError
+from txnsim.client.versions import Api
+from txnsim.types import TopicPartition
 
 T0 = TopicPartition("t", 0)
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=500)

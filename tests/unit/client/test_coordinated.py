@@ -6,14 +6,14 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.coordinated import Coordinated
-from sim.client.errors import AbortableError, ClientError, FatalError, RetriableError
-from sim.client.session import NO_IDENTITY, SessionState, TxnSession
-from sim.client.versions import Api
-from sim.types import TopicPartition
 from tests.unit.client.fake_broker import FakeBroker, added, coordinator, initialized
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.coordinated import Coordinated
+from txnsim.client.errors import AbortableError, ClientError, FatalError, RetriableError
+from txnsim.client.session import NO_IDENTITY, SessionState, TxnSession
+from txnsim.client.versions import Api
+from txnsim.types import TopicPartition
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=40)
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client import errors
-from sim.client.errors import ClientError, ErrorCode, code_name
+from txnsim.client import errors
+from txnsim.client.errors import ClientError, ErrorCode, code_name
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import ClientError, ErrorCode, RetriableError
-from sim.client.fetching import fetch
-from sim.client.versions import Api
-from sim.types import IsolationLevel
-from sim.wire.batch import Record, build_batch
 from tests.unit.client.fake_broker import CLOSE, Asked, FakeBroker, in_turn
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.fetching import fetch
+from txnsim.client.versions import Api
+from txnsim.types import IsolationLevel
+from txnsim.wire.batch import Record, build_batch
 
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=60)
 

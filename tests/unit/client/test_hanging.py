@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS, OpenTransaction, candidates, hanging
-from sim.client.txn_views import ProducerState, TransactionDescription
-from sim.types import TopicPartition
+from txnsim.client.hanging import (
+    MAX_TRANSACTION_TIMEOUT_MS,
+    OpenTransaction,
+    candidates,
+    hanging,
+)
+from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.types import TopicPartition
 
 P0 = TopicPartition("t", 0)
 P1 = TopicPartition("t", 1)

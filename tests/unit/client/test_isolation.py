@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.client.isolation import AbortedTransaction, Visible, visible_records
-from sim.types import IsolationLevel, Offset, ProducerId, TopicPartition
-from sim.wire.batch import Record, build_batch, control_batch
+from txnsim.client.isolation import AbortedTransaction, Visible, visible_records
+from txnsim.types import IsolationLevel, Offset, ProducerId, TopicPartition
+from txnsim.wire.batch import Record, build_batch, control_batch
 
 P = TopicPartition("t", 0)
 COMMITTED = IsolationLevel.READ_COMMITTED

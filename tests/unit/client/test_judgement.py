@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.hanging import OpenTransaction
-from sim.client.judgement import Verdict, judge
-from sim.client.txn_views import ProducerState, TransactionDescription
-from sim.types import TopicPartition
+from txnsim.client.hanging import OpenTransaction
+from txnsim.client.judgement import Verdict, judge
+from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.types import TopicPartition
 
 P0 = TopicPartition("t", 0)
 P1 = TopicPartition("t", 1)

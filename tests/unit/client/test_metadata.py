@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from sim.client.metadata import (
+from tests.unit.client.fake_broker import Asked, FakeBroker, coordinator
+from txnsim.client.metadata import (
     BrokerAddress,
     ClusterView,
     PartitionView,
@@ -11,8 +12,7 @@ from sim.client.metadata import (
     parse_coordinators,
     parse_metadata,
 )
-from sim.types import TopicPartition
-from tests.unit.client.fake_broker import Asked, FakeBroker, coordinator
+from txnsim.types import TopicPartition
 
 
 def topic(*epochs: int, leader: int = 1, topic_id: UUID | None = None, error: int = 0) -> TopicView:

@@ -2,14 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import ClientError, ErrorCode, RetriableError
-from sim.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
-from sim.client.versions import Api
-from sim.types import IsolationLevel, TopicPartition
 from tests.unit.client.fake_broker import FakeBroker, in_turn
 from tests.unit.client.test_consumer import offsets
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.offsets import EARLIEST, LATEST, FoundOffset, list_offsets
+from txnsim.client.versions import Api
+from txnsim.types import IsolationLevel, TopicPartition
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=60)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client import partition_requests
-from sim.client.versions import OURS, Request
-from sim.types import TopicPartition
-from sim.wire import codec
+from txnsim.client import partition_requests
+from txnsim.client.versions import OURS, Request
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
 
 P0, Q0 = TopicPartition("t", 0), TopicPartition("u", 0)
 

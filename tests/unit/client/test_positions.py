@@ -2,16 +2,16 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.errors import ClientError, ErrorCode, RetriableError
-from sim.client.group_requests import add_offsets_to_txn, txn_offset_commit
-from sim.client.positions import ask_group_coordinator, committed_positions
-from sim.client.producer import Producer
-from sim.client.session import TxnProtocol
-from sim.client.versions import VersionRange
-from sim.faults.actions import Fail
-from sim.faults.points import FaultPoint
-from sim.types import TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.group_requests import add_offsets_to_txn, txn_offset_commit
+from txnsim.client.positions import ask_group_coordinator, committed_positions
+from txnsim.client.producer import Producer
+from txnsim.client.session import TxnProtocol
+from txnsim.client.versions import VersionRange
+from txnsim.faults.actions import Fail
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
 
 P0 = TopicPartition("orders", 0)
 

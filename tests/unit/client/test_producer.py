@@ -7,20 +7,6 @@ from typing import Any
 
 import pytest
 
-from sim.client import requests
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import (
-    AbortableError,
-    ClientError,
-    ErrorCode,
-    FatalError,
-    IllegalUseError,
-    RetriableError,
-)
-from sim.client.producer import Producer
-from sim.client.versions import Api
-from sim.wire.batch import BatchHeader, read_batch_header
 from tests.unit.client.fake_broker import (
     CLOSE,
     SILENCE,
@@ -33,6 +19,20 @@ from tests.unit.client.fake_broker import (
     initialized,
     produced,
 )
+from txnsim.client import requests
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import (
+    AbortableError,
+    ClientError,
+    ErrorCode,
+    FatalError,
+    IllegalUseError,
+    RetriableError,
+)
+from txnsim.client.producer import Producer
+from txnsim.client.versions import Api
+from txnsim.wire.batch import BatchHeader, read_batch_header
 
 QUICK = ClientSettings(
     retry_backoff_ms=1, retry_backoff_max_ms=5, api_timeout_ms=2_000, request_timeout_ms=500

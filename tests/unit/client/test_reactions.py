@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.reactions import Operation, Reaction, react
-from sim.errors import ErrorCode
+from txnsim.client.reactions import Operation, Reaction, react
+from txnsim.errors import ErrorCode
 
 CODES = {
     "FIND_COORDINATOR": "14 R 15 R 51 R 53 G 30 G 120 A -1 G",

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.errors import ClientError
-from sim.client.judgement import Finding
-from sim.client.producer import Producer
-from sim.client.repair import Outcome, Repair, not_known, repair
-from sim.client.survey import survey
-from sim.client.txn_views import AbortSpec, OpenSince
-from sim.types import TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, values
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.judgement import Finding
+from txnsim.client.producer import Producer
+from txnsim.client.repair import Outcome, Repair, not_known, repair
+from txnsim.client.survey import survey
+from txnsim.client.txn_views import AbortSpec, OpenSince
+from txnsim.types import TopicPartition
 
 WHERE = TopicPartition("orders", 0)
 

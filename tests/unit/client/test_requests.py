@@ -8,12 +8,12 @@ from uuid import UUID
 
 import pytest
 
-from sim.client import requests
-from sim.client.errors import NotSupportedError
-from sim.client.requests import ConfigChange, Marker, NewTopic
-from sim.client.versions import OURS, Request, VersionRange, choose_version
-from sim.types import TopicPartition
-from sim.wire import codec
+from txnsim.client import requests
+from txnsim.client.errors import NotSupportedError
+from txnsim.client.requests import ConfigChange, Marker, NewTopic
+from txnsim.client.versions import OURS, Request, VersionRange, choose_version
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
 
 P0, P1, Q0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 IDS = {"t": UUID(int=1), "u": UUID(int=2)}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.errors import (
+from txnsim.client.errors import (
     AbortableError,
     ClientError,
     ErrorCode,
     FatalError,
     IllegalUseError,
 )
-from sim.client.session import NO_IDENTITY, SessionState, TxnProtocol, TxnSession
-from sim.client.versions import FinalizedFeatures, VersionRange
-from sim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
+from txnsim.client.session import NO_IDENTITY, SessionState, TxnProtocol, TxnSession
+from txnsim.client.versions import FinalizedFeatures, VersionRange
+from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 
 P0 = TopicPartition("t", 0)
 P1 = TopicPartition("t", 1)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.errors import ClientError, ErrorCode
-from sim.client.producer import Producer
-from sim.client.sight import NOBODYS_ID, check_sight
-from sim.client.survey import survey
-from sim.faults.actions import Fail
-from sim.faults.points import FaultPoint
-from sim.types import TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.producer import Producer
+from txnsim.client.sight import NOBODYS_ID, check_sight
+from txnsim.client.survey import survey
+from txnsim.faults.actions import Fail
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
 
 GHOSTLY = TopicPartition("orders", 0)
 REFUSED = Fail(error="TRANSACTIONAL_ID_AUTHORIZATION_FAILED")

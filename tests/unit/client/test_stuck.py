@@ -7,18 +7,18 @@ from collections.abc import Collection
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.errors import ClientError, NotSupportedError
-from sim.client.producer import Producer
-from sim.client.stuck import Cause, Explanation, explain
-from sim.client.txn_views import ProducerState
-from sim.client.versions import Api, Request
-from sim.faults.actions import Hold
-from sim.faults.points import FaultPoint
-from sim.types import TopicPartition
-from sim.wire.codec import build
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError, NotSupportedError
+from txnsim.client.producer import Producer
+from txnsim.client.stuck import Cause, Explanation, explain
+from txnsim.client.txn_views import ProducerState
+from txnsim.client.versions import Api, Request
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
+from txnsim.wire.codec import build
 
 WHERE = TopicPartition("orders", 0)
 

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from sim.client.admin import Admin
-from sim.client.errors import ClientError
-from sim.client.judgement import Verdict
-from sim.client.producer import Producer
-from sim.client.survey import Survey, survey
-from sim.client.txn_views import ProducerState
-from sim.faults.actions import Hold
-from sim.faults.points import FaultPoint
-from sim.types import TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.judgement import Verdict
+from txnsim.client.producer import Producer
+from txnsim.client.survey import Survey, survey
+from txnsim.client.txn_views import ProducerState
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
 
 GHOSTLY = TopicPartition("orders", 0)
 HOUR_MS = 3_600_000

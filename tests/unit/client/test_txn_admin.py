@@ -9,16 +9,16 @@ from typing import Any, Final
 
 import pytest
 
-from sim.client.cluster import Cluster
-from sim.client.connection import ClientSettings
-from sim.client.errors import ClientError, ConnectionLostError, ErrorCode
-from sim.client.requests import Marker
-from sim.client.txn_admin import BATCH_MAX, TransactionAdmin
-from sim.client.txn_views import OpenSince
-from sim.client.versions import Api
-from sim.types import ProducerIdAndEpoch, TopicPartition
 from tests.unit.cli.test_txns import described, listed, marked, producers
 from tests.unit.client.fake_broker import Asked, FakeBroker, Handler, in_turn, initialized
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode
+from txnsim.client.requests import Marker
+from txnsim.client.txn_admin import BATCH_MAX, TransactionAdmin
+from txnsim.client.txn_views import OpenSince
+from txnsim.client.versions import Api
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
 
 T0: Final = TopicPartition("t", 0)
 SETTINGS = ClientSettings(retry_backoff_ms=1, retry_backoff_max_ms=2, api_timeout_ms=500)

@@ -2,9 +2,14 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.txn_views import AbortSpec, parse_description, parse_listing, parse_producer
-from sim.types import TopicPartition
 from tests.unit.client.fake_broker import Asked
+from txnsim.client.txn_views import (
+    AbortSpec,
+    parse_description,
+    parse_listing,
+    parse_producer,
+)
+from txnsim.types import TopicPartition
 
 
 @pytest.mark.parametrize(("name", "shown"), [("Ongoing", "Ongoing"), ("Dancing", "Unknown")])

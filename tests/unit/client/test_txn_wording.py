@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.txn_wording import (
+from txnsim.client.txn_wording import (
     describe_failure,
     fence_failure,
     marker_failure,
     message_of,
     producers_failure,
 )
-from sim.errors import ErrorCode
-from sim.types import TopicPartition
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
 
 E = ErrorCode
 P = TopicPartition("t", 0)

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.errors import ErrorCode, NotSupportedError
-from sim.client.versions import (
+from txnsim.client.errors import ErrorCode, NotSupportedError
+from txnsim.client.versions import (
     OURS,
     Api,
     FinalizedFeatures,
@@ -11,7 +11,7 @@ from sim.client.versions import (
     choose_version,
     newer_features,
 )
-from sim.wire import codec
+from txnsim.wire import codec
 
 
 def test_the_highest_common_version_is_chosen() -> None:

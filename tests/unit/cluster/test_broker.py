@@ -9,20 +9,22 @@ import asyncio
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ClientError, FatalError
-from sim.client.fetching import fetch
-from sim.client.producer import Producer
-from sim.client.session import TxnProtocol
-from sim.client.txn_views import ProducerState, TransactionDescription
-from sim.cluster.broker import Broker
-from sim.cluster.growth import grown_topic
-from sim.errors import ErrorCode, InvariantViolation, Rejection
-from sim.faults.actions import Drop, Hold
-from sim.faults.points import FaultPoint
-from sim.txn.list_filter import ListTransactions
-from sim.types import (
+from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from tests.support.logs import batch
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, FatalError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.client.session import TxnProtocol
+from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.cluster.broker import Broker
+from txnsim.cluster.growth import grown_topic
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.faults.actions import Drop, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.txn.list_filter import ListTransactions
+from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     TRANSACTION_STATE_TOPIC,
     AddPartitionsToTxnCommand,
@@ -37,8 +39,6 @@ from sim.types import (
     TxnPartitions,
     WriteTxnMarkersCommand,
 )
-from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
-from tests.support.logs import batch
 
 E = ErrorCode
 P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)

@@ -7,19 +7,19 @@ from __future__ import annotations
 import uuid
 from typing import Any
 
-from sim.cluster.broker_lifecycle import BrokerLifecycle
-from sim.cluster.peers import Peers
-from sim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
-from sim.settings import DEFAULTS
-from sim.types import (
+from tests.support.coordinator import ManualClock
+from tests.support.images import B1
+from tests.support.peer_network import RecordingNetwork
+from txnsim.cluster.broker_lifecycle import BrokerLifecycle
+from txnsim.cluster.peers import Peers
+from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
+from txnsim.settings import DEFAULTS
+from txnsim.types import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,
     BrokerRegistrationCommand,
     BrokerRegistrationReply,
 )
-from tests.support.coordinator import ManualClock
-from tests.support.images import B1
-from tests.support.peer_network import RecordingNetwork
 
 UNFENCED = BrokerHeartbeatReply(is_caught_up=True, is_fenced=False)
 FENCED = BrokerHeartbeatReply(is_caught_up=False)

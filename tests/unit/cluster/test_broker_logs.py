@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from sim.cluster.broker_logs import BrokerLogs
-from sim.cluster.image import ClusterImage
-from sim.log.partition_log import PartitionLog
-from sim.settings import DEFAULTS
 from tests.support.images import B1, cluster, partition, topic
 from tests.support.logs import NOW, plain
+from txnsim.cluster.broker_logs import BrokerLogs
+from txnsim.cluster.image import ClusterImage
+from txnsim.log.partition_log import PartitionLog
+from txnsim.settings import DEFAULTS
 
 
 def image_of(name: str = "orders", topic_id: int = 1) -> ClusterImage:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.broker_sessions import BrokerSessions, BrokerState
-from sim.types import BrokerHeartbeatCommand, BrokerId
 from tests.support.images import B1, B2, B3
+from txnsim.cluster.broker_sessions import BrokerSessions, BrokerState
+from txnsim.types import BrokerHeartbeatCommand, BrokerId
 
 FENCED, UNFENCED, LEAVING, GONE = BrokerState
 

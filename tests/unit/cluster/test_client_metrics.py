@@ -9,7 +9,7 @@ from itertools import count
 import msgspec
 import pytest
 
-from sim.cluster.client_metrics import (
+from txnsim.cluster.client_metrics import (
     EXPIRY_MS,
     INSTANCES_MAX,
     ClientMetrics,
@@ -18,8 +18,8 @@ from sim.cluster.client_metrics import (
     Wanted,
     wanted_of,
 )
-from sim.errors import ErrorCode
-from sim.wire.compression import GZIP, NONE, ZSTD, compress
+from txnsim.errors import ErrorCode
+from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
 
 E = ErrorCode
 ID, OTHER = uuid.UUID(int=0xFACADE_0001), uuid.UUID(int=0xFACADE_0002)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from sim.cluster.commits import Commits
-from sim.errors import ErrorCode
 from tests.support.images import B1, B2
 from tests.support.logs import NOW, plain
 from tests.support.replication import TP, ReplicaBench
+from txnsim.cluster.commits import Commits
+from txnsim.errors import ErrorCode
 
 
 class Bench(ReplicaBench):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster import configs
-from sim.cluster.configs import (
+from tests.support.images import cluster, topic
+from txnsim.cluster import configs
+from txnsim.cluster.configs import (
     BROKER_CONFIGS,
     DYNAMIC_BROKER_CONFIGS,
     TOPIC_CONFIGS,
@@ -20,10 +21,9 @@ from sim.cluster.configs import (
     topic_complaint,
     topic_value,
 )
-from sim.log.config import TimestampType
-from sim.settings import DEFAULTS, Settings
-from sim.types import BrokerId
-from tests.support.images import cluster, topic
+from txnsim.log.config import TimestampType
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import BrokerId
 
 # Validation
 

@@ -6,8 +6,9 @@ import uuid
 
 import pytest
 
-from sim.cluster import configs
-from sim.cluster.controller import (
+from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
+from txnsim.cluster import configs
+from txnsim.cluster.controller import (
     ConfigChange,
     ConfigOperation,
     FeatureUpdate,
@@ -21,11 +22,15 @@ from sim.cluster.controller import (
     new_partition,
     update_features,
 )
-from sim.cluster.image import TRANSACTION_VERSION, ClusterImage, TopicImage
-from sim.errors import ErrorCode, Rejection
-from sim.settings import DEFAULTS, Settings
-from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
-from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
+from txnsim.cluster.image import TRANSACTION_VERSION, ClusterImage, TopicImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+)
 
 SET, DELETE, APPEND, SUBTRACT = ConfigOperation
 

@@ -10,17 +10,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.cluster.broker_sessions import BrokerState
-from sim.cluster.controller import NewTopic, initial_image
-from sim.cluster.controller_node import ControllerNode
-from sim.cluster.image import PartitionImage
-from sim.cluster.metadata import Metadata
-from sim.cluster.peers import CONTROLLER_ID
-from sim.errors import ErrorCode, InvariantViolation
-from sim.runtime.trace import TraceLevel
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.settings import Settings
-from sim.types import (
+from tests.support.images import B1, B2, B3, broker
+from txnsim.cluster.broker_sessions import BrokerState
+from txnsim.cluster.controller import NewTopic, initial_image
+from txnsim.cluster.controller_node import ControllerNode
+from txnsim.cluster.image import PartitionImage
+from txnsim.cluster.metadata import Metadata
+from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.errors import ErrorCode, InvariantViolation
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.settings import Settings
+from txnsim.types import (
     AllocateProducerIdsCommand,
     AllocateProducerIdsReply,
     AlterPartitionCommand,
@@ -32,7 +33,6 @@ from sim.types import (
     BrokerRegistrationReply,
     TopicPartition,
 )
-from tests.support.images import B1, B2, B3, broker
 
 P0 = TopicPartition("orders", 0)
 FENCED, UNFENCED, LEAVING, GONE = BrokerState

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sim.cluster.coordinator_loading import CoordinatorLoading
-from sim.cluster.crossings import Crossings
-from sim.faults.actions import Delay, Drop, Fail, Hold
-from sim.faults.injector import Injector
-from sim.faults.plan import Action, FaultRule
-from sim.faults.points import FaultPoint
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import TRANSACTION_STATE_TOPIC, TopicPartition
+from txnsim.cluster.coordinator_loading import CoordinatorLoading
+from txnsim.cluster.crossings import Crossings
+from txnsim.faults.actions import Delay, Drop, Fail, Hold
+from txnsim.faults.injector import Injector
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 P3 = TopicPartition(TRANSACTION_STATE_TOPIC, 3)
 

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sim.cluster.crossings import Crossings, at_once, error_in, is_lost, timer_gate
-from sim.faults.actions import Delay, Drop, Fail, Hold
-from sim.faults.injector import Injector
-from sim.faults.plan import Action, FaultRule
-from sim.faults.points import FaultPoint
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import Subject, SubmitOutcome, TopicPartition, Verdict
+from txnsim.cluster.crossings import Crossings, at_once, error_in, is_lost, timer_gate
+from txnsim.faults.actions import Delay, Drop, Fail, Hold
+from txnsim.faults.injector import Injector
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.types import Subject, SubmitOutcome, TopicPartition, Verdict
 
 P0 = TopicPartition("orders", 0)
 ABOUT_P0 = Subject(partitions=(P0,))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from sim.cluster.deletions import Deletions, Late
-from sim.errors import ErrorCode
 from tests.support.images import B1, B2, broker
 from tests.support.logs import plain
 from tests.support.replication import TP, ReplicaBench
+from txnsim.cluster.deletions import Deletions, Late
+from txnsim.errors import ErrorCode
 
 Outcome = dict[object, int | ErrorCode | Late]
 

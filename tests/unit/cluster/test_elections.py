@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.elections import (
+from tests.support.images import broker, cluster, partition, topic
+from txnsim.cluster.elections import (
     NOT_NEEDED,
     ElectionType,
     elect_leader,
@@ -12,11 +13,10 @@ from sim.cluster.elections import (
     rebalance_leaders,
     resign_leader,
 )
-from sim.cluster.image import ClusterImage, PartitionImage
-from sim.errors import ErrorCode, Rejection
-from sim.settings import DEFAULTS, Settings
-from sim.types import TopicPartition
-from tests.support.images import broker, cluster, partition, topic
+from txnsim.cluster.image import ClusterImage, PartitionImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import TopicPartition
 
 P0 = TopicPartition("orders", 0)
 PREFERRED, UNCLEAN = ElectionType.PREFERRED, ElectionType.UNCLEAN

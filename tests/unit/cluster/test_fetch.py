@@ -7,18 +7,18 @@ from typing import Any
 
 import pytest
 
-from sim.cluster.fetch import (
+from tests.support.images import cluster, partition, topic
+from tests.support.leader import NOT_LED, P0, P1, UNKNOWN, Leader, part, produce, settle
+from tests.support.logs import NOW
+from txnsim.cluster.fetch import (
     CONSUMER_REPLICA_ID,
     FUTURE_REPLICA_ID,
     FetchCommand,
     Outcomes,
 )
-from sim.cluster.fetch_values import FetchPartition, Naming
-from sim.errors import ErrorCode
-from sim.types import IsolationLevel, TopicPartition
-from tests.support.images import cluster, partition, topic
-from tests.support.leader import NOT_LED, P0, P1, UNKNOWN, Leader, part, produce, settle
-from tests.support.logs import NOW
+from txnsim.cluster.fetch_values import FetchPartition, Naming
+from txnsim.errors import ErrorCode
+from txnsim.types import IsolationLevel, TopicPartition
 
 E = ErrorCode
 COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED

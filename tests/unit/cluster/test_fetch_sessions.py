@@ -8,7 +8,7 @@ from itertools import count
 
 import pytest
 
-from sim.cluster.fetch_sessions import (
+from txnsim.cluster.fetch_sessions import (
     EVICTION_MS,
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -22,9 +22,14 @@ from sim.cluster.fetch_sessions import (
     SessionRequest,
     next_epoch,
 )
-from sim.cluster.fetch_values import FetchOutcome, FetchPartition, Naming, PartitionKey
-from sim.errors import ErrorCode
-from sim.types import TopicPartition
+from txnsim.cluster.fetch_values import (
+    FetchOutcome,
+    FetchPartition,
+    Naming,
+    PartitionKey,
+)
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
 
 E = ErrorCode
 A, B, C = ("t", 0), ("t", 1), ("t", 2)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.fetch_values import FetchOutcome
-from sim.errors import ErrorCode
+from txnsim.cluster.fetch_values import FetchOutcome
+from txnsim.errors import ErrorCode
 
 MISSING = (ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition)
 

@@ -6,14 +6,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from sim.cluster.group_host import GroupHost
-from sim.cluster.verification import TransactionOperation
-from sim.errors import ErrorCode, Rejection
-from sim.group.offset_commands import CommittingProducer
-from sim.log.answers import Appended
-from sim.log.verification import SENTINEL
-from sim.placement import partition_for
-from sim.types import (
+from tests.support.group_api import GROUP, GroupApi, group_api
+from tests.support.handlers import batch
+from txnsim.cluster.group_host import GroupHost
+from txnsim.cluster.verification import TransactionOperation
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.offset_commands import CommittingProducer
+from txnsim.log.answers import Appended
+from txnsim.log.verification import SENTINEL
+from txnsim.placement import partition_for
+from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
     BrokerId,
     CoordinatorEpoch,
@@ -23,8 +25,6 @@ from sim.types import (
     TransactionalId,
     TxnMarker,
 )
-from tests.support.group_api import GROUP, GroupApi, group_api
-from tests.support.handlers import batch
 
 E = ErrorCode
 ADD = TransactionOperation.ADD_PARTITION

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.growth import RECORDS_MAX, Assignments, grown_topic
-from sim.cluster.image import ClusterImage, TopicImage
-from sim.errors import ErrorCode, Rejection
-from sim.types import BrokerId
 from tests.support.images import broker, cluster, partition, topic
+from txnsim.cluster.growth import RECORDS_MAX, Assignments, grown_topic
+from txnsim.cluster.image import ClusterImage, TopicImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import BrokerId
 
 E = ErrorCode
 TWO = topic("orders", partition(1, replicas=(1, 2)), partition(2, replicas=(2, 3)))

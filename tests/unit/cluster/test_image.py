@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from sim.cluster.image import CLIENT_LISTENER, BrokerImage
-from sim.types import BrokerId, TopicPartition
 from tests.support.images import B1, B2, TOPIC_ID, broker, cluster, partition, topic
+from txnsim.cluster.image import CLIENT_LISTENER, BrokerImage
+from txnsim.types import BrokerId, TopicPartition
 
 
 @pytest.mark.parametrize(

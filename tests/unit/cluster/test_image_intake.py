@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
-from sim.cluster.crossings import Crossings
-from sim.cluster.image import ClusterImage
-from sim.cluster.image_intake import ImageIntake
-from sim.faults.actions import Drop, Hold
-from sim.faults.injector import Injector
-from sim.faults.plan import Action, FaultRule
-from sim.faults.points import FaultPoint
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import LeaderEpoch, TopicPartition
 from tests.support.images import B1, cluster, partition, topic
+from txnsim.cluster.crossings import Crossings
+from txnsim.cluster.image import ClusterImage
+from txnsim.cluster.image_intake import ImageIntake
+from txnsim.faults.actions import Drop, Hold
+from txnsim.faults.injector import Injector
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.types import LeaderEpoch, TopicPartition
 
 FIRST = (
     cluster()

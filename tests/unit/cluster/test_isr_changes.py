@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sim.cluster.peers import CONTROLLER_ID
-from sim.types import AlterPartitionCommand
 from tests.support.images import B1, B2, B3
 from tests.support.logs import plain
 from tests.support.replication import ReplicaBench
+from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.types import AlterPartitionCommand
 
 
 def asked(bench: ReplicaBench) -> list[AlterPartitionCommand]:

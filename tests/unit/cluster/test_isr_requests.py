@@ -6,10 +6,11 @@ import uuid
 
 import pytest
 
-from sim.cluster.isr_requests import decide_alter_partition
-from sim.errors import ErrorCode
-from sim.settings import DEFAULTS
-from sim.types import (
+from tests.support.images import TOPIC_ID, broker, cluster, partition, topic
+from txnsim.cluster.isr_requests import decide_alter_partition
+from txnsim.errors import ErrorCode
+from txnsim.settings import DEFAULTS
+from txnsim.types import (
     AlteredPartition,
     AlterPartitionCommand,
     BrokerId,
@@ -17,7 +18,6 @@ from sim.types import (
     LeaderEpoch,
     TopicPartition,
 )
-from tests.support.images import TOPIC_ID, broker, cluster, partition, topic
 
 E = ErrorCode
 IMAGE = cluster(broker(1), broker(2), broker(3, alive=False), broker(4, leaving=True)).with_topic(

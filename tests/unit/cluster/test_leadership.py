@@ -6,8 +6,9 @@ import uuid
 
 import pytest
 
-from sim.cluster.image import ClusterImage
-from sim.cluster.leadership import (
+from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
+from txnsim.cluster.image import ClusterImage
+from txnsim.cluster.leadership import (
     ELIGIBLE_LEADER_REPLICAS,
     after_unclean_shutdown,
     has_elr,
@@ -17,9 +18,8 @@ from sim.cluster.leadership import (
     with_broker_back,
     without_broker,
 )
-from sim.settings import DEFAULTS, Settings
-from sim.types import BrokerId, TopicPartition
-from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
 

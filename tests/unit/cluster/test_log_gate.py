@@ -6,18 +6,18 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sim.cluster.log_gate import FOLLOWER, MARKER
-from sim.errors import ErrorCode
-from sim.faults.actions import Drop, Fail, Hold
-from sim.faults.injector import Injector
-from sim.faults.plan import Action, FaultRule
-from sim.faults.points import FaultPoint
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import IsolationLevel, Subject
 from tests.support.gates import Gates
 from tests.support.logs import LogDriver, make_log, plain
+from txnsim.cluster.log_gate import FOLLOWER, MARKER
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Drop, Fail, Hold
+from txnsim.faults.injector import Injector
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.types import IsolationLevel, Subject
 
 SOMETHING = Subject()
 BY_TWO = LogConfig(roll_bytes=2 * len(plain()), retention_ms=-1)

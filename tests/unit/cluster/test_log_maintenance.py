@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from sim.cluster.log_maintenance import LogMaintenance
-from sim.cluster.log_trace import LogTrace
-from sim.log import cleaner
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.runtime.tasks import LoopTasks
-from sim.runtime.trace import TraceLevel, Tracer
-from sim.settings import DEFAULTS, Settings
-from sim.types import TopicPartition
-from sim.wire.batch import Record, build_batch, read_records
 from tests.support.coordinator import ManualClock
+from txnsim.cluster.log_maintenance import LogMaintenance
+from txnsim.cluster.log_trace import LogTrace
+from txnsim.log import cleaner
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import Record, build_batch, read_records
 
 FIRST = TopicPartition("t", 0)
 SECOND = TopicPartition("t", 1)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from sim.cluster.log_trace import LogTrace, bounds
-from sim.errors import ErrorCode, Rejection
-from sim.log.answers import Appended
-from sim.runtime.trace import Event, TraceLevel, Tracer
-from sim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TxnMarker
-from sim.wire.batch import read_batch_header
 from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch
+from txnsim.cluster.log_trace import LogTrace, bounds
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.answers import Appended
+from txnsim.runtime.trace import Event, TraceLevel, Tracer
+from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TxnMarker
+from txnsim.wire.batch import read_batch_header
 
 
 class Traced:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import cast
 
-from sim.cluster.commits import Commits
-from sim.cluster.group_host import GroupHost
-from sim.cluster.log_trace import LogTrace
-from sim.cluster.marker_writes import MarkerWrites
-from sim.errors import ErrorCode
-from sim.types import (
+from tests.support.images import B1, B2
+from tests.support.replication import TP, ReplicaBench
+from txnsim.cluster.commits import Commits
+from txnsim.cluster.group_host import GroupHost
+from txnsim.cluster.log_trace import LogTrace
+from txnsim.cluster.marker_writes import MarkerWrites
+from txnsim.errors import ErrorCode
+from txnsim.types import (
     CoordinatorEpoch,
     ProducerEpoch,
     ProducerId,
@@ -19,8 +21,6 @@ from sim.types import (
     WriteTxnMarkersCommand,
     WriteTxnMarkersReply,
 )
-from tests.support.images import B1, B2
-from tests.support.replication import TP, ReplicaBench
 
 NOBODYS = TopicPartition("orders", 7)
 

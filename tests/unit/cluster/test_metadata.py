@@ -6,14 +6,14 @@ import uuid
 
 import pytest
 
-from sim.cluster.controller import NewTopic, initial_image
-from sim.cluster.image import ClusterImage, TopicImage
-from sim.cluster.metadata import Metadata
-from sim.errors import ErrorCode, Rejection
-from sim.runtime.rng import SeededRng
-from sim.settings import Settings
-from sim.types import TRANSACTION_STATE_TOPIC, BrokerId
 from tests.support.images import broker
+from txnsim.cluster.controller import NewTopic, initial_image
+from txnsim.cluster.image import ClusterImage, TopicImage
+from txnsim.cluster.metadata import Metadata
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.runtime.rng import SeededRng
+from txnsim.settings import Settings
+from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId
 
 
 def metadata(seed: int = 1) -> Metadata:

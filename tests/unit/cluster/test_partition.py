@@ -7,12 +7,18 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.cluster.image import PartitionImage
-from sim.cluster.partition import Partition
-from sim.errors import ErrorCode
-from sim.types import AlteredPartition, BrokerId, IsrChange, LeaderEpoch, TopicPartition
 from tests.support.images import B1, B2, B3, TOPIC_ID, partition
 from tests.support.logs import NOW, make_log, plain
+from txnsim.cluster.image import PartitionImage
+from txnsim.cluster.partition import Partition
+from txnsim.errors import ErrorCode
+from txnsim.types import (
+    AlteredPartition,
+    BrokerId,
+    IsrChange,
+    LeaderEpoch,
+    TopicPartition,
+)
 
 LAG_MS = 100
 

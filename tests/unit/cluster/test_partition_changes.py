@@ -6,10 +6,15 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.image import PartitionImage
-from sim.cluster.partition_changes import Election, PartitionChange, Placement, changed_partition
-from sim.types import BrokerId
 from tests.support.images import partition
+from txnsim.cluster.image import PartitionImage
+from txnsim.cluster.partition_changes import (
+    Election,
+    PartitionChange,
+    Placement,
+    changed_partition,
+)
+from txnsim.types import BrokerId
 
 ONLINE, UNCLEAN, PREFERRED = Election.ONLINE, Election.UNCLEAN, Election.PREFERRED
 

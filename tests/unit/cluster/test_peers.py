@@ -6,11 +6,19 @@ from typing import cast
 
 import msgspec
 
-from sim.cluster.peers import CONTROLLER_ID, Peers
-from sim.errors import PeerDisconnectedError
-from sim.releases import RELEASE_2_8, RELEASE_3_6, RELEASE_4_1, RELEASE_4_2, Fleet, Rules
-from sim.runtime.env import Network
-from sim.types import (
+from tests.support.peer_network import RecordingNetwork
+from txnsim.cluster.peers import CONTROLLER_ID, Peers
+from txnsim.errors import PeerDisconnectedError
+from txnsim.releases import (
+    RELEASE_2_8,
+    RELEASE_3_6,
+    RELEASE_4_1,
+    RELEASE_4_2,
+    Fleet,
+    Rules,
+)
+from txnsim.runtime.env import Network
+from txnsim.types import (
     AddPartitionsToTxnCommand,
     AllocateProducerIdsCommand,
     AllocateProducerIdsReply,
@@ -22,7 +30,6 @@ from sim.types import (
     TxnMarker,
     WriteTxnMarkersCommand,
 )
-from tests.support.peer_network import RecordingNetwork
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 

@@ -10,11 +10,6 @@ from typing import Any
 
 import pytest
 
-from sim.cluster.produce import Outcomes, ProduceCommand, ProduceOutcome
-from sim.cluster.verification import TransactionOperation
-from sim.errors import ErrorCode, PeerTimeoutError
-from sim.runtime.trace import TraceLevel
-from sim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 from tests.support.images import cluster, partition, topic
 from tests.support.leader import (
     ADD,
@@ -31,6 +26,16 @@ from tests.support.leader import (
     settle,
 )
 from tests.support.logs import NOW, batch
+from txnsim.cluster.produce import Outcomes, ProduceCommand, ProduceOutcome
+from txnsim.cluster.verification import TransactionOperation
+from txnsim.errors import ErrorCode, PeerTimeoutError
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+)
 
 E = ErrorCode
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from sim.cluster.purgatory import Purgatory
-from sim.runtime.tasks import LoopTasks
 from tests.support.coordinator import ManualClock
+from txnsim.cluster.purgatory import Purgatory
+from txnsim.runtime.tasks import LoopTasks
 
 
 class Bench:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.image import ClusterImage
-from sim.cluster.quotas import (
+from txnsim.cluster.image import ClusterImage
+from txnsim.cluster.quotas import (
     Entity,
     QuotaChange,
     QuotaFilter,
@@ -14,7 +14,7 @@ from sim.cluster.quotas import (
     entity_text,
     found_quotas,
 )
-from sim.errors import Rejection
+from txnsim.errors import Rejection
 
 EMPTY = ClusterImage(cluster_id="c")
 RATE = "producer_byte_rate"

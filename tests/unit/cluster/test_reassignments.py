@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.image import ClusterImage, PartitionImage
-from sim.cluster.reassignments import NOT_MOVING, cancel, reassign, reassigning
-from sim.errors import ErrorCode, Rejection
-from sim.settings import DEFAULTS, Settings
-from sim.types import BrokerId, TopicPartition
 from tests.support.images import broker, cluster, partition, topic
+from txnsim.cluster.image import ClusterImage, PartitionImage
+from txnsim.cluster.reassignments import NOT_MOVING, cancel, reassign, reassigning
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
 

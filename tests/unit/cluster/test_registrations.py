@@ -7,9 +7,10 @@ import uuid
 import msgspec
 import pytest
 
-from sim.cluster.image import ClusterImage
-from sim.cluster.leadership import ELIGIBLE_LEADER_REPLICAS
-from sim.cluster.registrations import (
+from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
+from txnsim.cluster.image import ClusterImage
+from txnsim.cluster.leadership import ELIGIBLE_LEADER_REPLICAS
+from txnsim.cluster.registrations import (
     begin_controlled_shutdown,
     fail_directory,
     fence_broker,
@@ -17,10 +18,9 @@ from sim.cluster.registrations import (
     register_broker,
     unfence_broker,
 )
-from sim.errors import ErrorCode, Rejection
-from sim.settings import DEFAULTS
-from sim.types import BrokerId, BrokerRegistrationCommand
-from tests.support.images import B1, B2, B3, broker, cluster, partition, topic
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.settings import DEFAULTS
+from txnsim.types import BrokerId, BrokerRegistrationCommand
 
 FIRST, SECOND = uuid.UUID(int=1), uuid.UUID(int=2)
 

@@ -7,19 +7,19 @@ from __future__ import annotations
 import asyncio
 from typing import Any, cast
 
-from sim.cluster.controller import NewTopic
-from sim.cluster.image import TopicImage
-from sim.faults.actions import Drop
-from sim.faults.points import FaultPoint
-from sim.log.partition_log import PartitionLog
-from sim.log.replicated import described
-from sim.runtime.trace import TraceLevel
-from sim.types import ReplicaFetchCommand, ReplicaOffsetCommand
-from sim.wire.batch import assign
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
 from tests.support.logs import NOW, batch, plain
 from tests.support.replication import TP, Node, ReplicaBench
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.image import TopicImage
+from txnsim.faults.actions import Drop
+from txnsim.faults.points import FaultPoint
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.replicated import described
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import ReplicaFetchCommand, ReplicaOffsetCommand
+from txnsim.wire.batch import assign
 
 
 def bench(**changes: Any) -> ReplicaBench:

@@ -8,9 +8,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.errors import ErrorCode
-from sim.runtime.pending import Pending
-from sim.types import (
+from tests.support.images import B1, B2, B3, TOPIC_ID, broker
+from tests.support.logs import NOW, plain
+from tests.support.replication import TP, ReplicaBench
+from txnsim.errors import ErrorCode
+from txnsim.runtime.pending import Pending
+from txnsim.types import (
     LeaderEpoch,
     ReplicaFetchCommand,
     ReplicaFetchedPartition,
@@ -19,9 +22,6 @@ from sim.types import (
     ReplicaOffsetCommand,
     TopicPartition,
 )
-from tests.support.images import B1, B2, B3, TOPIC_ID, broker
-from tests.support.logs import NOW, plain
-from tests.support.replication import TP, ReplicaBench
 
 
 def position(offset: int = 0, **changes: Any) -> ReplicaFetchPartition:

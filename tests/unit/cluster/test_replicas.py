@@ -7,15 +7,15 @@ import uuid
 import msgspec
 import pytest
 
-from sim.cluster.broker_logs import BrokerLogs
-from sim.cluster.image import ClusterImage
-from sim.cluster.replicas import LeadershipChanges, Replicas, changed_roles
-from sim.errors import ErrorCode, Rejection
-from sim.log.partition_log import PartitionLog
-from sim.settings import DEFAULTS
-from sim.types import BrokerId, TopicPartition
 from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
 from tests.support.logs import NOW, plain
+from txnsim.cluster.broker_logs import BrokerLogs
+from txnsim.cluster.image import ClusterImage
+from txnsim.cluster.replicas import LeadershipChanges, Replicas, changed_roles
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.partition_log import PartitionLog
+from txnsim.settings import DEFAULTS
+from txnsim.types import BrokerId, TopicPartition
 
 TP = TopicPartition("orders", 0)
 

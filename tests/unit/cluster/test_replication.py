@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.replication import (
+from tests.support.images import B2, B3
+from txnsim.cluster.replication import (
     Follower,
     has_caught_up,
     next_high_watermark,
     out_of_sync,
     truncation_offset,
 )
-from sim.types import BrokerId
-from tests.support.images import B2, B3
+from txnsim.types import BrokerId
 
 LAG_MS = 100
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.configs import ConfigSource
-from sim.cluster.resource_configs import (
+from tests.support.images import B1, cluster
+from txnsim.cluster.configs import ConfigSource
+from txnsim.cluster.resource_configs import (
     GROUP_CONFIGS,
     GroupIntervals,
     client_metrics_refusal,
@@ -15,9 +16,8 @@ from sim.cluster.resource_configs import (
     group_values,
     subscription,
 )
-from sim.errors import ErrorCode, Rejection
-from sim.settings import DEFAULTS, Settings
-from tests.support.images import B1, cluster
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.settings import DEFAULTS, Settings
 
 SESSION, HEARTBEAT = "consumer.session.timeout.ms", "consumer.heartbeat.interval.ms"
 INVALID_CONFIG, INVALID_REQUEST = ErrorCode.invalid_config, ErrorCode.invalid_request

@@ -9,25 +9,27 @@ from typing import cast
 
 import pytest
 
-from sim.cluster.peers import Peers
-from sim.cluster.verification import (
+from tests.support.coordinator import ManualClock
+from tests.support.peer_network import RecordingNetwork, SentRequest
+from txnsim.cluster.peers import Peers
+from txnsim.cluster.verification import (
     Errors,
     TransactionOperation,
     Verification,
     produce_error,
 )
-from sim.errors import (
+from txnsim.errors import (
     ErrorCode,
     InvariantViolation,
     PeerAnsweredError,
     PeerDisconnectedError,
     PeerTimeoutError,
 )
-from sim.runtime.env import Network
-from sim.runtime.pending import Pending
-from sim.runtime.tasks import LoopTasks
-from sim.runtime.trace import TraceLevel, Tracer
-from sim.types import (
+from txnsim.runtime.env import Network
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.types import (
     AddPartitionsToTxnReply,
     BrokerId,
     ProducerEpoch,
@@ -35,8 +37,6 @@ from sim.types import (
     TopicPartition,
     TransactionalId,
 )
-from tests.support.coordinator import ManualClock
-from tests.support.peer_network import RecordingNetwork, SentRequest
 
 OLD = TransactionOperation.DEFAULT_ERROR
 NEW = TransactionOperation.GENERIC_ERROR_SUPPORTED

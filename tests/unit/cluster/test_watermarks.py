@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sim.runtime.trace import TraceLevel
 from tests.support.images import B1, B2
 from tests.support.logs import NOW, plain
 from tests.support.replication import TP, ReplicaBench
+from txnsim.runtime.trace import TraceLevel
 
 
 @pytest.fixture
 def touched(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     seen: list[object] = []
     monkeypatch.setattr(
-        "sim.cluster.purgatory.Purgatory.touch", lambda _self, key: seen.append(key)
+        "txnsim.cluster.purgatory.Purgatory.touch", lambda _self, key: seen.append(key)
     )
     return seen
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from sim.config.broker_security import FileSecurity, read_security
-from sim.config.listeners import read_listeners
-from sim.config.properties import parse_properties
-from sim.security.options import (
+from txnsim.config.broker_security import FileSecurity, read_security
+from txnsim.config.listeners import read_listeners
+from txnsim.config.properties import parse_properties
+from txnsim.security.options import (
     ClientAuth,
     SecureListener,
     SecurityOptions,
     SecurityProtocol,
     TlsPem,
 )
-from sim.security.sasl import BearerRules
-from sim.server.certificates import Authority
+from txnsim.security.sasl import BearerRules
+from txnsim.server.certificates import Authority
 
 NOW_MS = 1_800_000_000_000
 SASL = "listeners=SASL_PLAINTEXT://:1\n"

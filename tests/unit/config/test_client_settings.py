@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.connection import ClientSettings
-from sim.config.client_settings import read_client_settings
-from sim.config.lookup import WrongValueError
-from sim.config.properties import Property
-from sim.security.options import SecurityProtocol
+from txnsim.client.connection import ClientSettings
+from txnsim.config.client_settings import read_client_settings
+from txnsim.config.lookup import WrongValueError
+from txnsim.config.properties import Property
+from txnsim.security.options import SecurityProtocol
 
 
 def entries(**values: str) -> dict[str, Property]:

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.config import Configuration, load, settings_of
-from sim.errors import ConfigError
-from sim.server.cluster import ClusterOptions
-from sim.settings import DEFAULTS
+from txnsim.config import Configuration, load, settings_of
+from txnsim.errors import ConfigError
+from txnsim.server.cluster import ClusterOptions
+from txnsim.settings import DEFAULTS
 
 
 def write(folder: Path, name: str, text: str) -> Path:
@@ -309,7 +309,9 @@ def test_other_files_are_refused(tmp_path: Path) -> None:
 
 
 def test_pydantic_is_imported_only_when_a_file_is_read() -> None:
-    program = "import sys, sim.config; sys.exit('pydantic' in sys.modules or 'yaml' in sys.modules)"
+    program = (
+        "import sys, txnsim.config; sys.exit('pydantic' in sys.modules or 'yaml' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.config.kafka_names import (
+from txnsim.config.kafka_names import (
     _FAMILIES,
     AUTHORIZER_PROPERTIES,
     KNOWN,
@@ -13,7 +13,7 @@ from sim.config.kafka_names import (
     SECURITY_PROPERTIES,
     why_without_effect,
 )
-from sim.settings import documentation
+from txnsim.settings import documentation
 
 
 def test_every_property_is_a_setting_or_a_listener_or_has_a_reason() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.config.listeners import Listeners, read_listeners
-from sim.config.properties import Property
-from sim.security.options import SecurityProtocol
+from txnsim.config.listeners import Listeners, read_listeners
+from txnsim.config.properties import Property
+from txnsim.security.options import SecurityProtocol
 
 
 def read(**given: str) -> Listeners:

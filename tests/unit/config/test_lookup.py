@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.config.lookup import Lookup, WrongValueError
-from sim.config.properties import Property
+from txnsim.config.lookup import Lookup, WrongValueError
+from txnsim.config.properties import Property
 
 
 def entries(**values: str) -> dict[str, Property]:

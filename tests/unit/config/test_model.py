@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from sim.config.model import ClusterFile, settings_model
-from sim.settings import DEFAULTS, documentation
+from txnsim.config.model import ClusterFile, settings_model
+from txnsim.settings import DEFAULTS, documentation
 
 
 def test_every_setting_can_be_given_and_its_default_is_within_bounds() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.config.properties import parse_properties
-from sim.errors import ConfigError
+from txnsim.config.properties import parse_properties
+from txnsim.errors import ConfigError
 
 
 def parsed(text: str) -> list[tuple[int, str, str]]:

@@ -6,20 +6,26 @@ from pathlib import Path
 
 import pytest
 
-from sim.config.model import SecuritySection
-from sim.config.security_section import read_section
-from sim.config.yaml_lines import read_mapping
-from sim.errors import ConfigError
-from sim.security.acls import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
-from sim.security.options import (
+from tests.support.security import acl
+from txnsim.config.model import SecuritySection
+from txnsim.config.security_section import read_section
+from txnsim.config.yaml_lines import read_mapping
+from txnsim.errors import ConfigError
+from txnsim.security.acls import (
+    CLUSTER_NAME,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from txnsim.security.options import (
     ClientAuth,
     SecureListener,
     SecurityOptions,
     SecurityProtocol,
     TlsFiles,
 )
-from sim.security.sasl import BearerRules
-from tests.support.security import acl
+from txnsim.security.sasl import BearerRules
 
 EVERYTHING = """
 listeners:

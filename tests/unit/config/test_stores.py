@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.serialization import (
     pkcs12,
 )
 
-from sim.config.lookup import Lookup, WrongValueError
-from sim.config.properties import Property
-from sim.config.stores import read_keystore, read_truststore
-from sim.server.certificates import Authority
+from txnsim.config.lookup import Lookup, WrongValueError
+from txnsim.config.properties import Property
+from txnsim.config.stores import read_keystore, read_truststore
+from txnsim.server.certificates import Authority
 
 NOW_MS = 1_800_000_000_000
 

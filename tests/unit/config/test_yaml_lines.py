@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.config.yaml_lines import read_mapping
-from sim.errors import ConfigError
+from txnsim.config.yaml_lines import read_mapping
+from txnsim.errors import ConfigError
 
 
 def test_each_key_has_its_line() -> None:

@@ -7,8 +7,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from sim.errors import ErrorCode
-from sim.faults.actions import (
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import (
     Corrupt,
     CrossingAction,
     Delay,
@@ -23,7 +23,7 @@ from sim.faults.actions import (
     Stall,
     Throttle,
 )
-from sim.types import DamagedPart
+from txnsim.types import DamagedPart
 
 WORDS = [
     (Pass(), {"do": "pass"}, "pass"),

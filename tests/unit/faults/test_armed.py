@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from sim.faults.actions import CrossingAction, Hold, Pass, Reorder
-from sim.faults.armed import ArmedRule, Held
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.types import Crossing, Subject
+from txnsim.faults.actions import CrossingAction, Hold, Pass, Reorder
+from txnsim.faults.armed import ArmedRule, Held
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.types import Crossing, Subject
 
 
 def armed(action: CrossingAction | None = None, **when: Any) -> ArmedRule:

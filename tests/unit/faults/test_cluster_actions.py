@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from sim.faults.cluster_actions import (
+from txnsim.faults.cluster_actions import (
     ClockJump,
     ClusterAction,
     Crash,

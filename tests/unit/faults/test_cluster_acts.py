@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from sim.faults.actions import Drop, Fail, Hold
-from sim.faults.armed import ArmedRule
-from sim.faults.cluster_actions import ClusterAction, Crash, MoveLeader, Partition
-from sim.faults.injector import Injector
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import Crossing, Subject, SubmitOutcome, Verdict
 from tests.support.fault_hands import MISSING, RecordingHands
+from txnsim.faults.actions import Drop, Fail, Hold
+from txnsim.faults.armed import ArmedRule
+from txnsim.faults.cluster_actions import ClusterAction, Crash, MoveLeader, Partition
+from txnsim.faults.injector import Injector
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.types import Crossing, Subject, SubmitOutcome, Verdict
 
 PASS = Verdict(outcome=SubmitOutcome.PASS)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.faults.cluster_actions import (
+from tests.support.fault_hands import RecordingHands
+from txnsim.faults.cluster_actions import (
     ClockJump,
     ClusterAction,
     Crash,
@@ -14,9 +15,8 @@ from sim.faults.cluster_actions import (
     Partition,
     ResignLeader,
 )
-from sim.faults.hands import carry_out
-from sim.types import BrokerId
-from tests.support.fault_hands import RecordingHands
+from txnsim.faults.hands import carry_out
+from txnsim.types import BrokerId
 
 
 @pytest.mark.parametrize(

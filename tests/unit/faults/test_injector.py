@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from sim.errors import ErrorCode, PeerAnsweredError, PeerTimeoutError
-from sim.faults.actions import (
+from txnsim.errors import ErrorCode, PeerAnsweredError, PeerTimeoutError
+from txnsim.faults.actions import (
     Corrupt,
     Delay,
     Disconnect,
@@ -23,11 +23,11 @@ from sim.faults.actions import (
     Reorder,
     Throttle,
 )
-from sim.faults.injector import Injector
-from sim.faults.plan import Action, FaultRule
-from sim.faults.points import FaultPoint
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import BrokerId, Crossing, DamagedPart, Subject, SubmitOutcome, Verdict
+from txnsim.faults.injector import Injector
+from txnsim.faults.plan import Action, FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.types import BrokerId, Crossing, DamagedPart, Subject, SubmitOutcome, Verdict
 
 T = TypeVar("T")
 PASS = Verdict(outcome=SubmitOutcome.PASS)

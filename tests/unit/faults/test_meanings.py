@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.faults.actions import CrossingAction, Duplicate, Fail, Hold
-from sim.faults.cluster_actions import ClusterAction, Crash
-from sim.faults.meanings import (
+from txnsim.faults.actions import CrossingAction, Duplicate, Fail, Hold
+from txnsim.faults.cluster_actions import ClusterAction, Crash
+from txnsim.faults.meanings import (
     CLUSTER_ACTIONS,
     CROSSING_ACTIONS,
     TAKES,
@@ -14,7 +14,7 @@ from sim.faults.meanings import (
     name_of,
     refusal,
 )
-from sim.faults.points import FaultPoint
+from txnsim.faults.points import FaultPoint
 
 
 def test_every_point_and_every_action_is_in_the_table() -> None:

@@ -8,11 +8,11 @@ import msgspec
 import pytest
 import yaml
 
-from sim.errors import ErrorCode
-from sim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold
-from sim.faults.plan import Action, FaultRule, matches, spent, strikes
-from sim.faults.points import FaultPoint
-from sim.types import Crossing, DamagedPart, Subject, TopicPartition
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Fail, Hold
+from txnsim.faults.plan import Action, FaultRule, matches, spent, strikes
+from txnsim.faults.points import FaultPoint
+from txnsim.types import Crossing, DamagedPart, Subject, TopicPartition
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 END_TXN = 26

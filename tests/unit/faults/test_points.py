@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 import inspect
 
-from sim.faults import points
-from sim.faults.points import FaultPoint
+from txnsim.faults import points
+from txnsim.faults.points import FaultPoint
 
 
 def test_points_have_dotted_names() -> None:

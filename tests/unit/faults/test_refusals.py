@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from sim.faults.actions import Corrupt, Delay, Drop, Duplicate, Hold, Pass
-from sim.faults.cluster_actions import Crash, ResignLeader
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.types import DamagedPart
+from txnsim.faults.actions import Corrupt, Delay, Drop, Duplicate, Hold, Pass
+from txnsim.faults.cluster_actions import Crash, ResignLeader
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.types import DamagedPart
 
 P = FaultPoint
 CRASH = Crash(broker=1)

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from sim.faults.actions import CrossingAction, Drop, Hold, Pass, Stall
-from sim.faults.armed import ArmedRule
-from sim.faults.injector import Injector
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import Crossing, Subject, SubmitOutcome, Verdict
+from txnsim.faults.actions import CrossingAction, Drop, Hold, Pass, Stall
+from txnsim.faults.armed import ArmedRule
+from txnsim.faults.injector import Injector
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.types import Crossing, Subject, SubmitOutcome, Verdict
 
 REQUEST, RESPONSE = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.group.assignors import ASSIGNORS, RANGE, UNIFORM, Subscriber, Target
+from txnsim.group.assignors import ASSIGNORS, RANGE, UNIFORM, Subscriber, Target
 
 A, B, C = (uuid.UUID(int=number) for number in (1, 2, 3))
 PARTITIONS = {A: 3, B: 3, C: 2}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, InvariantViolation
-from sim.group.commands import NewGroupStored, TimerKind
-from sim.group.state import ClassicGroupState
 from tests.support.groups import DELAY_MS, NOW, RANGE, ClassicDriver
+from txnsim.errors import ErrorCode, InvariantViolation
+from txnsim.group.commands import NewGroupStored, TimerKind
+from txnsim.group.state import ClassicGroupState
 
 E = ErrorCode
 S = ClassicGroupState

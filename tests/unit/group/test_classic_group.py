@@ -7,11 +7,11 @@ import uuid
 
 import pytest
 
-from sim.errors import ErrorCode, InvariantViolation, Rejection
-from sim.group.classic_group import ClassicGroup
-from sim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
-from sim.group.state import ClassicGroupState, Group, GroupType
 from tests.support.groups import NOW, ClassicDriver
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
+from txnsim.group.state import ClassicGroupState, Group, GroupType
 
 E = ErrorCode
 S = ClassicGroupState

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.resource_configs import GroupIntervals
-from sim.errors import ErrorCode, Rejection
-from sim.group.consumer_commands import (
+from tests.support.consumer_groups import NOW, ConsumerDriver, image, parts
+from txnsim.cluster.resource_configs import GroupIntervals
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_commands import (
     HeartbeatReply,
     MemberGone,
     RevocationAwaited,
     RevocationOver,
     SessionSet,
 )
-from sim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
-from sim.group.consumer_records import EpochStored, SubscriptionDeleted
-from tests.support.consumer_groups import NOW, ConsumerDriver, image, parts
+from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
+from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
 
 E = ErrorCode
 
@@ -318,7 +318,7 @@ def test_members_found_in_the_log_have_a_session_to_show_themselves() -> None:
 def test_a_member_in_a_state_of_a_later_release_is_fenced() -> None:
     driver = ConsumerDriver()
     driver.join("a", "t")
-    from sim.group.consumer_records import CurrentStored
+    from txnsim.group.consumer_records import CurrentStored
 
     driver.write((CurrentStored(group_id="g", member_id="a", epoch=2, previous_epoch=0, state=99),))
     assert error(driver.beat("a", 2)) is E.fenced_member_epoch

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.group.classic_group import ClassicGroup
-from sim.group.commands import LeaveGroup, SyncGroup
-from sim.group.consumer_group import ConsumerGroup
-from sim.group.subscription import read_assignment, write_assignment
 from tests.support.consumer_groups import parts
 from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, GroupWorld, run_groups
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.commands import LeaveGroup, SyncGroup
+from txnsim.group.consumer_group import ConsumerGroup
+from txnsim.group.subscription import read_assignment, write_assignment
 
 E = ErrorCode
 PROTOCOLS = (("range", SUBSCRIPTION),)

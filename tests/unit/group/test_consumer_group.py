@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.group.consumer_group import LEFT, ConsumerGroup
-from sim.group.consumer_records import (
+from tests.support.consumer_groups import ConsumerDriver, parts, topic_id
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_group import LEFT, ConsumerGroup
+from txnsim.group.consumer_records import (
     ClassicMetadata,
     CurrentDeleted,
     CurrentStored,
@@ -19,8 +20,7 @@ from sim.group.consumer_records import (
     TargetEpochStored,
     TargetStored,
 )
-from sim.group.state import Group, GroupType
-from tests.support.consumer_groups import ConsumerDriver, parts, topic_id
+from txnsim.group.state import Group, GroupType
 
 E = ErrorCode
 

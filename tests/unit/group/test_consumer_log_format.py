@@ -7,7 +7,7 @@ import uuid
 
 import pytest
 
-from sim.group.consumer_records import (
+from txnsim.group.consumer_records import (
     ClassicMetadata,
     ConsumerRecord,
     CurrentDeleted,
@@ -23,7 +23,7 @@ from sim.group.consumer_records import (
     TargetEpochStored,
     TargetStored,
 )
-from sim.group.log_format import decode_record, encode_record
+from txnsim.group.log_format import decode_record, encode_record
 
 T = uuid.UUID(int=1)
 U = uuid.UUID(int=2)

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.group.consumer_commands import ConsumerHeartbeat
-from sim.group.consumer_group import ConsumerGroup
-from sim.group.consumer_members import check_heartbeat, unknown
+from txnsim.errors import ErrorCode
+from txnsim.group.consumer_commands import ConsumerHeartbeat
+from txnsim.group.consumer_group import ConsumerGroup
+from txnsim.group.consumer_members import check_heartbeat, unknown
 
 JOIN = {
     "member_epoch": 0,

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.group.classic_group import ClassicGroup
-from sim.group.consumer_group import LEFT, ConsumerGroup
-from sim.group.subscription import write_assignment
 from tests.support.consumer_groups import image, parts
 from tests.support.group_api import SUBSCRIPTION
 from tests.support.group_world import GROUP, GroupWorld, run_groups
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.consumer_group import LEFT, ConsumerGroup
+from txnsim.group.subscription import write_assignment
 
 E = ErrorCode
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import pytest
 
-from sim.cluster.resource_configs import GroupIntervals
-from sim.errors import ErrorCode, Rejection
-from sim.group.consumer_commands import ResolveRegexes
-from sim.group.consumer_records import RegexDeleted
-from sim.group.consumer_regex import REFRESH_MIN_MS, resolve
 from tests.support.consumer_groups import ConsumerDriver, image, parts
+from txnsim.cluster.resource_configs import GroupIntervals
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_commands import ResolveRegexes
+from txnsim.group.consumer_records import RegexDeleted
+from txnsim.group.consumer_regex import REFRESH_MIN_MS, resolve
 
 
 def lookups(driver: ConsumerDriver) -> list[tuple[str, ...]]:

@@ -7,9 +7,9 @@ import uuid
 
 import pytest
 
-from sim.errors import CorruptLogRecordError
-from sim.group.log_format import decode_record, encode_batch, encode_record
-from sim.group.records import (
+from txnsim.errors import CorruptLogRecordError
+from txnsim.group.log_format import decode_record, encode_batch, encode_record
+from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
     GroupRecord,
@@ -17,8 +17,8 @@ from sim.group.records import (
     OffsetDeleted,
     StoredMember,
 )
-from sim.types import TopicPartition
-from sim.wire.batch import read_batch_header, read_records
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import read_batch_header, read_records
 
 P = TopicPartition("topic", 3)
 TOPIC_ID = uuid.UUID(int=1)

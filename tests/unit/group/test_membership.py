@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sim.errors import ErrorCode
-from sim.group.classic_group import ClassicGroup
-from sim.group.commands import LeaveGroup
 from tests.support.group_world import GROUP, HOME, GroupWorld, run_groups
+from txnsim.errors import ErrorCode
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.commands import LeaveGroup
 
 E = ErrorCode
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.group.classic_group import ClassicGroup
-from sim.group.consumer_group import ConsumerGroup
-from sim.group.migration import assignment_for, downgrade, may_downgrade, upgrade
-from sim.group.subscription import read_assignment, write_assignment
 from tests.support.consumer_groups import ConsumerDriver, image, parts
 from tests.support.group_api import SUBSCRIPTION
 from tests.support.groups import GROUP, NOW, ClassicDriver
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.consumer_group import ConsumerGroup
+from txnsim.group.migration import assignment_for, downgrade, may_downgrade, upgrade
+from txnsim.group.subscription import read_assignment, write_assignment
 
 IMAGE = image(orders=3)
 PROTOCOLS = (("range", SUBSCRIPTION),)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.group import offset_commands
+from txnsim.group import offset_commands
 
 STRUCTS = [
     value

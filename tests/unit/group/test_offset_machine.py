@@ -6,16 +6,16 @@ import uuid
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.group.classic_group import ClassicGroup
-from sim.group.offset_commands import (
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.offset_commands import (
     CommitOffsets,
     DeleteOffsets,
     FetchOffsets,
     NewPosition,
     Position,
 )
-from sim.group.offset_machine import (
+from txnsim.group.offset_machine import (
     decide_commit,
     decide_delete_offsets,
     delete_all_offsets,
@@ -23,16 +23,16 @@ from sim.group.offset_machine import (
     expire_offsets,
     fetch_offsets,
 )
-from sim.group.records import (
+from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
     OffsetCommitted,
     OffsetDeleted,
     StoredMember,
 )
-from sim.group.shard import GroupShard
-from sim.group.state import ClassicGroupState
-from sim.types import ProducerId, TopicPartition
+from txnsim.group.shard import GroupShard
+from txnsim.group.state import ClassicGroupState
+from txnsim.types import ProducerId, TopicPartition
 
 E = ErrorCode
 P0 = TopicPartition("t", 0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.group.offsets import LATEST, Offsets
-from sim.group.records import OffsetCommitted, OffsetDeleted
-from sim.types import ProducerId, TopicPartition
+from txnsim.group.offsets import LATEST, Offsets
+from txnsim.group.records import OffsetCommitted, OffsetDeleted
+from txnsim.types import ProducerId, TopicPartition
 
 P0 = TopicPartition("t", 0)
 P1 = TopicPartition("t", 1)

@@ -6,10 +6,10 @@ import uuid
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.group.consumer_group import ConsumerMember, MemberState
-from sim.group.consumer_records import TopicIdPartition
-from sim.group.reconciliation import Goal, Owned, reconcile
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_group import ConsumerMember, MemberState
+from txnsim.group.consumer_records import TopicIdPartition
+from txnsim.group.reconciliation import Goal, Owned, reconcile
 
 T = uuid.UUID(int=1)
 U = uuid.UUID(int=2)

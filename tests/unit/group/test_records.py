@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.group import records
+from txnsim.group import records
 
 STRUCTS = [
     value

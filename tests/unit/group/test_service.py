@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from sim.errors import ErrorCode, Rejection
-from sim.group.offset_commands import CommittingProducer, DeleteOffsets
-from sim.types import CoordinatorEpoch, TopicPartition, TxnMarker
 from tests.support.group_world import (
     GROUP,
     HOME,
@@ -13,6 +10,9 @@ from tests.support.group_world import (
     commit_of,
     run_groups,
 )
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.offset_commands import CommittingProducer, DeleteOffsets
+from txnsim.types import CoordinatorEpoch, TopicPartition, TxnMarker
 
 E = ErrorCode
 DAY_MS = 86_400_000

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from sim.group.classic_group import ClassicGroup
-from sim.group.consumer_group import ConsumerGroup
-from sim.group.consumer_records import (
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.consumer_group import ConsumerGroup
+from txnsim.group.consumer_records import (
     EpochDeleted,
     EpochStored,
     SubscriptionDeleted,
     SubscriptionStored,
 )
-from sim.group.log_format import encode_batch
-from sim.group.records import (
+from txnsim.group.log_format import encode_batch
+from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
     GroupRecord,
     OffsetCommitted,
     OffsetDeleted,
 )
-from sim.group.shard import GroupShard
-from sim.types import ProducerId, TopicPartition
-from sim.wire.batch import assign, control_batch
-from sim.wire.records import Record, build_batch
+from txnsim.group.shard import GroupShard
+from txnsim.types import ProducerId, TopicPartition
+from txnsim.wire.batch import assign, control_batch
+from txnsim.wire.records import Record, build_batch
 
 P = TopicPartition("t", 0)
 PID = ProducerId(7)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import InvariantViolation
-from sim.group.classic_group import ClassicGroup
-from sim.group.state import VALID_PREVIOUS_STATES, ClassicGroupState
+from txnsim.errors import InvariantViolation
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.state import VALID_PREVIOUS_STATES, ClassicGroupState
 
 ALLOWED = """
                      Empty  PreparingRebalance  CompletingRebalance  Stable  Dead

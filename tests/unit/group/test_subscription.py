@@ -6,7 +6,7 @@ import struct
 
 import pytest
 
-from sim.group.subscription import (
+from txnsim.group.subscription import (
     Subscription,
     read_assignment,
     read_subscription,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.group.topics_hash import topics_hash
 from tests.support.consumer_groups import image
+from txnsim.group.topics_hash import topics_hash
 
 
 def test_it_changes_with_topics_and_their_partitions_only() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.group.writer import coordinator_error
+from txnsim.errors import ErrorCode
+from txnsim.group.writer import coordinator_error
 
 E = ErrorCode
 

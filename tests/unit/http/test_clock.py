@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from sim.http.replies import BODY_BYTES_MAX
 from tests.support.clusters import VirtualCluster
 from tests.support.control_port import run_story
+from txnsim.http.replies import BODY_BYTES_MAX
 
 
 def test_an_advance_moves_the_cluster_clock() -> None:

@@ -13,18 +13,18 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from sim.client.producer import Producer
-from sim.http.events import (
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.control_port import run_story
+from txnsim.client.producer import Producer
+from txnsim.http.events import (
     EVENTS_BEHIND_MAX,
     EVENTS_PER_TURN_MAX,
     LISTENERS_MAX,
     SILENCE_MS,
     EventRoutes,
 )
-from sim.http.replies import RefusedError
-from sim.runtime.trace import TraceLevel
-from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.control_port import run_story
+from txnsim.http.replies import RefusedError
+from txnsim.runtime.trace import TraceLevel
 
 
 def test_the_trace_comes_as_json_lines() -> None:

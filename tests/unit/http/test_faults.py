@@ -8,9 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
-from sim.client.producer import Producer
 from tests.support.clusters import VirtualCluster
 from tests.support.control_port import run_story
+from txnsim.client.producer import Producer
 
 HOLD = {"id": "late", "point": "client.request", "api": "Produce", "action": {"do": "hold"}}
 FAULTS = "/api/v1/faults"

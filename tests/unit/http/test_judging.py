@@ -7,11 +7,11 @@ from typing import Any
 import httpx
 import pytest
 
-from sim.client.producer import Producer
-from sim.faults.actions import Drop
-from sim.faults.points import FaultPoint
 from tests.support.clusters import VirtualCluster
 from tests.support.control_port import run_story
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import Drop
+from txnsim.faults.points import FaultPoint
 
 LOOKS = "/api/v1/looks"
 VERDICTS = "/api/v1/verdicts"

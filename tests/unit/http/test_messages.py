@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.faults.actions import Hold
-from sim.faults.armed import ArmedRule
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.http.messages import Advance, fault
+from txnsim.faults.actions import Hold
+from txnsim.faults.armed import ArmedRule
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.http.messages import Advance, fault
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold(), api="Produce")
 

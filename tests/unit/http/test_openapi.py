@@ -8,9 +8,9 @@ from typing import Any
 
 from starlette.routing import Route
 
-from sim.http.app import ControlApi
-from sim.http.openapi import document
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.http.app import ControlApi
+from txnsim.http.openapi import document
 
 
 def references(value: Any) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sim.http.operation import Operation
+from txnsim.http.operation import Operation
 
 
 async def answer(_request: Request) -> Response:

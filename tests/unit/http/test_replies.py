@@ -8,8 +8,15 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from sim.http.messages import Kill
-from sim.http.replies import BODY_BYTES_MAX, RefusedError, as_json, body_of, number_of, refused
+from txnsim.http.messages import Kill
+from txnsim.http.replies import (
+    BODY_BYTES_MAX,
+    RefusedError,
+    as_json,
+    body_of,
+    number_of,
+    refused,
+)
 
 
 def request(body: bytes = b"", query: bytes = b"") -> Request:

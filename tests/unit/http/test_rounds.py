@@ -7,9 +7,9 @@ import asyncio
 import httpx
 import pytest
 
-from sim.client.producer import Producer
 from tests.support.clusters import VirtualCluster
 from tests.support.control_port import run_story
+from txnsim.client.producer import Producer
 
 RESET = "/api/v1/reset"
 SNAPSHOTS = "/api/v1/snapshots"

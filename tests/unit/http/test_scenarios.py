@@ -10,9 +10,9 @@ import httpx
 import msgspec
 import pytest
 
-from sim.http import scenarios
-from sim.http.app import ControlApi
 from tests.support.clusters import real_cluster
+from txnsim.http import scenarios
+from txnsim.http.app import ControlApi
 
 RUNS = "/api/v1/runs"
 SHORT = """
@@ -107,7 +107,7 @@ async def test_a_bug_in_a_story_is_told_to_whoever_asked(monkeypatch: pytest.Mon
     def broken(*_args: object, **_options: object) -> None:
         raise ZeroDivisionError("told so")
 
-    monkeypatch.setattr("sim.scenario.runner.tell_virtual", broken)
+    monkeypatch.setattr("txnsim.scenario.runner.tell_virtual", broken)
     async with port() as client:
         told = await until_done(client, await client.post(RUNS, json={"yaml": SHORT}))
         assert (told["state"], told["as_declared"]) == ("failed", False)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from sim.http.server import ControlServer
-from sim.runtime.trace import TraceLevel
 from tests.support.clusters import real_cluster
+from txnsim.http.server import ControlServer
+from txnsim.runtime.trace import TraceLevel
 
 
 async def test_it_answers_on_loopback_until_it_is_closed() -> None:

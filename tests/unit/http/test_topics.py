@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from sim.client.producer import Producer
 from tests.support.clusters import VirtualCluster
 from tests.support.control_port import run_story
+from txnsim.client.producer import Producer
 
 TOPICS = "/api/v1/topics"
 

@@ -7,12 +7,12 @@ import asyncio
 import httpx
 import pytest
 
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.faults.actions import Hold
-from sim.faults.points import FaultPoint
 from tests.support.clusters import VirtualCluster, until_state
 from tests.support.control_port import run_story
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
 
 TRANSACTIONS = "/api/v1/transactions"
 OPEN = "/api/v1/open-transactions"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.errors import ErrorCode, Rejection
-from sim.log.answers import AppendRejection
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.answers import AppendRejection
 
 
 def test_an_append_rejection_is_a_rejection() -> None:

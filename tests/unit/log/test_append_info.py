@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.log.append_info import check_data, check_gate, check_marker, check_marker_of
-from sim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry
-from sim.log.verification import VerificationEntry
+from txnsim.log.append_info import check_data, check_gate, check_marker, check_marker_of
+from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry
+from txnsim.log.verification import VerificationEntry
 
 NOT_IN_ORDER = 45
 STALE = 47

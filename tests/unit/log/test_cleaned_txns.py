@@ -4,10 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sim.log.cleaned_txns import CleanedTxns
-from sim.log.txn_index import AbortedTxn
-from sim.wire.batch import ABORT, COMMIT, BatchHeader, ControlRecord, read_batch_header
 from tests.support.logs import batch
+from txnsim.log.cleaned_txns import CleanedTxns
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.wire.batch import (
+    ABORT,
+    COMMIT,
+    BatchHeader,
+    ControlRecord,
+    read_batch_header,
+)
 
 
 def data(offset: int, *, pid: int = 7, transactional: bool = True) -> BatchHeader:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.log import cleaner
-from sim.log.cleaner import Dirt, clean, dirt_of, first_uncleanable_offset
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.releases import LATEST, Rules
-from sim.wire.batch import GZIP, Record, build_batch, read_batch_header, read_records
 from tests.support.logs import NOW, LogDriver, consume
+from txnsim.log import cleaner
+from txnsim.log.cleaner import Dirt, clean, dirt_of, first_uncleanable_offset
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.releases import LATEST, Rules
+from txnsim.wire.batch import GZIP, Record, build_batch, read_batch_header, read_records
 
 LAG = 1_000
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.log.config import NEVER_MS, LogConfig, TimestampType
-from sim.settings import DEFAULTS
+from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
+from txnsim.settings import DEFAULTS
 
 
 def test_defaults_are_those_of_the_settings() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import InvariantViolation
-from sim.log.partition_log import TAIL_BATCHES_MAX, PartitionLog
 from tests.support.logs import NOW, LogDriver, batch, make_log, plain
+from txnsim.errors import InvariantViolation
+from txnsim.log.partition_log import TAIL_BATCHES_MAX, PartitionLog
 
 
 def leader(batches: int = 4) -> LogDriver:

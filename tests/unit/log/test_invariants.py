@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.errors import InvariantViolation
-from sim.log import invariants
-from sim.log.answers import LogState
-from sim.log.producer_state import BatchMetadata
-from sim.wire.batch import assign
 from tests.support.logs import LogDriver, plain
+from txnsim.errors import InvariantViolation
+from txnsim.log import invariants
+from txnsim.log.answers import LogState
+from txnsim.log.producer_state import BatchMetadata
+from txnsim.wire.batch import assign
 
 
 @pytest.fixture(scope="module")

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import pytest
 
-from sim.log.config import LogConfig
-from sim.log.loaded_log import StoredBatches
-from sim.log.partition_log import PartitionLog
-from sim.log.segment import Segment
-from sim.log.snapshots import Snapshot
-from sim.wire.batch import read_batch_header
 from tests.support.logs import NOW, PARTITION, LogDriver, plain
+from txnsim.log.config import LogConfig
+from txnsim.log.loaded_log import StoredBatches
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.segment import Segment
+from txnsim.log.snapshots import Snapshot
+from txnsim.wire.batch import read_batch_header
 
 DAY_MS = 86_400_000
 

@@ -6,13 +6,13 @@ from itertools import pairwise
 
 import pytest
 
-from sim.log.answers import LogRead
-from sim.log.config import LogConfig
-from sim.log.log_view import ENOUGH_BYTES
-from sim.log.segment import Segment
-from sim.log.txn_index import AbortedTxn
-from sim.wire.batch import assign, read_batch_header
 from tests.support.logs import NOW, UNCOMMITTED, LogDriver, make_log, plain
+from txnsim.log.answers import LogRead
+from txnsim.log.config import LogConfig
+from txnsim.log.log_view import ENOUGH_BYTES
+from txnsim.log.segment import Segment
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.wire.batch import assign, read_batch_header
 
 SIZE = len(plain())
 BY_TWO = 2 * SIZE

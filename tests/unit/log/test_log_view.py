@@ -4,10 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import Rejection
-from sim.log.answers import EpochEndOffset, LogRead, ProducerSnapshot
-from sim.types import IsolationLevel
-from sim.wire.batch import read_batch_header
 from tests.support.logs import (
     ALL,
     COMMITTED,
@@ -19,6 +15,10 @@ from tests.support.logs import (
     make_log,
     plain,
 )
+from txnsim.errors import Rejection
+from txnsim.log.answers import EpochEndOffset, LogRead, ProducerSnapshot
+from txnsim.types import IsolationLevel
+from txnsim.wire.batch import read_batch_header
 
 TIMEOUT_MAX = 900_000
 

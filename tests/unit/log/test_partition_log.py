@@ -4,22 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import InvariantViolation, Rejection
-from sim.log import log_upkeep
-from sim.log.answers import Appended, AppendRejection
-from sim.log.config import LogConfig, TimestampType
-from sim.log.partition_log import PartitionLog
-from sim.log.producer_state import SEQUENCE_MAX
-from sim.log.replicated import described
-from sim.log.verification import SENTINEL
-from sim.types import ReplicatedBatch
-from sim.wire.batch import (
-    Record,
-    assign,
-    build_batch,
-    control_batch,
-    read_batch_header,
-)
 from tests.support.logs import (
     COMMITTED,
     NOW,
@@ -29,6 +13,22 @@ from tests.support.logs import (
     batch,
     make_log,
     plain,
+)
+from txnsim.errors import InvariantViolation, Rejection
+from txnsim.log import log_upkeep
+from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.config import LogConfig, TimestampType
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.producer_state import SEQUENCE_MAX
+from txnsim.log.replicated import described
+from txnsim.log.verification import SENTINEL
+from txnsim.types import ReplicatedBatch
+from txnsim.wire.batch import (
+    Record,
+    assign,
+    build_batch,
+    control_batch,
+    read_batch_header,
 )
 
 DAY = 86_400_000

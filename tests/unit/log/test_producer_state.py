@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.log.producer_state import (
+from txnsim.log.producer_state import (
     SEQUENCE_MAX,
     BatchMetadata,
     ProducerState,

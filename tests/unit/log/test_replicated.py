@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import CorruptBatchError
-from sim.log.replicated import described
-from sim.wire.batch import assign, read_batch_header
 from tests.support.logs import LogDriver, batch
+from txnsim.errors import CorruptBatchError
+from txnsim.log.replicated import described
+from txnsim.wire.batch import assign, read_batch_header
 
 
 def driver_with_followers() -> LogDriver:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.log.config import LogConfig
-from sim.log.segment import Segment, max_timestamp_of
-from sim.wire.batch import assign, read_batch_header
 from tests.support.logs import NOW, plain
+from txnsim.log.config import LogConfig
+from txnsim.log.segment import Segment, max_timestamp_of
+from txnsim.wire.batch import assign, read_batch_header
 
 INTERVAL = 4096
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sim.log.segment import Segment
-from sim.log.segments import Segments
-from sim.wire.batch import assign, read_batch_header
 from tests.support.logs import NOW, plain
+from txnsim.log.segment import Segment
+from txnsim.log.segments import Segments
+from txnsim.wire.batch import assign, read_batch_header
 
 ALL = 1 << 30
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.log.snapshots import Snapshots
+from txnsim.log.snapshots import Snapshots
 
 
 def of(*offsets: int) -> Snapshots:

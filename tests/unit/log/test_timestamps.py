@@ -6,11 +6,11 @@ import struct
 
 import pytest
 
-from sim.errors import MissingExtraError
-from sim.log import timestamps
-from sim.log.segment import Segment
-from sim.log.timestamps import first_at_or_after, first_of_max
-from sim.wire.batch import GZIP, Record, build_batch, read_batch_header
+from txnsim.errors import MissingExtraError
+from txnsim.log import timestamps
+from txnsim.log.segment import Segment
+from txnsim.log.timestamps import first_at_or_after, first_of_max
+from txnsim.wire.batch import GZIP, Record, build_batch, read_batch_header
 
 
 def segment(

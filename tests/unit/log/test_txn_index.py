@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.log.txn_index import AbortedTxn, TxnIndex
+from txnsim.log.txn_index import AbortedTxn, TxnIndex
 
 
 def aborted(pid: int, first: int, last: int, stable: int | None = None) -> AbortedTxn:

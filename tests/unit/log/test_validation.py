@@ -6,12 +6,13 @@ import struct
 
 import pytest
 
-from sim.errors import MissingExtraError
-from sim.log import validation
-from sim.log.answers import Appended, AppendRejection
-from sim.log.config import LogConfig, TimestampType
-from sim.log.partition_log import PartitionLog
-from sim.wire.batch import (
+from tests.support.logs import NOW, batch, make_log, plain
+from txnsim.errors import MissingExtraError
+from txnsim.log import validation
+from txnsim.log.answers import Appended, AppendRejection
+from txnsim.log.config import LogConfig, TimestampType
+from txnsim.log.partition_log import PartitionLog
+from txnsim.wire.batch import (
     GZIP,
     LZ4,
     NONE,
@@ -25,7 +26,6 @@ from sim.wire.batch import (
     read_batch_header,
     read_records,
 )
-from tests.support.logs import NOW, batch, make_log, plain
 
 HOUR = 3_600_000
 CREATE = LogConfig()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.log.verification import SENTINEL, Verification
+from txnsim.log.verification import SENTINEL, Verification
 
 
 def start(

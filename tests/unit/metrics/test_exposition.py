@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from sim.metrics import table
-from sim.metrics.exposition import exposition
-from sim.metrics.table import METRICS, Reading
+from txnsim.metrics import table
+from txnsim.metrics.exposition import exposition
+from txnsim.metrics.table import METRICS, Reading
 
 
 def test_gauges_and_counters_are_told_apart_and_labelled() -> None:

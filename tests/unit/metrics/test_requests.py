@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sim.errors import ErrorCode
-from sim.metrics.requests import BITS_MAX, ApiMeter, RequestMeters
-from sim.wire import codec
 from tests.support.handlers import KEYS
+from txnsim.errors import ErrorCode
+from txnsim.metrics.requests import BITS_MAX, ApiMeter, RequestMeters
+from txnsim.wire import codec
 
 END_TXN, HEARTBEAT, PRODUCE = KEYS["EndTxn"], KEYS["Heartbeat"], KEYS["Produce"]
 

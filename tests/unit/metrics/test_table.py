@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from sim.metrics import table
-from sim.metrics.table import METRICS, Kind, Metric
+from txnsim.metrics import table
+from txnsim.metrics.table import METRICS, Kind, Metric
 
 
 def test_no_name_is_there_twice() -> None:

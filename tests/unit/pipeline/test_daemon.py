@@ -9,15 +9,15 @@ from typing import Any, Final
 
 import pytest
 
-from sim.pipeline import daemon
-from sim.pipeline.scan import kernel, kernel_crc, kernel_fragments
-from sim.pipeline.scan.recovery import crcs_are_right
-from sim.pipeline.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
 from tests.support.fragment_model import Act, segment_of
+from txnsim.pipeline import daemon
+from txnsim.pipeline.scan import kernel, kernel_crc, kernel_fragments
+from txnsim.pipeline.scan.recovery import crcs_are_right
+from txnsim.pipeline.scan.walk import Bounds, batch_rows, ending_rows, fragment_rows
 
 THREADS: Final = """
 import os, sys
-from sim.pipeline.daemon import load_kernels
+from txnsim.pipeline.daemon import load_kernels
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
 load_kernels()
 print(len(os.listdir("/proc/self/task")), *sorted({"pyarrow", "pandas"} & set(sys.modules)))

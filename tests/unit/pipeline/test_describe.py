@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline.describe import Described, described
-from sim.storage import names
-from sim.types import TopicPartition
 from tests.support.logs import LogDriver
 from tests.support.soundness import note_offset, write_log_dir
+from txnsim.pipeline.describe import Described, described
+from txnsim.storage import names
+from txnsim.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 

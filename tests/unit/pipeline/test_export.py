@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import BadInputError
-from sim.pipeline.export import Export, check, tables_of
-from sim.pipeline.schemas import TABLES
 from tests.support.soundness import write_log_dir
+from txnsim.errors import BadInputError
+from txnsim.pipeline.export import Export, check, tables_of
+from txnsim.pipeline.schemas import TABLES
 
 
 @pytest.fixture

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import BadInputError
-from sim.pipeline.options import NAMES, TASK_BYTES, TASK_BYTES_DEFAULT, Check, KafkaLogOptions
-from sim.pipeline.schemas import TABLES
+from txnsim.errors import BadInputError
+from txnsim.pipeline.options import (
+    NAMES,
+    TASK_BYTES,
+    TASK_BYTES_DEFAULT,
+    Check,
+    KafkaLogOptions,
+)
+from txnsim.pipeline.schemas import TABLES
 
 
 def of(**options: str) -> KafkaLogOptions:

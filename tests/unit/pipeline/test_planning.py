@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline import planning
-from sim.pipeline.filters import Wanted
-from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.planning import REPLICAS_PER_TASK, Reads, shared_out, shares_of
-from sim.pipeline.scan.log_dirs import LogDirectory
-from sim.pipeline.scan.segments import Replica, SegmentFile, replicas_in, segments_of
 from tests.support.log_tables import broker_dir, busy_log, replica, segment
 from tests.support.logs import plain
+from txnsim.pipeline import planning
+from txnsim.pipeline.filters import Wanted
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.planning import REPLICAS_PER_TASK, Reads, shared_out, shares_of
+from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.segments import Replica, SegmentFile, replicas_in, segments_of
 
 SEGMENTS = Reads(segments=True)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.pipeline.schemas import SCHEMAS, TABLES
+from txnsim.pipeline.schemas import SCHEMAS, TABLES
 
 
 def test_no_table_has_a_column_twice() -> None:

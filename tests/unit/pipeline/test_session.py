@@ -8,9 +8,15 @@ import sys
 
 import pytest
 
-from sim.errors import MissingExtraError
-from sim.pipeline import session
-from sim.pipeline.session import NO_EXTRA, NO_JAVA, is_running, register, spark_session
+from txnsim.errors import MissingExtraError
+from txnsim.pipeline import session
+from txnsim.pipeline.session import (
+    NO_EXTRA,
+    NO_JAVA,
+    is_running,
+    register,
+    spark_session,
+)
 
 
 @pytest.fixture
@@ -39,14 +45,14 @@ def test_a_java_home_is_believed(monkeypatch: pytest.MonkeyPatch, nowhere: None)
     session._require_java()
 
 
-@pytest.mark.parametrize("missing", ["pyspark.sql", "sim.pipeline.source"])
+@pytest.mark.parametrize("missing", ["pyspark.sql", "txnsim.pipeline.source"])
 def test_without_the_extra_the_pip_line_is_told(
     monkeypatch: pytest.MonkeyPatch, missing: str
 ) -> None:
     """A module that is None in ``sys.modules`` is one that can't be imported."""
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(MissingExtraError) as refused:
-        register(None) if missing == "sim.pipeline.source" else spark_session()  # type: ignore[arg-type]
+        register(None) if missing == "txnsim.pipeline.source" else spark_session()  # type: ignore[arg-type]
     assert str(refused.value) == NO_EXTRA
     assert "pip install 'txnsim[pipeline]'" in NO_EXTRA
 

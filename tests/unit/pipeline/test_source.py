@@ -10,10 +10,16 @@ import pytest
 from pyspark.sql.datasource import CaseInsensitiveDict, EqualTo, GreaterThan
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from sim.errors import BadInputError
-from sim.pipeline.schemas import SCHEMAS, TABLES
-from sim.pipeline.source import KafkaLogDataSource, KafkaLogReader, Task, columns_of, schema_of
 from tests.support.log_tables import broker_dir, busy_log, replica
+from txnsim.errors import BadInputError
+from txnsim.pipeline.schemas import SCHEMAS, TABLES
+from txnsim.pipeline.source import (
+    KafkaLogDataSource,
+    KafkaLogReader,
+    Task,
+    columns_of,
+    schema_of,
+)
 
 
 def source(path: Path, **options: str) -> KafkaLogDataSource:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from sim.pipeline.tasks import arrow_schema, shared_out
+from txnsim.pipeline.tasks import arrow_schema, shared_out
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.releases import RELEASE_3_9, RELEASE_4_0, RELEASE_4_3, RELEASES
-from sim.releases.catalog import fleet_from, release_named
-from sim.types import BrokerId
+from txnsim.errors import ConfigError
+from txnsim.releases import RELEASE_3_9, RELEASE_4_0, RELEASE_4_3, RELEASES
+from txnsim.releases.catalog import fleet_from, release_named
+from txnsim.types import BrokerId
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 

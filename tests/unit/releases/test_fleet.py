@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.releases import RELEASE_2_8, RELEASE_3_6, RELEASE_3_9, RELEASE_4_3, RELEASES, Fleet
-from sim.types import BrokerId
+from txnsim.errors import ConfigError
+from txnsim.releases import (
+    RELEASE_2_8,
+    RELEASE_3_6,
+    RELEASE_3_9,
+    RELEASE_4_3,
+    RELEASES,
+    Fleet,
+)
+from txnsim.types import BrokerId
 
 ONE, TWO, THREE = BrokerId(1), BrokerId(2), BrokerId(3)
 ADD_PARTITIONS_TO_TXN = 24

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.releases.history import UNOBSERVED
-from sim.releases.rules import documentation
+from txnsim.releases.history import UNOBSERVED
+from txnsim.releases.rules import documentation
 
 
 def test_every_row_says_what_changed_when_and_why_nobody_sees_it() -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from sim.releases import RELEASE_4_3, RELEASES
+from txnsim.releases import RELEASE_4_3, RELEASES
 
 
 def test_produce_is_advertised_from_zero_but_works_from_three() -> None:

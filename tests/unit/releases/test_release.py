@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sim.releases.release import Release
+from txnsim.releases.release import Release
 
 RELEASE = Release(
     name="0.1",

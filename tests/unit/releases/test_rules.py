@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sim.releases import LATEST, RELEASE_4_3, RELEASES, Rules
-from sim.releases.rules import documentation
+from txnsim.releases import LATEST, RELEASE_4_3, RELEASES, Rules
+from txnsim.releases.rules import documentation
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 NAMES = [field.name for field in msgspec.structs.fields(Rules)]

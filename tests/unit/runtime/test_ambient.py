@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager
 
 import pytest
 
-from sim.errors import NotSimulatedError, SimulationError
-from sim.runtime.ambient import ambient_virtual
+from txnsim.errors import NotSimulatedError, SimulationError
+from txnsim.runtime.ambient import ambient_virtual
 
 NAMES = (
     "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep", "time", "time_ns",

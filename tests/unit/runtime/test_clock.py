@@ -8,8 +8,8 @@ from contextvars import ContextVar
 
 import pytest
 
-from sim.runtime.clock import ARM_MS_MAX, LoopClock
-from sim.runtime.virtual_loop import VirtualLoop
+from txnsim.runtime.clock import ARM_MS_MAX, LoopClock
+from txnsim.runtime.virtual_loop import VirtualLoop
 
 START_MS = 1_000_000
 

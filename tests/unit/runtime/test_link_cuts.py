@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.runtime.link_cuts import Cut, LinkCuts
 from tests.support.images import B1, B2
+from txnsim.runtime.link_cuts import Cut, LinkCuts
 
 
 def test_a_link_is_cut_in_one_direction_until_it_heals() -> None:

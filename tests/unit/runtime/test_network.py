@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from sim.runtime.env import Network
-from sim.runtime.real import real_environment
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.env import Network
+from txnsim.runtime.real import real_environment
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
 
 
 def real_network() -> Network:

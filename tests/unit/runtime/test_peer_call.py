@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from sim.errors import PeerTimeoutError
-from sim.runtime.peer_call import PeerCall
-from sim.runtime.pending import Pending
-from sim.runtime.tasks import LoopTasks
-from sim.types import BrokerId
+from txnsim.errors import PeerTimeoutError
+from txnsim.runtime.peer_call import PeerCall
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.types import BrokerId
 
 
 def make() -> PeerCall:

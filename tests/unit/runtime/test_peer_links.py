@@ -9,14 +9,19 @@ from typing import Any, TypeVar
 import pytest
 from structlog.testing import capture_logs
 
-from sim.errors import ErrorCode, PeerAnsweredError, PeerDisconnectedError, PeerTimeoutError
-from sim.runtime.link_cuts import Cut
-from sim.runtime.network import LoopNetwork
-from sim.runtime.real import RealClock
-from sim.runtime.tasks import LoopTasks
-from sim.runtime.trace import TraceLevel, Tracer
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.types import (
+from txnsim.errors import (
+    ErrorCode,
+    PeerAnsweredError,
+    PeerDisconnectedError,
+    PeerTimeoutError,
+)
+from txnsim.runtime.link_cuts import Cut
+from txnsim.runtime.network import LoopNetwork
+from txnsim.runtime.real import RealClock
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.types import (
     AllocateProducerIdsCommand,
     BrokerId,
     Crossing,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import uuid
 
-from sim.runtime.peer_subject import NOBODY, subject_of
-from sim.types import (
+from txnsim.runtime.peer_subject import NOBODY, subject_of
+from txnsim.types import (
     AddPartitionsToTxnCommand,
     AllocateProducerIdsCommand,
     AlterPartitionCommand,

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from sim.runtime.pending import Pending
-from sim.runtime.tasks import LoopTasks
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import LoopTasks
 
 
 @pytest.fixture

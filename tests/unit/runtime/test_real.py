@@ -9,10 +9,10 @@ from collections.abc import Callable
 
 import pytest
 
-from sim.runtime import real
-from sim.runtime.real import RealClock, new_event_loop, real_environment, run, wall_ms
-from sim.runtime.trace import TraceLevel
-from sim.types import BrokerId
+from txnsim.runtime import real
+from txnsim.runtime.real import RealClock, new_event_loop, real_environment, run, wall_ms
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import BrokerId
 
 
 async def test_cluster_time_is_wall_time() -> None:

@@ -8,7 +8,7 @@ import sys
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.runtime.rng import SeededRng, derive, random_seed
+from txnsim.runtime.rng import SeededRng, derive, random_seed
 
 
 def test_a_name_gives_the_same_stream_object_every_time() -> None:
@@ -43,7 +43,7 @@ def test_long_seeds_differ_in_any_digit() -> None:
 
 
 def test_derivation_does_not_depend_on_the_hash_seed() -> None:
-    code = "from sim.runtime.rng import derive; print(derive(7, 'link.b1-b2'))"
+    code = "from txnsim.runtime.rng import derive; print(derive(7, 'link.b1-b2'))"
     printed = {
         subprocess.run(
             [sys.executable, "-c", code],

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.runtime.env import Clock
-from sim.runtime.skewed_clock import SkewedClock
 from tests.support.coordinator import START_MS, ManualClock
+from txnsim.runtime.env import Clock
+from txnsim.runtime.skewed_clock import SkewedClock
 
 
 def test_it_agrees_with_the_cluster_until_it_is_set() -> None:

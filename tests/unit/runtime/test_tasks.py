@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
-from sim.runtime.tasks import FAILURES_KEPT_MAX, LoopTasks
+from txnsim.runtime.tasks import FAILURES_KEPT_MAX, LoopTasks
 
 
 class Outcomes(list[tuple[Any, BaseException | None]]):
@@ -388,7 +388,7 @@ async def test_a_bug_in_one_due_callback_does_not_lose_the_others() -> None:
 async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
     tasks: LoopTasks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sim.runtime.tasks.DUE_PER_TURN_MAX", 3)
+    monkeypatch.setattr("txnsim.runtime.tasks.DUE_PER_TURN_MAX", 3)
     ran: list[int] = []
     for number in range(5):
         tasks.soon(lambda number=number: ran.append(number))

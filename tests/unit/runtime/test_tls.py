@@ -10,10 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.errors import ConfigError
-from sim.runtime.tls import client_context, server_context
-from sim.security.options import ClientAuth, ClientTls, TlsFiles, TlsPem
-from sim.server.certificates import Authority, KeyPair
+from txnsim.errors import ConfigError
+from txnsim.runtime.tls import client_context, server_context
+from txnsim.security.options import ClientAuth, ClientTls, TlsFiles, TlsPem
+from txnsim.server.certificates import Authority, KeyPair
 
 HOST = "127.0.0.1"
 

@@ -10,10 +10,10 @@ from typing import Final, cast
 
 import pytest
 
-from sim.runtime.real import new_event_loop, real_environment
-from sim.runtime.tls import server_context
-from sim.security.options import ClientAuth, TlsFiles
-from sim.server.certificates import Authority
+from txnsim.runtime.real import new_event_loop, real_environment
+from txnsim.runtime.tls import server_context
+from txnsim.security.options import ClientAuth, TlsFiles
+from txnsim.server.certificates import Authority
 
 PATIENCE_S: Final = 30
 LOOPS: Final = {"asyncio": asyncio.new_event_loop, "ours": new_event_loop}

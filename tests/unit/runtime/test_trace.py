@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import InvariantViolation
-from sim.runtime.trace import CHUNK_EVENTS, NO_CAUSE, RunInfo, TraceLevel, Tracer
+from txnsim.errors import InvariantViolation
+from txnsim.runtime.trace import CHUNK_EVENTS, NO_CAUSE, RunInfo, TraceLevel, Tracer
 
 
 def ticking() -> Callable[[], int]:

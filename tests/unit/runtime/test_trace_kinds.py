@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 
-from sim.runtime.trace_kinds import KINDS
+from txnsim.runtime.trace_kinds import KINDS
 
 
 def test_kinds_are_two_part_names_listed_once() -> None:
-    from sim.runtime import trace_kinds
+    from txnsim.runtime import trace_kinds
 
     assert len(trace_kinds._TABLE) == len(KINDS), "a kind is listed twice"
     single = {"input", "note", "goal"}

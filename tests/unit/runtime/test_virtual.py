@@ -13,11 +13,11 @@ import traceback
 
 import pytest
 
-from sim.errors import DeadlockError, NotSimulatedError
-from sim.runtime.env import Environment
-from sim.runtime.trace import TraceLevel
-from sim.runtime.virtual import START_MS, VirtualEnvironment, run_virtual
-from sim.types import BrokerId
+from txnsim.errors import DeadlockError, NotSimulatedError
+from txnsim.runtime.env import Environment
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual import START_MS, VirtualEnvironment, run_virtual
+from txnsim.types import BrokerId
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 
@@ -104,7 +104,7 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
 
 SCRIPT = """
 import asyncio, random
-from sim.runtime.virtual import run_virtual
+from txnsim.runtime.virtual import run_virtual
 
 async def main(env):
     async def serve(reader, writer):

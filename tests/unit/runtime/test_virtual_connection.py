@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.runtime.virtual_connection import BUFFER_HIGH_BYTES, VirtualTransport
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual_connection import BUFFER_HIGH_BYTES, VirtualTransport
 
 T = TypeVar("T")
 

@@ -10,8 +10,8 @@ from collections.abc import Awaitable, Callable, Iterator
 
 import pytest
 
-from sim.errors import DeadlockError, LivelockError, NotSimulatedError
-from sim.runtime.virtual_loop import MONOTONIC_START_NS, VirtualLoop
+from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
+from txnsim.runtime.virtual_loop import MONOTONIC_START_NS, VirtualLoop
 
 
 @pytest.fixture

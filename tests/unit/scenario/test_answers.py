@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sim.client.errors import (
+from txnsim.client.errors import (
     AbortableError,
     ClientError,
     ConnectionLostError,
@@ -13,7 +13,7 @@ from sim.client.errors import (
     RequestTimeoutError,
     RetriableError,
 )
-from sim.scenario.answers import Answer, failure, read_answer
+from txnsim.scenario.answers import Answer, failure, read_answer
 
 
 @pytest.mark.parametrize(

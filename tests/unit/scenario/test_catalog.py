@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-import sim
-from sim.errors import ConfigError
-from sim.scenario import catalog
+import txnsim
+from txnsim.errors import ConfigError
+from txnsim.scenario import catalog
 
 
 def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() -> None:
@@ -25,7 +25,7 @@ def test_a_wheel_carries_them_beside_the_package(
 ) -> None:
     package = tmp_path / "sim"
     (package / "scenarios").mkdir(parents=True)
-    monkeypatch.setattr(sim, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(txnsim, "__file__", str(package / "__init__.py"))
     assert catalog.directory() == package / "scenarios"
     assert catalog.scenarios() == {}
     (package / "scenarios").rmdir()

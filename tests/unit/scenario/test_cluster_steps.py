@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sim.check.observations import Cleaned, Read
 from tests.support.stories import call, seen, sentences, told, transaction
+from txnsim.check.observations import Cleaned, Read
 
 INIT = call("init-producer-id")
 COMPACTED = {"t": {"partitions": 1, "configs": {"cleanup.policy": "compact"}}, "in": 1}

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from sim.scenario import conditions
-from sim.scenario.conditions import POLL_MAX_MS
 from tests.support.stories import call, told
+from txnsim.scenario import conditions
+from txnsim.scenario.conditions import POLL_MAX_MS
 
 OPEN = [
     call("init-producer-id"),

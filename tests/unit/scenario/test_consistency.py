@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sim.errors import ConfigError
-from sim.scenario.reading import read
 from tests.support.stories import call, document
+from txnsim.errors import ConfigError
+from txnsim.scenario.reading import read
 
 RULE = {"id": "late", "point": "client.request", "api": "Produce"}
 

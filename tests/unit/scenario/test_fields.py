@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sim.faults.plan import FaultRule
-from sim.scenario.fields import (
+from txnsim.faults.plan import FaultRule
+from txnsim.scenario.fields import (
     Situation,
     content,
     duration_ms,
@@ -14,7 +14,7 @@ from sim.scenario.fields import (
     offsets,
     partition,
 )
-from sim.types import TopicPartition
+from txnsim.types import TopicPartition
 
 
 def test_values_are_read() -> None:

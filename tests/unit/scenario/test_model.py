@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.scenario.fields import Situation
-from sim.scenario.model import Actor
 from tests.support.stories import call, small
+from txnsim.scenario.fields import Situation
+from txnsim.scenario.model import Actor
 
 ARMED = Situation(run="V-", mode="V-", take="armed")
 DISARMED = Situation(run="V-", mode="V-", take="disarmed")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sim.check.observations import Described, Isolation, Listed, Producers, Read
-from sim.client.errors import ClientError
-from sim.scenario.onlooker import ONLOOKER, look
-from sim.scenario.recorder import Recorder
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.virtual import run_virtual
-from sim.types import TopicPartition
 from tests.support.testing_plays import aborted, client, committed
+from txnsim.check.observations import Described, Isolation, Listed, Producers, Read
+from txnsim.client.errors import ClientError
+from txnsim.scenario.onlooker import ONLOOKER, look
+from txnsim.scenario.recorder import Recorder
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import run_virtual
+from txnsim.types import TopicPartition
 
 
 def test_open_transactions_coordinators_open_transactions_again_then_readers() -> None:

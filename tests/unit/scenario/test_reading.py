@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 import yaml
 
-from sim.errors import ConfigError
-from sim.scenario import catalog
-from sim.scenario.reading import read
+from txnsim.errors import ConfigError
+from txnsim.scenario import catalog
+from txnsim.scenario.reading import read
 
 TEXT = catalog.find("z01")[0].read_text("utf-8")
 

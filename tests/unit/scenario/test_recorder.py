@@ -1,10 +1,10 @@
 from __future__ import annotations
 
-from sim.check.observations import Began, Ended, Initialised, Wrote
-from sim.scenario.answers import Answer
-from sim.scenario.recorder import Batch, Recorder
-from sim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 from tests.support.coordinator import ManualClock
+from txnsim.check.observations import Began, Ended, Initialised, Wrote
+from txnsim.scenario.answers import Answer
+from txnsim.scenario.recorder import Batch, Recorder
+from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 
 IDENTITY = ProducerIdAndEpoch(producer_id=ProducerId(7), producer_epoch=ProducerEpoch(1))
 

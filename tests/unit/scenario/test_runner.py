@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.scenario.players.casting import Casting
-from sim.scenario.runner import FAILED, Telling, casts_of, tell_real, tell_virtual
 from tests.support.stories import call, late_produce, sentences, small, told, transaction
+from txnsim.errors import ConfigError
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.runner import FAILED, Telling, casts_of, tell_real, tell_virtual
 
 GHOST = [
     call("init-producer-id"),

@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.check.observations import Wrote
-from sim.errors import ConfigError
-from sim.scenario.runner import Telling, tell_virtual
 from tests.support.stories import call, late_produce, seen, small, told
+from txnsim.check.observations import Wrote
+from txnsim.errors import ConfigError
+from txnsim.scenario.runner import Telling, tell_virtual
 
 
 def test_a_program_is_told_of_the_partition_that_it_sends_to() -> None:

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from sim.check.observations import Ended, Healed, Wrote
-from sim.scenario.fields import Situation
-from sim.scenario.runner import FAILED
-from sim.scenario.steps import expected_error, expected_offset
 from tests.support.stories import Steps, call, seen, sentences, told, transaction
+from txnsim.check.observations import Ended, Healed, Wrote
+from txnsim.scenario.fields import Situation
+from txnsim.scenario.runner import FAILED
+from txnsim.scenario.steps import expected_error, expected_offset
 
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "topic": "t"}}
 LATE = call("produce", partition="t-0", value="r1", connection="slow", background="r1")

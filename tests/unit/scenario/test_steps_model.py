@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from sim.scenario.steps_model import CALLS, CLUSTER, Call, ClusterAct, Step
+from txnsim.scenario.steps_model import CALLS, CLUSTER, Call, ClusterAct, Step
 
 
 def step(**given: object) -> Step:

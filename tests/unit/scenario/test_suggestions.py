@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.scenario.suggestions import unknown
+from txnsim.scenario.suggestions import unknown
 
 
 @pytest.mark.parametrize(

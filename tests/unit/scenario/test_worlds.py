@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.scenario.model import Run, Topic
-from sim.scenario.worlds import STRICT_MARKERS, leaders_of, new_topic, options_of
 from tests.support.stories import small
+from txnsim.errors import ConfigError
+from txnsim.scenario.model import Run, Topic
+from txnsim.scenario.worlds import STRICT_MARKERS, leaders_of, new_topic, options_of
 
 STEPS = [{"advance": "1s"}]
 

@@ -7,8 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.errors import ErrorCode
-from sim.security.acls import (
+from tests.support.security import acl
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import (
     NO_ACLS,
     AclFilter,
     Operation,
@@ -18,7 +19,6 @@ from sim.security.acls import (
     creation_complaint,
     is_for_filters,
 )
-from tests.support.security import acl
 
 ORDERS = acl(ResourceType.TOPIC, "orders", Operation.READ)
 ALL_TOPICS = acl(ResourceType.TOPIC, "*", Operation.DESCRIBE, principal="User:*")

@@ -6,9 +6,16 @@ from typing import Any
 
 import pytest
 
-from sim.security.acls import NO_ACLS, AclBinding, Operation, PatternType, Permission, ResourceType
-from sim.security.authorizer import Authorizer
 from tests.support.security import acl
+from txnsim.security.acls import (
+    NO_ACLS,
+    AclBinding,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from txnsim.security.authorizer import Authorizer
 
 TOPIC, READ, WRITE = ResourceType.TOPIC, Operation.READ, Operation.WRITE
 DENY: dict[str, Any] = {"permission": Permission.DENY}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.security.jaas import parse_login
+from txnsim.security.jaas import parse_login
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from sim.errors import MissingExtraError
-from sim.security import login as login_module
-from sim.security.jaas import LoginModule
-from sim.security.login import (
+from tests.support.security import credentials
+from txnsim.errors import MissingExtraError
+from txnsim.security import login as login_module
+from txnsim.security.jaas import LoginModule
+from txnsim.security.login import (
     Bearer,
     Credential,
     LoginError,
@@ -19,8 +20,14 @@ from sim.security.login import (
     credential_from,
     login,
 )
-from sim.security.sasl import MECHANISMS, OAUTHBEARER, Authenticated, Challenge, Refused, exchange
-from tests.support.security import credentials
+from txnsim.security.sasl import (
+    MECHANISMS,
+    OAUTHBEARER,
+    Authenticated,
+    Challenge,
+    Refused,
+    exchange,
+)
 
 NOW_MS = 1_000_000
 ALICE = Password(user="alice", password="secret")

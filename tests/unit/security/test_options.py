@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.errors import ConfigError
-from sim.security.acls import Operation, ResourceType
-from sim.security.options import (
+from tests.support.security import acl
+from txnsim.errors import ConfigError
+from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.options import (
     NO_SECURITY,
     ClientAuth,
     SecureListener,
@@ -17,7 +18,6 @@ from sim.security.options import (
     TlsPem,
     check_security,
 )
-from tests.support.security import acl
 
 SASL = SecureListener(name="SASL", protocol=SecurityProtocol.SASL_PLAINTEXT)
 TLS = SecureListener(name="TLS", protocol=SecurityProtocol.SSL)

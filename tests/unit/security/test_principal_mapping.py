@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.security.principal_mapping import PrincipalMapping
+from txnsim.security.principal_mapping import PrincipalMapping
 
 RULES = (
     "RULE:^CN=(.*?),OU=ServiceUsers.*$/$1/L, "

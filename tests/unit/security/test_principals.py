@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.security.principals import distinguished_name, parse_principals, user
+from txnsim.errors import ConfigError
+from txnsim.security.principals import distinguished_name, parse_principals, user
 
 
 @pytest.mark.parametrize(

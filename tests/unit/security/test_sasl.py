@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 import scramp
 
-from sim.errors import MissingExtraError
-from sim.security.sasl import (
+from tests.support.security import bearer, credentials, unsecured_token
+from txnsim.errors import MissingExtraError
+from txnsim.security.sasl import (
     MECHANISMS,
     Authenticated,
     BearerExchange,
@@ -20,7 +21,6 @@ from sim.security.sasl import (
     Step,
     exchange,
 )
-from tests.support.security import bearer, credentials, unsecured_token
 
 NOW_MS = 1_000_000
 CLAIMS = {"sub": "alice", "iat": 900, "exp": 2_000.5}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.security.scram import (
+from tests.support.security import credentials
+from txnsim.errors import ErrorCode
+from txnsim.security.scram import (
     BY_SASL_NAME,
     Deletion,
     ScramMechanism,
@@ -13,7 +14,6 @@ from sim.security.scram import (
     alter,
     credential_of,
 )
-from tests.support.security import credentials
 
 SHA_256 = ScramMechanism.SCRAM_SHA_256
 TWICE = ErrorCode.duplicate_resource

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
-from sim.cluster.peers import CONTROLLER_ID
-from sim.server.calm import TURNS_TO_END, end_starts, let_end, undisturb
-from sim.server.member import MemberState
-from sim.types import BrokerId
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.server.calm import TURNS_TO_END, end_starts, let_end, undisturb
+from txnsim.server.member import MemberState
+from txnsim.types import BrokerId
 
 
 def test_a_start_is_ended_and_brokers_that_run_are_left_alone() -> None:

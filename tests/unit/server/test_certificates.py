@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from sim.errors import MissingExtraError
-from sim.server.certificates import Authority
+from txnsim.errors import MissingExtraError
+from txnsim.server.certificates import Authority
 
 NOW_MS = 1_700_000_000_000
 

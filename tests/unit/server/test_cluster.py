@@ -7,16 +7,6 @@ import asyncio
 import msgspec
 import pytest
 
-from sim.api.peer_codec import KafkaPeerCodec
-from sim.client.producer import Producer
-from sim.errors import ConfigError
-from sim.faults.actions import Delay, Drop, Fail, Hold
-from sim.faults.plan import Action
-from sim.faults.points import FaultPoint
-from sim.runtime.real import real_environment
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.server.cluster import SimCluster
-from sim.types import BrokerId, IsolationLevel, TopicPartition
 from tests.support.clusters import (
     VirtualCluster,
     client_of,
@@ -27,6 +17,16 @@ from tests.support.clusters import (
     values,
 )
 from tests.support.ports import free_port_before_a_busy_one
+from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError
+from txnsim.faults.actions import Delay, Drop, Fail, Hold
+from txnsim.faults.plan import Action
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.real import real_environment
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.server.cluster import SimCluster
+from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 
 REQUEST, RESPONSE = FaultPoint.PEER_REQUEST, FaultPoint.PEER_RESPONSE
 P0 = TopicPartition("orders", 0)

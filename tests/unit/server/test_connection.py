@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from sim.api.registry import ADVERTISED, HANDLERS, SHIPPED
-from sim.api.request import ApiTable, Handler, Request, nobody
-from sim.client.fetching import fetch
-from sim.errors import ErrorCode
-from sim.faults.actions import Delay, Drop, Fail, Hold
-from sim.faults.plan import Action
-from sim.faults.points import FaultPoint
-from sim.runtime.trace import TraceLevel
-from sim.types import IsolationLevel, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import API_VERSIONS, METADATA, Wire
+from txnsim.api.registry import ADVERTISED, HANDLERS, SHIPPED
+from txnsim.api.request import ApiTable, Handler, Request, nobody
+from txnsim.client.fetching import fetch
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Delay, Drop, Fail, Hold
+from txnsim.faults.plan import Action
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import IsolationLevel, TopicPartition
 
 E = ErrorCode
 UNKNOWN = TopicPartition("no-such-topic", 0)

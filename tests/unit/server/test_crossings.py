@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.faults.actions import (
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.wires import Wire
+from tests.unit.server.test_connection import appended, first, open_wire, run
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import (
     Corrupt,
     Delay,
     Disconnect,
@@ -22,12 +25,9 @@ from sim.faults.actions import (
     Stall,
     Throttle,
 )
-from sim.faults.points import FaultPoint
-from sim.types import DamagedPart, TopicPartition
-from sim.wire import codec
-from tests.support.clusters import VirtualCluster, run_cluster
-from tests.support.wires import Wire
-from tests.unit.server.test_connection import appended, first, open_wire, run
+from txnsim.faults.points import FaultPoint
+from txnsim.types import DamagedPart, TopicPartition
+from txnsim.wire import codec
 
 E = ErrorCode
 OPEN = FaultPoint.CONNECTION_OPEN

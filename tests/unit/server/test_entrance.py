@@ -11,26 +11,26 @@ from typing import Any
 import msgspec
 import pytest
 
-from sim.errors import ConfigError, ErrorCode
-from sim.runtime.real import real_environment
-from sim.runtime.tls import server_context
-from sim.security.acls import Operation, ResourceType
-from sim.security.options import (
+from tests.support.clusters import VirtualCluster, options, run_cluster
+from tests.support.security import acl
+from tests.support.wires import Wire
+from txnsim.errors import ConfigError, ErrorCode
+from txnsim.runtime.real import real_environment
+from txnsim.runtime.tls import server_context
+from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.options import (
     ClientAuth,
     SecureListener,
     SecurityOptions,
     SecurityProtocol,
     TlsFiles,
 )
-from sim.security.scram import ScramMechanism
-from sim.server.certificates import Authority
-from sim.server.cluster import SimCluster
-from sim.server.entrance import authorizer_of, first_credentials
-from sim.types import BrokerId
-from sim.wire import codec
-from tests.support.clusters import VirtualCluster, options, run_cluster
-from tests.support.security import acl
-from tests.support.wires import Wire
+from txnsim.security.scram import ScramMechanism
+from txnsim.server.certificates import Authority
+from txnsim.server.cluster import SimCluster
+from txnsim.server.entrance import authorizer_of, first_credentials
+from txnsim.types import BrokerId
+from txnsim.wire import codec
 
 SASL = SecureListener(name="SASL", protocol=SecurityProtocol.SASL_PLAINTEXT)
 MUTUAL = SecureListener(

@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from sim.cluster.image import PartitionImage
-from sim.cluster.peers import CONTROLLER_ID
-from sim.errors import ConfigError
-from sim.faults.hands import ClusterHands
-from sim.server.member import MemberState
-from sim.types import BrokerId, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
+from txnsim.cluster.image import PartitionImage
+from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.errors import ConfigError
+from txnsim.faults.hands import ClusterHands
+from txnsim.server.member import MemberState
+from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
 NOBODY = BrokerId(9)

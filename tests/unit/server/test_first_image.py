@@ -7,17 +7,17 @@ import uuid
 import msgspec
 import pytest
 
-from sim.api.registry import shipped
-from sim.cluster.image import BrokerImage, ClusterImage, TopicImage
-from sim.releases import Fleet, release_named
-from sim.runtime.real import host_name
-from sim.security.options import NO_SECURITY, SecurityOptions
-from sim.server.cluster import ClusterOptions
-from sim.server.first_image import first_image, registered
-from sim.server.loading import LoadedCluster
-from sim.server.member import Door
-from sim.settings import Settings
-from sim.types import BrokerId, ProducerId
+from txnsim.api.registry import shipped
+from txnsim.cluster.image import BrokerImage, ClusterImage, TopicImage
+from txnsim.releases import Fleet, release_named
+from txnsim.runtime.real import host_name
+from txnsim.security.options import NO_SECURITY, SecurityOptions
+from txnsim.server.cluster import ClusterOptions
+from txnsim.server.first_image import first_image, registered
+from txnsim.server.loading import LoadedCluster
+from txnsim.server.member import Door
+from txnsim.settings import Settings
+from txnsim.types import BrokerId, ProducerId
 
 APIS = shipped(release_named("4.3"), unstable=False, telemetry=False)
 SETTINGS = Settings(cluster_id="abc", transaction_version=1)

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from sim.api.registry import HANDLERS
-from sim.errors import ErrorCode
-from sim.server.forwarding import FORWARDED, RETRY_TIMEOUT_MS
-from sim.types import TRANSACTION_STATE_TOPIC
-from sim.wire import codec
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.handlers import KEYS
 from tests.support.images import B1
 from tests.support.raw_wire import message_from
+from txnsim.api.registry import HANDLERS
+from txnsim.errors import ErrorCode
+from txnsim.server.forwarding import FORWARDED, RETRY_TIMEOUT_MS
+from txnsim.types import TRANSACTION_STATE_TOPIC
+from txnsim.wire import codec
 
 CREATE = {"topics": [{"name": "made", "num_partitions": 1, "replication_factor": 1}]}
 

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from sim.runtime.virtual import VirtualEnvironment, run_virtual
-from sim.server.listener import BrokerListener
-from sim.settings import DEFAULTS
-from sim.types import BrokerId
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from tests.support.wires import Wire
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.server.listener import BrokerListener
+from txnsim.settings import DEFAULTS
+from txnsim.types import BrokerId
 
 
 def test_what_clients_send_before_the_broker_lives_is_answered_once_it_does() -> None:

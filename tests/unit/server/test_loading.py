@@ -6,21 +6,16 @@ import uuid
 from pathlib import Path
 from typing import Final
 
-from sim.releases import Fleet
-from sim.server.loading import LoadedCluster, load_cluster
-from sim.settings import DEFAULTS
-from sim.storage.disks import find_disks
-from sim.txn.log_format import encode_batch
-from sim.txn.state import TransactionState, TxnTransition
-from sim.types import (
-    ProducerEpoch,
-    ProducerId,
-    TransactionalId,
-    TransactionVersion,
-)
 from tests.support.log_dirs import write_disk
 from tests.support.logs import NOW, LogDriver
 from tests.support.metadata_logs import partition, producer_ids, topic, write_metadata_log
+from txnsim.releases import Fleet
+from txnsim.server.loading import LoadedCluster, load_cluster
+from txnsim.settings import DEFAULTS
+from txnsim.storage.disks import find_disks
+from txnsim.txn.log_format import encode_batch
+from txnsim.txn.state import TransactionState, TxnTransition
+from txnsim.types import ProducerEpoch, ProducerId, TransactionalId, TransactionVersion
 
 ORDERS: Final = uuid.UUID(int=11)
 FOLDER: Final = "__cluster_metadata-0"

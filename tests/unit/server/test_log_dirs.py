@@ -6,11 +6,14 @@ import uuid
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.server.log_dirs import log_dir_of
-from sim.storage.metadata_files import decode_meta_properties, decode_partition_metadata
-from sim.types import BrokerId
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.errors import ConfigError
+from txnsim.server.log_dirs import log_dir_of
+from txnsim.storage.metadata_files import (
+    decode_meta_properties,
+    decode_partition_metadata,
+)
+from txnsim.types import BrokerId
 
 
 def test_each_broker_has_what_it_stores_under_an_id_that_stays() -> None:

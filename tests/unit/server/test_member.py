@@ -7,14 +7,14 @@ import asyncio
 import msgspec
 import pytest
 
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.errors import ConfigError, ErrorCode
-from sim.runtime.trace import TraceLevel
-from sim.server.member import MemberState
-from sim.types import BrokerId, TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.images import B1, B2, B3
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError, ErrorCode
+from txnsim.runtime.trace import TraceLevel
+from txnsim.server.member import MemberState
+from txnsim.types import BrokerId, TopicPartition
 
 P0 = TopicPartition("orders", 0)
 

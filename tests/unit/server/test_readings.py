@@ -9,19 +9,19 @@ from typing import Final
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.producer import Producer
-from sim.client.requests import NewTopic
-from sim.faults.actions import Delay, Drop, Hold
-from sim.faults.cluster_actions import FillDisk
-from sim.faults.points import FaultPoint
-from sim.metrics import table
-from sim.metrics.table import METRICS, Kind
-from sim.server.readings import late_transactions, readings
-from sim.types import TopicPartition
-from sim.wire.batch import Record, build_batch
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 from tests.support.images import B1
+from txnsim.client.admin import Admin
+from txnsim.client.producer import Producer
+from txnsim.client.requests import NewTopic
+from txnsim.faults.actions import Delay, Drop, Hold
+from txnsim.faults.cluster_actions import FillDisk
+from txnsim.faults.points import FaultPoint
+from txnsim.metrics import table
+from txnsim.metrics.table import METRICS, Kind
+from txnsim.server.readings import late_transactions, readings
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import Record, build_batch
 
 P0 = TopicPartition("orders", 0)
 

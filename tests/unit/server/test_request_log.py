@@ -11,15 +11,15 @@ import structlog
 from structlog.contextvars import merge_contextvars
 from structlog.testing import LogCapture
 
-from sim.api.request import Answer
-from sim.client.admin import Admin
-from sim.client.producer import Producer
-from sim.errors import ErrorCode
-from sim.faults.actions import Delay, DropAnswer, Fail
-from sim.faults.points import FaultPoint
-from sim.types import TopicPartition
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.wires import Wire
+from txnsim.api.request import Answer
+from txnsim.client.admin import Admin
+from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode
+from txnsim.faults.actions import Delay, DropAnswer, Fail
+from txnsim.faults.points import FaultPoint
+from txnsim.types import TopicPartition
 
 Lines = list[Mapping[str, Any]]
 

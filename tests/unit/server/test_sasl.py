@@ -8,13 +8,13 @@ from typing import Any, cast
 import pytest
 import scramp
 
-from sim.api.request import Request
-from sim.errors import ErrorCode
-from sim.security.principals import ANONYMOUS
-from sim.security.sasl import exchange
-from sim.server.sasl import HANDLE, SaslRules, SaslSession, SaslState, SaslStep, Then
-from sim.wire import codec
 from tests.support.security import bearer, credentials, unsecured_token
+from txnsim.api.request import Request
+from txnsim.errors import ErrorCode
+from txnsim.security.principals import ANONYMOUS
+from txnsim.security.sasl import exchange
+from txnsim.server.sasl import HANDLE, SaslRules, SaslSession, SaslState, SaslStep, Then
+from txnsim.wire import codec
 
 WALL_MS = 1_000_000
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.security.acls import NO_ACLS, Operation, ResourceType
-from sim.security.options import SecurityOptions, check_security
-from sim.server.entrance import authorizer_of
-from sim.server.security_demo import (
+from txnsim.security.acls import NO_ACLS, Operation, ResourceType
+from txnsim.security.options import SecurityOptions, check_security
+from txnsim.server.entrance import authorizer_of
+from txnsim.server.security_demo import (
     LISTENERS,
     DemoFiles,
     demo_security,

@@ -7,17 +7,17 @@ import asyncio
 import msgspec
 import pytest
 
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.cluster.controller import NewTopic
-from sim.cluster.image import TopicImage
-from sim.faults.actions import Hold
-from sim.faults.points import FaultPoint
-from sim.server.cluster import SimCluster
-from sim.server.member import MemberState
-from sim.server.snapshot import restored
-from sim.types import BrokerId, TopicPartition
 from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.image import TopicImage
+from txnsim.faults.actions import Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.server.cluster import SimCluster
+from txnsim.server.member import MemberState
+from txnsim.server.snapshot import restored
+from txnsim.types import BrokerId, TopicPartition
 
 
 def create(sim: SimCluster, name: str, **changes: object) -> TopicImage:

@@ -9,13 +9,6 @@ from typing import Final
 
 import pytest
 
-from sim.cluster.image import ClusterImage, PartitionImage
-from sim.errors import ConfigError
-from sim.releases import Fleet
-from sim.server.stored_image import LoadedLog, described, restarted
-from sim.settings import DEFAULTS, Settings
-from sim.storage.disks import Disks, find_disks
-from sim.types import BrokerId, TopicPartition
 from tests.support.log_dirs import write_disk
 from tests.support.logs import LogDriver, plain
 from tests.support.metadata_logs import (
@@ -26,6 +19,13 @@ from tests.support.metadata_logs import (
     topic,
     write_metadata_log,
 )
+from txnsim.cluster.image import ClusterImage, PartitionImage
+from txnsim.errors import ConfigError
+from txnsim.releases import Fleet
+from txnsim.server.stored_image import LoadedLog, described, restarted
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.storage.disks import Disks, find_disks
+from txnsim.types import BrokerId, TopicPartition
 
 ORDERS: Final = TopicPartition("orders", 0)
 TOPIC_ID: Final = uuid.UUID(int=11)

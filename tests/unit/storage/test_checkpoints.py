@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import CorruptLogRecordError
-from sim.storage import checkpoints
-from sim.types import TopicPartition
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage import checkpoints
+from txnsim.types import TopicPartition
 
 
 def test_leader_epochs_are_written_as_kafka_writes_them_and_read_back() -> None:

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.storage.disks import Disks, find_disks
-from sim.types import TopicPartition
 from tests.support.log_dirs import write_disk
 from tests.support.logs import LogDriver, plain
 from tests.support.metadata_logs import partition, registered, topic, write_metadata_log
+from txnsim.errors import ConfigError
+from txnsim.storage.disks import Disks, find_disks
+from txnsim.types import TopicPartition
 
 ORDERS = ("orders", 0)
 FOLDER = "__cluster_metadata-0"

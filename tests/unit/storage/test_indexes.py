@@ -6,9 +6,9 @@ from struct import Struct
 
 import pytest
 
-from sim.errors import CorruptLogRecordError
-from sim.storage.indexes import decode_offset_index, decode_time_index, encode_indexes
-from sim.wire.batch import Record, assign, build_batch
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage.indexes import decode_offset_index, decode_time_index, encode_indexes
+from txnsim.wire.batch import Record, assign, build_batch
 
 
 def batches(*stamps: int, base: int = 100) -> list[bytes]:

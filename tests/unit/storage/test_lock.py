@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.storage.lock import LOCK_NAME, is_in_use
 from tests.support.log_dirs import held
+from txnsim.storage.lock import LOCK_NAME, is_in_use
 
 
 def test_a_directory_is_in_use_while_a_broker_lives(tmp_path: Path) -> None:

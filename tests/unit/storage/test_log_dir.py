@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import uuid
 
-from sim.log.config import LogConfig
-from sim.storage.checkpoints import decode_offsets
-from sim.storage.log_dir import StoredReplica, log_dir_files
-from sim.storage.metadata_files import MetaProperties, decode_meta_properties
-from sim.types import TopicPartition
 from tests.support.logs import LogDriver, plain
+from txnsim.log.config import LogConfig
+from txnsim.storage.checkpoints import decode_offsets
+from txnsim.storage.log_dir import StoredReplica, log_dir_files
+from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
+from txnsim.types import TopicPartition
 
 META = MetaProperties(cluster_id="abc", node_id=2, directory_id=uuid.UUID(int=5))
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.storage.log_file import TornTail, read_log_file
-from sim.wire.batch import Record, assign, build_batch
 from tests.support.log_dirs import sound_batches
+from txnsim.storage.log_file import TornTail, read_log_file
+from txnsim.wire.batch import Record, assign, build_batch
 
 
 def batch(offset: int, size: int = 10) -> bytes:

@@ -6,8 +6,8 @@ import uuid
 
 import pytest
 
-from sim.errors import CorruptLogRecordError
-from sim.storage.metadata_files import (
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage.metadata_files import (
     MetaProperties,
     decode_meta_properties,
     decode_partition_metadata,

@@ -12,12 +12,6 @@ import crc32c
 import msgspec
 import pytest
 
-from sim.cluster.image import PartitionImage
-from sim.errors import CorruptLogRecordError
-from sim.storage.metadata_log import StoredMetadata, read_metadata_log
-from sim.types import BrokerId, LeaderEpoch
-from sim.wire.batch import control_batch
-from sim.wire.messages import metadata_records as schema
 from tests.support.metadata_logs import (
     config,
     encoded,
@@ -29,6 +23,12 @@ from tests.support.metadata_logs import (
     unregistered,
     write_metadata_log,
 )
+from txnsim.cluster.image import PartitionImage
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage.metadata_log import StoredMetadata, read_metadata_log
+from txnsim.types import BrokerId, LeaderEpoch
+from txnsim.wire.batch import control_batch
+from txnsim.wire.messages import metadata_records as schema
 
 ORDERS: Final = uuid.UUID("6b1937bf-b390-4f19-be13-d779da0edf85")
 GOLDEN: Final = (

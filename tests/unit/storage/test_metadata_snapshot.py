@@ -5,13 +5,13 @@ from __future__ import annotations
 import uuid
 from pathlib import Path
 
-from sim.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
-from sim.storage.log_file import read_log_file
-from sim.storage.metadata_log import StoredMetadata, read_metadata_log
-from sim.storage.metadata_snapshot import RECORDS_PER_BATCH, metadata_files
-from sim.types import BrokerId, LeaderEpoch
-from sim.wire.batch import read_control_record
 from tests.support.logs import NOW
+from txnsim.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from txnsim.storage.log_file import read_log_file
+from txnsim.storage.metadata_log import StoredMetadata, read_metadata_log
+from txnsim.storage.metadata_snapshot import RECORDS_PER_BATCH, metadata_files
+from txnsim.types import BrokerId, LeaderEpoch
+from txnsim.wire.batch import read_control_record
 
 ONE, TWO = BrokerId(1), BrokerId(2)
 BROKERS = {

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.storage import names
-from sim.types import TopicPartition
+from txnsim.storage import names
+from txnsim.types import TopicPartition
 
 
 def test_a_file_is_named_for_its_offset_in_twenty_digits() -> None:

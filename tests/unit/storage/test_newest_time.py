@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.storage.disks import find_disks
-from sim.storage.newest_time import newest_time
 from tests.support.log_dirs import write_disk
 from tests.support.logs import NOW, LogDriver, plain
+from txnsim.storage.disks import find_disks
+from txnsim.storage.newest_time import newest_time
 
 
 def stamped(*times: int) -> LogDriver:

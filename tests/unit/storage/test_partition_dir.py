@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sim.log.config import LogConfig
-from sim.log.partition_log import PartitionLog
-from sim.storage import checkpoints, producer_snapshot, txn_index
-from sim.storage.metadata_files import decode_partition_metadata
-from sim.storage.names import numbered_files
 from tests.support.log_dirs import sound_batches, write_partition
 from tests.support.logs import LogDriver
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.storage import checkpoints, producer_snapshot, txn_index
+from txnsim.storage.metadata_files import decode_partition_metadata
+from txnsim.storage.names import numbered_files
 
 TOPIC_ID = uuid.UUID(int=7)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import crc32c
 import pytest
 
-from sim.errors import CorruptLogRecordError
-from sim.log.config import LogConfig
-from sim.storage.producer_snapshot import decode, encode
 from tests.support.logs import LogDriver
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.config import LogConfig
+from txnsim.storage.producer_snapshot import decode, encode
 
 OPEN_TRANSACTION = bytes.fromhex(
     "0001 586078bb 00000001"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.storage.replica_files import ReplicaFiles, replica_files
-from sim.wire.batch import Record, build_batch
+from txnsim.storage.replica_files import ReplicaFiles, replica_files
+from txnsim.wire.batch import Record, build_batch
 
 
 def file(folder: Path, name: str, *, offsets: range | None = None) -> None:

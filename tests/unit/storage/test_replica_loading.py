@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.log.config import LogConfig
-from sim.storage import names
-from sim.storage.replica_loading import LoadedReplica, Noted, load_replica
-from sim.types import TopicPartition
-from sim.wire.batch import assign
 from tests.support.log_dirs import write_partition
 from tests.support.logs import NOW, LogDriver, plain
+from txnsim.errors import ConfigError
+from txnsim.log.config import LogConfig
+from txnsim.storage import names
+from txnsim.storage.replica_loading import LoadedReplica, Noted, load_replica
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import assign
 
 CONFIG = LogConfig(roll_bytes=200)
 

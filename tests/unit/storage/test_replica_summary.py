@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from sim.log.config import LogConfig
-from sim.storage import names
-from sim.storage.replica_summary import ReplicaSummary, summarize
-from sim.types import TopicPartition
-from sim.wire.batch import read_batch_header
-from sim.wire.batch_rewrite import empty_batch
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver, plain
+from txnsim.log.config import LogConfig
+from txnsim.storage import names
+from txnsim.storage.replica_summary import ReplicaSummary, summarize
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import read_batch_header
+from txnsim.wire.batch_rewrite import empty_batch
 
 
 def summary(directory: Path) -> ReplicaSummary:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import tarfile
 
-from sim.storage.stored_file import StoredFile, tar_of
+from txnsim.storage.stored_file import StoredFile, tar_of
 
 FILES = (
     StoredFile.of("a", b"12345"),

@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.log.config import LogConfig
-from sim.storage.disks import find_disks
-from sim.storage.metadata_files import decode_partition_metadata
-from sim.storage.replica_loading import load_replica
-from sim.storage.transplant import Planted, find_targets, plant
-from sim.types import TopicPartition
-from sim.wire.batch import read_batch_header
 from tests.support.log_dirs import held, write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import partition, topic, write_metadata_log
+from txnsim.errors import ConfigError
+from txnsim.log.config import LogConfig
+from txnsim.storage.disks import find_disks
+from txnsim.storage.metadata_files import decode_partition_metadata
+from txnsim.storage.replica_loading import load_replica
+from txnsim.storage.transplant import Planted, find_targets, plant
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import read_batch_header
 
 OURS, THEIRS = uuid.UUID(int=1), uuid.UUID(int=2)
 

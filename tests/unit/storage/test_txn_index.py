@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import CorruptLogRecordError
-from sim.log.txn_index import AbortedTxn
-from sim.storage import txn_index
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.storage import txn_index
 
 
 def aborted(last: int) -> AbortedTxn:

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.testing import blocking, cluster, faults, histories, life, recording, topics
-from sim.testing.blocking import SimulatedKafka
-from sim.testing.home import LoopThread
-from sim.testing.options import wanted
+from txnsim.errors import ConfigError
+from txnsim.testing import blocking, cluster, faults, histories, life, recording, topics
+from txnsim.testing.blocking import SimulatedKafka
+from txnsim.testing.home import LoopThread
+from txnsim.testing.options import wanted
 
 TWINS = {
     blocking.Faults: faults.AsyncFaults,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.errors import ConfigError
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.virtual import run_virtual
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.errors import ConfigError
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import run_virtual
 
 
 async def test_it_runs_in_the_caller_s_loop_over_tcp() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from sim.config import load
-from sim.errors import ConfigError
-from sim.testing import container
-from sim.testing.container import Start, health, main, property_name, start_of
+from txnsim.config import load
+from txnsim.errors import ConfigError
+from txnsim.testing import container
+from txnsim.testing.container import Start, health, main, property_name, start_of
 
 OPEN = ("--http", "9080", "--http-host", "0.0.0.0")
 
@@ -133,7 +133,7 @@ def test_a_file_and_variables_become_one_file(
     )
     main()
     (command,) = executed
-    assert command[1:5] == ["-m", "sim.cli.main", "serve", "--config"]
+    assert command[1:5] == ["-m", "txnsim.cli.main", "serve", "--config"]
     found = load(Path(command[5])).settings
     assert (found.log_roll_ms, found.transaction_max_timeout_ms) == (5, 60_000)
 

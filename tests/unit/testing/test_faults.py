@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.producer import Producer
-from sim.faults.actions import Hold
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.virtual import run_virtual
 from tests.support.testing_plays import client
+from txnsim.client.producer import Producer
+from txnsim.faults.actions import Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import run_virtual
 
 HELD = {"point": "client.request", "api": "EndTxn", "action": "hold"}
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sim.check.observations import Ended, Outcome, Wrote
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.virtual import run_virtual
 from tests.support.testing_plays import committed
+from txnsim.check.observations import Ended, Outcome, Wrote
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import run_virtual
 
 
 def test_what_an_application_notes_is_held_against_what_an_onlooker_sees() -> None:

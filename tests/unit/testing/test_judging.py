@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.hanging import OpenTransaction
-from sim.client.judgement import Finding, Verdict
-from sim.client.txn_views import ProducerState
-from sim.faults.actions import Hold
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.faults import FaultState
-from sim.testing.judging import all_faults_struck, no_hanging_transactions
-from sim.testing.virtual import run_virtual
-from sim.types import TopicPartition
 from tests.support.testing_plays import aborted, committed
+from txnsim.client.hanging import OpenTransaction
+from txnsim.client.judgement import Finding, Verdict
+from txnsim.client.txn_views import ProducerState
+from txnsim.faults.actions import Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.faults import FaultState
+from txnsim.testing.judging import all_faults_struck, no_hanging_transactions
+from txnsim.testing.virtual import run_virtual
+from txnsim.types import TopicPartition
 
 HANGING = Finding(
     transaction=OpenTransaction(

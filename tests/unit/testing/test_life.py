@@ -6,12 +6,12 @@ from datetime import timedelta
 
 import pytest
 
-from sim.client.producer import Producer
-from sim.errors import ConfigError
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.life import milliseconds
-from sim.testing.virtual import run_virtual
 from tests.support.testing_plays import client
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.life import milliseconds
+from txnsim.testing.virtual import run_virtual
 
 
 def test_durations() -> None:

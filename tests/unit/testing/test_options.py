@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.runtime.trace import TraceLevel
-from sim.settings import DEFAULTS
-from sim.testing.options import wanted
+from txnsim.errors import ConfigError
+from txnsim.runtime.trace import TraceLevel
+from txnsim.settings import DEFAULTS
+from txnsim.testing.options import wanted
 
 
 def test_nothing_asked_for_is_a_cluster_with_kafka_s_defaults_on_free_ports() -> None:

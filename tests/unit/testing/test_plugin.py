@@ -11,7 +11,7 @@ PROGRAM = """
 import sys
 import pytest
 before = set(sys.modules)
-import sim.testing.plugin
+import txnsim.testing.plugin
 print(*sorted(name for name in set(sys.modules) - before if not name.startswith("_")))
 """
 
@@ -20,10 +20,10 @@ def test_it_imports_nothing_but_itself() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()
-    assert loaded == ["sim", "sim.testing", "sim.testing.plugin"]
+    assert loaded == ["sim", "txnsim.testing", "txnsim.testing.plugin"]
 
 
 def test_pytest_finds_it_by_its_entry_point(pytestconfig) -> None:
-    from sim.testing import plugin
+    from txnsim.testing import plugin
 
     assert pytestconfig.pluginmanager.get_plugin("txnsim") is plugin

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.errors import ClientError
-from sim.client.producer import Producer
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.reading import Fate
-from sim.testing.virtual import run_virtual
 from tests.support.testing_plays import aborted, client, committed
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.reading import Fate
+from txnsim.testing.virtual import run_virtual
 
 
 def test_each_record_is_committed_aborted_or_open() -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.virtual import run_virtual
 from tests.support.testing_plays import committed
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import run_virtual
 
 
 def test_events_story_and_export() -> None:

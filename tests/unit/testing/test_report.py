@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from sim.faults.actions import Hold
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.runtime.trace import TraceLevel, Tracer
-from sim.testing.faults import FaultState
-from sim.testing.report import EVENTS_MAX, LINE_CHARACTERS_MAX, SENTENCES_MAX, sections
+from txnsim.faults.actions import Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.testing.faults import FaultState
+from txnsim.testing.report import (
+    EVENTS_MAX,
+    LINE_CHARACTERS_MAX,
+    SENTENCES_MAX,
+    sections,
+)
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold())
 

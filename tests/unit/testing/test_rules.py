@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.faults.actions import Delay, Hold
-from sim.faults.plan import FaultRule
-from sim.faults.points import FaultPoint
-from sim.testing.rules import fault_rule
+from txnsim.errors import ConfigError
+from txnsim.faults.actions import Delay, Hold
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.testing.rules import fault_rule
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, api="Produce", action=Hold())
 

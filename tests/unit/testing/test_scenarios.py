@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.testing.scenarios import run_scenario
+from txnsim.errors import ConfigError
+from txnsim.testing.scenarios import run_scenario
 
 
 def test_a_run_in_virtual_time_is_judged_and_repeats() -> None:

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.testing.session import Guard, from_ini
+from txnsim.errors import ConfigError
+from txnsim.testing.session import Guard, from_ini
 
 
 def test_ini_options_are_those_of_a_cluster() -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.client.producer import Producer
-from sim.errors import ConfigError
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.virtual import run_virtual
 from tests.support.testing_plays import aborted, client, committed
+from txnsim.client.producer import Producer
+from txnsim.errors import ConfigError
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import run_virtual
 
 GHOST = {"transaction_version": 0, "settings": {"transaction.partition.verification.enable": False}}
 """A world in which transactions come to hang: no verification, no transactions v2."""

@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from sim.errors import ConfigError, SimulationError
-from sim.testing.cluster import AsyncSimulatedKafka
-from sim.testing.virtual import START_MS, run_virtual
 from tests.support.testing_plays import committed
+from txnsim.errors import ConfigError, SimulationError
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import START_MS, run_virtual
 
 
 def test_an_hour_passes_in_no_time_and_the_same_seed_is_the_same_run() -> None:

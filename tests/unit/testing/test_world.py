@@ -6,10 +6,10 @@ import asyncio
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.testing.home import Home
-from sim.testing.options import Wanted, wanted
-from sim.testing.world import World
+from txnsim.errors import ConfigError
+from txnsim.testing.home import Home
+from txnsim.testing.options import Wanted, wanted
+from txnsim.testing.world import World
 
 
 def world(asked: Wanted) -> World:

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from sim.runtime.trace import Event
-from sim.trace.story import Sentence, place, story
+from txnsim.runtime.trace import Event
+from txnsim.trace.story import Sentence, place, story
 
 NODES = ("scenario", "reader", "broker/3/txn/1", "broker/1/log/t-0", "broker/1", "fault")
 SCENARIO, READER, COORDINATOR, LOG, BROKER, FAULT = range(len(NODES))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from sim.txn import commands
+from txnsim.txn import commands
 
 STRUCTS = [
     value

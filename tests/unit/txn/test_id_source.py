@@ -6,11 +6,11 @@ import asyncio
 
 import pytest
 
-from sim.errors import ErrorCode, PeerDisconnectedError
-from sim.runtime.tasks import LoopTasks
-from sim.txn.id_source import ProducerIdSource
-from sim.types import AllocateProducerIdsReply
 from tests.support.coordinator import ManualClock
+from txnsim.errors import ErrorCode, PeerDisconnectedError
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.txn.id_source import ProducerIdSource
+from txnsim.types import AllocateProducerIdsReply
 
 BLOCK = AllocateProducerIdsReply(first=0, length=1_000)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.txn.kip_text import as_loaded, as_logged
-from sim.txn.state import TransactionState, TxnTransition
-from sim.txn.transitions import to_complete, to_first, to_ongoing, to_prepared_v2
-from sim.types import ProducerId, TransactionVersion
 from tests.support.txn_entries import FOO_0, FRESH, NOW_MS, TID, entry
+from txnsim.txn.kip_text import as_loaded, as_logged
+from txnsim.txn.state import TransactionState, TxnTransition
+from txnsim.txn.transitions import to_complete, to_first, to_ongoing, to_prepared_v2
+from txnsim.types import ProducerId, TransactionVersion
 
 S = TransactionState
 TV_1, TV_2 = TransactionVersion.TV_1, TransactionVersion.TV_2

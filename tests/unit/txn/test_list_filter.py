@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.txn.list_filter import ListedTransactions, ListTransactions, list_transactions
-from sim.txn.state import TransactionState, TxnMetadata
-from sim.types import ProducerId, TransactionalId
 from tests.support.txn_entries import NOW_MS, entry
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.txn.list_filter import (
+    ListedTransactions,
+    ListTransactions,
+    list_transactions,
+)
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import ProducerId, TransactionalId
 
 
 def named(

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import CorruptLogRecordError, ErrorCode
-from sim.txn.log_format import (
+from tests.support.txn_entries import FOO_0, FOO_1, TID
+from txnsim.errors import CorruptLogRecordError, ErrorCode
+from txnsim.txn.log_format import (
     decode_record,
     encode_batch,
     encode_key,
@@ -15,17 +16,16 @@ from sim.txn.log_format import (
     refuse_record,
     tombstone_batches,
 )
-from sim.txn.state import Tombstone, TransactionState, TxnTransition
-from sim.types import (
+from txnsim.txn.state import Tombstone, TransactionState, TxnTransition
+from txnsim.types import (
     ProducerEpoch,
     ProducerId,
     TopicPartition,
     TransactionalId,
     TransactionVersion,
 )
-from sim.wire.batch import build_batch, iter_batches, read_records
-from sim.wire.records import Record
-from tests.support.txn_entries import FOO_0, FOO_1, TID
+from txnsim.wire.batch import build_batch, iter_batches, read_records
+from txnsim.wire.records import Record
 
 TV_0, TV_1, TV_2 = TransactionVersion
 UPDATE_MS = 1_700_000_000_000

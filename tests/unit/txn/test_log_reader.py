@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sim.txn.log_format import encode_batch, encode_key
-from sim.txn.log_reader import LoadedLog, read_log, subjects_in
-from sim.txn.state import Tombstone, TransactionState
-from sim.txn.transitions import apply, to_complete, to_first, to_ongoing
-from sim.types import (
+from tests.support.txn_entries import FOO_0, NOW_MS, TID, entry
+from txnsim.txn.log_format import encode_batch, encode_key
+from txnsim.txn.log_reader import LoadedLog, read_log, subjects_in
+from txnsim.txn.state import Tombstone, TransactionState
+from txnsim.txn.transitions import apply, to_complete, to_first, to_ongoing
+from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     ProducerId,
     Subject,
@@ -14,9 +15,8 @@ from sim.types import (
     TransactionalId,
     TransactionVersion,
 )
-from sim.wire.batch import build_batch, control_batch
-from sim.wire.records import Record
-from tests.support.txn_entries import FOO_0, NOW_MS, TID, entry
+from txnsim.wire.batch import build_batch, control_batch
+from txnsim.wire.records import Record
 
 TV_2 = TransactionVersion.TV_2
 OTHER = TransactionalId("other")

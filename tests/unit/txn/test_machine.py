@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.txn.commands import (
+from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, STATES, TID, entry, rows
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.txn.commands import (
     PARTITIONS_ADDED,
     AddPartitions,
     PartitionsVerified,
     TransactionDescription,
     VerifyPartitions,
 )
-from sim.txn.machine import (
+from txnsim.txn.machine import (
     decide_add_partitions,
     decide_expiry,
     decide_verify,
     describe,
     is_timed_out,
 )
-from sim.txn.state import TIMEOUT_NEVER_MS, Tombstone, TransactionState, TxnMetadata
-from sim.types import (
+from txnsim.txn.state import TIMEOUT_NEVER_MS, Tombstone, TransactionState, TxnMetadata
+from txnsim.types import (
     Decision,
     ProducerEpoch,
     ProducerId,
     TopicPartition,
     TransactionVersion,
 )
-from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, STATES, TID, entry, rows
 
 # Requests come from producer 7 at epoch 5, which is what the entry has unless the row says other.
 ADD = """

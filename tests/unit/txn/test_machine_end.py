@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import Rejection
-from sim.txn.commands import MARKERS_OWED, NEEDS_PRODUCER_ID, EndTxn, NeedsProducerId
-from sim.txn.machine_end import EndDecision, decide_end_txn, decide_fence
-from sim.txn.state import TransactionState, TxnMetadata
-from sim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TransactionVersion
 from tests.support.txn_entries import FRESH, NOW_MS, STATES, TID, entry, rows
+from txnsim.errors import Rejection
+from txnsim.txn.commands import MARKERS_OWED, NEEDS_PRODUCER_ID, EndTxn, NeedsProducerId
+from txnsim.txn.machine_end import EndDecision, decide_end_txn, decide_fence
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import (
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TransactionVersion,
+)
 
 TV_0, TV_1, TV_2 = TransactionVersion
 

@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.settings import Settings
-from sim.txn.commands import MARKERS_OWED, NEEDS_PRODUCER_ID, InitProducerId, NeedsProducerId
-from sim.txn.machine_init import (
+from tests.support.txn_entries import FRESH, NOW_MS, STATES, TID, entry, rows
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.settings import Settings
+from txnsim.txn.commands import (
+    MARKERS_OWED,
+    NEEDS_PRODUCER_ID,
+    InitProducerId,
+    NeedsProducerId,
+)
+from txnsim.txn.machine_init import (
     InitDecision,
     check_init_producer_id,
     decide_init_producer_id,
 )
-from sim.txn.state import TIMEOUT_NEVER_MS, TransactionState, TxnMetadata
-from sim.types import (
+from txnsim.txn.state import TIMEOUT_NEVER_MS, TransactionState, TxnMetadata
+from txnsim.types import (
     ProducerEpoch,
     ProducerId,
     ProducerIdAndEpoch,
     TransactionalId,
     TransactionVersion,
 )
-from tests.support.txn_entries import FRESH, NOW_MS, STATES, TID, entry, rows
 
 SETTINGS = Settings()
 

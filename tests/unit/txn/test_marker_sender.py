@@ -6,11 +6,12 @@ import asyncio
 
 import pytest
 
-from sim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
-from sim.txn.marker_sender import RECONNECT_PAUSE_MS, RETRY_PAUSE_MS
-from sim.txn.markers import NoLeader
-from sim.txn.state import TransactionState
-from sim.types import (
+from tests.support.coordinator import FOO_0, FOO_1, HOME, World, error_of
+from txnsim.errors import ErrorCode, PeerDisconnectedError, PeerTimeoutError
+from txnsim.txn.marker_sender import RECONNECT_PAUSE_MS, RETRY_PAUSE_MS
+from txnsim.txn.markers import NoLeader
+from txnsim.txn.state import TransactionState
+from txnsim.types import (
     BrokerId,
     CoordinatorEpoch,
     ProducerIdAndEpoch,
@@ -18,7 +19,6 @@ from sim.types import (
     TransactionVersion,
     WriteTxnMarkersReply,
 )
-from tests.support.coordinator import FOO_0, FOO_1, HOME, World, error_of
 
 B2 = BrokerId(2)
 

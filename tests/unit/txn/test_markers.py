@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, InvariantViolation
-from sim.txn.markers import Debt, MarkerBatch, MarkerQueue, NoLeader, debt_of, judge
-from sim.txn.state import TransactionState
-from sim.txn.transitions import to_complete
-from sim.types import (
+from tests.support.coordinator import marker_reply
+from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, entry
+from txnsim.errors import ErrorCode, InvariantViolation
+from txnsim.txn.markers import Debt, MarkerBatch, MarkerQueue, NoLeader, debt_of, judge
+from txnsim.txn.state import TransactionState
+from txnsim.txn.transitions import to_complete
+from txnsim.types import (
     BrokerId,
     CoordinatorEpoch,
     TopicPartition,
     TransactionVersion,
     WriteTxnMarkersReply,
 )
-from tests.support.coordinator import marker_reply
-from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, entry
 
 B1, B2 = BrokerId(1), BrokerId(2)
 BAR_0 = TopicPartition("bar", 0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.txn.ownership import OwnedPartition, Ownership
-from sim.types import BrokerId, CoordinatorEpoch
 from tests.support.coordinator import HOME, PARTITIONS, TID
 from tests.support.txn_entries import entry
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.txn.ownership import OwnedPartition, Ownership
+from txnsim.types import BrokerId, CoordinatorEpoch
 
 
 def owner(epoch: int = 3) -> Ownership:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.txn.producer_ids import ProducerIdAllocator, ProducerIdPool
-from sim.types import AllocateProducerIdsCommand, AllocateProducerIdsReply, BrokerId
+from txnsim.errors import ErrorCode
+from txnsim.txn.producer_ids import ProducerIdAllocator, ProducerIdPool
+from txnsim.types import AllocateProducerIdsCommand, AllocateProducerIdsReply, BrokerId
 
 FIRST_BLOCK = AllocateProducerIdsReply(first=0, length=1_000)
 SECOND_BLOCK = AllocateProducerIdsReply(first=1_000, length=1_000)

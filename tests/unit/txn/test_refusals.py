@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.txn.refusals import (
+from tests.support.txn_entries import TID, entry
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.txn.refusals import (
     EMPTY_ID,
     NO_ID_BLOCK,
     UNKNOWN_ID,
@@ -14,8 +15,7 @@ from sim.txn.refusals import (
     not_found,
     other_producer,
 )
-from sim.txn.state import TransactionState
-from tests.support.txn_entries import TID, entry
+from txnsim.txn.state import TransactionState
 
 MOVING = entry(TransactionState.ONGOING, pending=TransactionState.PREPARE_ABORT)
 

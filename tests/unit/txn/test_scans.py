@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sim.errors import ErrorCode, Rejection
-from sim.settings import Settings
-from sim.txn.log_reader import read_log
-from sim.txn.state import TransactionState, TxnMetadata
-from sim.types import CoordinatorEpoch, ProducerIdAndEpoch, TransactionalId
 from tests.support.coordinator import FOO_0, HOME, TID, World, error_of, identity
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.settings import Settings
+from txnsim.txn.log_reader import read_log
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.types import CoordinatorEpoch, ProducerIdAndEpoch, TransactionalId
 
 SETTINGS = Settings(
     transactional_id_expiration_ms=1_000_000,

@@ -10,29 +10,6 @@ from collections.abc import Iterable
 
 import pytest
 
-from sim.errors import ErrorCode, Rejection
-from sim.settings import Settings
-from sim.txn.commands import (
-    AddPartitions,
-    EndTxn,
-    InitProducerId,
-    PartitionsVerified,
-    TransactionDescription,
-    VerifyPartitions,
-)
-from sim.txn.list_filter import ListedTransactions, ListTransactions
-from sim.txn.log_format import encode_batch
-from sim.txn.log_reader import read_log
-from sim.txn.state import TransactionState, TxnMetadata
-from sim.txn.transitions import apply, begin, to_first, to_ongoing, to_prepared_v2
-from sim.types import (
-    CoordinatorEpoch,
-    ProducerEpoch,
-    ProducerId,
-    ProducerIdAndEpoch,
-    TransactionalId,
-    TransactionVersion,
-)
 from tests.support.coordinator import (
     BROKER,
     FOO_0,
@@ -45,6 +22,29 @@ from tests.support.coordinator import (
     identity,
 )
 from tests.support.txn_entries import entry
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.settings import Settings
+from txnsim.txn.commands import (
+    AddPartitions,
+    EndTxn,
+    InitProducerId,
+    PartitionsVerified,
+    TransactionDescription,
+    VerifyPartitions,
+)
+from txnsim.txn.list_filter import ListedTransactions, ListTransactions
+from txnsim.txn.log_format import encode_batch
+from txnsim.txn.log_reader import read_log
+from txnsim.txn.state import TransactionState, TxnMetadata
+from txnsim.txn.transitions import apply, begin, to_first, to_ongoing, to_prepared_v2
+from txnsim.types import (
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TransactionalId,
+    TransactionVersion,
+)
 
 TV_0, TV_1, TV_2 = TransactionVersion
 CONCURRENT = ErrorCode.concurrent_transactions
@@ -554,7 +554,7 @@ async def test_the_level_says_which_version_of_the_record_is_written(
 
 
 def entry_value(txn: TxnMetadata, level: TransactionVersion) -> bytes:
-    from sim.txn.log_format import encode_value
+    from txnsim.txn.log_format import encode_value
 
     base = entry(txn.state, pid=txn.producer_id, epoch=txn.producer_epoch, update_ms=START_MS)
     record = to_ongoing(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import InvariantViolation
-from sim.txn.state import (
+from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, STATES, VERSIONS, entry, rows
+from txnsim.errors import InvariantViolation
+from txnsim.txn.state import (
     VALID_PREVIOUS_STATES,
     TransactionState,
     TxnTransition,
@@ -13,9 +14,14 @@ from sim.txn.state import (
     check_prepare,
     is_epoch_exhausted,
 )
-from sim.txn.transitions import begin, to_complete, to_empty, to_ongoing, to_prepared_v2
-from sim.types import NO_PRODUCER_EPOCH, ProducerEpoch, ProducerId, TransactionVersion
-from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, STATES, VERSIONS, entry, rows
+from txnsim.txn.transitions import (
+    begin,
+    to_complete,
+    to_empty,
+    to_ongoing,
+    to_prepared_v2,
+)
+from txnsim.types import NO_PRODUCER_EPOCH, ProducerEpoch, ProducerId, TransactionVersion
 
 # y: allowed; 2: only under version 2 of the protocol
 MOVES = """

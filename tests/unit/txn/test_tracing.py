@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.runtime.trace import Event, TraceLevel, Tracer
-from sim.txn import tracing
-from sim.txn.markers import Debt, debt_of
-from sim.txn.refusals import UNKNOWN_ID
-from sim.txn.state import TransactionState
-from sim.txn.transitions import to_complete
-from sim.types import BrokerId, CoordinatorEpoch, TransactionVersion
 from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, TID, entry
+from txnsim.errors import ErrorCode
+from txnsim.runtime.trace import Event, TraceLevel, Tracer
+from txnsim.txn import tracing
+from txnsim.txn.markers import Debt, debt_of
+from txnsim.txn.refusals import UNKNOWN_ID
+from txnsim.txn.state import TransactionState
+from txnsim.txn.transitions import to_complete
+from txnsim.types import BrokerId, CoordinatorEpoch, TransactionVersion
 
 NODE = "broker/1/txn/10"
 PREPARED = entry(TransactionState.PREPARE_COMMIT, pending=TransactionState.COMPLETE_COMMIT)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import InvariantViolation
-from sim.txn.state import Tombstone, TransactionState, TxnRecord
-from sim.txn.transitions import (
+from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
+from txnsim.errors import InvariantViolation
+from txnsim.txn.state import Tombstone, TransactionState, TxnRecord
+from txnsim.txn.transitions import (
     acknowledge,
     apply,
     begin,
@@ -19,8 +20,7 @@ from sim.txn.transitions import (
     to_prepared_v2,
     withdraw,
 )
-from sim.types import ProducerEpoch, ProducerId, TopicPartition, TransactionVersion
-from tests.support.txn_entries import FOO_0, FOO_1, FRESH, NOW_MS, TID, entry
+from txnsim.types import ProducerEpoch, ProducerId, TopicPartition, TransactionVersion
 
 BURIED = Tombstone(transactional_id=TID)
 FIRST = to_first(TID, producer_id=ProducerId(7), timeout_ms=60_000, now_ms=NOW_MS)

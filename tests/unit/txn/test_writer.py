@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.txn.writer import append_error, settled
+from txnsim.errors import ErrorCode
+from txnsim.txn.writer import append_error, settled
 
 MAPPED = {3: 15, 19: 15, 20: 15, 7: 15, 6: 16, 56: 16, 10: -1, 18: -1}
 

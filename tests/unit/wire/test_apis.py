@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sim.wire.apis import API_VERSIONS, APIS, api_name, is_flexible
+from txnsim.wire.apis import API_VERSIONS, APIS, api_name, is_flexible
 
 
 def test_names_are_kafkas() -> None:

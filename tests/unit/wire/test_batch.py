@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from sim.wire import batch, batch_header, compression, control, records
+from txnsim.wire import batch, batch_header, compression, control, records
 
 
 def test_everything_named_can_be_had_from_one_place() -> None:

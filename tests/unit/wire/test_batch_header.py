@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import CorruptBatchError
-from sim.wire.batch_header import (
+from txnsim.errors import CorruptBatchError
+from txnsim.wire.batch_header import (
     BatchHeader,
     assign,
     crc_is_valid,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import CorruptBatchError
-from sim.wire.batch import (
+from txnsim.errors import CorruptBatchError
+from txnsim.wire.batch import (
     GZIP,
     HEADER_SIZE,
     LZ4,
@@ -20,7 +20,7 @@ from sim.wire.batch import (
     read_control_record,
     read_records,
 )
-from sim.wire.batch_rewrite import (
+from txnsim.wire.batch_rewrite import (
     Scanned,
     batch_keys,
     empty_batch,
@@ -28,7 +28,7 @@ from sim.wire.batch_rewrite import (
     recoded_batch,
     scan_records,
 )
-from sim.wire.records import payload_of
+from txnsim.wire.records import payload_of
 
 CODECS = (NONE, GZIP, SNAPPY, LZ4, ZSTD)
 RECORDS = (

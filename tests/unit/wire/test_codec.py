@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import BadInputError, MalformedFrameError, UnsupportedRequestError
-from sim.wire import registry
-from sim.wire.apis import API_VERSIONS, APIS
-from sim.wire.codec import (
+from txnsim.errors import BadInputError, MalformedFrameError, UnsupportedRequestError
+from txnsim.wire import registry
+from txnsim.wire.apis import API_VERSIONS, APIS
+from txnsim.wire.codec import (
     RequestHeader,
     build,
     builder,

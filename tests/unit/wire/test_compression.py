@@ -10,9 +10,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import CorruptBatchError, MissingExtraError
-from sim.wire import compression
-from sim.wire.compression import GZIP, LZ4, NAMES, NONE, SNAPPY, ZSTD, compress, decompress
+from txnsim.errors import CorruptBatchError, MissingExtraError
+from txnsim.wire import compression
+from txnsim.wire.compression import (
+    GZIP,
+    LZ4,
+    NAMES,
+    NONE,
+    SNAPPY,
+    ZSTD,
+    compress,
+    decompress,
+)
 
 needs_cramjam = pytest.mark.skipif(
     importlib.util.find_spec("cramjam") is None, reason="cramjam has snappy, lz4 and zstd"

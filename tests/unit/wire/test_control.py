@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import CorruptBatchError
-from sim.wire.batch_header import pack_batch, read_batch_header
-from sim.wire.control import ControlRecord, control_batch, read_control_record
-from sim.wire.records import Record, build_batch
+from txnsim.errors import CorruptBatchError
+from txnsim.wire.batch_header import pack_batch, read_batch_header
+from txnsim.wire.control import ControlRecord, control_batch, read_control_record
+from txnsim.wire.records import Record, build_batch
 
 
 def marker(*, committed: bool = True, **changes: int) -> bytes:

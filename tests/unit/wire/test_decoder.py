@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sim.wire.codec import build, encode_body, request_class, response_class, response_schema
-from sim.wire.decoder import DecodeFaultError, reader
+from txnsim.wire.codec import (
+    build,
+    encode_body,
+    request_class,
+    response_class,
+    response_schema,
+)
+from txnsim.wire.decoder import DecodeFaultError, reader
 
 
 def fault_of(key: int, version: int, body: bytes) -> DecodeFaultError:

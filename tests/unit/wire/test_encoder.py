@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 from kio.serial import entity_reader
 
-from sim.wire.codec import (
+from txnsim.wire.codec import (
     build,
     encode_body,
     request_class,
@@ -16,7 +16,7 @@ from sim.wire.codec import (
     response_class,
     response_schema,
 )
-from sim.wire.encoder import maker
+from txnsim.wire.encoder import maker
 
 
 def nothing_dropped(cls: Any, values: dict[str, object]) -> None:

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.wire import codec
-from sim.wire.apis import APIS
-from sim.wire.error_codes import errors_of, position_of_error
-from sim.wire.registry import versions
 from tests.support.handlers import KEYS
+from txnsim.errors import ErrorCode
+from txnsim.wire import codec
+from txnsim.wire.apis import APIS
+from txnsim.wire.error_codes import errors_of, position_of_error
+from txnsim.wire.registry import versions
 
 
 def told(message: Any) -> list[int]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import MalformedFrameError
-from sim.wire.framing import FrameReader
+from txnsim.errors import MalformedFrameError
+from txnsim.wire.framing import FrameReader
 
 
 def framed(payload: bytes) -> bytes:

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sim.errors import CorruptBatchError
-from sim.wire.batch import HEADER_SIZE, Record, build_batch
-from sim.wire.record_walk import newest_delta_ms
+from txnsim.errors import CorruptBatchError
+from txnsim.wire.batch import HEADER_SIZE, Record, build_batch
+from txnsim.wire.record_walk import newest_delta_ms
 
 BASE_MS = 1_700_000_000_000
 

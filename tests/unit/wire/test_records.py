@@ -8,16 +8,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kio.records.readers import read_batch
 
-from sim.errors import CorruptBatchError
-from sim.wire.batch_header import (
+from txnsim.errors import CorruptBatchError
+from txnsim.wire.batch_header import (
     HEADER_SIZE,
     crc_is_valid,
     iter_batches,
     pack_batch,
     read_batch_header,
 )
-from sim.wire.compression import GZIP, NONE
-from sim.wire.records import Record, build_batch, largest_timestamp_ms, read_records
+from txnsim.wire.compression import GZIP, NONE
+from txnsim.wire.records import Record, build_batch, largest_timestamp_ms, read_records
 
 BYTES = st.one_of(st.none(), st.binary(max_size=40))
 

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import UnsupportedRequestError
-from sim.wire import registry
-from sim.wire.codec import request_class, response_class
+from txnsim.errors import UnsupportedRequestError
+from txnsim.wire import registry
+from txnsim.wire.codec import request_class, response_class
 
 
 def test_schema_module_holds_message_and_parts() -> None:

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.errors import ErrorCode
-from sim.wire import values
-from sim.wire.values import (
+from txnsim.errors import ErrorCode
+from txnsim.wire import values
+from txnsim.wire.values import (
     duration_ms,
     time_ms,
     to_duration,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.wire.varint import read_uvarint, uvarint
+from txnsim.wire.varint import read_uvarint, uvarint
 
 
 @pytest.mark.parametrize(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from sim.api.authorization.gate import GUARDS, guarded
-from sim.api.authorization.parts import PARTS
-from sim.api.registry import HANDLERS, SHIPPED
-from sim.errors import ErrorCode
-from sim.security.acls import Operation, ResourceType
-from sim.security.authorizer import Authorizer
 from tests.support.security import GuardedApi, acl
+from txnsim.api.authorization.gate import GUARDS, guarded
+from txnsim.api.authorization.parts import PARTS
+from txnsim.api.registry import HANDLERS, SHIPPED
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation, ResourceType
+from txnsim.security.authorizer import Authorizer
 
 
 def test_without_an_authorizer_there_is_no_gate() -> None:

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tests.support.group_api import GROUP
 from tests.support.security import GuardedApi, acl
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 DESCRIBE_GROUP = acl(ResourceType.GROUP, GROUP, Operation.DESCRIBE)

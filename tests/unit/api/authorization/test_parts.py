@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from sim.api.authorization.parts import PARTS
-from sim.api.request import Answer
-from sim.errors import ErrorCode
-from sim.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tests.support.handlers import KEYS
 from tests.support.logs import plain
 from tests.support.rights import OFFSETS, TOPICS
 from tests.support.rights import PARTS as PART_CASES
 from tests.support.security import GuardedApi, acl
+from txnsim.api.authorization.parts import PARTS
+from txnsim.api.request import Answer
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 TOPIC, GROUP, CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.CLUSTER
 FORBIDDEN = ErrorCode.topic_authorization_failed

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.security.acls import CLUSTER_NAME, Operation, ResourceType
 from tests.support.security import GuardedApi, acl
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import CLUSTER_NAME, Operation, ResourceType
 
 TOPIC, CLUSTER = ResourceType.TOPIC, ResourceType.CLUSTER
 FORBIDDEN = ErrorCode.topic_authorization_failed

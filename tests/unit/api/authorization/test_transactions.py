@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ErrorCode
-from sim.security.acls import Operation, ResourceType
 from tests.support.security import GuardedApi, acl
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation, ResourceType
 
 DESCRIBE = acl(ResourceType.TRANSACTIONAL_ID, "tx", Operation.DESCRIBE)
 FORBIDDEN = ErrorCode.transactional_id_authorization_failed

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from sim.api.authorization.whole import CHECKS
-from sim.errors import ErrorCode
-from sim.security.acls import Operation, ResourceType
 from tests.support.handlers import KEYS
 from tests.support.logs import plain
 from tests.support.rights import CLUSTER, ERRORS, NAMES, TOPIC, TXN, WHOLE, WRITTEN
 from tests.support.security import GuardedApi, acl
+from txnsim.api.authorization.whole import CHECKS
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation, ResourceType
 
 
 @pytest.mark.parametrize(("name", "version", "values", "needs"), WHOLE)

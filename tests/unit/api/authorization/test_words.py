@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from sim.api.authorization.words import worded
-from sim.api.request import Answer
 from tests.support.security import GuardedApi
+from txnsim.api.authorization.words import worded
+from txnsim.api.request import Answer
 
 
 @pytest.mark.parametrize(

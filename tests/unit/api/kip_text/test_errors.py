@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from sim.api.kip_text.errors import (
+from txnsim.api.kip_text.errors import (
     passing_error,
     produce_error,
     server_failure,
     txn_offset_commit_error,
     verification_error,
 )
-from sim.errors import ErrorCode
+from txnsim.errors import ErrorCode
 
 E = ErrorCode
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from sim.api.kip_text.table import KIP_TEXT
-from sim.api.registry import SHIPPED
-from sim.api.request import Answer, Request
-from sim.errors import ErrorCode
-from sim.types import TopicPartition
-from sim.wire import codec
-from sim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
 from tests.support.handlers import KEYS, Api, batch, produce, read_back, transaction
 from tests.support.raw_wire import message_from
+from txnsim.api.kip_text.table import KIP_TEXT
+from txnsim.api.registry import SHIPPED
+from txnsim.api.request import Answer, Request
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
+from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
 
 E = ErrorCode
 

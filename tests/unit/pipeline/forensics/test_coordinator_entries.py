@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.pipeline.forensics.coordinator_entries import (
+from txnsim.pipeline.forensics.coordinator_entries import (
     Coordinators,
     Entry,
     EntryFolder,
@@ -10,8 +10,8 @@ from sim.pipeline.forensics.coordinator_entries import (
     coordinators_of,
     partitions_of_log,
 )
-from sim.placement import partition_for
-from sim.types import TopicPartition
+from txnsim.placement import partition_for
+from txnsim.types import TopicPartition
 
 PARTITION = TopicPartition("orders", 0)
 

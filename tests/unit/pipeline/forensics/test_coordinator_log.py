@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.pipeline.forensics.coordinator_log import logs_of, read_coordinators, sample_of
-from sim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
-from sim.pipeline.scan.segments import replicas_in
-from sim.storage import names
-from sim.txn.state import Tombstone
-from sim.types import TopicPartition, TransactionalId
-from sim.wire.batch import Record, assign, build_batch
 from tests.support.broker_dirs import BrokerDir, move
 from tests.support.logs import NOW, LogDriver
+from txnsim.pipeline.forensics.coordinator_log import (
+    logs_of,
+    read_coordinators,
+    sample_of,
+)
+from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.storage import names
+from txnsim.txn.state import Tombstone
+from txnsim.types import TopicPartition, TransactionalId
+from txnsim.wire.batch import Record, assign, build_batch
 
 HERE = TopicPartition("orders", 0)
 

@@ -9,16 +9,16 @@ from typing import NoReturn
 
 import pytest
 
-from sim.errors import BadInputError, MissingExtraError
-from sim.log.config import LogConfig
-from sim.pipeline.forensics import find_hanging as module
-from sim.pipeline.forensics.find_hanging import Search, find_hanging
-from sim.pipeline.forensics.findings import Finding, Report
-from sim.pipeline.forensics.verdicts import Rule, Verdict
-from sim.storage import names
-from sim.types import TopicPartition
 from tests.support.broker_dirs import BrokerDir, forget_the_end, move
 from tests.support.logs import NOW, LogDriver, plain
+from txnsim.errors import BadInputError, MissingExtraError
+from txnsim.log.config import LogConfig
+from txnsim.pipeline.forensics import find_hanging as module
+from txnsim.pipeline.forensics.find_hanging import Search, find_hanging
+from txnsim.pipeline.forensics.findings import Finding, Report
+from txnsim.pipeline.forensics.verdicts import Rule, Verdict
+from txnsim.storage import names
+from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
 MINUTE = 60_000

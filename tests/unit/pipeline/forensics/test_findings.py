@@ -6,13 +6,13 @@ import jsonschema
 import msgspec
 import pytest
 
-from sim.pipeline.forensics.coordinator_entries import (
+from txnsim.pipeline.forensics.coordinator_entries import (
     Coordinators,
     Entry,
     TxnRecord,
     coordinators_of,
 )
-from sim.pipeline.forensics.findings import (
+from txnsim.pipeline.forensics.findings import (
     AbortCommands,
     Finding,
     Question,
@@ -25,9 +25,15 @@ from sim.pipeline.forensics.findings import (
     json_schema,
     owed_by,
 )
-from sim.pipeline.forensics.verdicts import OpenTxn, ReplicaEnds, Rule, Spread, Verdict
-from sim.pipeline.scan.segments import Replica
-from sim.types import TopicPartition
+from txnsim.pipeline.forensics.verdicts import (
+    OpenTxn,
+    ReplicaEnds,
+    Rule,
+    Spread,
+    Verdict,
+)
+from txnsim.pipeline.scan.segments import Replica
+from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
 MINUTE = 60_000

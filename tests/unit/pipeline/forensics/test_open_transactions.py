@@ -9,18 +9,18 @@ from tempfile import TemporaryDirectory
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.log.producer_state import SnapshotEntry
-from sim.pipeline.forensics.open_transactions import (
+from tests.support.fragment_model import Act, acts, events_of, segment_of
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.pipeline.forensics.open_transactions import (
     Fragment,
     folded,
     merged,
     of_snapshot,
     open_after,
 )
-from sim.pipeline.forensics.verdicts import OpenTxn
-from sim.storage.log_file import StoredBatch, read_log_file
-from sim.wire.batch import iter_batches, read_batch_header
-from tests.support.fragment_model import Act, acts, events_of, segment_of
+from txnsim.pipeline.forensics.verdicts import OpenTxn
+from txnsim.storage.log_file import StoredBatch, read_log_file
+from txnsim.wire.batch import iter_batches, read_batch_header
 
 
 def batches_of(data: bytes) -> list[StoredBatch]:

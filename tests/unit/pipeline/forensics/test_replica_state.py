@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sim.log.config import LogConfig
-from sim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
-from sim.pipeline.scan.segments import replicas_in
-from sim.storage import names
 from tests.support.broker_dirs import BrokerDir, forget_the_end
 from tests.support.logs import LogDriver, plain
+from txnsim.log.config import LogConfig
+from txnsim.pipeline.forensics.replica_state import ReplicaState, notes_of, state_of
+from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.storage import names
 
 
 @pytest.fixture

@@ -7,11 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline.filters import Wanted
-from sim.pipeline.forensics.segment_job import SCHEMA, TOLD_KINDS, rows_of
-from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.planning import Reads, shares_of
-from sim.wire.batch import read_batch_header
 from tests.support.log_tables import (
     Row,
     broker_dir,
@@ -22,6 +17,11 @@ from tests.support.log_tables import (
     replica,
     table,
 )
+from txnsim.pipeline.filters import Wanted
+from txnsim.pipeline.forensics.segment_job import SCHEMA, TOLD_KINDS, rows_of
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.planning import Reads, shares_of
+from txnsim.wire.batch import read_batch_header
 
 SHARED = [name for name in SCHEMA.names if name not in ("markers", "told", "is_cut")]
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import msgspec
 
-from sim.pipeline.forensics.timeline import CoordinatorRecord, Stay, Timeline, timeline_of
-from sim.types import TopicPartition
+from txnsim.pipeline.forensics.timeline import (
+    CoordinatorRecord,
+    Stay,
+    Timeline,
+    timeline_of,
+)
+from txnsim.types import TopicPartition
 
 ORDERS, PAYMENTS = TopicPartition("orders", 0), TopicPartition("payments", 0)
 

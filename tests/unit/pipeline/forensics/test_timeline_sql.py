@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.pipeline.forensics.timeline_sql import merged_records, merged_stays
+from txnsim.pipeline.forensics.timeline_sql import merged_records, merged_stays
 
 
 def transaction(broker: int, offset: int, **changes: Any) -> dict[str, Any]:

@@ -7,13 +7,13 @@ from typing import NamedTuple
 
 import pytest
 
-from sim.pipeline.forensics.coordinator_entries import (
+from txnsim.pipeline.forensics.coordinator_entries import (
     Coordinators,
     Entry,
     TxnRecord,
     coordinators_of,
 )
-from sim.pipeline.forensics.verdicts import (
+from txnsim.pipeline.forensics.verdicts import (
     OpenTxn,
     ReplicaEnds,
     Rule,
@@ -26,8 +26,8 @@ from sim.pipeline.forensics.verdicts import (
     opinion_on,
     spread_of,
 )
-from sim.pipeline.scan.segments import Replica
-from sim.types import TopicPartition
+from txnsim.pipeline.scan.segments import Replica
+from txnsim.types import TopicPartition
 
 HERE = TopicPartition("orders", 0)
 ELSEWHERE = TopicPartition("orders", 1)

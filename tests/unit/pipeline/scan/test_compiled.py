@@ -7,8 +7,8 @@ from typing import Any
 import numba
 import pytest
 
-from sim.pipeline.scan import compiled as module
-from sim.pipeline.scan.compiled import compiled
+from txnsim.pipeline.scan import compiled as module
+from txnsim.pipeline.scan.compiled import compiled
 
 
 def thrice(value: int) -> int:

@@ -1,4 +1,4 @@
-"""The compiled walk over headers, held against ``sim.wire``, which reads batch by batch."""
+"""The compiled walk over headers, held against ``txnsim.wire``, which reads batch by batch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.pipeline.scan import kernel
-from sim.storage.log_file import BATCH_BYTES_MAX
-from sim.wire.batch import HEADER_SIZE, LOG_OVERHEAD, iter_batches, read_control_record
 from tests.support.fragment_model import Act, acts, segment_of
+from txnsim.pipeline.scan import kernel
+from txnsim.storage.log_file import BATCH_BYTES_MAX
+from txnsim.wire.batch import (
+    HEADER_SIZE,
+    LOG_OVERHEAD,
+    iter_batches,
+    read_control_record,
+)
 
 NUMBERS = st.integers(0, 255)
 

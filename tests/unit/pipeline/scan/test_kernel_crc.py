@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.pipeline.scan.kernel_crc import TABLES, check_crcs
+from txnsim.pipeline.scan.kernel_crc import TABLES, check_crcs
 
 
 def checked(data: bytes, pieces: list[tuple[int, int, int]]) -> list[bool]:

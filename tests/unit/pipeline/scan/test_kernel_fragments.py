@@ -6,9 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.pipeline.scan import kernel
-from sim.pipeline.scan import kernel_fragments as fk
 from tests.support.fragment_model import Act, acts, events_of, fragments_of, segment_of
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan import kernel_fragments as fk
 
 ROOM = 64
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.pipeline.scan.log_dirs import LogDirectory, meta_of
-from sim.storage import names
-from sim.storage.checkpoints import encode_offsets
-from sim.types import TopicPartition
 from tests.support.log_tables import ORDERS, broker_dir
+from txnsim.pipeline.scan.log_dirs import LogDirectory, meta_of
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
 
 
 def test_everything_that_is_there_is_read(tmp_path: Path) -> None:

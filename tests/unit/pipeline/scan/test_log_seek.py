@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sim.log.config import LogConfig
-from sim.pipeline.scan.log_seek import batch_at, end_offset_of, marked_producers
-from sim.pipeline.scan.segments import Replica, SegmentFile, segments_of
-from sim.storage.log_file import read_log_file
 from tests.support.fragment_model import Act, segment_of
 from tests.support.log_dirs import write_partition
 from tests.support.logs import LogDriver
+from txnsim.log.config import LogConfig
+from txnsim.pipeline.scan.log_seek import batch_at, end_offset_of, marked_producers
+from txnsim.pipeline.scan.segments import Replica, SegmentFile, segments_of
+from txnsim.storage.log_file import read_log_file
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline.scan.pieces import PIECE_BYTES_MIN, pieces_of
+from txnsim.pipeline.scan.pieces import PIECE_BYTES_MIN, pieces_of
 
 DATA = bytes(range(256)) * 4
 

@@ -7,14 +7,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sim.pipeline.scan import kernel
-from sim.pipeline.scan.pieces import PIECE_BYTES
-from sim.pipeline.scan.recovery import crcs_are_right, cut_short, damage_behind, runs_of
-from sim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
-from sim.pipeline.scan.walk import Damage, batch_rows
-from sim.pipeline.tables.rows import ignored
 from tests.support.log_tables import broker_dir, busy_log, cut, overwrite, replica, segment
 from tests.support.logs import batch, plain
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.pieces import PIECE_BYTES
+from txnsim.pipeline.scan.recovery import (
+    crcs_are_right,
+    cut_short,
+    damage_behind,
+    runs_of,
+)
+from txnsim.pipeline.scan.segments import SegmentFile, replicas_in, segments_of
+from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.pipeline.tables.rows import ignored
 
 BATCH = len(plain())
 

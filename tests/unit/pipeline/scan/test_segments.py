@@ -6,13 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import BadInputError
-from sim.pipeline.scan.segments import UNKNOWN_BROKER, log_dirs_in, replicas_in, segments_of
-from sim.storage import names
-from sim.storage.checkpoints import encode_offsets
-from sim.types import TopicPartition
 from tests.support.log_tables import ORDERS, broker_dir, busy_log, replica, segment
 from tests.support.logs import plain
+from txnsim.errors import BadInputError
+from txnsim.pipeline.scan.segments import (
+    UNKNOWN_BROKER,
+    log_dirs_in,
+    replicas_in,
+    segments_of,
+)
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
+from txnsim.types import TopicPartition
 
 UUID = "0123456789abcdef0123456789abcdef"
 

@@ -13,11 +13,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.pipeline.scan import kernel
-from sim.pipeline.scan import kernel_fragments as fk
-from sim.pipeline.scan.walk import Bounds, Damage, batch_rows, damage_of, ending_rows, fragment_rows
-from sim.wire.batch import HEADER_SIZE, LOG_OVERHEAD, iter_batches
 from tests.support.fragment_model import Act, acts, fragments_of, merged, segment_of
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.pipeline.scan.walk import (
+    Bounds,
+    Damage,
+    batch_rows,
+    damage_of,
+    ending_rows,
+    fragment_rows,
+)
+from txnsim.wire.batch import HEADER_SIZE, LOG_OVERHEAD, iter_batches
 
 BOUNDS = st.builds(
     Bounds,
@@ -215,7 +222,7 @@ def test_an_empty_segment_has_nothing_to_tell() -> None:
 MEASURE = """
 import sys
 from pathlib import Path
-from sim.pipeline.scan.walk import batch_rows, damage_of, ending_rows, fragment_rows
+from txnsim.pipeline.scan.walk import batch_rows, damage_of, ending_rows, fragment_rows
 
 def used_kb():
     # Not getrusage: its figure is inherited from the process that started this one.

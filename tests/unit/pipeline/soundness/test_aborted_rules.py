@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.log.txn_index import AbortedTxn
-from sim.pipeline.soundness.aborted_rules import judge_aborted
-from sim.pipeline.soundness.findings import Rule
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.pipeline.soundness.aborted_rules import judge_aborted
+from txnsim.pipeline.soundness.findings import Rule
 
 
 def aborted(first: int, marker: int, stable: int = 0, producer_id: int = 7) -> AbortedTxn:

@@ -6,11 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline.soundness.findings import Rule, Severity
-from sim.storage import names
-from sim.types import TopicPartition
-from sim.wire.batch import read_batch_header
-from sim.wire.batch_rewrite import empty_batch
 from tests.support.logs import LogDriver
 from tests.support.soundness import (
     batches_of,
@@ -21,6 +16,11 @@ from tests.support.soundness import (
     patch,
     write_log_dir,
 )
+from txnsim.pipeline.soundness.findings import Rule, Severity
+from txnsim.storage import names
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import read_batch_header
+from txnsim.wire.batch_rewrite import empty_batch
 
 ORDERS = TopicPartition("orders", 0)
 BEGIN, SECOND = "00000000000000000000", "00000000000000000025"

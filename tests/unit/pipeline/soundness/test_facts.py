@@ -6,11 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline.soundness.facts import END, ReplicaFacts, read_log_dir, replica_facts
-from sim.pipeline.soundness.findings import Broken, Rule, Severity
-from sim.storage import names
-from sim.types import TopicPartition
 from tests.support.soundness import note_offset
+from txnsim.pipeline.soundness.facts import (
+    END,
+    ReplicaFacts,
+    read_log_dir,
+    replica_facts,
+)
+from txnsim.pipeline.soundness.findings import Broken, Rule, Severity
+from txnsim.storage import names
+from txnsim.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.pipeline.soundness.findings import MEANINGS, Rule
+from txnsim.pipeline.soundness.findings import MEANINGS, Rule
 
 
 def test_each_rule_says_what_it_demands() -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.pipeline.soundness.findings import Broken
-from sim.pipeline.soundness.index_rules import Entries, IndexCheck
-from sim.wire.batch import BatchHeader
+from txnsim.pipeline.soundness.findings import Broken
+from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
+from txnsim.wire.batch import BatchHeader
 
 
 def found(offsets: Entries = (), times: Entries = ()) -> list[tuple[str, int | None, bool]]:

@@ -9,12 +9,6 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from sim.log.producer_state import SnapshotEntry
-from sim.log.txn_index import AbortedTxn
-from sim.pipeline.soundness.findings import Finding, Rule, Severity
-from sim.storage import names, producer_snapshot, txn_index
-from sim.storage.checkpoints import encode_leader_epochs
-from sim.types import TopicPartition
 from tests.support.soundness import (
     batches_of,
     busy_log,
@@ -24,6 +18,12 @@ from tests.support.soundness import (
     patch,
     write_log_dir,
 )
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.pipeline.soundness.findings import Finding, Rule, Severity
+from txnsim.storage import names, producer_snapshot, txn_index
+from txnsim.storage.checkpoints import encode_leader_epochs
+from txnsim.types import TopicPartition
 
 Damage = Callable[[Path], object]
 T = TypeVar("T", bound=msgspec.Struct)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import msgspec
 
-from sim.pipeline.soundness.parts import SegmentPart
-from sim.pipeline.soundness.verify import examine_work, plan
 from tests.support.soundness import busy_log, write_log_dir
+from txnsim.pipeline.soundness.parts import SegmentPart
+from txnsim.pipeline.soundness.verify import examine_work, plan
 
 
 def test_a_part_comes_out_of_its_bytes_as_it_went_in(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from sim.pipeline.soundness.findings import Rule
-from sim.pipeline.soundness.producer_walk import ProducerWalk
-from sim.wire.batch import BatchHeader, ControlRecord
+from txnsim.pipeline.soundness.findings import Rule
+from txnsim.pipeline.soundness.producer_walk import ProducerWalk
+from txnsim.wire.batch import BatchHeader, ControlRecord
 
 DAY_MS = 86_400_000
 

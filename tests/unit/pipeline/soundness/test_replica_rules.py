@@ -6,9 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline.soundness.findings import Rule
-from sim.storage import names
-from sim.types import TopicPartition
 from tests.support.soundness import (
     batches_of,
     busy_log,
@@ -18,6 +15,9 @@ from tests.support.soundness import (
     patch,
     write_log_dir,
 )
+from txnsim.pipeline.soundness.findings import Rule
+from txnsim.storage import names
+from txnsim.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 LAST = "00000000000000000096.log"

@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline.soundness.facts import ReplicaFacts
-from sim.pipeline.soundness.findings import Rule
-from sim.pipeline.soundness.segment_walk import (
+from tests.support.logs import LogDriver, plain
+from tests.support.soundness import batches_of
+from txnsim.pipeline.soundness.facts import ReplicaFacts
+from txnsim.pipeline.soundness.findings import Rule
+from txnsim.pipeline.soundness.segment_walk import (
     SAME_FINDINGS_MAX,
     Segment,
     digest_of,
     epoch_at,
     examine,
 )
-from sim.wire.batch import assign, read_batch_header
-from sim.wire.batch_rewrite import empty_batch
-from tests.support.logs import LogDriver, plain
-from tests.support.soundness import batches_of
+from txnsim.wire.batch import assign, read_batch_header
+from txnsim.wire.batch_rewrite import empty_batch
 
 
 def facts(*, compare_until: int = 0) -> ReplicaFacts:

@@ -7,9 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sim.log.producer_state import BatchMetadata, SnapshotEntry
-from sim.pipeline.soundness.parts import FirstMarker, ProducerStretch
-from sim.pipeline.soundness.snapshot_rules import Known, judge_snapshot, known_of_snapshot
+from txnsim.log.producer_state import BatchMetadata, SnapshotEntry
+from txnsim.pipeline.soundness.parts import FirstMarker, ProducerStretch
+from txnsim.pipeline.soundness.snapshot_rules import (
+    Known,
+    judge_snapshot,
+    known_of_snapshot,
+)
 
 DAY_MS = 86_400_000
 NEWEST = BatchMetadata(last_sequence=4, last_offset=20, offset_delta=1, timestamp=50)

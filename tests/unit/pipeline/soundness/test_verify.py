@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import BadInputError
-from sim.pipeline.soundness.findings import Rule
-from sim.pipeline.soundness.verify import plan
-from sim.storage import names
 from tests.support.soundness import busy_log, write_log_dir
+from txnsim.errors import BadInputError
+from txnsim.pipeline.soundness.findings import Rule
+from txnsim.pipeline.soundness.verify import plan
+from txnsim.storage import names
 
 
 @pytest.fixture

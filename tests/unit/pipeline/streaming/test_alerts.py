@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import msgspec
 
-from sim.client.judgement import Verdict
-from sim.pipeline.streaming.alerts import ALERT_TABLE, Alert, AlertEvent, Step, step
-from sim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
+from txnsim.client.judgement import Verdict
+from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, AlertEvent, Step, step
+from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
 
 GHOST = HeldBy(
     producer_id=7,

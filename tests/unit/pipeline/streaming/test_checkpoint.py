@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import BadInputError
-from sim.pipeline.streaming.checkpoint import Checkpoint, read_offsets
-from sim.pipeline.streaming.store import LocalStore
+from txnsim.errors import BadInputError
+from txnsim.pipeline.streaming.checkpoint import Checkpoint, read_offsets
+from txnsim.pipeline.streaming.store import LocalStore
 
 OFFSETS = 'v1\n{"batchWatermarkMs":0}\n{"t":{"0":4,"1":2}}\n'
 

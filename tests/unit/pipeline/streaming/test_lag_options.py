@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import BadInputError
-from sim.pipeline.streaming.lag_options import DEFAULTS, LagOptions
+from txnsim.errors import BadInputError
+from txnsim.pipeline.streaming.lag_options import DEFAULTS, LagOptions
 
 SERVERS = {"kafka.bootstrap.servers": "h:1"}
 

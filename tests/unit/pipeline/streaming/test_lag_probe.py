@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from sim.client.admin import Admin
-from sim.client.cluster import Cluster
-from sim.client.errors import ConnectionLostError
-from sim.client.judgement import Verdict
-from sim.client.producer import Producer
-from sim.pipeline.streaming.lag_probe import PartitionLag, probe
-from sim.types import TopicPartition
 from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ConnectionLostError
+from txnsim.client.judgement import Verdict
+from txnsim.client.producer import Producer
+from txnsim.pipeline.streaming.lag_probe import PartitionLag, probe
+from txnsim.types import TopicPartition
 
 GHOSTLY = TopicPartition("orders", 0)
 

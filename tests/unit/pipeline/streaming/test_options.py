@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sim.pipeline.streaming.lag_options import LagOptions
-from sim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.lag_options import LagOptions
+from txnsim.pipeline.streaming.options import StreamOptions
 
 
 def test_the_probe_is_given_the_same_properties_as_the_connector() -> None:

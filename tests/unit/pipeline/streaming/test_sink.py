@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sim.pipeline.streaming.sink import BatchSink, Fill, Manifest, SinkError
-from sim.pipeline.streaming.store import LocalStore
+from txnsim.pipeline.streaming.sink import BatchSink, Fill, Manifest, SinkError
+from txnsim.pipeline.streaming.store import LocalStore
 
 
 class Died(Exception):

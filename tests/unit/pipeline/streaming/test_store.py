@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from sim.errors import ConfigError
-from sim.pipeline.streaming.store import LocalStore, open_store
+from txnsim.errors import ConfigError
+from txnsim.pipeline.streaming.store import LocalStore, open_store
 
 
 def test_a_directory_appears_whole_and_once(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pyspark.sql.datasource import EqualTo
 
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables.aborted import AbortedRow
-from sim.storage import names
-from sim.storage.txn_index import ENTRY_BYTES
 from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, table
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.aborted import AbortedRow
+from txnsim.storage import names
+from txnsim.storage.txn_index import ENTRY_BYTES
 
 
 def test_every_column_of_the_table_is_filled() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import EqualTo
 
-from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
 from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, segment, table
 from tests.support.logs import NOW, batch, plain
+from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
 
 
 def marker(*, committed: bool, coordinator_epoch: int = 4) -> bytes:

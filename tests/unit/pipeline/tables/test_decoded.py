@@ -7,18 +7,18 @@ from pathlib import Path
 import cramjam
 import pytest
 
-from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.scan.pieces import PIECE_BYTES
-from sim.pipeline.scan.segments import replicas_in, segments_of
-from sim.pipeline.scan.walk import Damage
-from sim.pipeline.tables import decoded
-from sim.pipeline.tables.decoded import decoded_batches
-from sim.pipeline.tables.rows import Job
-from sim.wire.batch import ZSTD, build_batch
-from sim.wire.batch_header import pack_batch
-from sim.wire.records import Record
 from tests.support.log_tables import broker_dir, overwrite, segment
 from tests.support.logs import NOW, batch, plain
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.scan.pieces import PIECE_BYTES
+from txnsim.pipeline.scan.segments import replicas_in, segments_of
+from txnsim.pipeline.scan.walk import Damage
+from txnsim.pipeline.tables import decoded
+from txnsim.pipeline.tables.decoded import decoded_batches
+from txnsim.pipeline.tables.rows import Job
+from txnsim.wire.batch import ZSTD, build_batch
+from txnsim.wire.batch_header import pack_batch
+from txnsim.wire.records import Record
 
 
 def looked_into(

@@ -7,13 +7,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sim.pipeline.options import KafkaLogOptions
-from sim.pipeline.scan.segments import replicas_in
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables.errors import ErrorRow, read_replica
-from sim.pipeline.tables.rows import Job
-from sim.storage import names
-from sim.storage.txn_index import ENTRY_BYTES
 from tests.support.log_tables import (
     Row,
     broker_dir,
@@ -26,6 +19,13 @@ from tests.support.log_tables import (
     table,
 )
 from tests.support.logs import batch, plain
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.errors import ErrorRow, read_replica
+from txnsim.pipeline.tables.rows import Job
+from txnsim.storage import names
+from txnsim.storage.txn_index import ENTRY_BYTES
 
 BATCH = len(plain())
 

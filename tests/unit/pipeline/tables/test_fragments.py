@@ -6,10 +6,10 @@ from pathlib import Path
 
 from pyspark.sql.datasource import In
 
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables.fragments import COLUMNS
 from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
 from tests.support.logs import NOW, LogDriver, batch, plain
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.fragments import COLUMNS
 
 
 def test_every_column_of_the_table_is_filled() -> None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.storage import names
-from sim.storage.checkpoints import encode_leader_epochs
 from tests.support.log_tables import broker_dir, segment, table
 from tests.support.logs import plain
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_leader_epochs
 
 
 def test_epochs_are_rows_in_order(tmp_path: Path) -> None:

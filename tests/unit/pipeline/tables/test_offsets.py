@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.datasource import EqualTo
 
-from sim.group.consumer_records import EpochStored, SubscriptionDeleted
-from sim.group.log_format import encode_batch, encode_record
-from sim.group.records import (
+from tests.support.log_tables import Row, broker_dir, segment, table
+from tests.support.logs import NOW, plain
+from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
+from txnsim.group.log_format import encode_batch, encode_record
+from txnsim.group.records import (
     ClassicGroupDeleted,
     ClassicGroupStored,
     GroupRecord,
@@ -23,14 +25,12 @@ from sim.group.records import (
     OffsetDeleted,
     StoredMember,
 )
-from sim.pipeline.scan import kernel
-from sim.pipeline.scan.pieces import Ints
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables.offsets import DECODED, KINDS, OffsetRow, row_of
-from sim.types import TopicPartition
-from sim.wire.batch import ZSTD, Record, build_batch, control_batch
-from tests.support.log_tables import Row, broker_dir, segment, table
-from tests.support.logs import NOW, plain
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.pieces import Ints
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.offsets import DECODED, KINDS, OffsetRow, row_of
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import ZSTD, Record, build_batch, control_batch
 
 FOLDER = "__consumer_offsets-7"
 ORDERS_1 = TopicPartition("orders", 1)

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from pyspark.sql.datasource import EqualTo
 
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables.producer_state import ProducerRow
-from sim.storage import names
 from tests.support.log_tables import broker_dir, busy_log, overwrite, replica, table
 from tests.support.logs import NOW, LogDriver
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.producer_state import ProducerRow
+from txnsim.storage import names
 
 
 def test_every_column_of_the_table_is_filled() -> None:

@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.group.log_format import encode_batch as encode_group_batch
-from sim.group.records import ClassicGroupStored, OffsetCommitted
-from sim.pipeline.planning import READS
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables.readings import TABLES as READINGS
-from sim.txn.log_format import encode_batch
-from sim.types import TopicPartition, TransactionVersion
 from tests.support.broker_dirs import move
 from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
 from tests.support.logs import NOW, plain
+from txnsim.group.log_format import encode_batch as encode_group_batch
+from txnsim.group.records import ClassicGroupStored, OffsetCommitted
+from txnsim.pipeline.planning import READS
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.readings import TABLES as READINGS
+from txnsim.txn.log_format import encode_batch
+from txnsim.types import TopicPartition, TransactionVersion
 
 
 def test_every_table_that_is_documented_can_be_read() -> None:

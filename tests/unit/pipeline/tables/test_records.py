@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql.datasource import EqualTo
 
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables import records
-from sim.wire.batch import GZIP, LZ4, NONE, SNAPPY, ZSTD, Record, build_batch
 from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
 from tests.support.logs import NOW, LogDriver, batch, plain
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables import records
+from txnsim.wire.batch import GZIP, LZ4, NONE, SNAPPY, ZSTD, Record, build_batch
 
 FULL = [
     Record(key=b"k", value=b"v", timestamp_ms=NOW + 7, headers=(("h", b"1"), ("h", None))),

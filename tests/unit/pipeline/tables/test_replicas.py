@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables.replicas import ReplicaRow
-from sim.storage import names
-from sim.storage.checkpoints import encode_offsets
 from tests.support.log_tables import ORDERS, broker_dir, busy_log, replica, table
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.replicas import ReplicaRow
+from txnsim.storage import names
+from txnsim.storage.checkpoints import encode_offsets
 
 
 def test_every_column_of_the_table_is_filled() -> None:

@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from sim.pipeline.scan.segments import Replica, SegmentFile
-from sim.pipeline.scan.walk import Damage
-from sim.pipeline.tables import rows as r
+from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.scan.walk import Damage
+from txnsim.pipeline.tables import rows as r
 
 REPLICA = Replica(log_dir="/logs", broker=1, topic="orders", partition=2, path="/logs/orders-2")
 SEGMENT = SegmentFile(replica=REPLICA, path="x", base_offset=7, next_base_offset=None, size=1)

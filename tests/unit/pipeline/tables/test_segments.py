@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables import segments
-from sim.pipeline.tables.segments import WALKED, SegmentRow
 from tests.support.log_tables import broker_dir, busy_log, replica, segment, table
 from tests.support.logs import NOW, plain
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables import segments
+from txnsim.pipeline.tables.segments import WALKED, SegmentRow
 
 
 def test_every_column_of_the_table_is_filled() -> None:

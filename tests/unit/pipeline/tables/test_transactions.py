@@ -9,15 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.pipeline.schemas import TABLES
-from sim.pipeline.tables.transactions import STATES, TransactionRow, row_of, version_of
-from sim.txn.log_format import encode_batch, encode_key, encode_value
-from sim.txn.state import Tombstone, TransactionState, TxnRecord
-from sim.types import TopicPartition, TransactionalId, TransactionVersion
-from sim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
 from tests.support.broker_dirs import move
 from tests.support.log_tables import broker_dir, segment, table
 from tests.support.logs import NOW, plain
+from txnsim.pipeline.schemas import TABLES
+from txnsim.pipeline.tables.transactions import (
+    STATES,
+    TransactionRow,
+    row_of,
+    version_of,
+)
+from txnsim.txn.log_format import encode_batch, encode_key, encode_value
+from txnsim.txn.state import Tombstone, TransactionState, TxnRecord
+from txnsim.types import TopicPartition, TransactionalId, TransactionVersion
+from txnsim.wire.batch import GZIP, LZ4, SNAPPY, ZSTD, Record, build_batch, control_batch
 
 TV_0, TV_1, TV_2 = TransactionVersion
 A_0, B_2 = TopicPartition("a", 0), TopicPartition("b", 2)

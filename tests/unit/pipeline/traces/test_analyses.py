@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from sim.pipeline.traces import analyses as trace_analyses
-from sim.pipeline.traces.analyses import ANALYSES
-from sim.pipeline.traces.schemas import TABLES, view_of
+from txnsim.pipeline.traces import analyses as trace_analyses
+from txnsim.pipeline.traces.analyses import ANALYSES
+from txnsim.pipeline.traces.schemas import TABLES, view_of
 
 QUERIES = {name.lower(): getattr(trace_analyses, name) for name in map(str.upper, ANALYSES)}
 

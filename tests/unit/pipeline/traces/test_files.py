@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from sim.pipeline.traces.files import SILENT_LINE, path_of, run_names
+from txnsim.pipeline.traces.files import SILENT_LINE, path_of, run_names
 
 
 @pytest.mark.parametrize(

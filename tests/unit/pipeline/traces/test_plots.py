@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from sim.pipeline.traces.plots import PLOTS, Row, draw_all, svg
+from txnsim.pipeline.traces.plots import PLOTS, Row, draw_all, svg
 
 CURVE: tuple[Row, ...] = ((0, 0.0, 0.1), (0, 1.0, 30.0), (2, 0.0, 0.2), (2, 1.0, 3000.0))
 LAGS: tuple[Row, ...] = (("level-0", 0.0, 0), ("level-0", 1.5, 12), ("level-2", 1.0, 3))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sim.pipeline.traces.queries import OF_EVENTS, OF_LINES
-from sim.pipeline.traces.schemas import TABLES, view_of
+from txnsim.pipeline.traces.queries import OF_EVENTS, OF_LINES
+from txnsim.pipeline.traces.schemas import TABLES, view_of
 
 
 @pytest.mark.parametrize("name", TABLES)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from sim.pipeline.traces.schemas import TABLES
-from sim.pipeline.traces.tables import is_export
+from txnsim.pipeline.traces.schemas import TABLES
+from txnsim.pipeline.traces.tables import is_export
 
 
 def test_an_export_is_known_by_its_tables() -> None:

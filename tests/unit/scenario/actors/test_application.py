@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.check.observations import Began, Ended, Wrote
 from tests.support.stories import call, seen, told
+from txnsim.check.observations import Began, Ended, Wrote
 
 ACTORS = {"A": {"plays": "application", "transactional-id": "app", "client-id": "shop"}}
 HOLD = {"hold": {"id": "late", "point": "client.request", "api": "Produce", "client_id": "shop"}}

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sim.check.observations import Wrote
 from tests.support.stories import call, seen, told
+from txnsim.check.observations import Wrote
 
 
 def test_everybody_is_a_client_of_a_name_of_its_own() -> None:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sim.check.observations import Wrote
 from tests.support.stories import call, seen, sentences, told
+from txnsim.check.observations import Wrote
 
 
 def append(**fields: object) -> dict[str, object]:

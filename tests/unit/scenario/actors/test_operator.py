@@ -1,7 +1,14 @@
 from __future__ import annotations
 
-from sim.check.observations import Aborted, Described, Initialised, Listed, Producers, Searched
 from tests.support.stories import call, seen, sentences, told, transaction
+from txnsim.check.observations import (
+    Aborted,
+    Described,
+    Initialised,
+    Listed,
+    Producers,
+    Searched,
+)
 
 GHOST = [
     call("init-producer-id"),

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sim.check.observations import PositionsRead, Read
 from tests.support.stories import call, seen, sentences, told, transaction
+from txnsim.check.observations import PositionsRead, Read
 
 OPEN = [
     call("init-producer-id"),

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sim.check.observations import Added, Ended, Initialised, SentOffsets, Wrote
 from tests.support.stories import call, seen, told, transaction
+from txnsim.check.observations import Added, Ended, Initialised, SentOffsets, Wrote
 
 INIT = call("init-producer-id")
 

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from sim.scenario import catalog
-from sim.scenario.players.base import DELIVERY_TIMEOUT_MS, PLAYERS, REQUEST_TIMEOUT_MS
+from txnsim.scenario import catalog
+from txnsim.scenario.players.base import DELIVERY_TIMEOUT_MS, PLAYERS, REQUEST_TIMEOUT_MS
 
 
 def test_a_delivery_takes_longer_than_an_attempt() -> None:

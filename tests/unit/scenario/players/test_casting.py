@@ -4,11 +4,11 @@ import sys
 
 import pytest
 
-from sim.errors import ConfigError, MissingExtraError
-from sim.scenario.players.base import Part
-from sim.scenario.players.casting import Cast, Casting, cast
-from sim.scenario.players.own import OwnPlayer
-from sim.scenario.players.program import ProgramPlayer
+from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.scenario.players.base import Part
+from txnsim.scenario.players.casting import Cast, Casting, cast
+from txnsim.scenario.players.own import OwnPlayer
+from txnsim.scenario.players.program import ProgramPlayer
 
 PART = Part(
     bootstrap="127.0.0.1:1",
@@ -18,7 +18,7 @@ PART = Part(
     partition=0,
     now_ms=1,
 )
-KAFKA_PYTHON = "sim.scenario.players.kafka_python"
+KAFKA_PYTHON = "txnsim.scenario.players.kafka_python"
 
 
 @pytest.fixture
@@ -45,7 +45,7 @@ def chosen(mode: str, casting: Casting | None = None) -> Cast:
 
 @pytest.mark.usefixtures("with_kafka_python")
 def test_a_stock_client_plays_where_it_can_and_ours_elsewhere() -> None:
-    from sim.scenario.players.kafka_python import KafkaPythonPlayer
+    from txnsim.scenario.players.kafka_python import KafkaPythonPlayer
 
     assert chosen("V-").make is chosen("V+").make is KafkaPythonPlayer
     assert chosen("TV2").make is OwnPlayer

@@ -4,15 +4,15 @@ import logging
 
 import pytest
 
-from sim.errors import ClientError
-from sim.scenario.players.casting import Casting, cast
-from sim.types import TopicPartition
 from tests.support.clusters import real_cluster
+from txnsim.errors import ClientError
+from txnsim.scenario.players.casting import Casting, cast
+from txnsim.types import TopicPartition
 
 pytest.importorskip("kafka", reason="the extra `demo` is not installed")
 
-from sim.scenario.players.base import PLAYERS, Part
-from sim.scenario.players.kafka_python import Ear, KafkaPythonPlayer, explain
+from txnsim.scenario.players.base import PLAYERS, Part
+from txnsim.scenario.players.kafka_python import Ear, KafkaPythonPlayer, explain
 
 P0 = TopicPartition("orders", 0)
 

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import ClientError
-from sim.scenario.players.base import Part
-from sim.scenario.players.own import OwnPlayer
-from sim.types import TopicPartition
 from tests.support.clusters import real_cluster
+from txnsim.errors import ClientError
+from txnsim.scenario.players.base import Part
+from txnsim.scenario.players.own import OwnPlayer
+from txnsim.types import TopicPartition
 
 P0 = TopicPartition("orders", 0)
 

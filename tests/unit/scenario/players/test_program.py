@@ -5,11 +5,11 @@ import textwrap
 
 import pytest
 
-from sim.errors import ClientError
-from sim.scenario.players import program
-from sim.scenario.players.base import Part
-from sim.scenario.players.program import ProgramPlayer, words
-from sim.types import TopicPartition
+from txnsim.errors import ClientError
+from txnsim.scenario.players import program
+from txnsim.scenario.players.base import Part
+from txnsim.scenario.players.program import ProgramPlayer, words
+from txnsim.types import TopicPartition
 
 P3 = TopicPartition("payments", 3)
 PART = Part(

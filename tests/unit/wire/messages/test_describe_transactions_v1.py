@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sim.wire.codec import (
+from txnsim.wire.codec import (
     build,
     decode_request,
     encode_body,

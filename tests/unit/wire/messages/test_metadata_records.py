@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from sim.wire.decoder import reader
-from sim.wire.encoder import writer
-from sim.wire.messages import metadata_records as schema
+from txnsim.wire.decoder import reader
+from txnsim.wire.encoder import writer
+from txnsim.wire.messages import metadata_records as schema
 
 ORDERS: Final = uuid.UUID("6b1937bf-b390-4f19-be13-d779da0edf85")
 SMALL: Final = uuid.UUID("71b35792-5e3e-4619-b89c-8adb18722723")

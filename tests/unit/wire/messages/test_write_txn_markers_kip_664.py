@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from sim.errors import MalformedFrameError
-from sim.wire.codec import (
+from tests.support.raw_wire import message_from
+from txnsim.errors import MalformedFrameError
+from txnsim.wire.codec import (
     decode_request_as,
     encode_body,
     encode_request,
     read_request_header,
     request_class,
 )
-from sim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
-from tests.support.raw_wire import message_from
+from txnsim.wire.messages.write_txn_markers_kip_664 import WriteTxnMarkersRequest
 
 KEY = 27
 

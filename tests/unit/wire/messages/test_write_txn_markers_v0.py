@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sim.errors import ErrorCode
-from sim.wire.codec import (
+from txnsim.errors import ErrorCode
+from txnsim.wire.codec import (
     build,
     decode_request,
     encode_body,

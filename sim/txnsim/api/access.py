@@ -1,0 +1,108 @@
+"""What the principal of one request may do, asked of the broker's authorizer and present ACLs.
+
+Kafka's counterpart: AuthHelper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import CLUSTER_NAME, Acls, Operation, ResourceType
+from txnsim.security.authorizer import Authorizer
+
+if TYPE_CHECKING:
+    from txnsim.api.request import Request
+
+FORBIDDEN: Final = {
+    ResourceType.TOPIC: ErrorCode.topic_authorization_failed,
+    ResourceType.GROUP: ErrorCode.group_authorization_failed,
+    ResourceType.CLUSTER: ErrorCode.cluster_authorization_failed,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.transactional_id_authorization_failed,
+}
+"""The error of a resource that somebody may not do that to."""
+TEXTS: Final = {
+    ErrorCode.topic_authorization_failed: "Topic authorization failed.",
+    ErrorCode.group_authorization_failed: "Group authorization failed.",
+    ErrorCode.cluster_authorization_failed: "Cluster authorization failed.",
+    ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
+}
+"""What Kafka says of these errors (Errors) where a message goes with them."""
+
+
+def may_describe(request: Request) -> Callable[[str], bool] | None:
+    """Whether who asks may describe a topic, for cores that leave topics out; None: always."""
+    access = request.access
+    return None if access is None else partial(access.may_topic, Operation.DESCRIBE)
+
+
+class Access:
+    """The rights of one principal, calling from one host."""
+
+    __slots__ = ("_acls", "_authorizer", "_host", "_principal")
+
+    def __init__(self, authorizer: Authorizer, acls: Acls, *, principal: str, host: str) -> None:
+        """Ask for somebody.
+
+        Args:
+            authorizer: The cluster's.
+            acls: Those that the broker knows.
+            principal: Who: ``User:alice``.
+            host: From where, as Kafka tells it: ``/10.0.0.1``.
+        """
+        self._authorizer = authorizer
+        self._acls = acls
+        self._principal = principal
+        self._host = host.removeprefix("/")
+
+    def may(self, operation: Operation, resource_type: ResourceType, name: str) -> bool:
+        """Whether it may do that to that resource."""
+        return self._authorizer.allows(
+            self._acls,
+            principal=self._principal,
+            host=self._host,
+            operation=operation,
+            resource_type=resource_type,
+            name=name,
+        )
+
+    def may_topic(self, operation: Operation, name: str) -> bool:
+        """The same for a topic."""
+        return self.may(operation, ResourceType.TOPIC, name)
+
+    def may_group(self, operation: Operation, group_id: str) -> bool:
+        """The same for a group."""
+        return self.may(operation, ResourceType.GROUP, group_id)
+
+    def may_transactional_id(self, operation: Operation, transactional_id: str) -> bool:
+        """The same for a transactional id."""
+        return self.may(operation, ResourceType.TRANSACTIONAL_ID, transactional_id)
+
+    def may_cluster(self, operation: Operation) -> bool:
+        """The same for the cluster."""
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME)
+
+    def may_some(self, operation: Operation, resource_type: ResourceType) -> bool:
+        """Whether there may be any resource of that type to which it may do that."""
+        return self._authorizer.allows_any(
+            self._acls,
+            principal=self._principal,
+            host=self._host,
+            operation=operation,
+            resource_type=resource_type,
+        )
+
+    def bits(self, supported: int, may: Callable[[Operation], bool]) -> int:
+        """Which of the operations that a resource knows are allowed, as a bit field.
+
+        Args:
+            supported: Bits of all that such a resource knows (AclEntry.supportedOperations).
+            may: Asks for one operation.
+        """
+        return sum(
+            1 << operation
+            for operation in Operation
+            if supported & 1 << operation and may(operation)
+        )

@@ -1,0 +1,123 @@
+"""AlterPartitionReassignments (key 45): move replicas to other brokers, or stop moving them
+(KIP-455).
+
+Versions: 1 can insist on as many replicas as before (KIP-860). An answer says that a reassignment
+has begun; ListPartitionReassignments tells how long it goes on. Kafka's counterpart:
+ReplicationControlManager.alterPartitionReassignments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.deadlines import has_no_time
+from txnsim.api.request import Reply, Request
+from txnsim.cluster.reassignments import cancel, reassign
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import BrokerId, Subject, TopicPartition
+
+KEY: Final = 45
+VERSIONS: Final = (0, 1)
+
+DEVIATIONS: Final = (
+    "Replicas move at full speed: leader.replication.throttled.rate and its like (KIP-73) have no "
+    "effect, though the topic configs that kafka-reassign-partitions sets are kept.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Begin or cancel the reassignment of each partition by itself."""
+    message = request.message
+    if not message.topics:
+        # The controller does not look at it, so its answer has the defaults.
+        return _answer(request, ErrorCode.none, "", (), may_change_factor=True)
+    if has_no_time(request):
+        return refuse(request, ErrorCode.request_timed_out)
+    allowed = getattr(message, "allow_replication_factor_change", True)
+    results = tuple(
+        (
+            topic.name,
+            tuple(
+                (one.partition_index, _alter(request, topic.name, one, may_change_factor=allowed))
+                for one in topic.partitions
+            ),
+        )
+        for topic in message.topics
+    )
+    return _answer(request, ErrorCode.none, None, results, may_change_factor=allowed)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top and on every partition."""
+    rejection = Rejection(error=error, reason="")
+    results = tuple(
+        (topic.name, tuple((one.partition_index, rejection) for one in topic.partitions))
+        for topic in request.message.topics
+    )
+    return _answer(request, error, None, results, may_change_factor=True)
+
+
+def subject(request: Request) -> Subject:
+    """The partitions."""
+    return Subject(
+        partitions=tuple(
+            TopicPartition(topic.name, one.partition_index)
+            for topic in request.message.topics
+            for one in topic.partitions
+        )
+    )
+
+
+Results = tuple[tuple[str, tuple[tuple[int, Rejection | None], ...]], ...]
+"""Topic -> partition -> why not."""
+
+
+def _alter(
+    request: Request, topic: str, wanted: Any, *, may_change_factor: bool
+) -> Rejection | None:
+    metadata = request.broker.metadata
+    where = TopicPartition(topic, wanted.partition_index)
+    if wanted.replicas is None:
+        outcome = cancel(metadata.image, where, metadata.settings)
+    else:
+        outcome = reassign(
+            metadata.image,
+            where,
+            tuple(map(BrokerId, wanted.replicas)),
+            metadata.settings,
+            may_change_factor=may_change_factor,
+        )
+    if isinstance(outcome, Rejection):
+        return outcome
+    metadata.publish(outcome)
+    return None
+
+
+def _answer(
+    request: Request,
+    error: ErrorCode,
+    reason: str | None,
+    results: Results,
+    *,
+    may_change_factor: bool,
+) -> Reply:
+    schema = request.schema
+    return request.answer(
+        allow_replication_factor_change=may_change_factor,
+        error_code=error,
+        error_message=reason,
+        responses=tuple(
+            schema.ReassignableTopicResponse(
+                name=topic,
+                partitions=tuple(
+                    schema.ReassignablePartitionResponse(
+                        partition_index=index,
+                        error_code=ErrorCode.none if rejection is None else rejection.error,
+                        error_message=None if rejection is None else rejection.reason or None,
+                    )
+                    for index, rejection in partitions
+                ),
+            )
+            for topic, partitions in results
+        ),
+    )

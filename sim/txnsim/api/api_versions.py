@@ -1,0 +1,83 @@
+"""ApiVersions (key 18): what this broker speaks, and the finalized features.
+
+Versions: 3 is flexible and carries features, 4 also those supported from level 0 (KAFKA-17011). The
+answer's header is always v0, and a version above ours is answered in v0 with UNSUPPORTED_VERSION,
+so that a newer client can ask again. Kafka's counterparts: KafkaApis.handleApiVersionsRequest,
+ApiVersionManager.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any, Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+
+KEY: Final = 18
+VERSIONS: Final = (0, 4)
+
+FEATURES_FROM: Final = 3
+LEVEL_ZERO_FROM: Final = 4
+
+_SOFTWARE: Final = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+async def handle(request: Request) -> Reply:
+    """Tell what is spoken here."""
+    if not is_valid(request):
+        return _answer(request, ErrorCode.invalid_request, ranges={})
+    if request.api_version >= FEATURES_FROM:
+        link, message = request.link, request.message
+        link.software_name = message.client_software_name
+        link.software_version = message.client_software_version
+    return _answer(request, ErrorCode.none, ranges=request.apis.advertised)
+
+
+def is_valid(request: Request) -> bool:
+    """Whether the client gives its software a name and a version that can be shown."""
+    if request.api_version < FEATURES_FROM:
+        return True
+    message = request.message
+    texts = (message.client_software_name, message.client_software_version)
+    return all(_SOFTWARE.fullmatch(text) is not None for text in texts)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top; UNSUPPORTED_VERSION comes with the range of this very API."""
+    own = {KEY: request.apis.accepted[KEY]} if error is ErrorCode.unsupported_version else {}
+    return _answer(request, error, ranges=own)
+
+
+def _answer(request: Request, error: ErrorCode, *, ranges: Mapping[int, tuple[int, int]]) -> Reply:
+    schema = request.schema
+    image = request.broker.image
+    values: dict[str, Any] = {}
+    if request.api_version >= FEATURES_FROM and error is ErrorCode.none:
+        least = 0 if request.api_version >= LEVEL_ZERO_FROM else 1
+        values = {
+            "supported_features": tuple(
+                schema.SupportedFeatureKey(
+                    name=name, min_version=feature.min_level, max_version=feature.max_level
+                )
+                for name, feature in request.broker.release.features.items()
+                if feature.min_level >= least
+            ),
+            "finalized_features_epoch": image.features_epoch,
+            "finalized_features": tuple(
+                schema.FinalizedFeatureKey(
+                    name=name, max_version_level=level, min_version_level=level
+                )
+                for name, level in image.features.items()
+                if level > 0
+            ),
+        }
+    return request.answer(
+        error_code=error,
+        api_keys=tuple(
+            schema.ApiVersion(api_key=key, min_version=low, max_version=high)
+            for key, (low, high) in sorted(ranges.items())
+        ),
+        **values,
+    )

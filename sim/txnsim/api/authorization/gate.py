@@ -1,0 +1,57 @@
+"""The gate before the handlers of a listener.
+
+Kafka's counterpart: the checks at the beginning of each method of KafkaApis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim.api.access import Access
+from txnsim.api.authorization import groups, topics, transactions
+from txnsim.api.authorization.parts import PARTS, handle_parts
+from txnsim.api.authorization.whole import refusal
+from txnsim.api.authorization.words import worded
+from txnsim.api.request import ApiTable, Handler, Reply, Request
+from txnsim.security.authorizer import Authorizer
+
+Guard = Callable[[Request, Access, Handler], Awaitable[Reply]]
+"""Asks the handler for as much as is allowed."""
+
+GUARDS: Final[Mapping[int, Guard]] = {**topics.GUARDS, **groups.GUARDS, **transactions.GUARDS}
+
+
+def guarded(apis: ApiTable, authorizer: Authorizer | None) -> ApiTable:
+    """The same table behind the gate; the very same one where there is no authorizer."""
+    if authorizer is None:
+        return apis
+    return msgspec.structs.replace(
+        apis,
+        handlers={
+            key: msgspec.structs.replace(handler, handle=partial(_handle, handler, authorizer))
+            for key, handler in apis.handlers.items()
+        },
+    )
+
+
+async def _handle(handler: Handler, authorizer: Authorizer, request: Request) -> Reply:
+    access = request.access = Access(
+        authorizer,
+        request.broker.image.acls,
+        principal=request.principal,
+        host=request.client_host,
+    )
+    error = refusal(request, access)
+    if error is not None:
+        return worded(handler.key, handler.refuse(request, error))
+    guard = GUARDS.get(handler.key)
+    if guard is not None:
+        return await guard(request, access, handler)
+    part = PARTS.get(handler.key)
+    if part is not None:
+        return await handle_parts(request, access, handler, part)
+    return await handler.handle(request)

@@ -1,0 +1,200 @@
+"""Requests that name resources one by one: those forbidden are taken out, the handler answers the
+rest, and the errors are put into its answer.
+
+The errors are worded by the handler's own ``refuse``, so they look as the API's version wants them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.api.access import FORBIDDEN, Access
+from txnsim.api.authorization.words import worded
+from txnsim.api.request import Answer, Handler, Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation, ResourceType
+from txnsim.wire import codec
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a request names resources, and where its answer does."""
+
+    asked: str
+    """Field of the request."""
+    answered: str
+    """Field of the answer."""
+    error: Callable[[Request, Access, Any], ErrorCode | None]
+    """Why an element is forbidden; None where it is not."""
+
+
+async def handle_parts(request: Request, access: Access, handler: Handler, part: Part) -> Reply:
+    """Answer for what is allowed, and refuse the rest."""
+    allowed: list[Any] = []
+    denied: dict[ErrorCode, list[Any]] = {}
+    for element in getattr(request.message, part.asked):
+        error = part.error(request, access, element)
+        if error is None:
+            allowed.append(element)
+        else:
+            denied.setdefault(error, []).append(element)
+    if not denied:
+        return await handler.handle(request)
+    reply = readable(request, await handler.handle(narrowed(request, part.asked, allowed)))
+    for error, elements in denied.items():
+        refused = worded(
+            handler.key, handler.refuse(narrowed(request, part.asked, elements), error)
+        )
+        if isinstance(reply, Answer) or isinstance(refused, Answer):
+            # Produce without acknowledgements: the error closes the connection.
+            return reply if reply is Answer.NEVER else refused
+        reply = joined(reply, part.answered, getattr(refused, part.answered))
+    return reply
+
+
+def narrowed(request: Request, field: str, elements: list[Any]) -> Request:
+    """The request with only those elements."""
+    return with_message(request, dataclasses.replace(request.message, **{field: tuple(elements)}))
+
+
+def with_message(request: Request, message: Any) -> Request:
+    """The same request with another message."""
+    copy = Request(
+        apis=request.apis,
+        broker=request.broker,
+        api_key=request.api_key,
+        api_version=request.api_version,
+        correlation_id=request.correlation_id,
+        client_id=request.client_id,
+        message=message,
+        client_host=request.client_host,
+        principal=request.principal,
+    )
+    copy.access = request.access
+    return copy
+
+
+def readable(request: Request, reply: Reply) -> Any:
+    """The reply as a message, also where the handler has encoded it already."""
+    if not isinstance(reply, bytes):
+        return reply
+    key, version = request.api_key, request.api_version
+    frame = codec.frame_response(key, version, request.correlation_id, reply)
+    return codec.read_response(key, version, frame[4:])[1]
+
+
+def joined(reply: Any, field: str, elements: tuple[Any, ...]) -> Any:
+    """The reply with further elements."""
+    return dataclasses.replace(reply, **{field: (*getattr(reply, field), *elements)})
+
+
+# Which element is forbidden
+
+
+def _topic(operation: Operation, field: str = "name") -> Any:
+    """Topics that are named."""
+
+    def error(request: Request, access: Access, element: Any) -> ErrorCode | None:
+        name = topic_name(request, element, field)
+        if name is None or access.may_topic(operation, name):
+            return None
+        return FORBIDDEN[ResourceType.TOPIC]
+
+    return error
+
+
+def topic_name(request: Request, element: Any, field: str = "name") -> str | None:
+    """The name of a topic that an element names, or identifies; None where nobody knows the id:
+    the handler says so, because ids are no secret.
+    """
+    name = getattr(element, field, None)
+    topic_id = getattr(element, "topic_id", None)
+    if name or topic_id is None:
+        return None if name is None else str(name)
+    return request.broker.image.topic_names.get(topic_id)
+
+
+def _leader_epoch(request: Request, access: Access, element: Any) -> ErrorCode | None:
+    """Followers ask for epochs as well."""
+    if access.may_cluster(Operation.CLUSTER_ACTION):
+        return None
+    error: ErrorCode | None = _topic(Operation.DESCRIBE, "topic")(request, access, element)
+    return error
+
+
+def _groups(operation: Operation) -> Any:
+    """Groups by their ids."""
+
+    def error(_request: Request, access: Access, group_id: str) -> ErrorCode | None:
+        if access.may_group(operation, group_id):
+            return None
+        return FORBIDDEN[ResourceType.GROUP]
+
+    return error
+
+
+_BY_CONFIG_TYPE: Final = {
+    2: ResourceType.TOPIC,
+    4: ResourceType.CLUSTER,  # BROKER
+    8: ResourceType.CLUSTER,  # BROKER_LOGGER
+    16: ResourceType.CLUSTER,  # CLIENT_METRICS
+    32: ResourceType.GROUP,
+}
+"""ConfigResource.Type -> whose right is asked for."""
+
+
+_NO_LOGGERS: Final = frozenset({8})
+
+
+def _configs(operation: Operation, *, without: frozenset[int] = frozenset()) -> Any:
+    """Resources that have configs; ``without`` are types that the API does not know."""
+
+    def error(_request: Request, access: Access, element: Any) -> ErrorCode | None:
+        number = int(element.resource_type)
+        kind = None if number in without else _BY_CONFIG_TYPE.get(number)
+        if kind is None:
+            return None  # the handler refuses it
+        if kind is ResourceType.CLUSTER:
+            may = access.may_cluster(operation)
+        else:
+            may = access.may(operation, kind, element.resource_name)
+        return None if may else FORBIDDEN[kind]
+
+    return error
+
+
+PARTS: Final[Mapping[int, Part]] = {
+    0: Part(asked="topic_data", answered="responses", error=_topic(Operation.WRITE)),  # Produce
+    2: Part(asked="topics", answered="topics", error=_topic(Operation.DESCRIBE)),  # ListOffsets
+    8: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # OffsetCommit
+    21: Part(asked="topics", answered="topics", error=_topic(Operation.DELETE)),  # DeleteRecords
+    23: Part(asked="topics", answered="topics", error=_leader_epoch),  # OffsetForLeaderEpoch
+    28: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # TxnOffsetCommit
+    32: Part(
+        asked="resources", answered="results", error=_configs(Operation.DESCRIBE_CONFIGS)
+    ),  # DescribeConfigs
+    33: Part(
+        asked="resources",
+        answered="responses",
+        error=_configs(Operation.ALTER_CONFIGS, without=_NO_LOGGERS),
+    ),  # AlterConfigs
+    37: Part(asked="topics", answered="results", error=_topic(Operation.ALTER)),  # CreatePartitions
+    42: Part(
+        asked="groups_names", answered="results", error=_groups(Operation.DELETE)
+    ),  # DeleteGroups
+    44: Part(
+        asked="resources", answered="responses", error=_configs(Operation.ALTER_CONFIGS)
+    ),  # IncrementalAlterConfigs
+    61: Part(asked="topics", answered="topics", error=_topic(Operation.READ)),  # DescribeProducers
+}
+"""API key -> its resources."""
+
+DESCRIBED_GROUPS: Final = Part(asked="groups", answered="groups", error=_groups(Operation.DESCRIBE))
+"""Of DescribeGroups."""
+DESCRIBED_CONSUMER_GROUPS: Final = Part(
+    asked="group_ids", answered="groups", error=_groups(Operation.DESCRIBE)
+)
+"""Of ConsumerGroupDescribe."""

@@ -1,0 +1,272 @@
+"""Rights on topics where more is to be done than to refuse some of them: Metadata, CreateTopics,
+DeleteTopics, DescribeTopicPartitions, DescribeCluster.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import partial
+from typing import Any, Final
+
+from txnsim.api import metadata as metadata_api
+from txnsim.api.access import Access
+from txnsim.api.authorization.parts import (
+    Part,
+    handle_parts,
+    joined,
+    narrowed,
+    with_message,
+)
+from txnsim.api.request import (
+    CLUSTER_OPERATIONS,
+    TOPIC_OPERATIONS,
+    Handler,
+    Reply,
+    Request,
+)
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation
+from txnsim.types import INTERNAL_TOPICS
+from txnsim.wire import codec
+
+_FORBIDDEN: Final = ErrorCode.topic_authorization_failed
+_FORBIDDEN_TEXT: Final = "Topic authorization failed."
+_SHORT_TEXT: Final = "Authorization failed."
+
+
+# Metadata, DescribeCluster
+
+
+async def metadata(request: Request, access: Access, handler: Handler) -> Reply:
+    """Topics that may not be described: an error where they were asked for, else left out."""
+    message = request.message
+    is_all = message.topics is None or (
+        request.api_version < metadata_api.NONE_MEANS_ALL_FROM and not message.topics
+    )
+    if is_all:
+        answer: Any = await handler.handle(request)
+        seen = [one for one in answer.topics if access.may_topic(Operation.DESCRIBE, one.name)]
+        answer = dataclasses.replace(answer, topics=tuple(seen))
+        return _with_operations(request, access, answer)
+    allowed: list[Any] = []
+    denied: list[Any] = []
+    for topic in message.topics:
+        forbidden = _metadata_denial(request, access, topic)
+        if forbidden is None:
+            allowed.append(topic)
+        else:
+            denied.append(forbidden)
+    if not denied:
+        return _with_operations(request, access, await handler.handle(request))
+    if not allowed and request.api_version < metadata_api.NONE_MEANS_ALL_FROM:
+        # No topics would mean all of them.
+        everything: Any = await handler.handle(narrowed(request, "topics", []))
+        answer = dataclasses.replace(everything, topics=())
+    else:
+        answer = await handler.handle(narrowed(request, "topics", allowed))
+    return _with_operations(request, access, joined(answer, "topics", tuple(denied)))
+
+
+def _metadata_denial(request: Request, access: Access, topic: Any) -> Any | None:
+    """The answer for a topic that may not be described, or not be created."""
+    image = request.broker.image
+    topic_id = getattr(topic, "topic_id", None)
+    if topic_id is not None and topic_id.int:
+        name = image.topic_names.get(topic_id)
+        if name is None or access.may_topic(Operation.DESCRIBE, name):
+            return None
+        # Whoever knows an id may know that it is forbidden, but not what the topic is called.
+        return metadata_api.failed(request, _FORBIDDEN, name=None, topic_id=topic_id)
+    if not topic.name:
+        return None
+    if not access.may_topic(Operation.DESCRIBE, topic.name):
+        return _hidden(request, topic.name)
+    would_create = (
+        topic.name not in image.topics
+        and request.broker.settings.auto_create_topics_enable
+        and getattr(request.message, "allow_auto_topic_creation", True)
+    )
+    if would_create and not _may_create(access, topic.name):
+        return _hidden(request, topic.name)
+    return None
+
+
+def _hidden(request: Request, name: str) -> Any:
+    failed = metadata_api.failed(request, _FORBIDDEN, name=name)
+    if name in INTERNAL_TOPICS and hasattr(failed, "is_internal"):
+        return dataclasses.replace(failed, is_internal=False)
+    return failed
+
+
+def _may_create(access: Access, name: str) -> bool:
+    return access.may_cluster(Operation.CREATE) or access.may_topic(Operation.CREATE, name)
+
+
+def _with_operations(request: Request, access: Access, answer: Any) -> Any:
+    """The bit fields of what may be done to the topics and the cluster."""
+    message = request.message
+    if getattr(message, "include_topic_authorized_operations", False):
+        answer = dataclasses.replace(
+            answer,
+            topics=tuple(_with_topic_bits(access, topic) for topic in answer.topics),
+        )
+    if getattr(message, "include_cluster_authorized_operations", False):
+        answer = dataclasses.replace(answer, cluster_authorized_operations=_cluster_bits(access))
+    return answer
+
+
+def _with_topic_bits(access: Access, topic: Any) -> Any:
+    if topic.error_code is not ErrorCode.none:
+        return topic
+    bits = access.bits(TOPIC_OPERATIONS, lambda one: access.may_topic(one, topic.name))
+    return dataclasses.replace(topic, topic_authorized_operations=bits)
+
+
+def _cluster_bits(access: Access) -> int:
+    """Nothing for those who may not describe the cluster."""
+    if not access.may_cluster(Operation.DESCRIBE):
+        return 0
+    return access.bits(CLUSTER_OPERATIONS, access.may_cluster)
+
+
+async def describe_cluster(request: Request, access: Access, handler: Handler) -> Reply:
+    """Everybody may ask; only what one may do is one's own."""
+    answer: Any = await handler.handle(request)
+    if answer.error_code is ErrorCode.none and (
+        request.message.include_cluster_authorized_operations
+    ):
+        answer = dataclasses.replace(answer, cluster_authorized_operations=_cluster_bits(access))
+    return answer
+
+
+# CreateTopics, DeleteTopics
+
+
+async def create_topics(request: Request, access: Access, handler: Handler) -> Reply:
+    """CREATE on the cluster or on the topic; configs are shown with DESCRIBE_CONFIGS only."""
+
+    def error(_request: Request, access: Access, topic: Any) -> ErrorCode | None:
+        return None if _may_create(access, topic.name) else _FORBIDDEN
+
+    part = Part(asked="topics", answered="topics", error=error)
+    answer: Any = await handle_parts(request, access, handler, part)
+    return dataclasses.replace(
+        answer, topics=tuple(_created(request, access, topic) for topic in answer.topics)
+    )
+
+
+def _created(request: Request, access: Access, topic: Any) -> Any:
+    if topic.error_code is _FORBIDDEN:
+        return dataclasses.replace(topic, error_message=_SHORT_TEXT)
+    if topic.error_code is not ErrorCode.none or request.api_version < 5:
+        return topic
+    if access.may_topic(Operation.DESCRIBE_CONFIGS, topic.name):
+        return topic
+    return dataclasses.replace(
+        topic,
+        num_partitions=-1,
+        replication_factor=-1,
+        configs=(),
+        topic_config_error_code=_FORBIDDEN,
+    )
+
+
+async def delete_topics(request: Request, access: Access, handler: Handler) -> Reply:
+    """DELETE on the cluster or on the topic. An id tells its topic's name only with DESCRIBE."""
+    if access.may_cluster(Operation.DELETE):
+        return await handler.handle(request)
+    field = "topics" if hasattr(request.message, "topics") else "topic_names"
+    allowed: list[Any] = []
+    denied: dict[Any, Any] = {}
+    for topic in getattr(request.message, field):
+        forbidden = _deletion_denial(request, access, topic)
+        if forbidden is None:
+            allowed.append(topic)
+        else:
+            denied[topic] = forbidden
+    if not denied:
+        return await handler.handle(request)
+    answer = await handler.handle(narrowed(request, field, allowed))
+    return joined(answer, "responses", tuple(denied.values()))
+
+
+def _deletion_denial(request: Request, access: Access, topic: Any) -> Any | None:
+    image = request.broker.metadata.image
+    wanted = topic if isinstance(topic, str) else topic.name
+    topic_id = getattr(topic, "topic_id", None)  # the zero id is read as None
+    if wanted is not None and topic_id is not None:
+        return None  # the handler refuses it
+    name = wanted
+    if topic_id is not None:
+        name = image.topic_names.get(topic_id)
+    if name is None:
+        return None
+    is_seen = access.may_topic(Operation.DESCRIBE, name)
+    if is_seen and name not in image.topics:
+        return None
+    if is_seen and access.may_topic(Operation.DELETE, name):
+        return None
+    return codec.build(
+        request.schema.DeletableTopicResult,
+        name=name if wanted is not None or is_seen else None,
+        topic_id=topic_id,
+        error_code=_FORBIDDEN,
+        error_message=_FORBIDDEN_TEXT,
+    )
+
+
+# DescribeTopicPartitions
+
+
+async def describe_topic_partitions(request: Request, access: Access, handler: Handler) -> Reply:
+    """Forbidden topics are errors where they were asked for, else left out."""
+    message = request.message
+    may = partial(access.may_topic, Operation.DESCRIBE)
+    if message.topics:
+        denied = [topic.name for topic in message.topics if topic.name and not may(topic.name)]
+        seen = [topic for topic in message.topics if topic.name not in denied]
+    else:
+        denied = []
+        schema = codec.request_schema(request.api_key, request.api_version)
+        names = filter(may, sorted(request.broker.image.topics))
+        seen = [schema.TopicRequest(name=name) for name in names]
+    refused: Any = handler.refuse(
+        with_message(
+            request,
+            dataclasses.replace(
+                message,
+                topics=tuple(topic for topic in message.topics if topic.name in frozenset(denied)),
+            ),
+        ),
+        _FORBIDDEN,
+    )
+    wanted = _from_cursor(request, seen)
+    if not wanted.message.topics:
+        # To the handler no topics would mean all of them.
+        return refused
+    answer: Any = await handler.handle(wanted)
+    shown = tuple(_with_topic_bits(access, topic) for topic in answer.topics)
+    return dataclasses.replace(answer, topics=(*shown, *refused.topics))
+
+
+def _from_cursor(request: Request, seen: list[Any]) -> Request:
+    """The request for those topics. A cursor at one of all topics may stand at one that is gone or
+    forbidden by now: it goes on with the next.
+    """
+    message = request.message
+    cursor = message.cursor
+    if message.topics or cursor is None or cursor.partition_index < 0:
+        return narrowed(request, "topics", seen)
+    left = [topic for topic in seen if topic.name >= cursor.topic_name]
+    if left and left[0].name == cursor.topic_name:
+        return narrowed(request, "topics", left)
+    return with_message(request, dataclasses.replace(message, topics=tuple(left), cursor=None))
+
+
+GUARDS: Final = {
+    3: metadata,
+    19: create_topics,
+    20: delete_topics,
+    60: describe_cluster,
+    75: describe_topic_partitions,
+}

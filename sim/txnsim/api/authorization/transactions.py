@@ -1,0 +1,56 @@
+"""Rights on transactional ids where more is to be done than to refuse the request."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any, Final
+
+from txnsim.api.access import FORBIDDEN, Access
+from txnsim.api.authorization.parts import Part, handle_parts
+from txnsim.api.request import Handler, Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.security.acls import Operation, ResourceType
+
+
+def _error(_request: Request, access: Access, transactional_id: str) -> ErrorCode | None:
+    if access.may_transactional_id(Operation.DESCRIBE, transactional_id):
+        return None
+    return FORBIDDEN[ResourceType.TRANSACTIONAL_ID]
+
+
+_DESCRIBED: Final = Part(asked="transactional_ids", answered="transaction_states", error=_error)
+
+
+async def describe_transactions(request: Request, access: Access, handler: Handler) -> Reply:
+    """Forbidden ids are errors; topics of a transaction that may not be described are left out."""
+    answer: Any = await handle_parts(request, access, handler, _DESCRIBED)
+    return dataclasses.replace(
+        answer,
+        transaction_states=tuple(
+            dataclasses.replace(
+                state,
+                topics=tuple(
+                    topic
+                    for topic in state.topics
+                    if access.may_topic(Operation.DESCRIBE, topic.topic)
+                ),
+            )
+            for state in answer.transaction_states
+        ),
+    )
+
+
+async def list_transactions(request: Request, access: Access, handler: Handler) -> Reply:
+    """Only those that may be described."""
+    answer: Any = await handler.handle(request)
+    return dataclasses.replace(
+        answer,
+        transaction_states=tuple(
+            state
+            for state in answer.transaction_states
+            if access.may_transactional_id(Operation.DESCRIBE, state.transactional_id)
+        ),
+    )
+
+
+GUARDS: Final = {65: describe_transactions, 66: list_transactions}

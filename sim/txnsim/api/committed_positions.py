@@ -1,0 +1,149 @@
+"""What OffsetCommit and TxnOffsetCommit have in common: topics in, errors by topic out.
+
+A topic or partition that does not exist is answered at once; the rest goes to the group
+coordinator. In the answer the refused ones stand first (OffsetCommitResponse.Builder).
+"""
+
+from __future__ import annotations
+
+import itertools
+import uuid
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from txnsim.api.request import Request
+from txnsim.cluster.image import ClusterImage, TopicImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.offset_commands import NewPosition, PartitionErrors
+from txnsim.types import TopicPartition
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as the request names it."""
+
+    name: str
+    topic_id: uuid.UUID | None
+
+
+Errors = list[tuple[int, ErrorCode]]
+"""Partitions of a topic with their errors, as often as the request names them."""
+Results = list[tuple[Told, Errors]]
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request asks for: what does not exist apart from what is to be committed."""
+
+    refused: dict[Told, Errors]
+    positions: tuple[NewPosition, ...]
+    topics: tuple[tuple[Told, tuple[int, ...]], ...]
+    """The partitions of the positions, under each topic of the request."""
+
+    def results(self, errors: Iterable[ErrorCode]) -> Results:
+        """Errors of the positions behind those of what does not exist.
+
+        A topic that the request names twice stays two, unless something does not exist.
+        """
+        told_in_order = iter(errors)
+        results: Results = [(named, list(one)) for named, one in self.refused.items()]
+        places = dict(results)
+        for named, indexes in self.topics:
+            if self.refused and named in places:
+                partitions = places[named]
+            else:
+                partitions = places[named] = []
+                results.append((named, partitions))
+            partitions += zip(indexes, told_in_order, strict=False)
+        return results
+
+
+def told(topic: Any) -> Told:
+    """The topic of a request, by name up to a version, by id from it on."""
+    return Told(name=getattr(topic, "name", ""), topic_id=getattr(topic, "topic_id", None))
+
+
+def split(image: ClusterImage, topics: Iterable[Any]) -> Asked:
+    """What does not exist apart from what is to be committed."""
+    refused: dict[Told, Errors] = {}
+    positions: list[NewPosition] = []
+    known: list[tuple[Told, tuple[int, ...]]] = []
+    for topic in topics:
+        named = told(topic)
+        found = find_topic(image, named)
+        if isinstance(found, ErrorCode):
+            refused.setdefault(named, []).extend(
+                (each.partition_index, found) for each in topic.partitions
+            )
+            continue
+        indexes: list[int] = []
+        for each in topic.partitions:
+            topic_partition = TopicPartition(found.name, each.partition_index)
+            if image.partition(topic_partition) is None:
+                refused.setdefault(named, []).append(
+                    (each.partition_index, ErrorCode.unknown_topic_or_partition)
+                )
+                continue
+            indexes.append(each.partition_index)
+            positions.append(
+                NewPosition(
+                    topic_partition=topic_partition,
+                    offset=each.committed_offset,
+                    leader_epoch=getattr(each, "committed_leader_epoch", -1),
+                    metadata=each.committed_metadata,
+                    topic_id=found.topic_id,
+                )
+            )
+        if indexes:
+            known.append((named, tuple(indexes)))
+    return Asked(refused=refused, positions=tuple(positions), topics=tuple(known))
+
+
+def find_topic(image: ClusterImage, named: Told) -> TopicImage | ErrorCode:
+    """The topic; UNKNOWN_TOPIC_ID where it was named by an id that nobody has."""
+    if named.topic_id is not None:
+        return image.topic_by_id(named.topic_id) or ErrorCode.unknown_topic_id
+    if not named.name:
+        return ErrorCode.unknown_topic_or_partition
+    return image.topics.get(named.name) or ErrorCode.unknown_topic_or_partition
+
+
+def errors_of(outcome: PartitionErrors | Rejection) -> Iterable[ErrorCode]:
+    """Errors of the positions; what the coordinator refuses, it refuses for each of them."""
+    if isinstance(outcome, Rejection):
+        return itertools.repeat(outcome.error)
+    return (error for _, error in outcome)
+
+
+def everywhere(topics: Iterable[Any], error: ErrorCode) -> Results:
+    """The same error for every partition asked for."""
+    return [
+        (told(topic), [(each.partition_index, error) for each in topic.partitions])
+        for topic in topics
+    ]
+
+
+def answered(request: Request, results: Results, *, entity: str) -> Any:
+    """The answer.
+
+    Args:
+        request: What is answered.
+        results: Errors by topic.
+        entity: What the schema's classes of a topic and a partition begin with.
+    """
+    schema = request.schema
+    topic_class = getattr(schema, f"{entity}ResponseTopic")
+    partition_class = getattr(schema, f"{entity}ResponsePartition")
+    by_id = "topic_id" in topic_class.__dataclass_fields__
+    return request.answer(
+        topics=tuple(
+            topic_class(
+                **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
+                partitions=tuple(
+                    partition_class(partition_index=index, error_code=error)
+                    for index, error in partitions
+                ),
+            )
+            for named, partitions in results
+        )
+    )

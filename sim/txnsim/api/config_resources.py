@@ -1,0 +1,163 @@
+"""What DescribeConfigs, AlterConfigs and IncrementalAlterConfigs have in common: the resources that
+carry configs, which of them can be altered, and how.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final, assert_never
+
+from txnsim.api.request import Request
+from txnsim.cluster import configs, controller
+from txnsim.cluster.controller import (
+    ELIGIBLE_LEADER_REPLICAS,
+    ConfigChange,
+    name_complaint,
+)
+from txnsim.cluster.image import ClusterImage
+from txnsim.cluster.resource_configs import client_metrics_refusal, group_refusal
+from txnsim.errors import ErrorCode, Rejection
+
+_MIN_INSYNC: Final = "min.insync.replicas"
+
+
+class ResourceType(IntEnum):
+    """Kinds of resources, as ConfigResource.Type numbers them."""
+
+    UNKNOWN = 0
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+def resource_type(number: int) -> ResourceType:
+    """The kind of that number."""
+    try:
+        return ResourceType(number)
+    except ValueError:
+        return ResourceType.UNKNOWN
+
+
+def topic_refusal(request: Request, name: str) -> Rejection | None:
+    """Why there are no configs of a topic of that name; None where there are."""
+    complaint = name_complaint(name)
+    if complaint is not None:
+        return Rejection(
+            error=ErrorCode.invalid_topic_exception, reason=f"Topic name is invalid: {complaint}"
+        )
+    if name not in request.broker.image.topics:
+        return Rejection(
+            error=ErrorCode.unknown_topic_or_partition,
+            reason=f"The topic '{name}' does not exist.",
+        )
+    return None
+
+
+def invalid(reason: str) -> Rejection:
+    """INVALID_REQUEST with a text of its own."""
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)
+
+
+def node_of(name: str) -> int | None:
+    """The broker id that a resource's name says; None where it says none."""
+    return int(name) if re.fullmatch(r"[+-]?[0-9]+", name) else None
+
+
+# Altering
+
+
+def alteration_refusal(request: Request, kind: ResourceType, resource: Any) -> Rejection | None:
+    """Why a resource can't be altered here (ConfigAdminManager.preprocess); None where it can."""
+    name = resource.resource_name
+    match kind:
+        case ResourceType.TOPIC:
+            if not name:
+                return invalid("Default topic resources are not allowed.")
+            return topic_refusal(request, name)
+        case ResourceType.BROKER:
+            if not name or node_of(name) == request.broker.broker_id:
+                return None
+            if node_of(name) is None:
+                return invalid(f"Node id must be an integer, but it is: {name}")
+            return invalid(
+                f"Unexpected broker id, expected {request.broker.broker_id}, but received {name}"
+            )
+        case ResourceType.UNKNOWN:
+            return invalid(f"Unknown resource type {resource.resource_type}")
+        case ResourceType.CLIENT_METRICS | ResourceType.GROUP:
+            return None  # they come into being by being configured
+        case ResourceType.BROKER_LOGGER:
+            return invalid(f"Unexpected resource type {kind.name} for resource {name}")
+        case _:
+            assert_never(kind)
+
+
+def altered_image(
+    request: Request,
+    kind: ResourceType,
+    name: str,
+    changes: tuple[ConfigChange, ...],
+    *,
+    is_whole: bool = False,
+) -> ClusterImage | Rejection:
+    """The image with the configs of one resource altered, or why not.
+
+    Args:
+        request: It reaches the metadata.
+        kind: Topic, broker, group or client metrics.
+        name: Of the resource.
+        changes: In their order.
+        is_whole: What the changes do not set is no longer set at all.
+    """
+    metadata = request.broker.metadata
+    image = metadata.image
+    if kind is ResourceType.GROUP:
+        before = {} if is_whole else image.group_configs.get(name, {})
+        altered = controller.changed_configs(before, changes, {})
+        if isinstance(altered, Rejection):
+            return altered
+        refused = group_refusal(name, altered, metadata.settings)
+        return refused or image.with_group_configs(name, altered)
+    if kind is ResourceType.CLIENT_METRICS:
+        before = {} if is_whole else image.client_metrics.get(name, {})
+        altered = controller.changed_configs(before, changes, {})
+        if isinstance(altered, Rejection):
+            return altered
+        refused = client_metrics_refusal(name, altered)
+        return refused or image.with_client_metrics(name, altered)
+    if kind is ResourceType.TOPIC:
+        current = {} if is_whole else image.topics[name].configs
+        altered = controller.altered_configs(current, changes, configs.TOPIC_CONFIGS)
+        return (
+            altered if isinstance(altered, Rejection) else image.with_topic_configs(name, altered)
+        )
+    fixed = [change.name for change in changes if change.name in configs.FIXED_BROKER_CONFIGS]
+    if fixed:
+        return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
+    before = image.broker_configs.get(name, {})
+    altered = controller.altered_configs(
+        {} if is_whole else before, changes, configs.BROKER_CONFIGS
+    )
+    if isinstance(altered, Rejection):
+        return altered
+    why = _min_insync_complaint(image, name, altered)
+    if why is not None:
+        return Rejection(error=ErrorCode.invalid_config, reason=why)
+    return image.with_broker_configs(name, altered)
+
+
+def _min_insync_complaint(image: ClusterImage, name: str, altered: Mapping[str, str]) -> str | None:
+    """Eligible leader replicas need one minimum for all brokers (KIP-966,
+    ConfigurationControlManager.validateAlterConfig).
+    """
+    if not image.features.get(ELIGIBLE_LEADER_REPLICAS):
+        return None
+    if not name and _MIN_INSYNC not in altered:
+        return "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
+    if name and _MIN_INSYNC in altered:
+        return "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
+    return None

@@ -1,0 +1,96 @@
+"""ConsumerGroupHeartbeat (key 68): join, stay in, and leave a group that the coordinator assigns.
+
+Versions: 1 subscribes by regular expression and has clients choose their member id. What a
+heartbeat leaves out is as before. Kafka's counterpart: KafkaApis.handleConsumerGroupHeartbeat.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from itertools import groupby
+from typing import Any, Final
+
+from txnsim.api.access import may_describe
+from txnsim.api.request import NO_THROTTLE, Reply, Request
+from txnsim.cluster.image import GROUP_VERSION
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_commands import ConsumerHeartbeat
+from txnsim.group.consumer_records import TopicIdPartition
+
+KEY: Final = 68
+VERSIONS: Final = (0, 1)
+
+MEMBER_ID_REQUIRED_FROM: Final = 1
+
+
+async def handle(request: Request) -> Reply:
+    """Decide it; answered when the group's records are replicated."""
+    if not is_enabled(request):
+        return refuse(request, ErrorCode.unsupported_version)
+    message = request.message
+    owned = message.topic_partitions
+    outcome = await request.broker.groups.consumer_heartbeat(
+        ConsumerHeartbeat(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            member_epoch=message.member_epoch,
+            instance_id=message.instance_id,
+            rack_id=message.rack_id,
+            rebalance_timeout_ms=round(message.rebalance_timeout.total_seconds() * 1_000),
+            topic_names=message.subscribed_topic_names,
+            topic_regex=getattr(message, "subscribed_topic_regex", None),
+            server_assignor=message.server_assignor,
+            owned=None
+            if owned is None
+            else frozenset((each.topic_id, index) for each in owned for index in each.partitions),
+            client_id=request.client_id or "",
+            client_host=request.client_host,
+            may_describe=may_describe(request),
+            member_id_required=request.api_version >= MEMBER_ID_REQUIRED_FROM,
+        )
+    )
+    if isinstance(outcome, Rejection):
+        return _failed(request, outcome.error, outcome.reason)
+    schema = request.schema
+    assignment = outcome.assignment
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message=None,
+        member_id=outcome.member_id,
+        member_epoch=outcome.member_epoch,
+        heartbeat_interval=timedelta(milliseconds=outcome.heartbeat_interval_ms),
+        assignment=None
+        if assignment is None
+        else schema.Assignment(topic_partitions=by_topic(schema, assignment)),
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for the whole request."""
+    return _failed(request, error, None)
+
+
+def is_enabled(request: Request) -> bool:
+    """Whether the cluster's level of ``group.version`` has the protocol; it is advertised whatever
+    that is.
+    """
+    return request.broker.image.features.get(GROUP_VERSION, 0) > 0
+
+
+def by_topic(schema: Any, partitions: tuple[TopicIdPartition, ...]) -> tuple[Any, ...]:
+    """Sorted partitions, grouped by their topic's id."""
+    return tuple(
+        schema.TopicPartitions(topic_id=topic, partitions=tuple(index for _, index in each))
+        for topic, each in groupby(partitions, key=lambda pair: pair[0])
+    )
+
+
+def _failed(request: Request, error: ErrorCode, reason: str | None) -> Reply:
+    return request.answer(
+        error_code=error,
+        error_message=reason,
+        member_id=None,
+        member_epoch=0,
+        heartbeat_interval=NO_THROTTLE,
+        assignment=None,
+    )

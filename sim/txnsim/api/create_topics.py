@@ -1,0 +1,126 @@
+"""CreateTopics (key 19): topics with partitions, replicas and configs.
+
+Versions: 4 defaults for partitions and replicas, 5 tells them (and the configs) back, 6 throttling,
+7 topic ids. Kafka's counterparts: ControllerApis.createTopics,
+ReplicationControlManager.createTopics.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.deadlines import has_no_time
+from txnsim.api.request import Reply, Request
+from txnsim.cluster import configs, controller
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.image import TopicImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import BrokerId
+from txnsim.wire.codec import build
+
+KEY: Final = 19
+VERSIONS: Final = (2, 7)
+
+DEVIATIONS: Final = (
+    "A policy for topics is Java code that a broker loads (create.topic.policy.class.name); txnsim "
+    "has none, so POLICY_VIOLATION never answers CreateTopics.",
+)
+
+Outcome = TopicImage | Rejection
+
+
+async def handle(request: Request) -> Reply:
+    """Create each topic by itself, or only check it."""
+    if has_no_time(request):
+        return refuse(request, ErrorCode.request_timed_out)
+    message = request.message
+    metadata = request.broker.metadata
+    outcomes: dict[str, Outcome] = {}
+    names = [topic.name for topic in message.topics]
+    for topic in message.topics:
+        if names.count(topic.name) > 1:
+            outcomes[topic.name] = Rejection(
+                error=ErrorCode.invalid_request, reason="Duplicate topic name."
+            )
+        elif message.validate_only:
+            outcomes[topic.name] = controller.create_topic(
+                metadata.image,
+                _wanted(topic),
+                settings=metadata.settings,
+                new_topic_id=metadata.new_topic_id,
+            )
+        else:
+            outcomes[topic.name] = metadata.create_topic(_wanted(topic))
+    return request.answer(
+        topics=tuple(_result(request, name, outcome) for name, outcome in outcomes.items())
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every topic."""
+    rejection = Rejection(error=error, reason="")
+    return request.answer(
+        topics=tuple(_result(request, topic.name, rejection) for topic in request.message.topics)
+    )
+
+
+def _wanted(topic: Any) -> NewTopic:
+    return NewTopic(
+        name=topic.name,
+        partitions=topic.num_partitions,
+        replication_factor=topic.replication_factor,
+        assignments=tuple(
+            (assignment.partition_index, tuple(map(BrokerId, assignment.broker_ids)))
+            for assignment in topic.assignments
+        ),
+        configs={config.name: config.value for config in topic.configs},
+    )
+
+
+def _result(request: Request, name: str, outcome: Outcome) -> Any:
+    schema = request.schema
+    if isinstance(outcome, Rejection):
+        return build(
+            schema.CreatableTopicResult,
+            name=name,
+            topic_id=None,
+            error_code=outcome.error,
+            error_message=outcome.reason or None,
+            configs=() if request.api_version >= 5 else None,
+        )
+    return build(
+        schema.CreatableTopicResult,
+        name=name,
+        topic_id=outcome.topic_id,
+        error_code=ErrorCode.none,
+        error_message=None,
+        num_partitions=len(outcome.partitions),
+        replication_factor=len(outcome.partitions[0].replicas),
+        configs=_configs(request, outcome),
+    )
+
+
+def _configs(request: Request, topic: TopicImage) -> tuple[Any, ...]:
+    if request.api_version < 5:
+        return ()
+    broker = request.broker
+    values = (
+        configs.resolved_value(
+            name,
+            topic=topic.configs,
+            image=broker.image,
+            settings=broker.metadata.settings,
+            broker_id=broker.broker_id,
+        )
+        for name in configs.TOPIC_CONFIGS
+    )
+    return tuple(
+        request.schema.CreatableTopicConfigs(
+            name=value.name,
+            value=value.value,
+            read_only=False,
+            config_source=value.source,
+            is_sensitive=False,
+        )
+        for value in values
+    )

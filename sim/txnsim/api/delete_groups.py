@@ -1,0 +1,40 @@
+"""DeleteGroups (key 42): delete groups without members, with their positions (KIP-229).
+
+Versions: 2 is the first flexible one; nothing else changes. Kafka's counterpart:
+KafkaApis.handleDeleteGroupsRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+
+KEY: Final = 42
+VERSIONS: Final = (0, 2)
+
+
+async def handle(request: Request) -> Reply:
+    """Delete each group; answered when the tombstones are replicated."""
+    results = {}
+    for group_id in request.message.groups_names:
+        if group_id not in results:
+            refusal = await request.broker.groups.delete(group_id)
+            results[group_id] = ErrorCode.none if refusal is None else refusal.error
+    return _answer(request, results)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every group."""
+    return _answer(request, dict.fromkeys(request.message.groups_names, error))
+
+
+def _answer(request: Request, results: dict[str, ErrorCode]) -> Reply:
+    schema = request.schema
+    return request.answer(
+        results=tuple(
+            schema.DeletableGroupResult(group_id=group_id, error_code=error)
+            for group_id, error in results.items()
+        )
+    )

@@ -1,0 +1,132 @@
+"""DeleteTopics (key 20): by name, from v6 also by topic id.
+
+Versions: 5 error messages, 6 topic ids. Kafka's counterpart: ControllerApis.deleteTopics.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+from txnsim.api.deadlines import has_no_time
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.wire.codec import build
+
+KEY: Final = 20
+VERSIONS: Final = (1, 6)
+
+BY_STATE_FROM: Final = 6
+DISABLED_KNOWN_FROM: Final = 3
+
+Wanted = tuple[str | None, uuid.UUID | None]
+
+_NAMED_TWICE: Final = Rejection(
+    error=ErrorCode.invalid_request,
+    reason="The provided topic name maps to an ID that was already supplied.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Delete each topic by itself."""
+    if not request.broker.metadata.settings.delete_topic_enable:
+        # ControllerApis.deleteTopics throws before it looks at any topic: no word to any of them.
+        is_known = request.api_version >= DISABLED_KNOWN_FROM
+        return refuse(
+            request,
+            ErrorCode.topic_deletion_disabled if is_known else ErrorCode.invalid_request,
+        )
+    if has_no_time(request):
+        return refuse(request, ErrorCode.request_timed_out)
+    wanted = _wanted(request)
+    aliases = _aliases(request, wanted)
+    results = []
+    for one in dict.fromkeys(wanted):
+        name, topic_id = one
+        if name is None and topic_id in aliases.values():
+            continue
+        if topic_id is None and name in aliases:
+            results.append(_result(request, (name, aliases[name]), _NAMED_TWICE))
+        else:
+            results.append(_result(request, one, _delete(request, one, wanted)))
+    return request.answer(responses=tuple(results))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every topic."""
+    rejection = Rejection(error=error, reason="")
+    return request.answer(
+        responses=tuple(_result(request, one, rejection) for one in _wanted(request))
+    )
+
+
+def _wanted(request: Request) -> list[Wanted]:
+    message = request.message
+    if request.api_version >= BY_STATE_FROM:
+        return [
+            (topic.name, None if not topic.topic_id or not topic.topic_id.int else topic.topic_id)
+            for topic in message.topics
+        ]
+    return [(name, None) for name in message.topic_names]
+
+
+def _aliases(request: Request, wanted: list[Wanted]) -> dict[str, uuid.UUID]:
+    """Topics that are wanted by name and by id in one request: id by name."""
+    ids = {topic_id for name, topic_id in wanted if name is None}
+    named = [name for name, topic_id in wanted if name is not None and topic_id is None]
+    topics = request.broker.metadata.image.topics
+    return {
+        name: topics[name].topic_id
+        for name in named
+        if name in topics and topics[name].topic_id in ids
+    }
+
+
+def _delete(request: Request, one: Wanted, wanted: list[Wanted]) -> Wanted | Rejection:
+    """What was deleted, by name and id."""
+    name, topic_id = one
+    metadata = request.broker.metadata
+    if name is not None and topic_id is not None:
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="You may not specify both topic name and topic id.",
+        )
+    if name is None and topic_id is None:
+        return Rejection(
+            error=ErrorCode.invalid_request, reason="Neither topic name nor id were specified."
+        )
+    if wanted.count(one) > 1:
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="Duplicate topic name." if topic_id is None else "Duplicate topic id.",
+        )
+    image = metadata.image
+    if topic_id is not None:
+        topic = image.topic_by_id(topic_id)
+        if topic is None:
+            return Rejection(
+                error=ErrorCode.unknown_topic_id,
+                reason="This server does not host this topic ID.",
+            )
+    else:
+        assert name is not None
+        found = image.topics.get(name)
+        if found is None:
+            return Rejection(
+                error=ErrorCode.unknown_topic_or_partition,
+                reason="This server does not host this topic-partition.",
+            )
+        topic = found
+    metadata.publish(image.without_topic(topic.name))
+    return topic.name, topic.topic_id
+
+
+def _result(request: Request, one: Wanted, outcome: Wanted | Rejection) -> Any:
+    name, topic_id = one if isinstance(outcome, Rejection) else outcome
+    return build(
+        request.schema.DeletableTopicResult,
+        name=name,
+        topic_id=topic_id,
+        error_code=outcome.error if isinstance(outcome, Rejection) else ErrorCode.none,
+        error_message=outcome.reason or None if isinstance(outcome, Rejection) else None,
+    )

@@ -1,0 +1,99 @@
+"""DescribeClientQuotas (key 48): quotas of users, client ids and addresses (KIP-546).
+
+Versions: 1 is flexible. Kafka's counterpart: ClientQuotasImage.describe.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.cluster.quotas import QuotaFilter, found_quotas
+from txnsim.errors import ErrorCode, Rejection
+
+KEY: Final = 48
+VERSIONS: Final = (0, 1)
+
+_MATCH_DEFAULT: Final = 1
+_MATCH_ANY: Final = 2
+_KINDS: Final = frozenset({"user", "client-id", "ip"})
+
+
+async def handle(request: Request) -> Reply:
+    """Judge the filter, and tell what it finds."""
+    seen: set[str] = set()
+    for component in request.message.components:
+        refusal = _component_refusal(component, seen)
+        if refusal is not None:
+            return _answer(request, refusal.error, refusal.reason)
+        seen.add(component.entity_type)
+    if "ip" in seen and len(seen) > 1:
+        return _answer(
+            request,
+            ErrorCode.invalid_request,
+            "Invalid entity filter component combination. IP filter component should not be used "
+            "with user or clientId filter component.",
+        )
+    schema = request.schema
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message="",
+        entries=tuple(
+            schema.EntryData(
+                entity=tuple(
+                    schema.EntityData(entity_type=kind, entity_name=name) for kind, name in entity
+                ),
+                values=tuple(
+                    schema.ValueData(key=key, value=value) for key, value in values.items()
+                ),
+            )
+            for entity, values in found_quotas(request.broker.image, _filter(request.message))
+        ),
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return _answer(request, error, error.name)
+
+
+def _filter(message: Any) -> QuotaFilter:
+    components = message.components
+    return QuotaFilter(
+        # The default is the entity without a name.
+        exact={one.entity_type: one.match for one in components if one.match_type != _MATCH_ANY},
+        kinds=frozenset(one.entity_type for one in components if one.match_type == _MATCH_ANY),
+        strict=message.strict,
+    )
+
+
+def _component_refusal(component: Any, seen: set[str]) -> Rejection | None:
+    kind = component.entity_type
+    if not kind:
+        return _invalid("Invalid empty entity type.")
+    if kind in seen:
+        return _invalid(f"Entity type {kind} cannot appear more than once in the filter.")
+    if kind not in _KINDS:
+        return Rejection(
+            error=ErrorCode.unsupported_version, reason=f"Unsupported entity type {kind}"
+        )
+    match component.match_type, component.match:
+        case 0, None:
+            return _invalid("Request specified MATCH_TYPE_EXACT, but set match string to null.")
+        case (1 | 2) as number, str():
+            name = "DEFAULT" if number == _MATCH_DEFAULT else "SPECIFIED"
+            return _invalid(
+                f"Request specified MATCH_TYPE_{name}, but also specified a match string."
+            )
+        case ((0 | 1 | 2), _):
+            return None
+        case number, _:
+            return _invalid(f"Unknown match type {number}")
+
+
+def _invalid(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)
+
+
+def _answer(request: Request, error: ErrorCode, message: str) -> Reply:
+    return request.answer(error_code=error, error_message=message, entries=None)

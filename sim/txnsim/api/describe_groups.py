@@ -1,0 +1,119 @@
+"""DescribeGroups (key 15): classic groups and their members.
+
+Versions: 3 may tell the operations that are allowed, 4 knows static members, 6 has an error for a
+group that does not exist; before, it is Dead. Groups of another protocol don't exist here. Kafka's
+counterpart: KafkaApis.handleDescribeGroupsRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.request import NOT_ASKED, Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup, ClassicMember
+from txnsim.group.state import ClassicGroupState
+
+KEY: Final = 15
+VERSIONS: Final = (0, 6)
+
+MISSING_GROUP_NAMED_FROM: Final = 6
+_OPERATIONS: Final = 3400
+"""Bits of every operation on a group (AclEntry.supportedOperations)."""
+_OPERATIONS_BEFORE_CONFIGS: Final = 328
+"""The same in releases in which groups have no configs, before Kafka 4.0: those do not know a
+missing group either.
+"""
+
+
+def group_operations(request: Request) -> int:
+    """Bits of every operation on a group in the release that is played."""
+    newest = request.apis.accepted[KEY][1]
+    has_configs = newest >= MISSING_GROUP_NAMED_FROM
+    return _OPERATIONS if has_configs else _OPERATIONS_BEFORE_CONFIGS
+
+
+async def handle(request: Request) -> Reply:
+    """Describe each group."""
+    found = [_describe(request, group_id) for group_id in request.message.groups]
+    return request.answer(groups=tuple(found))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every group."""
+    groups = [_failed(request, group_id, error) for group_id in request.message.groups]
+    return request.answer(groups=tuple(groups))
+
+
+def _describe(request: Request, group_id: str) -> Any:
+    group = request.broker.groups.find(group_id)
+    if isinstance(group, Rejection) and group.error is not ErrorCode.group_id_not_found:
+        return _failed(request, group_id, group.error)
+    if not isinstance(group, ClassicGroup):
+        return _missing(request, group_id, group)
+    is_stable = group.state is ClassicGroupState.STABLE
+    return _group(
+        request,
+        error_code=ErrorCode.none,
+        group_id=group_id,
+        group_state=group.state_name,
+        protocol_type=group.protocol_type_or_empty,
+        protocol_data=(group.protocol or "") if is_stable else "",
+        members=tuple(_member(request, group, each) for each in group.members.values()),
+        authorized_operations=group_operations(request)
+        if getattr(request.message, "include_authorized_operations", False)
+        else NOT_ASKED,
+    )
+
+
+def _missing(request: Request, group_id: str, group: object) -> Any:
+    named = request.api_version >= MISSING_GROUP_NAMED_FROM
+    reason = (
+        group.reason
+        if isinstance(group, Rejection)
+        else f"Group {group_id} is not a classic group."
+    )
+    return _group(
+        request,
+        error_code=ErrorCode.group_id_not_found if named else ErrorCode.none,
+        error_message=reason if named else None,
+        group_id=group_id,
+        group_state=ClassicGroupState.DEAD.value,
+        authorized_operations=group_operations(request)
+        if not named and getattr(request.message, "include_authorized_operations", False)
+        else NOT_ASKED,
+    )
+
+
+def _failed(request: Request, group_id: str, error: ErrorCode) -> Any:
+    return _group(request, error_code=error, group_id=group_id)
+
+
+def _group(request: Request, **values: object) -> Any:
+    cls = request.schema.DescribedGroup
+    whole = {
+        "error_message": None,
+        "group_state": "",
+        "protocol_type": "",
+        "protocol_data": "",
+        "members": (),
+        "authorized_operations": NOT_ASKED,
+        **values,
+    }
+    fields = cls.__dataclass_fields__
+    return cls(**{name: value for name, value in whole.items() if name in fields})
+
+
+def _member(request: Request, group: ClassicGroup, member: ClassicMember) -> Any:
+    cls = request.schema.DescribedGroupMember
+    is_stable = group.state is ClassicGroupState.STABLE
+    instance = {"group_instance_id": member.group_instance_id}
+    return cls(
+        member_id=member.member_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        # Between two generations there is nothing that all agree on.
+        member_metadata=member.metadata(group.protocol) if is_stable else b"",
+        member_assignment=member.assignment,
+        **(instance if "group_instance_id" in cls.__dataclass_fields__ else {}),
+    )

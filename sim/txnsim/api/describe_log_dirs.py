@@ -1,0 +1,88 @@
+"""DescribeLogDirs (key 35): how large the replicas of a broker are.
+
+Versions: 2 is flexible, 3 has a top-level error, 4 sizes of the disk (KIP-827), 5 cordoned
+directories. What this broker does not host is left out. Kafka's counterpart:
+ReplicaManager.describeLogDirs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.api.subjects import partitions_named
+from txnsim.cluster.broker import Broker
+from txnsim.errors import ErrorCode
+from txnsim.types import Subject, TopicPartition
+from txnsim.wire.codec import build
+
+KEY: Final = 35
+VERSIONS: Final = (1, 5)
+
+DEVIATIONS: Final = (
+    "DescribeLogDirs shows one directory per broker, which is its memory: no disk, so -1 for total "
+    "and usable bytes. Records that were deleted no longer count; Apache Kafka counts them until "
+    "their segment is removed.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """The one directory with what was asked for; one that is offline tells nothing else."""
+    schema = request.schema
+    if request.broker.logs.has_failed:
+        failed = build(
+            schema.DescribeLogDirsResult,
+            error_code=ErrorCode.kafka_storage_error,
+            log_dir=directory_of(request.broker),
+            topics=(),
+        )
+        return request.answer(error_code=ErrorCode.none, results=(failed,))
+    by_topic: dict[str, list[Any]] = {}
+    for topic_partition in _wanted(request):
+        log = request.broker.replicas.hosted[topic_partition]
+        by_topic.setdefault(topic_partition.topic, []).append(
+            schema.DescribeLogDirsPartition(
+                partition_index=topic_partition.partition,
+                partition_size=log.size_bytes,
+                offset_lag=0,
+                is_future_key=False,
+            )
+        )
+    directory = build(
+        schema.DescribeLogDirsResult,
+        error_code=ErrorCode.none,
+        log_dir=directory_of(request.broker),
+        topics=tuple(
+            schema.DescribeLogDirsTopic(name=name, partitions=tuple(partitions))
+            for name, partitions in by_topic.items()
+        ),
+    )
+    return request.answer(error_code=ErrorCode.none, results=(directory,))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top, where there is one; no directories."""
+    return request.answer(error_code=error, results=())
+
+
+def subject(request: Request) -> Subject:
+    """The partitions asked for by name."""
+    return Subject(partitions=partitions_named(request, request.message.topics))
+
+
+def directory_of(broker: Broker) -> str:
+    """The name of a broker's one directory."""
+    return f"memory/broker-{broker.broker_id}"
+
+
+def _wanted(request: Request) -> list[TopicPartition]:
+    """Each hosted partition that was asked for, once."""
+    hosted = request.broker.replicas.hosted
+    if request.message.topics is None:
+        return list(hosted)
+    asked = (
+        TopicPartition(topic.topic, index)
+        for topic in request.message.topics
+        for index in topic.partitions
+    )
+    return [one for one in dict.fromkeys(asked) if one in hosted]

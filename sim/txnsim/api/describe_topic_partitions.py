@@ -1,0 +1,128 @@
+"""DescribeTopicPartitions (key 75): topics page by page, with a cursor.
+
+One version. Kafka's counterpart: DescribeTopicPartitionsRequestHandler.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.request import NOT_ASKED, TOPIC_OPERATIONS, Reply, Request
+from txnsim.cluster.controller import name_complaint
+from txnsim.cluster.image import NO_LEADER, PartitionImage
+from txnsim.errors import ErrorCode
+
+KEY: Final = 75
+VERSIONS: Final = (0, 0)
+
+
+async def handle(request: Request) -> Reply:
+    """Describe topics from the cursor on, as many partitions as a page holds."""
+    message = request.message
+    image = request.broker.image
+    names = sorted({topic.name for topic in message.topics}) or sorted(image.topics)
+    first_partition = 0
+    if "" in names:
+        # Kafka can't name the resource whose authorization it wants to check.
+        return refuse(request, ErrorCode.unknown_server_error)
+    cursor = message.cursor
+    if cursor is not None:
+        if cursor.partition_index < 0:
+            return refuse(request, ErrorCode.invalid_request)
+        if message.topics and cursor.topic_name not in names:
+            return refuse(request, ErrorCode.invalid_request)
+        first_partition = cursor.partition_index
+        names = [name for name in names if name >= cursor.topic_name]
+        if not names or names[0] != cursor.topic_name:
+            first_partition = 0
+    # At least one: a page without a partition would lead nowhere.
+    limit = max(
+        1,
+        min(
+            request.broker.settings.max_request_partition_size_limit,
+            message.response_partition_limit,
+        ),
+    )
+    return _page(request, names, first_partition, limit)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every topic asked for; where none was named there is no place for it."""
+    return request.answer(
+        topics=tuple(
+            _failed(request, topic.name, error, operations=NOT_ASKED)
+            for topic in request.message.topics
+        ),
+        next_cursor=None,
+    )
+
+
+def _page(request: Request, names: list[str], first_partition: int, limit: int) -> Reply:
+    schema = request.schema
+    image = request.broker.image
+    topics: list[Any] = []
+    for name in names:
+        topic = image.topics.get(name)
+        if topic is None:
+            error = (
+                ErrorCode.unknown_topic_or_partition
+                if name_complaint(name) is None
+                else ErrorCode.invalid_topic_exception
+            )
+            topics.append(_failed(request, name, error))
+            continue
+        upper = min(len(topic.partitions), first_partition + limit)
+        topics.append(
+            schema.DescribeTopicPartitionsResponseTopic(
+                error_code=ErrorCode.none,
+                name=name,
+                topic_id=topic.topic_id,
+                is_internal=topic.is_internal,
+                partitions=tuple(
+                    _partition(request, index, topic.partitions[index])
+                    for index in range(first_partition, upper)
+                ),
+                topic_authorized_operations=TOPIC_OPERATIONS,
+            )
+        )
+        limit -= max(0, upper - first_partition)
+        if upper < len(topic.partitions):
+            return _cut(request, topics, name, upper)
+        first_partition = 0
+        if limit <= 0 and name != names[-1]:
+            return _cut(request, topics, names[names.index(name) + 1], 0)
+    return request.answer(topics=tuple(topics), next_cursor=None)
+
+
+def _cut(request: Request, topics: list[Any], name: str, partition: int) -> Reply:
+    cursor = request.schema.Cursor(topic_name=name, partition_index=partition)
+    return request.answer(topics=tuple(topics), next_cursor=cursor)
+
+
+def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
+    image = request.broker.image
+    has_leader = partition.leader in image.brokers
+    return request.schema.DescribeTopicPartitionsResponsePartition(
+        # A partition without a leader is no error here, unlike in Metadata.
+        error_code=ErrorCode.none,
+        partition_index=index,
+        leader_id=partition.leader if has_leader else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=partition.replicas,
+        isr_nodes=partition.isr,
+        eligible_leader_replicas=partition.elr,
+        last_known_elr=partition.last_known_elr,
+        offline_replicas=tuple(filter(image.is_offline, partition.replicas)),
+    )
+
+
+def _failed(
+    request: Request, name: str, error: ErrorCode, *, operations: int = TOPIC_OPERATIONS
+) -> Any:
+    return request.schema.DescribeTopicPartitionsResponseTopic(
+        error_code=error,
+        name=name,
+        topic_id=None,
+        partitions=(),
+        topic_authorized_operations=operations,
+    )

@@ -1,0 +1,93 @@
+"""DescribeTransactions (key 65): what the coordinator holds of given transactional ids (KIP-664).
+
+One version. Kafka's counterparts: KafkaApis.handleDescribeTransactionsRequest,
+TransactionCoordinator.handleDescribeTransactions.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any, Final
+
+from txnsim.api.request import NO_THROTTLE, Reply, Request
+from txnsim.api.subjects import of_transactions
+from txnsim.api.topics import by_topic
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.txn.commands import TransactionDescription
+from txnsim.types import Subject, TransactionalId
+from txnsim.wire.codec import build
+
+KEY: Final = 65
+VERSIONS: Final = (0, 0)
+
+UNKNOWN_TIME: Final = -1
+
+
+async def handle(request: Request) -> Reply:
+    """Describe each id by itself."""
+    return request.answer(
+        transaction_states=tuple(
+            _describe(request, transactional_id)
+            for transactional_id in request.message.transactional_ids
+        )
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every id."""
+    return request.answer(
+        transaction_states=tuple(
+            failed(request, transactional_id, error)
+            for transactional_id in request.message.transactional_ids
+        )
+    )
+
+
+def subject(request: Request) -> Subject:
+    """Each id asked about."""
+    return of_transactions(request.message.transactional_ids)
+
+
+def _describe(request: Request, transactional_id: str) -> Any:
+    found = request.broker.coordinator.describe(TransactionalId(transactional_id))
+    if isinstance(found, Rejection):
+        return failed(request, transactional_id, found.error)
+    return described(request, found, start_timestamp_ms=found.start_timestamp_ms)
+
+
+def described(request: Request, found: TransactionDescription, *, start_timestamp_ms: int) -> Any:
+    """The element of one id that was found."""
+    schema = request.schema
+    return build(
+        schema.TransactionState,
+        error_code=ErrorCode.none,
+        transactional_id=found.transactional_id,
+        transaction_state=found.state,
+        transaction_timeout=timedelta(milliseconds=found.timeout_ms),
+        transaction_start_time=start_timestamp_ms,
+        transaction_last_update_time=found.last_update_timestamp_ms,
+        producer_id=found.producer_id,
+        producer_epoch=found.producer_epoch,
+        topics=tuple(
+            schema.TopicData(topic=name, partitions=tuple(index for index, _ in partitions))
+            for name, partitions in by_topic(
+                (partition, None) for partition in found.partitions
+            ).items()
+        ),
+    )
+
+
+def failed(request: Request, transactional_id: str, error: ErrorCode) -> Any:
+    """The element of one id that was not."""
+    return build(
+        request.schema.TransactionState,
+        error_code=error,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout=NO_THROTTLE,
+        transaction_start_time=0,
+        transaction_last_update_time=UNKNOWN_TIME,
+        producer_id=0,
+        producer_epoch=0,
+        topics=(),
+    )

@@ -1,0 +1,78 @@
+"""DescribeUserScramCredentials (key 50): which users can log in by SCRAM, and with how many
+iterations (KIP-554).
+
+Versions: 0 only. No user named means all. Kafka's counterparts: ScramImage.describe,
+KafkaApis.handleDescribeUserScramCredentialsRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+
+KEY: Final = 50
+VERSIONS: Final = (0, 0)
+
+
+async def handle(request: Request) -> Reply:
+    """Describe the users asked for, or all."""
+    schema = request.schema
+    known = _known(request)
+    asked = [user.name for user in request.message.users or ()] or list(known)
+    results = []
+    for name in dict.fromkeys(asked):
+        if asked.count(name) > 1:
+            results.append(
+                _failed(
+                    request,
+                    name,
+                    ErrorCode.duplicate_resource,
+                    "Cannot describe SCRAM credentials for the same user twice in a single "
+                    f"request: {name}",
+                )
+            )
+        elif name not in known:
+            results.append(
+                _failed(
+                    request,
+                    name,
+                    ErrorCode.resource_not_found,
+                    "Attempt to describe a user credential that does not exist: " + name,
+                )
+            )
+        else:
+            results.append(
+                schema.DescribeUserScramCredentialsResult(
+                    user=name,
+                    error_code=ErrorCode.none,
+                    error_message="",
+                    credential_infos=tuple(
+                        schema.CredentialInfo(mechanism=mechanism, iterations=iterations)
+                        for mechanism, iterations in known[name]
+                    ),
+                )
+            )
+    return request.answer(error_code=ErrorCode.none, error_message="", results=tuple(results))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return request.answer(error_code=error, error_message=error.name, results=())
+
+
+def _known(request: Request) -> dict[str, list[tuple[int, int]]]:
+    """User -> its mechanisms and their iterations, in order."""
+    known: dict[str, list[tuple[int, int]]] = {}
+    credentials = request.broker.image.scram
+    for name, mechanism in sorted(credentials):
+        found = known.setdefault(name, [])
+        found.append((int(mechanism), credentials[name, mechanism].iterations))
+    return known
+
+
+def _failed(request: Request, name: str, error: ErrorCode, message: str) -> Any:
+    return request.schema.DescribeUserScramCredentialsResult(
+        user=name, error_code=error, error_message=message, credential_infos=()
+    )

@@ -1,0 +1,103 @@
+"""ElectLeaders (key 43): make the preferred replica the leader, or any replica of a leaderless
+partition.
+
+Versions: 0 preferred only, 1 election types (KIP-460) and a top-level error, 2 is flexible. Whoever
+names no partitions means all of them and is told only of those where an election was needed.
+Kafka's counterpart: ReplicationControlManager.electLeaders.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.deadlines import has_no_time
+from txnsim.api.request import Reply, Request
+from txnsim.cluster.elections import NOT_NEEDED, ElectionType, elect_leader
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import Subject, TopicPartition
+
+KEY: Final = 43
+VERSIONS: Final = (0, 2)
+
+
+async def handle(request: Request) -> Reply:
+    """Elect for each partition by itself."""
+    if has_no_time(request) and request.message.topic_partitions != ():
+        return refuse(request, ErrorCode.request_timed_out)
+    number = getattr(request.message, "election_type", ElectionType.PREFERRED)
+    try:
+        kind = ElectionType(number)
+    except ValueError:
+        return _refuse(request, ErrorCode.invalid_request, f"Unknown election type {number}")
+    is_all = request.message.topic_partitions is None
+    results = []
+    for topic, partitions in _asked(request):
+        outcomes = [(index, _elect(request, topic, index, kind)) for index in partitions]
+        told = [one for one in outcomes if not (is_all and one[1] is NOT_NEEDED)]
+        results.append(_result(request, topic, told))
+    return _answer(request, ErrorCode.none, results)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top and on every partition."""
+    return _refuse(request, error, "")
+
+
+def subject(request: Request) -> Subject:
+    """The partitions."""
+    return Subject(
+        partitions=tuple(
+            TopicPartition(topic, index)
+            for topic, partitions in _asked(request)
+            for index in partitions
+        )
+    )
+
+
+def _asked(request: Request) -> list[tuple[str, tuple[int, ...]]]:
+    wanted = request.message.topic_partitions
+    if wanted is None:
+        topics = request.broker.image.topics.values()
+        return [(topic.name, tuple(range(len(topic.partitions)))) for topic in topics]
+    return [(topic.topic, topic.partitions) for topic in wanted]
+
+
+def _elect(request: Request, topic: str, index: int, kind: ElectionType) -> Rejection | None:
+    metadata = request.broker.metadata
+    elected = elect_leader(metadata.image, TopicPartition(topic, index), kind, metadata.settings)
+    if isinstance(elected, Rejection):
+        return elected
+    metadata.publish(elected)
+    return None
+
+
+def _refuse(request: Request, error: ErrorCode, reason: str) -> Reply:
+    rejection = Rejection(error=error, reason=reason)
+    named = () if request.message.topic_partitions is None else _asked(request)
+    return _answer(
+        request,
+        error,
+        [
+            _result(request, topic, [(index, rejection) for index in partitions])
+            for topic, partitions in named
+        ],
+    )
+
+
+def _answer(request: Request, error: ErrorCode, results: list[Any]) -> Reply:
+    return request.answer(error_code=error, replica_election_results=tuple(results))
+
+
+def _result(request: Request, topic: str, outcomes: list[tuple[int, Rejection | None]]) -> Any:
+    schema = request.schema
+    return schema.ReplicaElectionResult(
+        topic=topic,
+        partition_result=tuple(
+            schema.PartitionResult(
+                partition_id=index,
+                error_code=ErrorCode.none if rejection is None else rejection.error,
+                error_message=None if rejection is None else rejection.reason or None,
+            )
+            for index, rejection in outcomes
+        ),
+    )

@@ -1,0 +1,42 @@
+"""Heartbeat (key 12): a member of a classic group is alive, and hears whether it has to join again.
+
+Versions: 3 knows static members (KIP-345). While the group is being loaded there is no error, so
+that nobody leaves for that. Kafka's counterpart: KafkaApis.handleHeartbeatRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.prepared import prepared
+from txnsim.api.request import Reply, Request, answer
+from txnsim.errors import ErrorCode
+from txnsim.group.commands import Heartbeat
+from txnsim.wire.codec import encode_body
+
+KEY: Final = 12
+VERSIONS: Final = (0, 4)
+
+
+async def handle(request: Request) -> Reply:
+    """Move the member's session on."""
+    message = request.message
+    refusal = request.broker.groups.heartbeat(
+        Heartbeat(
+            group_id=message.group_id,
+            generation=message.generation_id,
+            member_id=message.member_id,
+            group_instance_id=getattr(message, "group_instance_id", None),
+        )
+    )
+    return refuse(request, ErrorCode.none if refusal is None else refusal.error)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error, or that there is none."""
+    return _answer(request.api_version, int(error))
+
+
+@prepared
+def _answer(api_version: int, error: int) -> bytes:
+    return encode_body(answer(KEY, api_version, error_code=error))

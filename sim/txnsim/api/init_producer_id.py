@@ -1,0 +1,78 @@
+"""InitProducerId (key 22): an identity for a producer; fences whoever held the transactional id
+before.
+
+Versions: 3 brings the expected identity (KIP-360), 4 the error PRODUCER_FENCED, 5
+TRANSACTION_ABORTABLE. 6 (KIP-939) knows two-phase commit; it is not stable in 4.3 and closed unless
+``unstable.api.versions.enable`` opens it. Kafka's counterpart:
+KafkaApis.handleInitProducerIdRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.txn.commands import InitProducerId
+from txnsim.types import (
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    Subject,
+    TransactionalId,
+)
+
+KEY: Final = 22
+VERSIONS: Final = (0, 6)
+
+FENCED_KNOWN_FROM: Final = 4
+"""Older versions are told INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED."""
+
+
+async def handle(request: Request) -> Reply:
+    """Allocate, bump or fence."""
+    message = request.message
+    producer_id = getattr(message, "producer_id", -1)
+    producer_epoch = getattr(message, "producer_epoch", -1)
+    if (producer_id == -1) != (producer_epoch == -1):
+        return request.refuse(ErrorCode.invalid_request)
+    expected = None
+    if producer_id != -1:
+        expected = ProducerIdAndEpoch(
+            producer_id=ProducerId(producer_id), producer_epoch=ProducerEpoch(producer_epoch)
+        )
+    transactional_id = message.transactional_id
+    outcome = await request.broker.coordinator.init_producer_id(
+        InitProducerId(
+            transactional_id=None
+            if transactional_id is None
+            else TransactionalId(transactional_id),
+            timeout_ms=round(message.transaction_timeout.total_seconds() * 1000),
+            expected=expected,
+            enable_two_phase_commit=getattr(message, "enable2_pc", False),
+            keep_prepared=getattr(message, "keep_prepared_txn", False),
+        )
+    )
+    if isinstance(outcome, Rejection):
+        return request.refuse(outcome.error)
+    return request.answer(
+        error_code=ErrorCode.none,
+        producer_id=outcome.producer_id,
+        producer_epoch=outcome.producer_epoch,
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error in the words of this version; the identity is -1, -1."""
+    if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
+        error = ErrorCode.invalid_producer_epoch
+    return request.answer(error_code=error, producer_id=-1, producer_epoch=-1)
+
+
+def subject(request: Request) -> Subject:
+    """The transactional id and the expected producer."""
+    producer_id = getattr(request.message, "producer_id", -1)
+    return Subject(
+        transactional_id=request.message.transactional_id,
+        producer_id=None if producer_id < 0 else producer_id,
+    )

@@ -1,0 +1,81 @@
+"""JoinGroup (key 11): become a member of a classic group's next generation.
+
+Versions: 1 tells the rebalance timeout apart from the session's, 4 makes a new member ask twice
+(KIP-394), 5 knows static members (KIP-345), 7 answers with the protocol's type and has none where
+there is an error, 9 lets a static leader skip the assignment (KIP-814). The answer waits for the
+generation. Kafka's counterpart: KafkaApis.handleJoinGroupRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.access import may_describe
+from txnsim.api.request import Answer, Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.group.commands import JoinGroup, JoinReply
+
+KEY: Final = 11
+VERSIONS: Final = (0, 9)
+
+REBALANCE_TIMEOUT_FROM: Final = 1
+MEMBER_ID_REQUIRED_FROM: Final = 4
+NO_PROTOCOL_NULL_FROM: Final = 7
+SKIP_ASSIGNMENT_FROM: Final = 9
+
+
+async def handle(request: Request) -> Reply:
+    """Join; answered when the generation is made."""
+    message = request.message
+    version = request.api_version
+    session_timeout_ms = round(message.session_timeout.total_seconds() * 1_000)
+    reply = await request.broker.groups.join(
+        JoinGroup(
+            group_id=message.group_id,
+            member_id=message.member_id,
+            group_instance_id=getattr(message, "group_instance_id", None),
+            client_id=request.client_id or "",
+            client_host=request.client_host,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=round(message.rebalance_timeout.total_seconds() * 1_000)
+            if version >= REBALANCE_TIMEOUT_FROM
+            else session_timeout_ms,
+            protocol_type=message.protocol_type,
+            protocols=tuple((each.name, each.metadata) for each in message.protocols),
+            may_describe=may_describe(request),
+            member_id_required=version >= MEMBER_ID_REQUIRED_FROM,
+            assignment_skippable=version >= SKIP_ASSIGNMENT_FROM,
+        )
+    )
+    return Answer.NEVER if reply is None else _answer(request, reply)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error, with no member and no generation."""
+    return _answer(request, JoinReply(error=error))
+
+
+def _answer(request: Request, reply: JoinReply) -> Reply:
+    schema = request.schema
+    member_class = schema.JoinGroupResponseMember
+    has_instance = "group_instance_id" in member_class.__dataclass_fields__
+    protocol = reply.protocol
+    if protocol is None and request.api_version < NO_PROTOCOL_NULL_FROM:
+        protocol = ""
+    return request.answer(
+        error_code=reply.error,
+        generation_id=reply.generation,
+        protocol_type=reply.protocol_type,
+        protocol_name=protocol,
+        leader=reply.leader,
+        skip_assignment=reply.skip_assignment,
+        member_id=reply.member_id,
+        members=tuple(
+            member_class(
+                member_id=member_id,
+                metadata=metadata,
+                **({"group_instance_id": instance_id} if has_instance else {}),
+            )
+            for member_id, instance_id, metadata in reply.members
+        ),
+    )

@@ -1,0 +1,47 @@
+"""Produce by the text of KIP-890: one new version that both adds partitions to the transaction and
+knows TRANSACTION_ABORTABLE.
+
+Kafka split it in two, v11 for the error and v12 for the implicit add. Here v11 does both; v12 and
+v13 do as well, as they follow it. What is told for errors: ``kip_text.errors``. The short time for
+which Kafka asks again by itself while the last transaction is ending is kept.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.api import produce
+from txnsim.api.kip_text.errors import produce_error
+from txnsim.api.request import Reply, Request
+from txnsim.cluster.produce import ProduceOutcome
+from txnsim.cluster.verification import TransactionOperation
+from txnsim.errors import ErrorCode
+
+NEW_FROM: Final = 11
+
+
+async def handle(request: Request) -> Reply:
+    """Append; a new version adds implicitly and tells errors in the words of the text."""
+    if request.api_version < NEW_FROM:
+        return await produce.handle(request)
+    return await produce.handle(
+        request,
+        operation=TransactionOperation.ADD_PARTITION,
+        told=None if request.message.transactional_id is None else _told,
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition, in the words of the text."""
+    if request.api_version >= NEW_FROM and request.message.transactional_id is not None:
+        error = produce_error(error)
+    return produce.refuse(request, error)
+
+
+def _told(outcome: ProduceOutcome) -> ProduceOutcome:
+    error = produce_error(outcome.error)
+    if error is outcome.error:
+        return outcome
+    return msgspec.structs.replace(outcome, error=error)

@@ -1,0 +1,38 @@
+"""The current leader in an answer that refuses for want of leadership (KIP-951)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from txnsim.api.request import Request
+from txnsim.types import TopicPartition
+
+
+class CurrentLeaders:
+    """Collects the leaders that an answer names, and their addresses once each."""
+
+    __slots__ = ("_endpoints", "_request")
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self._endpoints: dict[int, Any] = {}
+
+    def of(self, topic_partition: TopicPartition) -> Any:
+        """``LeaderIdAndEpoch`` of the partition as the metadata knows it."""
+        schema = self._request.schema
+        image = self._request.broker.image
+        partition = image.partition(topic_partition)
+        if partition is None:
+            return schema.LeaderIdAndEpoch()
+        broker = image.brokers.get(partition.leader)
+        if broker is not None:
+            self._endpoints[broker.broker_id] = schema.NodeEndpoint(
+                node_id=broker.broker_id, rack=broker.rack, **self._request.address_of(broker)
+            )
+        return schema.LeaderIdAndEpoch(
+            leader_id=partition.leader, leader_epoch=partition.leader_epoch
+        )
+
+    def endpoints(self) -> tuple[Any, ...]:
+        """``NodeEndpoint`` of every leader that was named."""
+        return tuple(self._endpoints.values())

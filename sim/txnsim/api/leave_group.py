@@ -1,0 +1,50 @@
+"""LeaveGroup (key 13): members leave a classic group, or are removed from it.
+
+Versions: up to 2 a member leaves by itself; 3 names several, static ones by their instance id
+(KIP-345), and has an error for each. Kafka's counterpart: KafkaApis.handleLeaveGroupRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.group.commands import LeaveGroup, LeaveReply
+
+KEY: Final = 13
+VERSIONS: Final = (0, 5)
+
+BATCHED_FROM: Final = 3
+
+
+async def handle(request: Request) -> Reply:
+    """Take the members off the group."""
+    message = request.message
+    if request.api_version < BATCHED_FROM:
+        members: tuple[tuple[str, str | None], ...] = ((message.member_id, None),)
+    else:
+        members = tuple((each.member_id, each.group_instance_id) for each in message.members)
+    reply = request.broker.groups.leave(LeaveGroup(group_id=message.group_id, members=members))
+    return _answer(request, reply)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for the whole request."""
+    return _answer(request, LeaveReply(error=error))
+
+
+def _answer(request: Request, reply: LeaveReply) -> Reply:
+    if request.api_version < BATCHED_FROM:
+        error = reply.error or (reply.members[0][2] if reply.members else ErrorCode.none)
+        return request.answer(error_code=error)
+    schema = request.schema
+    return request.answer(
+        error_code=reply.error,
+        members=tuple(
+            schema.MemberResponse(
+                member_id=member_id, group_instance_id=instance_id, error_code=error
+            )
+            for member_id, instance_id, error in reply.members
+        ),
+    )

@@ -1,0 +1,168 @@
+"""ListOffsets (key 2): the offset of a timestamp, of the start, of the end.
+
+Versions: 2 isolation level, 4 leader epochs, 7 the greatest timestamp, 8 the local start, 9 the
+tiered end, 10 a timeout, 11 the pending upload. Kafka's counterparts:
+KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffset.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.partition_log import PartitionLog
+from txnsim.types import IsolationLevel, Subject, TopicPartition
+from txnsim.wire.codec import build
+
+KEY: Final = 2
+VERSIONS: Final = (1, 11)
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+_SINCE: Final = {
+    LATEST: 1,
+    EARLIEST: 1,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""First version that knows each special timestamp."""
+
+CONSUMER: Final = -1
+OFFSET_NOT_AVAILABLE_FROM: Final = 5
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What one partition is answered; -1 where there is no such offset."""
+
+    error: ErrorCode = ErrorCode.none
+    timestamp_ms: int = -1
+    offset: int = -1
+    leader_epoch: int = -1
+
+
+async def handle(request: Request) -> Reply:
+    """Answer each partition by itself."""
+    asked = [
+        TopicPartition(topic.name, partition.partition_index)
+        for topic in request.message.topics
+        for partition in topic.partitions
+    ]
+    twice = {partition for partition in asked if asked.count(partition) > 1}
+    return _answer(
+        request,
+        lambda topic_partition, partition: (
+            Found(error=ErrorCode.invalid_request)
+            if topic_partition in twice
+            else _find(request, topic_partition, partition)
+        ),
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    return _answer(request, lambda _topic_partition, _partition: Found(error=error))
+
+
+def subject(request: Request) -> Subject:
+    """The partitions asked about."""
+    return Subject(
+        partitions=tuple(
+            TopicPartition(topic.name, partition.partition_index)
+            for topic in request.message.topics
+            for partition in topic.partitions
+        )
+    )
+
+
+def _answer(request: Request, find: Any) -> Reply:
+    schema = request.schema
+    topics = []
+    for topic in request.message.topics:
+        partitions = []
+        # Who asks twice is told once.
+        for partition in {one.partition_index: one for one in topic.partitions}.values():
+            found = find(TopicPartition(topic.name, partition.partition_index), partition)
+            partitions.append(
+                build(
+                    schema.ListOffsetsPartitionResponse,
+                    partition_index=partition.partition_index,
+                    error_code=found.error,
+                    timestamp=found.timestamp_ms,
+                    offset=found.offset,
+                    leader_epoch=found.leader_epoch,
+                )
+            )
+        topics.append(
+            schema.ListOffsetsTopicResponse(name=topic.name, partitions=tuple(partitions))
+        )
+    return request.answer(topics=tuple(topics))
+
+
+def _find(request: Request, topic_partition: TopicPartition, partition: Any) -> Found:
+    target = partition.timestamp
+    if target < 0 and request.api_version < _SINCE.get(target, 1 << 15):
+        return Found(error=ErrorCode.unsupported_version)
+    message = request.message
+    replicas = request.broker.replicas
+    epoch = getattr(partition, "current_leader_epoch", -1)
+    # Replica -2 is the debugging consumer: any replica will do.
+    log = (
+        replicas.replica(topic_partition, current_leader_epoch=epoch)
+        if message.replica_id == -2
+        else replicas.leader(topic_partition, current_leader_epoch=epoch)
+    )
+    if isinstance(log, Rejection):
+        return Found(error=log.error)
+    isolation = IsolationLevel(getattr(message, "isolation_level", 0))
+    is_consumer = message.replica_id == CONSUMER
+    found = _look_up(log, target, isolation, is_consumer=is_consumer)
+    if is_consumer and log.leader_epoch_start_offset > log.high_watermark and target != EARLIEST:
+        return _without_high_watermark(request, target, found)
+    return found
+
+
+def _without_high_watermark(request: Request, target: int, found: Found) -> Found:
+    """A new leader that has not heard of its followers yet knows too little: what it told could be
+    below what the last leader has told (KIP-207, Partition.fetchOffsetForTimestamp).
+    """
+    if target == EARLIEST_LOCAL or (target != LATEST and found.offset >= 0):
+        return found
+    if request.api_version >= OFFSET_NOT_AVAILABLE_FROM:
+        return Found(error=ErrorCode.offset_not_available)
+    return Found(error=ErrorCode.leader_not_available)
+
+
+def _look_up(
+    log: PartitionLog, target: int, isolation: IsolationLevel, *, is_consumer: bool
+) -> Found:
+    to_end = not is_consumer
+    if target == LATEST:
+        return Found(
+            offset=log.latest(isolation, up_to_log_end=to_end), leader_epoch=log.leader_epoch
+        )
+    if target in (EARLIEST, EARLIEST_LOCAL):
+        earliest = log.earliest()
+        return Found(offset=earliest, leader_epoch=log.leader_epoch_of(earliest))
+    if target in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        # Nothing is tiered here, so there is no such offset.
+        return Found()
+    found = (
+        log.offset_of_max_timestamp(isolation, up_to_log_end=to_end)
+        if target == MAX_TIMESTAMP
+        else log.offset_for_timestamp(target, isolation, up_to_log_end=to_end)
+    )
+    if found is None:
+        return Found()
+    return Found(
+        timestamp_ms=found.timestamp_ms, offset=found.offset, leader_epoch=found.leader_epoch
+    )

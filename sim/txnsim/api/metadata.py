@@ -1,0 +1,191 @@
+"""Metadata (key 3): brokers, topics, leaders.
+
+Versions: 1 controller id, rack, internal topics; 2 cluster id; 4 may forbid auto-creation; 5
+offline replicas; 7 leader epochs; 8 authorized operations; 9 flexible; 10 topic ids; 12 asks by
+topic id; 13 a top-level error. Kafka's counterpart: KafkaApis.handleTopicMetadataRequest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+from txnsim.api.request import (
+    CLUSTER_OPERATIONS,
+    NOT_ASKED,
+    TOPIC_OPERATIONS,
+    Reply,
+    Request,
+)
+from txnsim.cluster.controller import name_complaint
+from txnsim.cluster.image import NO_LEADER, PartitionImage, TopicImage
+from txnsim.errors import ErrorCode
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
+from txnsim.wire.codec import build
+
+KEY: Final = 3
+VERSIONS: Final = (0, 13)
+
+NONE_MEANS_ALL_FROM: Final = 1
+TOPIC_IDS_FROM: Final = 10
+BY_TOPIC_ID_FROM: Final = 12
+ZERO_ID: Final = uuid.UUID(int=0)
+
+_NOT_MADE: Final = INTERNAL_TOPICS - {TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC}
+"""Internal topics of coordinators that are not here (share groups), so nobody makes them."""
+
+
+async def handle(request: Request) -> Reply:
+    """Describe the topics asked for, or all."""
+    message = request.message
+    image = request.broker.image
+    topics = message.topics
+    if topics is None or (request.api_version < NONE_MEANS_ALL_FROM and not topics):
+        return _answer(
+            request, [_topic(request, image.topics[name]) for name in sorted(image.topics)]
+        )
+    if 10 <= request.api_version < BY_TOPIC_ID_FROM and any(
+        topic.name is None or _id_of(topic) != ZERO_ID for topic in topics
+    ):
+        return refuse(request, ErrorCode.invalid_request)
+    # Who asks twice is told once.
+    ids = list(dict.fromkeys(_id_of(topic) for topic in topics if _id_of(topic) != ZERO_ID))
+    if ids:
+        # If any id is given, names are ignored.
+        return _answer(request, [_by_id(request, topic_id) for topic_id in ids])
+    if any(topic.name is None for topic in topics):
+        # Neither id nor name: Kafka trips over the null.
+        return refuse(request, ErrorCode.unknown_server_error)
+    may_create = getattr(message, "allow_auto_topic_creation", True)
+    names = dict.fromkeys(topic.name for topic in topics)
+    return _answer(request, [_by_name(request, name, may_create=may_create) for name in names])
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every topic asked for, and nothing of the cluster."""
+    return request.answer(
+        brokers=(),
+        cluster_id=None,
+        controller_id=NO_LEADER,
+        topics=tuple(
+            failed(request, error, name=topic.name or "", topic_id=_id_of(topic))
+            for topic in request.message.topics or ()
+        ),
+        error_code=error,
+    )
+
+
+def _id_of(topic: Any) -> uuid.UUID:
+    topic_id = getattr(topic, "topic_id", None)
+    return ZERO_ID if topic_id is None else topic_id
+
+
+def _by_id(request: Request, topic_id: uuid.UUID) -> Any:
+    topic = request.broker.image.topic_by_id(topic_id)
+    if topic is None:
+        return failed(request, ErrorCode.unknown_topic_id, name=None, topic_id=topic_id)
+    return _topic(request, topic)
+
+
+def _by_name(request: Request, name: str, *, may_create: bool) -> Any:
+    broker = request.broker
+    topic = broker.image.topics.get(name)
+    if topic is not None:
+        return _topic(request, topic)
+    if name_complaint(name) is not None:
+        return failed(request, ErrorCode.invalid_topic_exception, name=name)
+    wants_creation = may_create and broker.settings.auto_create_topics_enable
+    if wants_creation and name not in _NOT_MADE and broker.reaches_controller:
+        # Creation is started, this answer still says that there is no such topic; clients ask
+        # again.
+        broker.metadata.auto_create(name)
+    return failed(request, ErrorCode.unknown_topic_or_partition, name=name)
+
+
+def failed(
+    request: Request, error: ErrorCode, *, name: str | None, topic_id: uuid.UUID = ZERO_ID
+) -> Any:
+    """The entry of a topic that can't be described."""
+    if name is None and request.api_version < BY_TOPIC_ID_FROM:
+        name = ""
+    return build(
+        request.schema.MetadataResponseTopic,
+        error_code=error,
+        name=name,
+        topic_id=_wire_id(topic_id),
+        is_internal=name in INTERNAL_TOPICS,
+        partitions=(),
+    )
+
+
+def _topic(request: Request, topic: TopicImage) -> Any:
+    return build(
+        request.schema.MetadataResponseTopic,
+        error_code=ErrorCode.none,
+        name=topic.name,
+        topic_id=_wire_id(topic.topic_id),
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            _partition(request, index, partition)
+            for index, partition in enumerate(topic.partitions)
+        ),
+        topic_authorized_operations=TOPIC_OPERATIONS
+        if getattr(request.message, "include_topic_authorized_operations", False)
+        else NOT_ASKED,
+    )
+
+
+def _wire_id(topic_id: uuid.UUID) -> uuid.UUID | None:
+    # kio reads and writes the zero uuid as None.
+    return None if topic_id == ZERO_ID else topic_id
+
+
+def _partition(request: Request, index: int, partition: PartitionImage) -> Any:
+    """KRaftMetadataCache.partitionMetadata: a leader is named while it is registered, and only v0
+    leaves out replicas that are away.
+    """
+    image = request.broker.image
+    has_leader = partition.leader in image.brokers
+    replicas, isr = partition.replicas, partition.isr
+    if request.api_version == 0:
+        replicas = tuple(filter(image.is_alive, replicas))
+        isr = tuple(filter(image.is_alive, isr))
+    error = ErrorCode.none if has_leader else ErrorCode.leader_not_available
+    if has_leader and len(replicas) + len(isr) < len(partition.replicas) + len(partition.isr):
+        error = ErrorCode.replica_not_available
+    return build(
+        request.schema.MetadataResponsePartition,
+        error_code=error,
+        partition_index=index,
+        leader_id=partition.leader if has_leader else NO_LEADER,
+        leader_epoch=partition.leader_epoch,
+        replica_nodes=replicas,
+        isr_nodes=isr,
+        offline_replicas=tuple(filter(image.is_offline, partition.replicas)),
+    )
+
+
+def _answer(request: Request, topics: list[Any]) -> Reply:
+    schema = request.schema
+    image = request.broker.image
+    brokers = image.alive_brokers()
+    return request.answer(
+        brokers=tuple(
+            build(
+                schema.MetadataResponseBroker,
+                node_id=broker.broker_id,
+                **request.address_of(broker),
+                rack=broker.rack,
+            )
+            for broker in brokers
+        ),
+        cluster_id=image.cluster_id,
+        # KRaft shows a live broker, never the controller: brokers forward. The first one, so that
+        # runs repeat.
+        controller_id=brokers[0].broker_id if brokers else NO_LEADER,
+        topics=tuple(topics),
+        cluster_authorized_operations=CLUSTER_OPERATIONS
+        if getattr(request.message, "include_cluster_authorized_operations", False)
+        else NOT_ASKED,
+        error_code=ErrorCode.none,
+    )

@@ -1,0 +1,67 @@
+"""OffsetDelete (key 47): forget a group's positions on some partitions (KIP-496).
+
+Versions: 0 only. Kafka's counterpart: KafkaApis.handleOffsetDeleteRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.api.subjects import partitions_named
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.offset_commands import DeleteOffsets
+from txnsim.types import Subject, TopicPartition
+
+KEY: Final = 47
+VERSIONS: Final = (0, 0)
+
+_Results = dict[str, list[tuple[int, ErrorCode]]]
+
+
+async def handle(request: Request) -> Reply:
+    """Delete the positions; answered when their tombstones are replicated."""
+    message = request.message
+    image = request.broker.image
+    results: _Results = {}
+    there: list[TopicPartition] = []
+    for topic in message.topics:
+        for each in topic.partitions:
+            topic_partition = TopicPartition(topic.name, each.partition_index)
+            if image.partition(topic_partition) is None:
+                unknown = ErrorCode.unknown_topic_or_partition
+                results.setdefault(topic.name, []).append((each.partition_index, unknown))
+            else:
+                there.append(topic_partition)
+    outcome = await request.broker.groups.delete_offsets(
+        DeleteOffsets(group_id=message.group_id, partitions=tuple(there))
+    )
+    if isinstance(outcome, Rejection):
+        return refuse(request, outcome.error)
+    for topic_partition, error in outcome:
+        results.setdefault(topic_partition.topic, []).append((topic_partition.partition, error))
+    return request.answer(error_code=ErrorCode.none, topics=_topics(request, results))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for the whole request."""
+    return request.answer(error_code=error, topics=())
+
+
+def subject(request: Request) -> Subject:
+    """The partitions whose positions are deleted."""
+    return Subject(partitions=partitions_named(request, request.message.topics))
+
+
+def _topics(request: Request, results: _Results) -> tuple[Any, ...]:
+    schema = request.schema
+    return tuple(
+        schema.OffsetDeleteResponseTopic(
+            name=name,
+            partitions=tuple(
+                schema.OffsetDeleteResponsePartition(partition_index=index, error_code=error)
+                for index, error in partitions
+            ),
+        )
+        for name, partitions in results.items()
+    )

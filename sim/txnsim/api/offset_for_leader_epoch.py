@@ -1,0 +1,73 @@
+"""OffsetForLeaderEpoch (key 23): where a leader epoch ended, so that a reader finds out about
+truncation.
+
+Versions: 3 a replica id, 4 flexible. Kafka's counterpart:
+KafkaApis.handleOffsetForLeaderEpochRequest.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.types import Subject, TopicPartition
+
+KEY: Final = 23
+VERSIONS: Final = (2, 4)
+
+
+async def handle(request: Request) -> Reply:
+    """Answer each partition by itself."""
+    return _answer(request, None)
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every partition."""
+    return _answer(request, error)
+
+
+def subject(request: Request) -> Subject:
+    """The partitions."""
+    return Subject(
+        partitions=tuple(
+            TopicPartition(topic.topic, partition.partition)
+            for topic in request.message.topics
+            for partition in topic.partitions
+        )
+    )
+
+
+def _answer(request: Request, error: ErrorCode | None) -> Reply:
+    schema = request.schema
+    return request.answer(
+        topics=tuple(
+            schema.OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=tuple(
+                    _partition(request, topic.topic, partition, error)
+                    for partition in topic.partitions
+                ),
+            )
+            for topic in request.message.topics
+        )
+    )
+
+
+def _partition(request: Request, topic: str, partition: Any, error: ErrorCode | None) -> Any:
+    schema = request.schema
+    log = request.broker.replicas.leader(
+        TopicPartition(topic, partition.partition),
+        current_leader_epoch=partition.current_leader_epoch,
+    )
+    if error is None and isinstance(log, Rejection):
+        error = log.error
+    if error is not None or isinstance(log, Rejection):
+        return schema.EpochEndOffset(error_code=error, partition=partition.partition)
+    found = log.end_offset_for_epoch(partition.leader_epoch)
+    return schema.EpochEndOffset(
+        error_code=ErrorCode.none,
+        partition=partition.partition,
+        leader_epoch=found.leader_epoch,
+        end_offset=found.end_offset,
+    )

@@ -1,0 +1,49 @@
+"""Whom requests of several shapes are about, for fault plans.
+
+Asked only while a rule is armed or a request is traced. A topic that is named by an id nobody knows
+counts under an empty name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from txnsim.api.request import NOBODY, Request
+from txnsim.types import Subject, TopicPartition
+
+
+def of_transactions(transactional_ids: Iterable[str]) -> Subject:
+    """The subject of a request that asks about several transactional ids: each is one of it."""
+    subjects = [Subject(transactional_id=one) for one in transactional_ids]
+    if len(subjects) < 2:
+        return subjects[0] if subjects else NOBODY
+    return Subject(transactional_id=subjects[0].transactional_id, others=tuple(subjects[1:]))
+
+
+def partitions_named(request: Request, topics: Iterable[Any] | None) -> tuple[TopicPartition, ...]:
+    """The partitions that a request names, topic by topic."""
+    return tuple(
+        [
+            TopicPartition(_name(request, topic), _index(partition))
+            for topic in topics or ()
+            for partition in _partitions(topic)
+        ]
+    )
+
+
+def _name(request: Request, topic: Any) -> str:
+    topic_id = getattr(topic, "topic_id", None)
+    if topic_id is None:
+        return str(topic.topic if hasattr(topic, "topic") else topic.name)
+    return request.broker.image.topic_names.get(topic_id, "")
+
+
+def _partitions(topic: Any) -> Iterable[Any]:
+    has_indexes = hasattr(topic, "partition_indexes")
+    named: Iterable[Any] = topic.partition_indexes if has_indexes else topic.partitions
+    return named
+
+
+def _index(partition: Any) -> int:
+    return partition if isinstance(partition, int) else int(partition.partition_index)

@@ -1,0 +1,40 @@
+"""UnregisterBroker (key 64): forget a broker that is gone for good.
+
+Versions: 0 is all there is. Kafka's counterpart: ClusterControlManager.unregisterBroker.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+from txnsim.types import BrokerId
+
+KEY: Final = 64
+VERSIONS: Final = (0, 0)
+
+DEVIATIONS: Final = (
+    "A broker that is registered can't be unregistered: UnregisterBroker answers INVALID_REQUEST, "
+    "where Apache Kafka forgets it, alive or not. The brokers of a cluster are those it was "
+    "started with.",
+)
+
+
+async def handle(request: Request) -> Reply:
+    """Refuse: who is registered stays, and nobody else can be forgotten."""
+    broker_id = request.message.broker_id
+    if BrokerId(broker_id) in request.broker.image.brokers:
+        return request.answer(
+            error_code=ErrorCode.invalid_request,
+            error_message=f"Broker {broker_id} belongs to this cluster and stays registered.",
+        )
+    return request.answer(
+        error_code=ErrorCode.broker_id_not_registered,
+        error_message=f"Broker ID {broker_id} is not currently registered",
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return request.answer(error_code=error, error_message=None)

@@ -1,0 +1,97 @@
+"""UpdateFeatures (key 57): raise or lower finalized features, ``transaction.version`` above all.
+
+Versions: 0 can only upgrade, 1 has upgrade types and dry runs, 2 answers at the top level only. All
+or nothing. Kafka's counterpart: FeatureControlManager.updateFeatures. Version 0 has a flag that
+allows downgrades, but QuorumController reads the upgrade type alone, which is then its default.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from txnsim.api.request import Reply, Request
+from txnsim.cluster import controller
+from txnsim.cluster.controller import UPGRADE, FeatureUpdate
+from txnsim.errors import ErrorCode, Rejection
+
+KEY: Final = 57
+VERSIONS: Final = (0, 2)
+
+UPGRADE_TYPES_FROM: Final = 1
+TOP_LEVEL_ONLY_FROM: Final = 2
+NO_ERROR: Final = "NONE"
+"""Kafka's text for success, where it fills in the text of an error."""
+
+
+async def handle(request: Request) -> Reply:
+    """Update all features or none."""
+    message = request.message
+    metadata = request.broker.metadata
+    if not request.broker.release.rules.features_change_together:
+        return _each_by_itself(request)
+    changed = controller.update_features(
+        metadata.image,
+        tuple(_wanted(request, update) for update in message.feature_updates),
+        fleet=metadata.fleet,
+    )
+    if isinstance(changed, Rejection):
+        return _answer(request, changed.error, changed.reason)
+    if not getattr(message, "validate_only", False):
+        metadata.publish(changed)
+    return _answer(request, ErrorCode.none, None)
+
+
+def _each_by_itself(request: Request) -> Reply:
+    """Before KAFKA-16308: those that can change do, and every feature has its result."""
+    metadata = request.broker.metadata
+    image = metadata.image
+    results: dict[str, tuple[ErrorCode, str | None]] = {}
+    for update in request.message.feature_updates:
+        changed = controller.update_features(
+            image, (_wanted(request, update),), fleet=metadata.fleet, alone=True
+        )
+        if isinstance(changed, Rejection):
+            results[update.feature] = (changed.error, changed.reason)
+        else:
+            image = changed
+            results[update.feature] = (ErrorCode.none, None)
+    if not getattr(request.message, "validate_only", False):
+        metadata.publish(image)
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message="",
+        results=tuple(
+            request.schema.UpdatableFeatureResult(
+                feature=feature, error_code=error, error_message=reason
+            )
+            for feature, (error, reason) in sorted(results.items())
+        ),
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return _answer(request, error, error.name)
+
+
+def _wanted(request: Request, update: Any) -> FeatureUpdate:
+    upgrade_type = update.upgrade_type if request.api_version >= UPGRADE_TYPES_FROM else UPGRADE
+    return FeatureUpdate(
+        name=update.feature, level=update.max_version_level, upgrade_type=upgrade_type
+    )
+
+
+def _answer(request: Request, error: ErrorCode, message: str | None) -> Reply:
+    values: dict[str, object] = {}
+    if request.api_version < TOP_LEVEL_ONLY_FROM:
+        values["results"] = (
+            ()
+            if error is not ErrorCode.none
+            else tuple(
+                request.schema.UpdatableFeatureResult(
+                    feature=update.feature, error_code=ErrorCode.none, error_message=NO_ERROR
+                )
+                for update in request.message.feature_updates
+            )
+        )
+    return request.answer(error_code=error, error_message=message, **values)

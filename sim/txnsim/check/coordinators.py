@@ -1,0 +1,152 @@
+"""Coordinators that don't come to an end: a transaction that stays decided and unmarked, or a
+transactional id that is answered CONCURRENT_TRANSACTIONS for ever.
+
+A healthy coordinator finishes what it has decided within moments, and one that can't (a leader is
+gone) finishes once it can; the timeout does not help, because only Ongoing transactions time out
+(``TransactionCoordinator.abortTimedOutTransactions``). So the measure is that timeout itself:
+whoever has waited for longer than a transaction may take, with nothing broken meanwhile
+(``Healed``), has waited long enough.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from txnsim.check.anomaly import Anomaly, Kind, convict
+from txnsim.check.history import History
+from txnsim.check.observations import (
+    Added,
+    Described,
+    Ended,
+    Healed,
+    Initialised,
+    Outcome,
+    SentOffsets,
+    Wrote,
+)
+from txnsim.types import TopicPartition
+
+DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort"})
+BUSY: Final = "CONCURRENT_TRANSACTIONS"
+
+
+class _Spell(msgspec.Struct):
+    """Since when a transactional id has shown the same trouble."""
+
+    what: tuple[object, ...]
+    """Equal as long as nothing has moved; what the trouble is comes first."""
+    index: int
+    at_ms: int
+    last: int = -1
+    """Index of the last time."""
+    waited_ms: int = 0
+
+    @property
+    def trouble(self) -> object:
+        """In a word."""
+        return self.what[0]
+
+
+def stuck_coordinators(history: History) -> tuple[Anomaly, ...]:
+    """Ids that are stuck at the end of a history, each convicted once."""
+    timeouts = _timeouts(history)
+    found: dict[str, Anomaly] = {}
+    for transactional_id, spell in (*_decided(history).items(), *_busy(history).items()):
+        timeout_ms = timeouts.get(transactional_id)
+        if transactional_id in found or timeout_ms is None or spell.waited_ms <= timeout_ms:
+            continue
+        because = (
+            f"{transactional_id} has been {spell.trouble} for {spell.waited_ms} ms, longer than "
+            f"its timeout of {timeout_ms}"
+        )
+        found[transactional_id] = convict(Kind.STUCK_COORDINATOR, because, spell.index, spell.last)
+    return tuple(found.values())
+
+
+def stuck_partitions(history: History) -> set[TopicPartition]:
+    """Partitions that a stuck coordinator owes a marker."""
+    found: set[TopicPartition] = set()
+    for anomaly in stuck_coordinators(history):
+        for index in anomaly.evidence:
+            seen = history[index]
+            if isinstance(seen, Described):
+                found.update(seen.partitions)
+    return found
+
+
+def _timeouts(history: History) -> dict[str, int]:
+    """The longest timeout that was seen of each transactional id."""
+    found: dict[str, int] = {}
+    for seen in history:
+        if isinstance(seen, Initialised | Described) and seen.timeout_ms is not None:
+            found[seen.transactional_id] = max(
+                seen.timeout_ms, found.get(seen.transactional_id, seen.timeout_ms)
+            )
+    return found
+
+
+def _decided(history: History) -> dict[str, _Spell]:
+    """Ids that are decided and unmarked, for as long as nothing was broken."""
+    found: dict[str, _Spell] = {}
+    for index, seen in enumerate(history):
+        if isinstance(seen, Healed):
+            found.clear()
+        if not isinstance(seen, Described) or seen.error:
+            continue
+        if seen.state not in DECIDED_STATES:
+            found.pop(seen.transactional_id, None)
+            continue
+        what = (seen.state, seen.producer_id, seen.producer_epoch, seen.start_ms)
+        _note(found, seen.transactional_id, what, index=index, at_ms=seen.at_ms)
+    return found
+
+
+def _busy(history: History) -> dict[str, _Spell]:
+    """Ids whose producers hear CONCURRENT_TRANSACTIONS and nothing else, likewise."""
+    found: dict[str, _Spell] = {}
+    for index, at_ms, transactional_id, outcome, error in _answers(history):
+        if transactional_id is None:
+            found.clear()  # healed
+        elif error == BUSY:
+            _note(found, transactional_id, (f"answered {BUSY}",), index=index, at_ms=at_ms)
+        elif outcome is Outcome.OK:
+            found.pop(transactional_id, None)
+    return found
+
+
+def _note(
+    found: dict[str, _Spell],
+    transactional_id: str,
+    what: tuple[object, ...],
+    *,
+    index: int,
+    at_ms: int,
+) -> None:
+    spell = found.get(transactional_id)
+    if spell is None or spell.what != what:
+        spell = found[transactional_id] = _Spell(what, index, at_ms)
+    spell.last, spell.waited_ms = index, at_ms - spell.at_ms
+
+
+def _answers(history: History) -> Iterator[tuple[int, int, str | None, Outcome, str]]:
+    """Everything that a producer of a transactional id was answered; None for "healed"."""
+    owners = {
+        label: transaction.transactional_id
+        for label, transaction in history.transactions().items()
+        if transaction.transactional_id is not None
+    }
+    for index, seen in enumerate(history):
+        match seen:
+            case Healed():
+                yield index, seen.at_ms, None, Outcome.OK, ""
+            case Initialised():
+                yield index, seen.at_ms, seen.transactional_id, seen.outcome, seen.error
+            case Added() | Wrote() | SentOffsets() | Ended():
+                if seen.transaction in owners:
+                    owner = owners[seen.transaction]
+                    yield index, seen.at_ms, owner, seen.outcome, seen.error
+            case _:
+                pass  # nothing that a producer was answered

@@ -1,0 +1,122 @@
+"""Circles of dependencies between committed transactions: dirty write (G0) and circular information
+flow (G1c), and the lost update (P4).
+
+Adya's definitions over the graph of ``check.graph``. Kafka itself isolates writers of different
+transactional ids from each other in nothing: programs that share keys, or that act on what others
+wrote, must keep out of each other's way, and a history in which they did not convicts here although
+every broker did its duty. Between the transactions of one id a circle is the cluster's fault.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from txnsim.check.anomaly import Anomaly, Kind, convict
+from txnsim.check.graph import Dependencies, Edge, circle, dependencies
+from txnsim.check.history import History, Transaction
+from txnsim.check.observations import Isolation, Outcome, PositionsRead, SentOffsets
+from txnsim.types import TopicPartition
+
+
+def dirty_writes(history: History) -> tuple[Anomaly, ...]:
+    """G0: a circle of write-write dependencies; or, among the transactions of one transactional id,
+    of the order of their records.
+    """
+    known = dependencies(history)
+    found = []
+    for edges in (known.write_write, *known.sessions.values()):
+        path = circle(edges)
+        if path:
+            found.append(_circle(Kind.DIRTY_WRITE, known, path))
+    return tuple(found)
+
+
+def circular_information_flow(history: History) -> tuple[Anomaly, ...]:
+    """G1c: a circle of write-write and write-read dependencies, at least one of which is of the
+    latter kind.
+    """
+    known = dependencies(history)
+    path = circle((*known.write_write, *known.write_read), through=known.write_read)
+    return (_circle(Kind.CIRCULAR_INFORMATION_FLOW, known, path),) if path else ()
+
+
+def _circle(kind: Kind, known: Dependencies, path: tuple[Edge, ...]) -> Anomaly:
+    members = [known.transactions[edge.before] for edge in path]
+    evidence = [index for member in members for index, _ in (*member.writes, *member.ends)]
+    reads = [index for member in members for index, _ in member.reads]
+    used = reads if kind is Kind.CIRCULAR_INFORMATION_FLOW else []
+    return convict(kind, ", and ".join(edge.why for edge in path), *evidence, *used)
+
+
+# Lost updates
+
+_Register = tuple[str, TopicPartition, int]
+"""What both had read: of which key or group, where, and its version."""
+
+
+def lost_updates(history: History) -> tuple[Anomaly, ...]:
+    """P4: two committed transactions read the same version and each replaced it, so that one of
+    them acted as if the other had never been.
+
+    A version is the last record of a key that a transaction was given by its Reads and that it
+    wrote anew; or the position of a group that it was told and sent anew, if nobody is known to
+    have set the group back to it.
+    """
+    committed = dependencies(history).transactions
+    readers: dict[_Register, dict[str, list[int]]] = defaultdict(dict)
+    for label, transaction in committed.items():
+        for register, evidence in _replaced_keys(transaction):
+            readers[register][label] = evidence
+    for label, register, evidence in _replaced_positions(history, committed):
+        readers[register][label] = evidence
+    found = []
+    for (what, place, version), updates in sorted(readers.items()):
+        if len(updates) > 1:
+            labels = sorted(updates)
+            because = (
+                f"{' and '.join(labels)} each replaced {what} as it stood at {place}@{version}"
+            )
+            evidence = [index for label in labels for index in updates[label]]
+            found.append(convict(Kind.LOST_UPDATE, because, *evidence))
+    return tuple(found)
+
+
+def _replaced_keys(transaction: Transaction) -> list[tuple[_Register, list[int]]]:
+    found = []
+    for index, wrote in transaction.acknowledged:
+        if wrote.key is None:
+            continue
+        versions = [
+            (record.offset, at)
+            for at, read in transaction.reads
+            if at < index and read.place == wrote.place
+            if read.isolation is Isolation.READ_COMMITTED and not read.error
+            for record in read.records
+            if record.key == wrote.key
+        ]
+        if versions:
+            version, at = max(versions)
+            found.append(((f"key {wrote.key!r}", wrote.place, version), [at, index]))
+    return found
+
+
+def _replaced_positions(
+    history: History, committed: dict[str, Transaction]
+) -> list[tuple[str, _Register, list[int]]]:
+    set_to: dict[tuple[str, TopicPartition, int], int] = defaultdict(int)
+    for _, sent in history.all_of(SentOffsets):
+        if sent.outcome is not Outcome.FAILED:
+            set_to[sent.group, sent.place, sent.offset] += 1
+    told: dict[tuple[str, str, TopicPartition], tuple[int, int]] = {}
+    found = []
+    for index, seen in enumerate(history):
+        if isinstance(seen, PositionsRead) and seen.transaction in committed:
+            for position in seen.positions:
+                told[seen.transaction, seen.group, position.place] = (position.offset, index)
+        elif isinstance(seen, SentOffsets) and seen.transaction in committed:
+            version, at = told.get((seen.transaction, seen.group, seen.place), (-1, -1))
+            unique = set_to[seen.group, seen.place, version] < 2
+            if at >= 0 and version != seen.offset and unique and seen.outcome is Outcome.OK:
+                register = (f"the position of {seen.group}", seen.place, version)
+                found.append((seen.transaction, register, [at, index]))
+    return found

@@ -1,0 +1,92 @@
+"""Reads of what must not be seen: records of transactions that did not commit (G1a), or that had
+not come to their end (G1b).
+
+Readers that asked for read_uncommitted are promised neither. Adya: PL-2, proscribed phenomena G1a
+and G1b; Kafka: KIP-98, "Consumers with read_committed only see committed transactional messages".
+"""
+
+from __future__ import annotations
+
+from txnsim.check.anomaly import Anomaly, Kind, convict
+from txnsim.check.history import History, Transaction
+from txnsim.check.observations import Wrote
+from txnsim.check.visibility import Visibility, visibility
+
+
+def aborted_reads(history: History) -> tuple[Anomaly, ...]:
+    """G1a: a read_committed reader got a record of a transaction that can't have committed.
+
+    That is one whose producer asked for an abort, or was refused the commit, and has no commit that
+    took effect or may have. A value that somebody else has written as well convicts only if that
+    holds for all of them.
+    """
+    seen = visibility(history)
+    transactions = history.transactions()
+    found = []
+    for (place, value), sights in seen.sights.items():
+        writers = [
+            transactions[wrote.transaction] if wrote.transaction is not None else None
+            for _, wrote in seen.writers.get((place, value), ())
+        ]
+        if not writers or not all(writer and writer.fate.aborted for writer in writers):
+            continue
+        writer = writers[0]
+        assert writer is not None, "all of them are transactions"
+        found.append(
+            convict(
+                Kind.ABORTED_READ,
+                f"{history[sights[0].index].who} read {value!r} at {place}@{sights[0].offset}, but "
+                f"{writer.label} was not committed",
+                sights[0].index,
+                *(index for index, _ in seen.writers[place, value]),
+                *(index for index, _ in writer.ends),
+            )
+        )
+    return tuple(found)
+
+
+def intermediate_reads(history: History) -> tuple[Anomaly, ...]:
+    """G1b: a read_committed reader got a record of a transaction that had not finished writing: it
+    wrote to the same partition afterwards.
+
+    "Afterwards" is the order of the answers: the reader had its record before the later one was
+    acknowledged, and a producer asks for the end only when all is acknowledged (where it did not
+    wait, ``asked_ms`` tells when it asked). That the last stable offset stands between two records
+    of a transaction proves nothing: another one may have begun there.
+    """
+    seen = visibility(history)
+    found = []
+    for transaction in history.transactions().values():
+        culprit = _unfinished(transaction, history, seen)
+        if culprit is None:
+            continue
+        (early_at, early), at, (late_at, late) = culprit
+        because = (
+            f"{history[at].who} read {early.value!r} of {transaction.label} at {early.place}, and "
+            f"afterwards it wrote {late.value!r} there"
+        )
+        found.append(convict(Kind.INTERMEDIATE_READ, because, early_at, at, late_at))
+    return tuple(found)
+
+
+def _unfinished(
+    transaction: Transaction, history: History, seen: Visibility
+) -> tuple[tuple[int, Wrote], int, tuple[int, Wrote]] | None:
+    """A write, the index of a Read that brought it, and a write that followed; None if all was
+    written, or an end asked for, whenever somebody read.
+    """
+    for index, wrote in transaction.writes:
+        for sight in seen.sights_of(wrote):
+            for late in transaction.acknowledged:
+                follows = late[0] > sight.index and late[1].place == wrote.place
+                if follows and not _end_asked(transaction, history, sight.index, late[0]):
+                    return (index, wrote), sight.index, late
+    return None
+
+
+def _end_asked(transaction: Transaction, history: History, read: int, late: int) -> bool:
+    """Whether an end of the transaction may have been asked for when a Read was answered."""
+    return any(
+        end.asked_ms <= history[read].at_ms if end.asked_ms is not None else index < late
+        for index, end in transaction.ends
+    )

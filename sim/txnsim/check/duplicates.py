@@ -1,0 +1,41 @@
+"""One unit of work, visible twice.
+
+What exactly-once means to who reads the output (KIP-98, KIP-129): each item has one effect. So it
+is judged by ``item``, the writer's name for the unit of work, and not by the bytes: a program that
+does its work again after an unknown outcome writes other records for the same items. Records
+without an item stand for themselves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from txnsim.check.anomaly import Anomaly, Kind, convict
+from txnsim.check.history import History
+from txnsim.check.visibility import visibility
+from txnsim.types import TopicPartition
+
+
+def duplicates(history: History) -> tuple[Anomaly, ...]:
+    """Items of which read_committed readers were given more records than one."""
+    seen = visibility(history)
+    shown: dict[str, dict[tuple[TopicPartition, int], tuple[int, str]]] = defaultdict(dict)
+    for (place, value), sights in seen.sights.items():
+        writers = seen.writers.get((place, value), ())
+        items = {wrote.item for _, wrote in writers}
+        item = items.pop() if len(items) == 1 else None
+        if item is None and len({wrote.transaction for _, wrote in writers}) != 1:
+            continue  # of no program that was seen, or of several that used one name
+        name = f"{value!r} on {place}" if item is None else f"item {item!r}"
+        for sight in sights:
+            shown[name].setdefault((place, sight.offset), (sight.index, value))
+    found = []
+    for name, places in sorted(shown.items()):
+        if len(places) > 1:
+            told = ", ".join(
+                f"{value!r} at {place}@{offset}" for (place, offset), (_, value) in places.items()
+            )
+            evidence = [index for index, _ in places.values()]
+            because = f"{name} is visible {len(places)} times: {told}"
+            found.append(convict(Kind.DUPLICATE, because, *evidence))
+    return tuple(found)

@@ -1,0 +1,199 @@
+"""Which committed transaction depends on which (Adya's direct serialization graph), and circles in
+such a graph.
+
+Of a history of logs these dependencies can be seen:
+
+- *write-write*, by key: the committed last write of one transaction to a key of a partition is
+  followed by that of another. Records without a key overwrite nothing;
+- *write-read*: a transaction delivered a record of another to its program (``transaction`` of a
+  Read) and its own outcome may depend on it.
+
+Appends to one partition by two producers interleave on every healthy Kafka and are no dependency.
+Only of one transactional id the order of transactions is promised, since each begins after the last
+has ended; so *session* dependencies are those between the transactions of one id, by the order of
+their records in a partition.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from itertools import pairwise
+
+import msgspec
+
+from txnsim.check.history import History, Transaction
+from txnsim.check.observations import Isolation, Wrote
+from txnsim.check.visibility import Visibility, visibility, writers_by_offset
+from txnsim.types import TopicPartition
+
+
+class Edge(msgspec.Struct, frozen=True, order=True):
+    """One transaction depends on another."""
+
+    before: str
+    after: str
+    why: str
+
+
+class Dependencies(msgspec.Struct, frozen=True, kw_only=True):
+    """Between the committed transactions of a history."""
+
+    transactions: dict[str, Transaction]
+    """Those that committed, by what their producers were told or readers were given."""
+    write_write: tuple[Edge, ...]
+    write_read: tuple[Edge, ...]
+    sessions: dict[str, tuple[Edge, ...]]
+    """By transactional id."""
+
+
+def dependencies(history: History) -> Dependencies:
+    """Who depends on whom."""
+    return history.derived(_dependencies)
+
+
+def _dependencies(history: History) -> Dependencies:
+    seen = visibility(history)
+    committed = {
+        label: transaction
+        for label, transaction in history.transactions().items()
+        if transaction.fate.committed
+        or (transaction.fate.maybe_committed and _shown(transaction, seen))
+    }
+    logs = writers_by_offset(history, seen)
+    return Dependencies(
+        transactions=committed,
+        write_write=_write_write(committed, logs),
+        write_read=_write_read(committed, seen),
+        sessions=_sessions(committed, logs),
+    )
+
+
+def _shown(transaction: Transaction, seen: Visibility) -> bool:
+    return any(seen.sights_of(wrote) for _, wrote in transaction.writes)
+
+
+def _write_write(
+    committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
+) -> tuple[Edge, ...]:
+    edges = set()
+    for place, log in sorted(logs.items()):
+        last: dict[tuple[str, str], int] = {}
+        for offset, wrote in sorted(log.items()):
+            if wrote.key is not None and wrote.transaction in committed:
+                last[wrote.key, wrote.transaction] = offset
+        versions: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for (key, label), offset in last.items():
+            versions[key].append((offset, label))
+        for key, writers in versions.items():
+            for (_, before), (offset, after) in pairwise(sorted(writers)):
+                why = f"{after} overwrote {before}'s {key!r} at {place}@{offset}"
+                edges.add(Edge(before, after, why))
+    return tuple(sorted(edges))
+
+
+def _write_read(committed: dict[str, Transaction], seen: Visibility) -> tuple[Edge, ...]:
+    edges = set()
+    for after, transaction in committed.items():
+        for _, read in transaction.reads:
+            if read.isolation is not Isolation.READ_COMMITTED or read.error:
+                continue
+            for record in read.records:
+                if record.value is None:
+                    continue
+                writers = {
+                    wrote.transaction
+                    for _, wrote in seen.writers.get((read.place, record.value), ())
+                }
+                before = writers.pop() if len(writers) == 1 else None
+                if before in committed and before != after:
+                    why = f"{after} read {before}'s {record.value!r} at {read.place}"
+                    edges.add(Edge(before, after, why))
+    return tuple(sorted(edges))
+
+
+def _sessions(
+    committed: dict[str, Transaction], logs: dict[TopicPartition, dict[int, Wrote]]
+) -> dict[str, tuple[Edge, ...]]:
+    edges: dict[str, set[Edge]] = defaultdict(set)
+    for place, log in logs.items():
+        last: dict[str, str] = {}
+        for offset, wrote in sorted(log.items()):
+            if wrote.transaction is None or wrote.transaction not in committed:
+                continue
+            owner = committed[wrote.transaction].transactional_id
+            if owner is None:
+                continue
+            before = last.get(owner, wrote.transaction)
+            if before != wrote.transaction:
+                why = f"{wrote.transaction} wrote {place}@{offset} behind {before}"
+                edges[owner].add(Edge(before, wrote.transaction, why))
+            last[owner] = wrote.transaction
+    return {owner: tuple(sorted(found)) for owner, found in sorted(edges.items())}
+
+
+# Circles
+
+
+def circle(edges: Iterable[Edge], *, through: Iterable[Edge] | None = None) -> tuple[Edge, ...]:
+    """A shortest circle, or nothing.
+
+    Args:
+        edges: Of the graph.
+        through: At least one of the circle's edges is of these; any unless given.
+    """
+    graph: dict[str, list[Edge]] = defaultdict(list)
+    known = _between_circles(tuple(edges))
+    for edge in known:
+        graph[edge.before].append(edge)
+    wanted = known if through is None else tuple(sorted(set(through).intersection(known)))
+    circles = (
+        (edge, *path)
+        for edge in wanted
+        if (path := _path(graph, edge.after, edge.before)) is not None
+    )
+    return min(circles, key=lambda found: (len(found), found), default=())
+
+
+def _between_circles(edges: tuple[Edge, ...]) -> tuple[Edge, ...]:
+    """Without what no circle leads to, or from: in a healthy history that is everything."""
+    led_to = _reached(edges, {edge: (edge.before, edge.after) for edge in edges})
+    return _reached(led_to, {edge: (edge.after, edge.before) for edge in led_to})
+
+
+def _reached(edges: tuple[Edge, ...], ends: dict[Edge, tuple[str, str]]) -> tuple[Edge, ...]:
+    """Without the edges to which no circle leads, given the two ends of each in the direction of
+    travel (Kahn's algorithm).
+    """
+    leaving: dict[str, list[str]] = defaultdict(list)
+    coming: dict[str, int] = defaultdict(int)
+    for start, goal in ends.values():
+        leaving[start].append(goal)
+        coming[goal] += 1
+    free = [start for start in leaving if start not in coming]
+    for here in free:  # grows on the way
+        for goal in leaving.get(here, ()):
+            coming[goal] -= 1
+            if not coming[goal]:
+                free.append(goal)
+    gone = set(free)
+    return tuple(edge for edge in edges if ends[edge][0] not in gone)
+
+
+def _path(graph: dict[str, list[Edge]], start: str, goal: str) -> tuple[Edge, ...] | None:
+    """A shortest way from one transaction to another; None if there is none."""
+    came_by: dict[str, Edge] = {}
+    queue = deque([start])
+    while queue:
+        here = queue.popleft()
+        for edge in graph.get(here, ()):
+            if edge.after != start and edge.after not in came_by:
+                came_by[edge.after] = edge
+                queue.append(edge.after)
+    if goal not in came_by:
+        return None
+    path: list[Edge] = []
+    while goal != start:
+        path.append(came_by[goal])
+        goal = came_by[goal].before
+    return tuple(reversed(path))

@@ -1,0 +1,237 @@
+"""A history: everything that was seen from outside while a cluster was used, in order.
+
+Whoever uses a cluster adds observations as their answers arrive; checkers only read. A history is
+written and read as JSON lines, so that one that was recorded elsewhere, of a real cluster too, can
+be judged here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from txnsim.check.observations import (
+    Began,
+    Ended,
+    Isolation,
+    Outcome,
+    Read,
+    Seen,
+    SentOffsets,
+    Wrote,
+)
+from txnsim.types import TopicPartition
+
+SeenT = TypeVar("SeenT", bound=Seen)
+DerivedT = TypeVar("DerivedT")
+
+_ENCODER: Final = msgspec.json.Encoder()
+_DECODER: Final[msgspec.json.Decoder[Seen]] = msgspec.json.Decoder(Seen)
+
+
+class HistoryError(Exception):
+    """A text is no history; the message says which line and why."""
+
+
+class History:
+    """Observations in order, to be added to and to be asked.
+
+    Args:
+        seen: What has been seen so far.
+    """
+
+    __slots__ = ("_derived", "_seen")
+
+    def __init__(self, seen: Iterable[Seen] = ()) -> None:
+        self._seen: list[Seen] = list(seen)
+        self._derived: dict[object, tuple[int, Any]] = {}
+
+    def add(self, seen: Seen) -> None:
+        """Note one more observation, later than all before."""
+        self._seen.append(seen)
+
+    # As a sequence
+
+    def __len__(self) -> int:
+        return len(self._seen)
+
+    def __iter__(self) -> Iterator[Seen]:
+        return iter(self._seen)
+
+    def __getitem__(self, index: int) -> Seen:
+        return self._seen[index]
+
+    def until(self, length: int) -> History:
+        """The history as it stood after so many observations."""
+        return History(self._seen[:length])
+
+    # Queries
+
+    def derived(self, make: Callable[[History], DerivedT]) -> DerivedT:
+        """What a function makes of this history; made once for several judges that ask for it."""
+        length, made = self._derived.get(make, (-1, None))
+        if length != len(self):
+            made = make(self)
+            self._derived[make] = (len(self), made)
+        value: DerivedT = made
+        return value
+
+    def all_of(self, kind: type[SeenT]) -> Iterator[tuple[int, SeenT]]:
+        """Every observation of one kind, with its index."""
+        for index, seen in enumerate(self._seen):
+            if isinstance(seen, kind):
+                yield index, seen
+
+    def writes(self) -> Iterator[tuple[int, Wrote]]:
+        """Every record that was sent."""
+        return self.all_of(Wrote)
+
+    def reads(
+        self, place: TopicPartition | None = None, *, isolation: Isolation | None = None
+    ) -> Iterator[tuple[int, Read]]:
+        """Every Fetch that brought no error.
+
+        Args:
+            place: Only of this partition.
+            isolation: Only with this isolation level.
+        """
+        for index, read in self.all_of(Read):
+            if read.error or place not in (None, read.place):
+                continue
+            if isolation in (None, read.isolation):
+                yield index, read
+
+    def committed_reads(self, place: TopicPartition | None = None) -> Iterator[tuple[int, Read]]:
+        """Every read_committed Fetch that brought no error."""
+        return self.reads(place, isolation=Isolation.READ_COMMITTED)
+
+    def reads_of(self, who: str, place: TopicPartition) -> Iterator[tuple[int, Read]]:
+        """Every Fetch that one reader had answered on one partition."""
+        return ((index, read) for index, read in self.reads(place) if read.who == who)
+
+    def transactions(self) -> Mapping[str, Transaction]:
+        """Every transaction by its label, in the order in which they were first heard of."""
+        return self.derived(_transactions)
+
+    # JSON lines
+
+    def to_lines(self) -> bytes:
+        """One JSON object a line."""
+        return b"".join(_ENCODER.encode(seen) + b"\n" for seen in self._seen)
+
+    @classmethod
+    def from_lines(cls, text: bytes) -> History:
+        """The history that such lines tell; empty lines and those with ``#`` are left out.
+
+        Raises:
+            HistoryError: A line is no observation.
+        """
+        history = cls()
+        for number, line in enumerate(text.split(b"\n"), 1):
+            if not line.strip() or line.lstrip().startswith(b"#"):
+                continue
+            try:
+                history.add(_DECODER.decode(line))
+            except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                raise HistoryError(f"line {number}: {error}") from None
+        return history
+
+
+def _transactions(history: History) -> dict[str, Transaction]:
+    found: dict[str, _Draft] = {}
+    for index, seen in enumerate(history):
+        label = getattr(seen, "transaction", None)
+        if label is not None:
+            found.setdefault(label, _Draft(label, index, seen.at_ms)).add(index, seen)
+    return {label: draft.finished() for label, draft in found.items()}
+
+
+class Fate(msgspec.Struct, frozen=True):
+    """What is known about the end of a transaction, by what its producer was told."""
+
+    committed: bool = False
+    """A commit was acknowledged."""
+    maybe_committed: bool = False
+    """A commit was asked for, and nobody knows whether it took effect."""
+    aborted: bool = False
+    """An end was asked for, and no commit can have taken effect: it was refused, or an abort was
+    asked for, with whatever answer.
+    """
+
+    @property
+    def open(self) -> bool:
+        """Nobody has asked for an end."""
+        return not (self.committed or self.maybe_committed or self.aborted)
+
+
+class Transaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction as its producer saw it; each observation with its index in the history."""
+
+    label: str
+    transactional_id: str | None
+    """None where nobody saw it begin."""
+    heard_of: int
+    """Index of the first observation that names it."""
+    heard_of_ms: int
+    writes: tuple[tuple[int, Wrote], ...]
+    positions: tuple[tuple[int, SentOffsets], ...]
+    reads: tuple[tuple[int, Read], ...]
+    ends: tuple[tuple[int, Ended], ...]
+
+    @property
+    def acknowledged(self) -> tuple[tuple[int, Wrote], ...]:
+        """The records of it that the brokers took."""
+        return tuple(pair for pair in self.writes if pair[1].outcome is Outcome.OK)
+
+    @property
+    def fate(self) -> Fate:
+        """How it ended, by what its producer was told."""
+        commits = {end.outcome for _, end in self.ends if end.commit}
+        if Outcome.OK in commits:
+            return Fate(committed=True)
+        if Outcome.UNKNOWN in commits:
+            return Fate(maybe_committed=True)
+        return Fate(aborted=bool(self.ends))
+
+
+class _Draft:
+    """A transaction while its observations are gathered."""
+
+    def __init__(self, label: str, heard_of: int, at_ms: int) -> None:
+        self._label = label
+        self._heard_of = heard_of
+        self._heard_of_ms = at_ms
+        self._transactional_id: str | None = None
+        self._writes: list[tuple[int, Wrote]] = []
+        self._positions: list[tuple[int, SentOffsets]] = []
+        self._reads: list[tuple[int, Read]] = []
+        self._ends: list[tuple[int, Ended]] = []
+
+    def add(self, index: int, seen: Seen) -> None:
+        match seen:
+            case Began(transactional_id=transactional_id):
+                self._transactional_id = transactional_id
+            case Wrote():
+                self._writes.append((index, seen))
+            case SentOffsets():
+                self._positions.append((index, seen))
+            case Read():
+                self._reads.append((index, seen))
+            case Ended():
+                self._ends.append((index, seen))
+            case _:
+                pass  # that a partition was added, or positions were asked for, is no part of it
+
+    def finished(self) -> Transaction:
+        return Transaction(
+            label=self._label,
+            transactional_id=self._transactional_id,
+            heard_of=self._heard_of,
+            heard_of_ms=self._heard_of_ms,
+            writes=tuple(self._writes),
+            positions=tuple(self._positions),
+            reads=tuple(self._reads),
+            ends=tuple(self._ends),
+        )

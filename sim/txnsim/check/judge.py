@@ -1,0 +1,75 @@
+"""The verdict over a history: what all checkers together found."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from txnsim.check.anomaly import Anomaly, Kind
+from txnsim.check.cleaning import uncleanable_logs
+from txnsim.check.coordinators import stuck_coordinators
+from txnsim.check.dependencies import (
+    circular_information_flow,
+    dirty_writes,
+    lost_updates,
+)
+from txnsim.check.dirty_reads import aborted_reads, intermediate_reads
+from txnsim.check.duplicates import duplicates
+from txnsim.check.fencing import false_fencing
+from txnsim.check.history import History
+from txnsim.check.losses import losses
+from txnsim.check.ordering import out_of_order, readers_went_back
+from txnsim.check.positions import positions_before_decision
+from txnsim.check.starvation import starving_readers, stuck_last_stable_offsets
+
+Checker = Callable[[History], tuple[Anomaly, ...]]
+
+CHECKERS: Final[tuple[Checker, ...]] = (
+    dirty_writes,
+    aborted_reads,
+    intermediate_reads,
+    circular_information_flow,
+    lost_updates,
+    losses,
+    duplicates,
+    out_of_order,
+    positions_before_decision,
+    readers_went_back,
+    starving_readers,
+    stuck_last_stable_offsets,
+    stuck_coordinators,
+    false_fencing,
+    uncleanable_logs,
+)
+HEALTHY: Final = "healthy"
+"""The word for a verdict without a kind."""
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """What a history comes to."""
+
+    kinds: tuple[Kind, ...]
+    """In the order of their names, each once; none if nothing is wrong."""
+    anomalies: tuple[Anomaly, ...]
+
+    @property
+    def healthy(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.kinds
+
+    def __str__(self) -> str:
+        return ", ".join(self.kinds) or HEALTHY
+
+
+def judge(history: History) -> Verdict:
+    """Ask every checker.
+
+    What is wrong for ever (a record that was read, or is lost) stays in the verdict; what can be
+    mended (a reader that is held back, a coordinator that is stuck) is judged as it stands at the
+    end, so a history that goes on until after a cure is judged without it.
+    """
+    anomalies = tuple(anomaly for checker in CHECKERS for anomaly in checker(history))
+    kinds = sorted({anomaly.kind for anomaly in anomalies})
+    return Verdict(kinds=tuple(kinds), anomalies=anomalies)

@@ -1,0 +1,316 @@
+"""What somebody outside of the cluster saw: one frozen value per observation, in the order in which
+their answers came.
+
+The vocabulary of a history. An observation is what a client or an operator asked and what it was
+told, nothing that only a broker could know; so histories of a real Kafka are written in the same
+words. The JSON form of each (one object, ``seen`` names the kind) is in docs/checkers.md.
+
+Labels are the writer's own: ``transaction`` names one transaction of one program (not a
+transactional id, which has many), ``value`` names one record and is never used twice in a
+partition, ``item`` names the unit of work that a record stands for, once per output.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.types import TopicPartition
+
+UNKNOWN_OFFSET: Final = -1
+"""Of an offset that the answer did not tell."""
+
+
+class Outcome(StrEnum):
+    """What whoever asked knows about the effect of a request."""
+
+    OK = "ok"
+    """Acknowledged."""
+    FAILED = "failed"
+    """Refused: it has had no effect and never will."""
+    UNKNOWN = "unknown"
+    """No answer, or one that leaves open whether an earlier attempt took effect."""
+
+
+class Isolation(StrEnum):
+    """What a reader asks to see."""
+
+    READ_COMMITTED = "read_committed"
+    READ_UNCOMMITTED = "read_uncommitted"
+
+
+class Observation(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    tag_field="seen",
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
+    """When it was seen, and by whom: a client's name. One client asks one thing after the other."""
+
+    at_ms: int
+    who: str
+
+
+class OnPartition(Observation, frozen=True, kw_only=True):
+    """An observation about one partition."""
+
+    topic: str
+    partition: int
+
+    @property
+    def place(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+# What producers see
+
+
+class Initialised(Observation, frozen=True, kw_only=True, tag="initialised"):
+    """An InitProducerId was answered: this client owns the transactional id now. An operator who
+    fences the id (``Admin.fenceProducers``) does the same.
+    """
+
+    transactional_id: str
+    producer_id: int = -1
+    producer_epoch: int = -1
+    timeout_ms: int | None = None
+    """``transaction.timeout.ms``; None where it isn't known."""
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+
+
+class Began(Observation, frozen=True, kw_only=True, tag="began"):
+    """A program began a transaction. Nothing is sent."""
+
+    transaction: str
+    transactional_id: str
+
+
+class Added(Observation, frozen=True, kw_only=True, tag="added"):
+    """An AddPartitionsToTxn or AddOffsetsToTxn was answered."""
+
+    transaction: str
+    partitions: tuple[TopicPartition, ...] = ()
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+
+
+class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
+    """One record was sent, and this is what became of it."""
+
+    transaction: str | None = None
+    """None outside of a transaction."""
+    value: str | None
+    """None is a tombstone."""
+    key: str | None = None
+    item: str | None = None
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+    offset: int = UNKNOWN_OFFSET
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    sequence: int | None = None
+
+
+class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
+    """A group's position on an input partition was sent: TxnOffsetCommit, or OffsetCommit outside
+    of a transaction.
+    """
+
+    transaction: str | None = None
+    group: str
+    offset: int
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+
+
+class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
+    """An EndTxn was answered, or given up. Several attempts of one call are one observation, whose
+    outcome is unknown if that of any attempt is.
+    """
+
+    transaction: str
+    commit: bool
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+    asked_ms: int | None = None
+    """When it was sent first; None where that isn't known."""
+
+
+# What readers see
+
+
+class Record(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A record that was delivered."""
+
+    offset: int
+    value: str | None
+    key: str | None = None
+
+
+class Read(OnPartition, frozen=True, kw_only=True, tag="read"):
+    """A Fetch was answered, and these are the records that the application got of it: without
+    markers, and without aborted records where it is isolated from them.
+    """
+
+    transaction: str | None = None
+    """The transaction as a part of which it was read."""
+    isolation: Isolation = Isolation.READ_COMMITTED
+    asked: int
+    """The offset that was asked for."""
+    records: tuple[Record, ...] = ()
+    next_offset: int
+    """Where the reader goes on: behind all that it was given or that was hidden from it."""
+    last_stable_offset: int = UNKNOWN_OFFSET
+    high_watermark: int = UNKNOWN_OFFSET
+    log_start_offset: int = UNKNOWN_OFFSET
+    leader_epoch: int | None = None
+    """Of the leader that answered. Where it isn't told, it is taken to be one leader all along."""
+    error: str = ""
+
+
+class Position(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """Where a group stands on a partition."""
+
+    topic: str
+    partition: int
+    offset: int
+
+    @property
+    def place(self) -> TopicPartition:
+        """The partition."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class PositionsRead(Observation, frozen=True, kw_only=True, tag="positions-read"):
+    """An OffsetFetch was answered."""
+
+    transaction: str | None = None
+    group: str
+    positions: tuple[Position, ...] = ()
+    error: str = ""
+
+
+# What operators see
+
+
+class Described(Observation, frozen=True, kw_only=True, tag="described"):
+    """DescribeTransactions of one transactional id."""
+
+    transactional_id: str
+    state: str = ""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    timeout_ms: int | None = None
+    start_ms: int | None = None
+    partitions: tuple[TopicPartition, ...] = ()
+    error: str = ""
+
+
+class Listing(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """One transactional id in the answer to ListTransactions."""
+
+    transactional_id: str
+    producer_id: int
+    state: str
+
+
+class Listed(Observation, frozen=True, kw_only=True, tag="listed"):
+    """ListTransactions without a filter, answered by every broker."""
+
+    transactions: tuple[Listing, ...] = ()
+
+
+class ProducerSeen(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A producer in the answer to DescribeProducers."""
+
+    producer_id: int
+    producer_epoch: int
+    start_offset: int | None = None
+    """Where its open transaction begins; None without one."""
+    last_timestamp_ms: int = -1
+
+
+class Producers(OnPartition, frozen=True, kw_only=True, tag="producers"):
+    """DescribeProducers of one partition, answered by its leader."""
+
+    producers: tuple[ProducerSeen, ...] = ()
+    error: str = ""
+
+
+class Finding(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A transaction that was called hanging."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+
+
+class Searched(Observation, frozen=True, kw_only=True, tag="searched"):
+    """find-hanging (KIP-664) has named these, and no others."""
+
+    findings: tuple[Finding, ...] = ()
+
+
+class Aborted(OnPartition, frozen=True, kw_only=True, tag="aborted"):
+    """An operator had a transaction aborted on a partition (KIP-664)."""
+
+    producer_id: int
+    start_offset: int = UNKNOWN_OFFSET
+    outcome: Outcome = Outcome.OK
+    error: str = ""
+
+
+class Cleaned(OnPartition, frozen=True, kw_only=True, tag="cleaned"):
+    """The log cleaner has had its turn at this compacted partition."""
+
+
+class Healed(Observation, frozen=True, kw_only=True, tag="healed"):
+    """From now on nothing is broken on purpose: every broker is up, every link works. Before that
+    nobody may expect that anything finishes.
+    """
+
+
+class Gauge(Observation, frozen=True, kw_only=True, tag="gauge"):
+    """A metric was read."""
+
+    name: str
+    value: float
+
+
+Seen = (
+    Initialised
+    | Began
+    | Added
+    | Wrote
+    | SentOffsets
+    | Ended
+    | Read
+    | PositionsRead
+    | Described
+    | Listed
+    | Producers
+    | Searched
+    | Aborted
+    | Cleaned
+    | Healed
+    | Gauge
+)
+"""Any observation."""

@@ -1,0 +1,102 @@
+"""Readers that get nothing: held back by a transaction without an owner, or for no known reason.
+
+Only what still holds at the end of a history convicts: a reader that goes on after a repair has
+been helped. The words "for too long" mean longer than any transaction may live, plus the five
+minutes that ``PartitionsWithLateTransactionsCount`` grants (KIP-664).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Final
+
+from txnsim.check.anomaly import Anomaly, Kind, convict
+from txnsim.check.coordinators import stuck_partitions
+from txnsim.check.hanging import hanging
+from txnsim.check.history import History
+from txnsim.check.observations import UNKNOWN_OFFSET, Described, Initialised, Read
+from txnsim.types import TopicPartition
+
+TIMEOUT_MAX_MS: Final = 15 * 60_000
+"""``transaction.max.timeout.ms`` unless a producer was seen with a longer one."""
+PADDING_MS: Final = 5 * 60_000
+
+
+def stuck_last_stable_offsets(history: History) -> tuple[Anomaly, ...]:
+    """A transaction without an owner holds readers of a partition back."""
+    return tuple(
+        convict(
+            Kind.STUCK_LAST_STABLE_OFFSET,
+            f"{one.place}: the transaction of producer {one.producer_id} that is open since "
+            f"{one.start_offset} keeps readers at {one.last_stable_offset}, below "
+            f"{one.high_watermark}, and no coordinator will end it",
+            *one.evidence,
+        )
+        for one in hanging(history)
+    )
+
+
+def starving_readers(history: History) -> tuple[Anomaly, ...]:
+    """A reader gets nothing, and neither a hanging transaction nor a stuck coordinator is known to
+    be the reason: then this is all that a client can say.
+
+    Two forms: it is before the last stable offset and is given nothing twice; or the last stable
+    offset keeps it from the high watermark for longer than any transaction may live.
+    """
+    explained = {one.place for one in hanging(history)} | stuck_partitions(history)
+    patience_ms = _patience_ms(history)
+    found = []
+    for (who, place), tail in sorted(_standing(history).items()):
+        if place not in explained and len(tail) > 1:
+            found += _starving(who, place, tail, patience_ms)
+    return tuple(found)
+
+
+def _starving(
+    who: str, place: TopicPartition, tail: list[tuple[int, Read]], patience_ms: int
+) -> list[Anomaly]:
+    """What a reader's last Reads at one place come to."""
+    (first_at, first), (last_at, last) = tail[0], tail[-1]
+    if all(read.last_stable_offset > read.asked for _, read in tail[-2:]):
+        because = (
+            f"{who} is given nothing at {place}@{last.asked}, though readers may go up to "
+            f"{last.last_stable_offset}"
+        )
+        return [convict(Kind.STARVING_READER, because, tail[-2][0], last_at)]
+    waited_ms = last.at_ms - first.at_ms
+    held = all(
+        read.last_stable_offset == last.last_stable_offset < read.high_watermark for _, read in tail
+    )
+    if held and waited_ms > patience_ms:
+        because = (
+            f"{who} has been held at {place}@{last.asked} for {waited_ms} ms, below "
+            f"{last.high_watermark}; no transaction may be open for so long"
+        )
+        return [convict(Kind.STARVING_READER, because, first_at, last_at)]
+    return []
+
+
+def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[int, Read]]]:
+    """By reader and partition: its last Reads that all asked for the same offset and brought
+    nothing.
+    """
+    tails: dict[tuple[str, TopicPartition], list[tuple[int, Read]]] = defaultdict(list)
+    for at, read in history.committed_reads():
+        if read.last_stable_offset == UNKNOWN_OFFSET:
+            continue
+        tail = tails[read.who, read.place]
+        stands = not read.records and read.next_offset == read.asked
+        if not stands or (tail and tail[-1][1].asked != read.asked):
+            tail.clear()
+        if stands:
+            tail.append((at, read))
+    return tails
+
+
+def _patience_ms(history: History) -> int:
+    """For how long a transaction may keep readers waiting."""
+    timeouts = [TIMEOUT_MAX_MS]
+    for seen in history:
+        if isinstance(seen, Initialised | Described) and seen.timeout_ms is not None:
+            timeouts.append(seen.timeout_ms)
+    return max(timeouts) + PADDING_MS

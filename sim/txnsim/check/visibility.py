@@ -1,0 +1,140 @@
+"""What read_committed readers got of what was written, and what they passed without getting it.
+
+A reader has passed a place if it asked at or before it and went on behind it. The last stable
+offset never lies behind a record of an open transaction, so whoever passes an undecided record
+proves something wrong; and whoever passes a committed one must have been given it, unless the
+cleaner took it because a later record has its key.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.check.history import History
+from txnsim.check.observations import UNKNOWN_OFFSET, Outcome, Wrote
+from txnsim.types import TopicPartition
+
+_ANYWHERE: Final = 1 << 63
+"""Behind every offset: of a record that may be anywhere."""
+
+Name = tuple[TopicPartition, str]
+"""A record by its partition and value."""
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """A record that was delivered."""
+
+    index: int
+    """Of the Read."""
+    offset: int
+
+
+class Visibility(msgspec.Struct, frozen=True, kw_only=True):
+    """Of one history."""
+
+    writers: Mapping[Name, tuple[tuple[int, Wrote], ...]]
+    """Every attempt to write a record."""
+    sights: Mapping[Name, tuple[Sight, ...]]
+    """Every delivery of a record to a read_committed reader."""
+    misses: Mapping[int, int]
+    """Index of an acknowledged write -> index of the first Read that passed it by."""
+
+    def sights_of(self, wrote: Wrote) -> tuple[Sight, ...]:
+        """Every delivery of what was written there."""
+        return () if wrote.value is None else self.sights.get((wrote.place, wrote.value), ())
+
+
+def visibility(history: History) -> Visibility:
+    """What came of each write, for read_committed readers."""
+    return history.derived(_visibility)
+
+
+def _visibility(history: History) -> Visibility:
+    writers: dict[Name, list[tuple[int, Wrote]]] = defaultdict(list)
+    for index, wrote in history.writes():
+        if wrote.value is not None:
+            writers[wrote.place, wrote.value].append((index, wrote))
+    sights: dict[Name, list[Sight]] = defaultdict(list)
+    for index, read in history.committed_reads():
+        for record in read.records:
+            if record.value is not None:
+                sights[read.place, record.value].append(Sight(index, record.offset))
+    return Visibility(
+        writers={name: tuple(found) for name, found in writers.items()},
+        sights={name: tuple(found) for name, found in sights.items()},
+        misses=_misses(history, sights),
+    )
+
+
+def _misses(history: History, sights: Mapping[Name, list[Sight]]) -> dict[int, int]:
+    """Who passed what by."""
+    due: dict[TopicPartition, list[tuple[int, int, Wrote]]] = defaultdict(list)
+    excused = _Superseded(history)
+    for index, wrote in history.writes():
+        if wrote.outcome is not Outcome.OK or wrote.value is None or excused.covers(wrote):
+            continue
+        if wrote.offset == UNKNOWN_OFFSET:
+            continue  # "not there" would need a reader of everything, and nothing deleted meanwhile
+        if not _seen_elsewhere(wrote, sights.get((wrote.place, wrote.value), ())):
+            due[wrote.place].append((wrote.offset, index, wrote))
+    misses: dict[int, int] = {}
+    for place, written in due.items():
+        written.sort(key=lambda entry: entry[:2])
+        offsets = [offset for offset, _, _ in written]
+        for at, read in history.committed_reads(place):
+            given = {(record.offset, record.value) for record in read.records}
+            passed = slice(bisect_left(offsets, read.asked), bisect_left(offsets, read.next_offset))
+            for offset, index, wrote in written[passed]:
+                if (offset, wrote.value) not in given:
+                    misses.setdefault(index, at)
+    return misses
+
+
+def _seen_elsewhere(wrote: Wrote, sights: Iterable[Sight]) -> bool:
+    """Whether the record is where the acknowledgement did not say: it is not lost then."""
+    return any(sight.offset != wrote.offset for sight in sights)
+
+
+class _Superseded:
+    """The cleaner may take a record once a later one has its key."""
+
+    def __init__(self, history: History) -> None:
+        self._last: dict[tuple[TopicPartition, str], int] = {}
+        for _, wrote in history.writes():
+            if wrote.key is not None and wrote.outcome is not Outcome.FAILED:
+                placed = wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET
+                self._note(wrote.place, wrote.key, wrote.offset if placed else _ANYWHERE)
+        for _, read in history.reads():
+            for record in read.records:
+                if record.key is not None:
+                    self._note(read.place, record.key, record.offset)
+
+    def _note(self, place: TopicPartition, key: str, offset: int) -> None:
+        self._last[place, key] = max(offset, self._last.get((place, key), offset))
+
+    def covers(self, wrote: Wrote) -> bool:
+        """Whether it may be gone."""
+        return wrote.key is not None and self._last[wrote.place, wrote.key] > wrote.offset
+
+
+def writers_by_offset(
+    history: History, visible: Visibility
+) -> dict[TopicPartition, dict[int, Wrote]]:
+    """Which write put the record at each offset, as far as somebody was told or has read it. A
+    value that several transactions have written is nobody's.
+    """
+    found: dict[TopicPartition, dict[int, Wrote]] = defaultdict(dict)
+    for _, wrote in history.writes():
+        if wrote.outcome is Outcome.OK and wrote.offset != UNKNOWN_OFFSET:
+            found[wrote.place].setdefault(wrote.offset, wrote)
+    for (place, value), sights in visible.sights.items():
+        writers = [wrote for _, wrote in visible.writers.get((place, value), ())]
+        if len({wrote.transaction for wrote in writers}) == 1:
+            for sight in sights:
+                found[place][sight.offset] = writers[0]
+    return found

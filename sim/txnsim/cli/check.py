@@ -1,0 +1,91 @@
+"""``txnsim check``: judge histories that were recorded anywhere, of a real cluster too."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.output import print_json, print_line, warn
+
+if TYPE_CHECKING:
+    from txnsim.check.history import History
+    from txnsim.check.judge import Verdict
+
+HELP: Final = "judge what clients saw: which anomalies does a recorded history prove?"
+ANOMALIES_STATUS: Final = 1
+MISUSE_STATUS: Final = 2
+STANDARD_INPUT: Final = "-"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``check`` takes."""
+    parser.epilog = (
+        "Exit status: 0 every history is healthy, 1 one has anomalies, 2 a file is no history."
+    )
+    parser.add_argument(
+        "history",
+        nargs="+",
+        metavar="HISTORY",
+        help="JSON lines, one observation each (docs/checkers.md); - reads standard input",
+    )
+    parser.add_argument("--json", action="store_true", help="verdicts and evidence as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    from txnsim.check.history import History, HistoryError
+    from txnsim.check.judge import judge
+
+    judged: list[tuple[str, History, Verdict]] = []
+    for name in args.history:
+        try:
+            history = History.from_lines(_read(name))
+        except OSError as error:
+            warn(f"txnsim: {name}: {error.strerror}")
+            return MISUSE_STATUS
+        except HistoryError as error:
+            warn(f"txnsim: {name}: {error}")
+            return MISUSE_STATUS
+        judged.append((name, history, judge(history)))
+    if args.json:
+        print_json([_as_json(*one) for one in judged])
+    else:
+        for one in judged:
+            _print(*one)
+    return 0 if all(verdict.healthy for _, _, verdict in judged) else ANOMALIES_STATUS
+
+
+def _read(name: str) -> bytes:
+    return sys.stdin.buffer.read() if name == STANDARD_INPUT else Path(name).read_bytes()
+
+
+def _as_json(name: str, history: History, verdict: Verdict) -> dict[str, object]:
+    return {
+        "history": name,
+        "observations": len(history),
+        "verdict": verdict.kinds,
+        "anomalies": [
+            {
+                "kind": anomaly.kind,
+                "because": anomaly.because,
+                "evidence": [
+                    {"number": index + 1, "observation": history[index]}
+                    for index in anomaly.evidence
+                ],
+            }
+            for anomaly in verdict.anomalies
+        ],
+    }
+
+
+def _print(name: str, history: History, verdict: Verdict) -> None:
+    print_line(f"{name}: {verdict} ({len(history)} observations)")
+    for anomaly in verdict.anomalies:
+        print_line(f"  {anomaly.kind}: {anomaly.because}")
+        for index in anomaly.evidence:
+            seen = msgspec.json.encode(history[index]).decode()
+            print_line(f"  {index + 1:>6}  {seen}")

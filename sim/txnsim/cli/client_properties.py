@@ -1,0 +1,46 @@
+"""``--command-config FILE``: the file of client properties that Kafka's tools read.
+
+What the properties mean is ``config.client_settings``'s. Kafka's counterpart is the option of the
+same name.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from txnsim.client.connection import ClientSettings
+from txnsim.config.client_settings import read_client_settings
+from txnsim.config.lookup import WrongValueError
+from txnsim.config.properties import Property, parse_properties
+from txnsim.errors import ConfigError
+
+
+def read_client_properties(path: Path) -> tuple[ClientSettings, str | None, tuple[str, ...]]:
+    """Read a client's property file.
+
+    Returns:
+        Settings, bootstrap servers if the file names some, and the names of the properties without
+        effect here.
+
+    Raises:
+        ConfigError: The file can't be read, a value is wrong, or asks for what is not spoken here.
+    """
+    try:
+        read = read_client_settings(property_entries(path))
+    except WrongValueError as error:
+        entry = error.entry
+        raise ConfigError(f"{path}:{entry.line}: {entry.name}: {error.message}") from None
+    return read.settings, read.bootstrap, read.ignored
+
+
+def property_entries(path: Path) -> dict[str, Property]:
+    """The entries of a property file; the last of a name wins, as in java.util.Properties.
+
+    Raises:
+        ConfigError: The file can't be read.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"--command-config {path}: {error.strerror}") from error
+    return {entry.name: entry for entry in parse_properties(data, file=str(path))}

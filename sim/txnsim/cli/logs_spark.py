@@ -1,0 +1,95 @@
+"""What the actions of ``txnsim logs`` that run on Spark have in common: arguments, the session, how
+far a job is.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import progress, warn
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+POLL_SECONDS: Final = 0.5
+
+
+def add_directories(parser: argparse.ArgumentParser) -> None:
+    """Which log directories, and what of them."""
+    parser.add_argument(
+        "directory",
+        type=Path,
+        nargs="+",
+        metavar="DIR",
+        help="a broker's log directory, a folder of several, or a replica's folder",
+    )
+    parser.add_argument(
+        "--topic", action="append", default=[], help="only this topic; may be repeated"
+    )
+
+
+def add_master(parser: argparse.ArgumentParser) -> None:
+    """Where Spark runs."""
+    parser.add_argument(
+        "--master",
+        metavar="URL",
+        help="where Spark runs: local[N], spark://HOST:PORT … (default: all cores of this machine,"
+        " or what spark-submit was told)",
+    )
+
+
+@contextmanager
+def session(master: str | None, *, is_short: bool = False) -> Iterator[SparkSession]:
+    """The session of this process; one that was started here is stopped at the end.
+
+    Args:
+        master: Where Spark runs; None for the default.
+        is_short: A few queries, whose work is done in Python.
+
+    Raises:
+        MissingExtraError: PySpark or Java is missing.
+    """
+    from txnsim.pipeline.session import SHORT_LIVED, is_running, spark_session
+
+    progress("starting Spark")
+    is_anothers = is_running()
+    spark = spark_session(master, config=SHORT_LIVED if is_short else None)
+    done = threading.Event()
+    watcher = threading.Thread(target=_watch, args=(spark, done), daemon=True)
+    if sys.stderr.isatty():
+        watcher.start()
+    try:
+        yield spark
+    finally:
+        done.set()
+        if watcher.ident is not None:
+            watcher.join()
+            progress("")
+        if not is_anothers:
+            spark.stop()
+
+
+def _watch(spark: SparkSession, done: threading.Event) -> None:
+    """Show how many tasks of the running stage are done."""
+    tracker = spark.sparkContext.statusTracker()
+    while not done.wait(POLL_SECONDS):
+        for stage in tracker.getActiveStageIds():
+            info = tracker.getStageInfo(stage)
+            if info is not None and info.numTasks:
+                progress(f"{info.name}: {info.numCompletedTasks} of {info.numTasks} tasks")
+
+
+def said(error: OSError) -> str:
+    """What is wrong with a file, for people."""
+    return f"{error.filename}: {error.strerror}"
+
+
+def misused(error: Exception) -> None:
+    """Tell what was wrong with the command's arguments, or what is missing on this machine."""
+    warn(f"txnsim: {said(error) if isinstance(error, OSError) else error}")

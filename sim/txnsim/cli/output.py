@@ -1,0 +1,112 @@
+"""What commands print: tables in the manner of Kafka's tools, JSON, lines for people, and
+complaints.
+
+Results go to standard output, everything else to standard error, so that a result can be piped.
+Kafka's counterpart is ``ToolsUtils.prettyPrintTable``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+
+class Output(msgspec.Struct, frozen=True, kw_only=True):
+    """What a command found: as a table or lines for people, as values for JSON."""
+
+    headers: tuple[str, ...] = ()
+    rows: tuple[tuple[str, ...], ...] = ()
+    lines: tuple[str, ...] = ()
+    """Behind the table."""
+    values: Any = None
+    status: int = 0
+    """Exit status of the command."""
+
+    def print(self, *, as_json: bool) -> None:
+        """Print it; a command without a table prints nothing, as Kafka's."""
+        if as_json:
+            print_json(self.values)
+            return
+        if self.headers:
+            print_table(self.headers, self.rows)
+        for line in self.lines:
+            print_line(line)
+
+
+def format_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table as Kafka's tools print it: every column padded to its widest cell and followed by one
+    TAB, the last one too.
+
+    Args:
+        headers: The first line.
+        rows: The others, each with as many cells.
+    """
+    lines = [headers, *rows]
+    widths = [max(_java_length(line[column]) for line in lines) for column in range(len(headers))]
+    return "".join(
+        "".join(
+            cell + " " * (width - _java_length(cell)) + "\t"
+            for cell, width in zip(line, widths, strict=True)
+        )
+        + "\n"
+        for line in lines
+    )
+
+
+def _java_length(text: str) -> int:
+    """Java counts UTF-16 units: a character outside the Basic Multilingual Plane is two."""
+    return len(text) + sum(1 for character in text if character > "\uffff")
+
+
+def format_json(value: object) -> str:
+    """Any of our values as indented JSON with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n"
+
+
+def print_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print a table to standard output."""
+    sys.stdout.write(format_table(headers, rows))
+
+
+def print_json(value: object) -> None:
+    """Print a value as JSON to standard output."""
+    sys.stdout.write(format_json(value))
+
+
+def print_line(text: str = "") -> None:
+    """Print a line to standard output, at once: whoever waits for it at the other end of a pipe
+    sees it.
+    """
+    print(text, flush=True)
+
+
+def warn(text: str) -> None:
+    """Print a complaint to standard error, in place of progress that is shown there."""
+    start = "\r\033[K" if sys.stderr.isatty() else ""
+    print(f"{start}{text}", file=sys.stderr, flush=True)
+
+
+def time_text(now_ms: int) -> str:
+    """A wall clock's time for people, in UTC to the second."""
+    return datetime.fromtimestamp(now_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def log_to_stderr() -> None:
+    """From now on logs go to standard error, as all that is no result; only errors, because what
+    else happens in a story is told by the story.
+    """
+    from txnsim.cli.event_log import (
+        set_up_logs,  # slow to import; only commands that run brokers log
+    )
+
+    set_up_logs(level="error")
+
+
+def progress(text: str) -> None:
+    """Show how far a long work is, on a terminal only; each call replaces what was shown."""
+    if sys.stderr.isatty():
+        print(f"\r{text}\033[K", end="", file=sys.stderr, flush=True)

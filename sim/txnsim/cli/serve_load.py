@@ -1,0 +1,228 @@
+"""``txnsim serve --load``: the arguments of it, and what is told of the disks.
+
+Disks are looked through before anything is read, and read before a port opens.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim.cli.output import progress, warn
+from txnsim.errors import ConfigError
+from txnsim.releases import fleet_from
+from txnsim.types import TRANSACTION_STATE_TOPIC
+
+if TYPE_CHECKING:
+    from txnsim.runtime.env import Environment
+    from txnsim.server.cluster import ClusterOptions
+    from txnsim.server.loading import LoadedCluster
+    from txnsim.storage.disks import Disks
+
+LIMIT_MB: Final = 2_048
+_MEGABYTE: Final = 1_000_000
+STOPPED: Final = "stopped"
+"""The value of ``--clock-at`` that means the newest time on the disks."""
+_MILLISECONDS: Final = re.compile(r"\d{12,14}")
+_LOSSES_TOLD: Final = 20
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``serve`` takes for disks."""
+    parser.add_argument(
+        "--load",
+        type=Path,
+        nargs="+",
+        action="extend",
+        default=[],
+        metavar="DIR",
+        help="go on with these log directories of Apache Kafka's brokers, or copies of them, all "
+        "of one cluster; nothing is written there (docs/practise.md)",
+    )
+    parser.add_argument(
+        "--load-topic",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="of --load only this topic, beside the internal ones; may be repeated",
+    )
+    parser.add_argument(
+        "--load-limit-mb",
+        type=int,
+        default=LIMIT_MB,
+        metavar="MB",
+        help=f"refuse to load more, as it is all kept in memory (default {LIMIT_MB})",
+    )
+    parser.add_argument(
+        "--clock-at",
+        default=None,
+        metavar="TIME",
+        help="let the cluster's clock begin at this time, as in 2026-11-20T18:00:00Z or in "
+        f"milliseconds; `{STOPPED}` is the newest time on the disks of --load",
+    )
+
+
+def disks_of(args: argparse.Namespace) -> Disks | None:
+    """What there is to load; None without ``--load``.
+
+    Raises:
+        ConfigError: It can't be loaded, or the arguments don't go together.
+    """
+    if not args.load:
+        if args.load_topic:
+            raise ConfigError(f"--load-topic {args.load_topic[0]}: only with --load")
+        if args.clock_at == STOPPED:
+            raise ConfigError(f"--clock-at {STOPPED}: only with --load")
+        return None
+    from txnsim.storage.disks import find_disks
+    from txnsim.storage.lock import is_in_use
+    from txnsim.types import INTERNAL_TOPICS
+
+    try:
+        disks = find_disks(args.load)
+        for path in filter(is_in_use, args.load):
+            warn(f"txnsim: {path}: a broker runs there; what it writes now may look torn")
+    except OSError as error:
+        raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
+    if args.load_topic:
+        known = {one.replica.topic_partition.topic for _, one in disks.all_folders()}
+        for name in args.load_topic:
+            if name not in known:
+                raise ConfigError(f"--load-topic {name}: no directory holds it")
+        disks = disks.only({*args.load_topic, *INTERNAL_TOPICS})
+    if args.brokers not in (None, len(disks.folders)):
+        raise ConfigError(
+            f"--brokers {args.brokers}: the directories of --load are of {len(disks.folders)}"
+        )
+    if disks.size > args.load_limit_mb * _MEGABYTE:
+        raise ConfigError(_too_large(disks, args.load_limit_mb))
+    _check_level(disks, args.transaction_version)
+    return disks
+
+
+def for_disks(options: ClusterOptions, disks: Disks) -> ClusterOptions:
+    """The options with what the disks settle: how many brokers, which cluster."""
+    settings = msgspec.structs.replace(options.settings, cluster_id=disks.cluster_id)
+    return msgspec.structs.replace(options, brokers=len(disks.folders), settings=settings)
+
+
+def set_clock(environment: Environment, text: str, disks: Disks | None) -> None:
+    """Let the cluster's clock begin where ``--clock-at`` says.
+
+    Raises:
+        ConfigError: That is no time, or the disks know none.
+    """
+    clock = environment.clock
+    if text == STOPPED:
+        from txnsim.storage.newest_time import newest_time
+
+        assert disks is not None
+        found = newest_time(disks)
+        if found is None:
+            raise ConfigError(f"--clock-at {STOPPED}: there is no record on the disks")
+        clock.shift(found - clock.now_ms())
+    else:
+        clock.shift(_time(text) - clock.now_ms())
+
+
+def load(options: ClusterOptions, disks: Disks, *, now_ms: int) -> ClusterOptions:
+    """The options with the disks, read.
+
+    Raises:
+        ConfigError: They can't be loaded.
+    """
+    from txnsim.server.loading import load_cluster
+
+    fleet = fleet_from(
+        options.as_version,
+        brokers=options.brokers,
+        rules=options.rules,
+        broker_ids=tuple(disks.folders),
+    )
+    try:
+        loaded = load_cluster(
+            disks,
+            settings=options.settings,
+            fleet=fleet,
+            now_ms=now_ms,
+            on_replica=lambda folder: progress(f"reading {folder.replica.path}"),
+        )
+    except OSError as error:
+        raise ConfigError(f"--load: {error.filename}: {error.strerror}") from error
+    progress("")
+    return msgspec.structs.replace(options, loaded=loaded)
+
+
+def warn_of_losses(loaded: LoadedCluster) -> None:
+    """Say on standard error what was thrown away and what was left out."""
+    for text in (*map(str, loaded.losses[:_LOSSES_TOLD]), *loaded.left_out[:_LOSSES_TOLD]):
+        warn(f"txnsim: {text}")
+    if loaded.lacks_coordinators:
+        warn(
+            f"txnsim: transactions are open, and no directory holds {TRANSACTION_STATE_TOPIC}: all "
+            "of them will seem to hang"
+        )
+    untold = len(loaded.losses[_LOSSES_TOLD:]) + len(loaded.left_out[_LOSSES_TOLD:])
+    if untold:
+        warn(f"txnsim: and {untold} more of that kind; --json has all of them")
+
+
+def facts(loaded: LoadedCluster) -> dict[str, Any]:
+    """The same and the size, for ``--json``."""
+    return {
+        "bytes": loaded.size,
+        "replicas": sum(len(own) for own in loaded.logs.values()),
+        "losses": [msgspec.to_builtins(one) for one in loaded.losses],
+        "left_out": list(loaded.left_out),
+    }
+
+
+def line(loaded: LoadedCluster) -> str:
+    """The same in one line."""
+    replicas = sum(len(own) for own in loaded.logs.values())
+    return f"loaded {loaded.size / _MEGABYTE:.1f} MB: {replicas} replicas, their disks untouched"
+
+
+def _too_large(disks: Disks, limit_mb: int) -> str:
+    sizes: dict[str, int] = {}
+    for _, one in disks.all_folders():
+        topic = one.replica.topic_partition.topic
+        sizes[topic] = sizes.get(topic, 0) + one.size
+    largest = sorted(sizes, key=lambda name: (-sizes[name], name))[:3]
+    told = ", ".join(f"{name} {sizes[name] / _MEGABYTE:.0f} MB" for name in largest)
+    return (
+        f"--load: {disks.size / _MEGABYTE:.0f} MB of segments would be kept in memory ({told}); "
+        f"choose topics with --load-topic, or allow more than {limit_mb} with --load-limit-mb"
+    )
+
+
+def _check_level(disks: Disks, level: int | None) -> None:
+    if level is None or disks.metadata is None:
+        return
+    known = disks.metadata.image.features.get("transaction.version", 0)
+    if level != known:
+        raise ConfigError(
+            f"--transaction-version {level}: it is {known} on the disks; change it with "
+            "UpdateFeatures once the cluster is up"
+        )
+
+
+def _time(text: str) -> int:
+    """Milliseconds since the epoch."""
+    if _MILLISECONDS.fullmatch(text):
+        return int(text)
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ConfigError(
+            f"--clock-at {text}: expected a time as in 2026-11-20T18:00:00Z, milliseconds since "
+            f"1970, or `{STOPPED}`"
+        ) from error
+    if time.tzinfo is None:
+        time = time.replace(tzinfo=UTC)
+    return int(time.timestamp() * 1_000)

@@ -1,0 +1,243 @@
+"""``txnsim stream``: committed records into a table, and an alert when a transaction hangs.
+
+Runs Spark's Structured Streaming (extra ``txnsim[pipeline]``, Java 17) until SIGINT or SIGTERM, or
+once. Events go to standard output as they happen, all else to standard error. What is done is
+``pipeline.stream``'s.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+import signal
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cli.client_properties import property_entries
+from txnsim.cli.output import print_line, warn
+from txnsim.cli.parsing import MISUSE_STATUS
+from txnsim.errors import ConfigError, TxnsimError
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.streaming.events import StreamEvent
+    from txnsim.pipeline.streaming.options import StreamOptions
+
+HANGS_STATUS: Final = 1
+"""An alert stands when the stream ends."""
+TOPIC_PREFIX: Final = "topic:"
+"""In front of a topic that alerts are sent to."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``stream`` takes."""
+    parser.description = (
+        "Stream committed records of topics into a table, each micro-batch exactly once, and probe"
+        " what Spark's Kafka connector can't see: how far read_committed readers are held back,"
+        " and by which hanging transaction. Exit status: 0, 1 if an alert stands at the end, 2 if"
+        " it could not run or failed."
+    )
+    parser.add_argument(
+        "--bootstrap-server",
+        metavar="host:port",
+        help="broker to connect to; several separated by commas",
+    )
+    parser.add_argument(
+        "--topic", action="append", required=True, help="what is read; may be repeated"
+    )
+    parser.add_argument(
+        "--sink", required=True, metavar="DIR", help="where DIR/records and DIR/alerts are written"
+    )
+    parser.add_argument(
+        "--checkpoint",
+        required=True,
+        metavar="DIR",
+        help="where the stream remembers how far it is",
+    )
+    parser.add_argument(
+        "--connector-jars",
+        metavar="DIR|PACKAGES",
+        help="Spark's Kafka connector: a directory with its jars, or Maven coordinates for Spark to"
+        " fetch; unless given, the session is expected to have it",
+    )
+    parser.add_argument("--master", help="Spark's master (default: local[*])")
+    parser.add_argument(
+        "--command-config",
+        metavar="FILE",
+        type=Path,
+        help="property file with client configuration, for connector and probe alike",
+    )
+    parser.add_argument(
+        "--alerts-to",
+        metavar=f"FILE|{TOPIC_PREFIX}NAME",
+        help="write alerts there too: lines of JSON in a file, or a topic of this cluster",
+    )
+    parser.add_argument("--once", action="store_true", help="take what is there, probe once, end")
+    parser.add_argument("--json", action="store_true", help="print events as lines of JSON")
+    _add_pace(parser)
+
+
+def _add_pace(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--starting-offsets",
+        choices=("earliest", "latest"),
+        default="earliest",
+        help="where a stream without checkpoint and sink begins (default %(default)s)",
+    )
+    parser.add_argument(
+        "--max-offsets-per-trigger", type=int, metavar="N", help="at most so many in one batch"
+    )
+    parser.add_argument(
+        "--interval",
+        type=float,
+        default=1.0,
+        metavar="SECONDS",
+        help="between two batches of records (default %(default)s)",
+    )
+    parser.add_argument(
+        "--probe-interval",
+        type=float,
+        default=10.0,
+        metavar="SECONDS",
+        help="between two probes (default %(default)s)",
+    )
+    parser.add_argument(
+        "--max-transaction-timeout",
+        type=float,
+        default=15.0,
+        metavar="MIN",
+        help="only transactions without a write for longer than this can raise an alert: the"
+        " brokers' transaction.max.timeout.ms (default %(default)s minutes)",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Stream until told to stop; returns the exit status."""
+    try:
+        return _run(args, _options(args))
+    except TxnsimError as error:
+        warn(f"txnsim stream: {error}")
+        return MISUSE_STATUS
+
+
+def _options(args: argparse.Namespace) -> StreamOptions:
+    from txnsim.pipeline.streaming.options import StreamOptions
+
+    client: dict[str, str] = {}
+    if args.command_config is not None:
+        entries = property_entries(args.command_config)
+        client = {entry.name: entry.value for entry in entries.values()}
+    if args.bootstrap_server is not None:
+        client["bootstrap.servers"] = args.bootstrap_server
+    if "bootstrap.servers" not in client:
+        raise ConfigError("--bootstrap-server is required: host:port of a broker")
+    words = ["txnsim", "txns", "--bootstrap-server", client["bootstrap.servers"]]
+    if args.command_config is not None:
+        words += ["--command-config", str(args.command_config)]
+    to_topic = args.alerts_to is not None and args.alerts_to.startswith(TOPIC_PREFIX)
+    return StreamOptions(
+        client=client,
+        topics=tuple(args.topic),
+        sink=location(args.sink),
+        checkpoint=location(args.checkpoint),
+        starting=args.starting_offsets,
+        max_offsets=args.max_offsets_per_trigger,
+        interval_ms=int(args.interval * 1_000),
+        probe_interval_ms=int(args.probe_interval * 1_000),
+        older_than_ms=int(args.max_transaction_timeout * 60_000),
+        once=args.once,
+        alerts_topic=args.alerts_to.removeprefix(TOPIC_PREFIX) if to_topic else None,
+        program=shlex.join(words),
+    )
+
+
+def location(text: str) -> str:
+    """A directory as Spark takes it: what has no scheme is this machine's, whatever Hadoop's
+    default file system is.
+    """
+    scheme, colon, _ = text.partition(":")
+    if colon and "/" not in scheme:
+        return text.rstrip("/")
+    return f"file://{Path(text).absolute()}"
+
+
+def connector_config(jars: str | None) -> dict[str, str]:
+    """Settings of a new session that bring the connector.
+
+    Raises:
+        ConfigError: A directory without jars.
+    """
+    if jars is None:
+        return {}
+    if ":" in jars and not Path(jars).exists():
+        return {"spark.jars.packages": jars}
+    found = sorted(str(one.absolute()) for one in Path(jars).glob("*.jar"))
+    if not found:
+        raise ConfigError(f"--connector-jars {jars}: there are no jars")
+    return {"spark.jars": ",".join(found)}
+
+
+def _run(args: argparse.Namespace, options: StreamOptions) -> int:
+    from txnsim.pipeline.session import spark_session
+
+    spark = spark_session(
+        args.master, app_name="txnsim stream", config=connector_config(args.connector_jars)
+    )
+    from txnsim.pipeline.streaming.stream import Stream, end_session
+
+    stop = threading.Event()
+    # After the session, whose start replaces the handler of SIGINT.
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: stop.set())
+    to_topic = options.alerts_topic is not None
+    alerts_file = None if to_topic or args.alerts_to is None else Path(args.alerts_to)
+    teller = Teller(as_json=args.json, alerts_file=alerts_file)
+    try:
+        stream = Stream(spark, options, teller.tell)
+        stream.start()
+        warn(f"streaming {', '.join(options.topics)} to {options.sink}")
+        stream.wait(stop)
+        return HANGS_STATUS if stream.standing else 0
+    finally:
+        end_session(spark)
+
+
+class Teller:
+    """Prints events, whole lines whoever calls, and keeps alerts in a file."""
+
+    def __init__(self, *, as_json: bool, alerts_file: Path | None) -> None:
+        self._as_json = as_json
+        self._alerts_file = alerts_file
+        self._lock = threading.Lock()
+
+    def tell(self, event: StreamEvent) -> None:
+        """Tell it."""
+        from txnsim.pipeline.streaming.events import AlertTold, BatchWritten, NotAsked
+
+        with self._lock:
+            match event:
+                case BatchWritten(manifest=done):
+                    self._print(
+                        {
+                            "event": "batch",
+                            "run": done.run,
+                            "batch": done.batch,
+                            "rows": done.rows,
+                            "offsets": done.offsets,
+                        },
+                        f"batch {done.batch}: {done.rows} records",
+                    )
+                case AlertTold(alert=alert, connector_lag=lag):
+                    told = {**msgspec.to_builtins(alert), "connector_lag": lag}
+                    blind = "" if lag is None else f" (Spark's connector reports a lag of {lag})"
+                    self._print(told, f"{alert.sentence}{blind}")
+                    if self._alerts_file is not None:
+                        with self._alerts_file.open("ab") as file:
+                            file.write(msgspec.json.encode(alert) + b"\n")
+                case NotAsked(where=where, error=error):
+                    warn(f"{where} could not be asked: {error}")
+
+    def _print(self, value: object, sentence: str) -> None:
+        print_line(msgspec.json.encode(value).decode() if self._as_json else sentence)

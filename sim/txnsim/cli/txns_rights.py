@@ -1,0 +1,55 @@
+"""Which right a user of ``txnsim txns`` lacks, when a broker refuses: one line, fit for whoever
+grants it.
+
+Brokers say only of which kind of resource it is; which operation, the command knows
+(docs/security.md has the same table).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from txnsim.client.errors import ErrorCode
+
+_EVERY_ID: Final = "DESCRIBE on every transactional id (the name * or all prefixes)"
+_READ_TOPIC: Final = "READ on the topic"
+_ALTER: Final = "ALTER or CLUSTER_ACTION on the cluster"
+
+RIGHTS: Final[Mapping[str, Mapping[ErrorCode, str]]] = {
+    "describe": {
+        ErrorCode.transactional_id_authorization_failed: "DESCRIBE on the transactional id",
+    },
+    "describe-producers": {ErrorCode.topic_authorization_failed: _READ_TOPIC},
+    "abort": {
+        ErrorCode.topic_authorization_failed: _READ_TOPIC,
+        ErrorCode.cluster_authorization_failed: _ALTER,
+    },
+    "forceTerminateTransaction": {
+        ErrorCode.transactional_id_authorization_failed: "WRITE on the transactional id",
+    },
+    "find-hanging": {
+        ErrorCode.topic_authorization_failed: _READ_TOPIC,
+        ErrorCode.transactional_id_authorization_failed: _EVERY_ID,
+    },
+    "why": {
+        ErrorCode.topic_authorization_failed: _READ_TOPIC,
+        ErrorCode.transactional_id_authorization_failed: _EVERY_ID,
+    },
+    "repair": {
+        ErrorCode.topic_authorization_failed: _READ_TOPIC,
+        ErrorCode.transactional_id_authorization_failed: _EVERY_ID,
+        ErrorCode.cluster_authorization_failed: _ALTER,
+    },
+}
+"""Subcommand -> error -> what has to be granted. ``list`` is never refused: what may not be seen is
+left out.
+"""
+
+
+def missing_right(command: str, error: ErrorCode | None) -> str | None:
+    """What to say of an error; None where it is none of a right."""
+    if error is None:
+        return None
+    right = RIGHTS.get(command, {}).get(error)
+    return None if right is None else f"The user lacks a right: {right}."

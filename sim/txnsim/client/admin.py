@@ -1,0 +1,280 @@
+"""Topics, configuration, features and the cluster itself, next to all that ``txn_admin`` does with
+transactions.
+
+Kafka's counterpart is ``KafkaAdminClient``. Requests that change something go to any broker, which
+forwards them to the controller (KRaft).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from txnsim.client import offsets, requests
+from txnsim.client.cluster import LOST
+from txnsim.client.errors import (
+    ClientError,
+    ErrorCode,
+    NotSupportedError,
+    RetriableError,
+)
+from txnsim.client.metadata import BrokerAddress, TopicView
+from txnsim.client.offsets import FoundOffset
+from txnsim.client.requests import ConfigChange, NewTopic
+from txnsim.client.txn_admin import TransactionAdmin
+from txnsim.client.versions import Request
+from txnsim.client.waiting import Deadline
+from txnsim.types import IsolationLevel, TopicPartition
+
+TOPIC_RESOURCE = 2
+BROKER_RESOURCE = 4
+ALL_BROKERS = ""
+"""Resource name of the default that holds for all brokers."""
+
+
+class ClusterDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """Who belongs to the cluster."""
+
+    cluster_id: str
+    controller_id: int
+    brokers: tuple[BrokerAddress, ...]
+
+
+class CreatedTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as it was created; -1 and None where the broker's version does not say."""
+
+    name: str
+    topic_id: UUID | None = None
+    partitions: int = -1
+    replication_factor: int = -1
+
+
+class Admin(TransactionAdmin):
+    """Everything an operator or a test does to a cluster."""
+
+    # Topics
+
+    async def create_topics(
+        self, topics: Sequence[NewTopic], *, validate_only: bool = False, timeout_ms: int = 30_000
+    ) -> dict[str, CreatedTopic | ClientError]:
+        """Create topics; each has its own outcome. Brokers may need a moment to know them (see
+        ``wait_for_topic``).
+        """
+        request = requests.create_topics(topics, timeout_ms=timeout_ms, validate_only=validate_only)
+        message = await self._change(request, lambda answer: [r.error_code for r in answer.topics])
+        outcomes: dict[str, CreatedTopic | ClientError] = {}
+        for row in message.topics:
+            failure = _failure(row, f"topic {row.name!r} was not created")
+            outcomes[row.name] = failure or CreatedTopic(
+                name=row.name,
+                topic_id=getattr(row, "topic_id", None),
+                partitions=getattr(row, "num_partitions", -1),
+                replication_factor=getattr(row, "replication_factor", -1),
+            )
+        return outcomes
+
+    async def create_topic(
+        self, name: str, *, partitions: int = -1, replication_factor: int = -1
+    ) -> TopicView:
+        """Create one topic and wait until every partition has a leader.
+
+        Raises:
+            ClientError: It was not created; TOPIC_ALREADY_EXISTS for instance.
+            RetriableError: It has no leaders in time.
+        """
+        topic = NewTopic(name=name, partitions=partitions, replication_factor=replication_factor)
+        outcome = (await self.create_topics((topic,)))[name]
+        if isinstance(outcome, ClientError):
+            raise outcome
+        return await self.wait_for_topic(name)
+
+    async def wait_for_topic(self, name: str, *, timeout_ms: float | None = None) -> TopicView:
+        """Wait until the topic is known and every partition has a leader.
+
+        Raises:
+            RetriableError: Not in time.
+        """
+        deadline = self.cluster.deadline(timeout_ms)
+        backoff = self.cluster.backoff()
+        while True:
+            topic = (await self.cluster.refresh((name,), deadline=deadline)).topic(name)
+            if topic is not None and topic.led:
+                return topic
+            if deadline.passed:
+                raise RetriableError(f"topic {name!r} has no leaders in time")
+            await backoff.wait(deadline)
+
+    async def delete_topics(
+        self, names: Sequence[str], *, timeout_ms: int = 30_000
+    ) -> dict[str, ClientError | None]:
+        """Delete topics by name; None is success."""
+        request = requests.delete_topics(names, timeout_ms=timeout_ms)
+        message = await self._change(
+            request, lambda answer: [row.error_code for row in answer.responses]
+        )
+        return {
+            row.name: _failure(row, f"topic {row.name!r} was not deleted")
+            for row in message.responses
+        }
+
+    async def describe_topics(self, names: Sequence[str] | None) -> tuple[TopicView, ...]:
+        """Topics with leaders and replicas, or with the error in their place; None: all topics."""
+        return (await self.cluster.refresh(names)).topics
+
+    async def list_offsets(
+        self,
+        timestamps: Mapping[TopicPartition, int],
+        *,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> dict[TopicPartition, FoundOffset | ClientError]:
+        """Offsets by timestamp; see ``offsets.list_offsets``."""
+        return await offsets.list_offsets(self.cluster, timestamps, isolation=isolation)
+
+    async def offset_of(
+        self,
+        partition: TopicPartition,
+        timestamp_ms: int,
+        isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    ) -> int:
+        """One partition's offset by timestamp.
+
+        Raises:
+            ClientError: It was not told.
+        """
+        found = (await self.list_offsets({partition: timestamp_ms}, isolation=isolation))[partition]
+        if isinstance(found, ClientError):
+            raise found
+        return found.offset
+
+    # Cluster
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """Brokers, cluster id, controller; by Metadata where DescribeCluster is not known (before
+        Kafka 2.8), as Java's clients do it.
+
+        Raises:
+            ClientError: Refused.
+        """
+        try:
+            message = await self.cluster.ask_any(requests.describe_cluster())
+        except NotSupportedError:
+            seen = await self.cluster.refresh()
+            return ClusterDescription(
+                cluster_id=seen.cluster_id or "",
+                controller_id=seen.controller_id,
+                brokers=seen.brokers,
+            )
+        failure = _failure(message, "the cluster was not described")
+        if failure is not None:
+            raise failure
+        return ClusterDescription(
+            cluster_id=message.cluster_id,
+            controller_id=message.controller_id,
+            brokers=tuple(
+                BrokerAddress(broker_id=row.broker_id, host=row.host, port=row.port)
+                for row in message.brokers
+            ),
+        )
+
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        upgrade_type: int = 1,
+        validate_only: bool = False,
+        timeout_ms: int = 60_000,
+    ) -> None:
+        """Change finalized feature levels, all or none.
+
+        Args:
+            levels: Feature -> level; 0 takes the feature out.
+            upgrade_type: 1 upgrade, 2 safe downgrade, 3 unsafe downgrade.
+            validate_only: Only find out whether it could be done.
+            timeout_ms: The broker's time for it.
+
+        Raises:
+            ClientError: Refused; INVALID_UPDATE_VERSION for a level that can't be.
+        """
+        request = requests.update_features(
+            levels,
+            upgrade_type=upgrade_type,
+            validate_only=validate_only,
+            timeout_ms=timeout_ms,
+        )
+        message = await self._change(request, lambda answer: [answer.error_code])
+        failures = [_failure(message, "features were not changed")]
+        failures += [
+            _failure(row, f"feature {row.feature!r} was not changed")
+            for row in getattr(message, "results", ())
+        ]
+        for failure in failures:
+            if failure is not None:
+                raise failure
+
+    async def incremental_alter_configs(
+        self, changes: Sequence[ConfigChange], *, validate_only: bool = False
+    ) -> dict[tuple[int, str], ClientError | None]:
+        """Set or delete configuration entries; (resource type, name) -> None on success.
+
+        Entries of one broker go to that broker, as they are its own; the rest to any.
+        """
+        outcomes: dict[tuple[int, str], ClientError | None] = {}
+        by_broker: dict[int, list[ConfigChange]] = {}
+        for change in changes:
+            own = change.resource_type == BROKER_RESOURCE and change.resource_name != ALL_BROKERS
+            by_broker.setdefault(int(change.resource_name) if own else -1, []).append(change)
+        for broker_id, part in by_broker.items():
+            request = requests.incremental_alter_configs(part, validate_only=validate_only)
+            if broker_id >= 0:
+                message = await self.cluster.ask(broker_id, request)
+            else:
+                message = await self._change(
+                    request, lambda answer: [row.error_code for row in answer.responses]
+                )
+            for row in message.responses:
+                what = f"configuration of {row.resource_name!r} was not changed"
+                outcomes[row.resource_type, row.resource_name] = _failure(row, what)
+        return outcomes
+
+    async def set_broker_default(self, name: str, value: str | None) -> None:
+        """Set (or with None unset) a dynamic configuration of all brokers.
+
+        Raises:
+            ClientError: Refused.
+        """
+        change = ConfigChange(
+            resource_type=BROKER_RESOURCE, resource_name=ALL_BROKERS, name=name, value=value
+        )
+        for failure in (await self.incremental_alter_configs((change,))).values():
+            if failure is not None:
+                raise failure
+
+    async def _change(self, request: Request, errors_of: Callable[[Any], list[int]]) -> Any:
+        """Ask any broker, again while no controller is there to obey (NOT_CONTROLLER)."""
+        deadline: Deadline = self.cluster.deadline()
+        backoff = self.cluster.backoff()
+        while True:
+            try:
+                connection = await self.cluster.any_connection()
+            except LOST:
+                if deadline.passed:
+                    raise
+            else:
+                # Not repeated after a lost connection: the change may have happened.
+                message = await connection.request(request)
+                if ErrorCode.not_controller not in errors_of(message) or deadline.passed:
+                    return message
+            await backoff.wait(deadline)
+
+
+def _failure(row: Any, what: str) -> ClientError | None:
+    error = ErrorCode(row.error_code)
+    if error == ErrorCode.none:
+        return None
+    text = getattr(row, "error_message", None)
+    return ClientError(
+        f"{what}: {error.name.upper()}" + (f" ({text})" if text else ""), error=error
+    )

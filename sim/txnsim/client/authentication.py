@@ -1,0 +1,108 @@
+"""How a connection says who it is: the requests of one authentication by SASL, in order.
+
+It is fed answers and says what to ask next; ``connection`` sends. Kafka's counterpart:
+SaslClientAuthenticator.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client.errors import AuthenticationError, ErrorCode, code_name
+from txnsim.client.versions import Api, Request
+from txnsim.security.login import Credential, Login, LoginError, login
+from txnsim.security.options import ClientTls, SecurityProtocol
+from txnsim.wire.codec import build
+
+RENEWAL_FACTOR: Final = 0.85
+"""Part of a session after which a client authenticates again: the earliest that
+SaslClientAuthenticator draws, so that clocks and latency don't matter (KIP-368).
+"""
+
+
+class ClientSecurity(msgspec.Struct, frozen=True, kw_only=True):
+    """How brokers are spoken to, and as whom."""
+
+    protocol: SecurityProtocol = SecurityProtocol.PLAINTEXT
+    tls: ClientTls = ClientTls()
+    mechanism: str = ""
+    """That of SASL."""
+    credential: Credential | None = None
+
+
+class Authentication:
+    """One run, from the handshake to the broker's last word."""
+
+    def __init__(self, security: ClientSecurity, *, now_ms: int, nonce: str) -> None:
+        """Begin.
+
+        Args:
+            security: Mechanism and credential.
+            now_ms: Wall time.
+            nonce: Chance of the client.
+
+        Raises:
+            MissingExtraError: The mechanism needs a library.
+        """
+        assert security.credential is not None, "SASL needs a credential"
+        self._mechanism = security.mechanism
+        self._login: Login = login(
+            security.mechanism, security.credential, now_ms=now_ms, nonce=nonce
+        )
+        self._has_shaken_hands = False
+        self.lifetime_ms = 0
+        """How long the session lasts, as the broker's last word tells; 0: no end."""
+
+    def handshake(self) -> Request:
+        """What is asked first."""
+        mechanism = self._mechanism
+        return Request(
+            api=Api.SASL_HANDSHAKE,
+            build=lambda schema: build(schema.SaslHandshakeRequest, mechanism=mechanism),
+        )
+
+    def take(self, answer: Any) -> Request | None:
+        """What to ask after an answer; None: the broker knows us.
+
+        Raises:
+            AuthenticationError: It does not.
+        """
+        if not self._has_shaken_hands:
+            self._has_shaken_hands = True
+            if answer.error_code != ErrorCode.none:
+                raise self._unsupported(answer)
+            return _token(self._login.first())
+        if answer.error_code != ErrorCode.none:
+            raise AuthenticationError(
+                answer.error_message or code_name(answer.error_code), error=answer.error_code
+            )
+        try:
+            token = self._login.next(answer.auth_bytes)
+        except LoginError as error:
+            raise AuthenticationError(str(error)) from error
+        if token is not None:
+            return _token(token)
+        lifetime = getattr(answer, "session_lifetime", None)
+        if lifetime is not None:
+            self.lifetime_ms = round(lifetime.total_seconds() * 1_000)
+        return None
+
+    def _unsupported(self, answer: Any) -> AuthenticationError:
+        if answer.error_code != ErrorCode.unsupported_sasl_mechanism:
+            why = code_name(answer.error_code)
+            return AuthenticationError(f"the broker answers SaslHandshake with {why}")
+        enabled = ", ".join(answer.mechanisms)
+        return AuthenticationError(
+            f"Client SASL mechanism '{self._mechanism}' not enabled in the server, enabled "
+            f"mechanisms are [{enabled}]",
+            error=answer.error_code,
+        )
+
+
+def _token(token: bytes) -> Request:
+    return Request(
+        api=Api.SASL_AUTHENTICATE,
+        build=lambda schema: build(schema.SaslAuthenticateRequest, auth_bytes=token),
+    )

@@ -1,0 +1,244 @@
+"""Requests about many keys: find each key's broker, ask every broker once for its keys, repeat
+what is left.
+
+Each key has its own outcome, so that one missing topic does not spoil the answer for the others.
+Kafka's counterparts are ``AdminApiDriver`` with its lookup strategies
+(``PartitionLeaderStrategy``, ``CoordinatorStrategy``) and handlers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Hashable, Mapping, Sequence
+from typing import Generic, TypeVar
+
+import msgspec
+
+from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.errors import (
+    ClientError,
+    ErrorCode,
+    NotSupportedError,
+    RetriableError,
+    code_name,
+)
+from txnsim.client.metadata import RETRIED_TOPIC_ERRORS
+from txnsim.client.waiting import Deadline
+from txnsim.types import TopicPartition
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Lookup(msgspec.Struct, Generic[K], frozen=True, kw_only=True):
+    """What a lookup found; keys in neither are looked up again, and ``waiting`` says why."""
+
+    mapped: Mapping[K, int] = {}
+    failed: Mapping[K, ClientError] = {}
+    waiting: Mapping[K, ErrorCode] = {}
+
+
+class Answer(msgspec.Struct, Generic[K, V], frozen=True, kw_only=True):
+    """What one broker said; keys in none of these are asked again at the same broker."""
+
+    completed: Mapping[K, V] = {}
+    failed: Mapping[K, ClientError] = {}
+    unmapped: Mapping[K, ErrorCode] = {}
+    """To be looked up again."""
+    waiting: Mapping[K, ErrorCode] = {}
+    """Why the others are not decided yet."""
+
+
+LookUp = Callable[[Sequence[K], Deadline], Awaitable[Lookup[K]]]
+AskBroker = Callable[[int, Sequence[K]], Awaitable[Answer[K, V]]]
+
+
+async def run_by_key(
+    cluster: Cluster,
+    keys: Collection[K],
+    *,
+    name: str,
+    look_up: LookUp[K],
+    ask: AskBroker[K, V],
+    timeout_ms: float | None = None,
+) -> dict[K, V | ClientError]:
+    """Decide every key, or time is up.
+
+    Args:
+        cluster: Connections to use.
+        keys: What is asked about; each once.
+        name: Of the operation, for messages.
+        look_up: Finds brokers.
+        ask: Asks one broker about some keys.
+        timeout_ms: ``api_timeout_ms`` unless given.
+
+    Returns:
+        Key -> outcome, in the order of ``keys``. Keys left when time was up have a RetriableError
+        that says what they waited for.
+    """
+    run = _Run(tuple(keys), ask)
+    deadline = cluster.deadline(timeout_ms)
+    backoff = cluster.backoff()
+    while True:
+        homeless = run.homeless()
+        if homeless:
+            try:
+                run.take_lookup(await look_up(homeless, deadline))
+            except (*LOST, NotSupportedError) as error:
+                # ask_any has used up the time, or no version fits: nothing can come after that.
+                run.fail_rest(error)
+        await run.ask_brokers()
+        if deadline.passed:
+            run.expire(f"{name} not achieved within {deadline.timeout_ms:.0f} ms")
+        if run.done:
+            return run.outcomes()
+        await backoff.wait(deadline)
+
+
+class _Run(Generic[K, V]):
+    """Where every key stands: its broker, its outcome, or what it waits for."""
+
+    def __init__(self, keys: tuple[K, ...], ask: AskBroker[K, V]) -> None:
+        self._keys = keys
+        self._ask = ask
+        self._brokers: dict[K, int] = {}
+        self._outcomes: dict[K, V | ClientError] = {}
+        self._reasons: dict[K, str] = {}
+
+    @property
+    def done(self) -> bool:
+        return len(self._outcomes) == len(self._keys)
+
+    def outcomes(self) -> dict[K, V | ClientError]:
+        return {key: self._outcomes[key] for key in self._keys}
+
+    def homeless(self) -> list[K]:
+        """Keys that no broker is known for."""
+        return [k for k in self._keys if k not in self._outcomes and k not in self._brokers]
+
+    def take_lookup(self, found: Lookup[K]) -> None:
+        self._brokers.update(found.mapped)
+        self._outcomes.update(found.failed)
+        self._reasons.update((key, code_name(code)) for key, code in found.waiting.items())
+
+    def fail_rest(self, error: ClientError) -> None:
+        """Nothing more can come: what is not decided has this outcome."""
+        self._outcomes.update({k: error for k in self._keys if k not in self._outcomes})
+
+    def expire(self, late: str) -> None:
+        """Time is up: what is not decided says what it waited for."""
+        for key in self._keys:
+            if key not in self._outcomes:
+                self._outcomes[key] = RetriableError(
+                    f"{late}: {self._reasons.get(key, 'no answer')}",
+                    error=ErrorCode.request_timed_out,
+                )
+
+    async def ask_brokers(self) -> None:
+        """Ask every broker once for its keys, all brokers at a time."""
+        groups: dict[int, list[K]] = {}
+        for key in self._keys:
+            if key in self._brokers and key not in self._outcomes:
+                groups.setdefault(self._brokers[key], []).append(key)
+        results = await asyncio.gather(
+            *(self._ask(broker_id, group) for broker_id, group in groups.items()),
+            return_exceptions=True,
+        )
+        for group, result in zip(groups.values(), results, strict=True):
+            self._take(group, result)
+
+    def _take(self, group: list[K], result: Answer[K, V] | BaseException) -> None:
+        match result:
+            case Answer():
+                self._outcomes.update(result.completed)
+                self._outcomes.update(result.failed)
+                for key, code in (*result.unmapped.items(), *result.waiting.items()):
+                    self._reasons[key] = code_name(code)
+                for key in result.unmapped:
+                    self._brokers.pop(key, None)
+            case NotSupportedError():
+                self._outcomes.update(dict.fromkeys(group, result))
+            case ClientError():
+                # Connection lost or no answer: look the broker up again.
+                for key in group:
+                    self._reasons[key] = str(result)
+                    self._brokers.pop(key, None)
+            case BaseException():
+                raise result
+
+
+async def look_up_leaders(
+    cluster: Cluster, partitions: Sequence[TopicPartition], deadline: Deadline
+) -> Lookup[TopicPartition]:
+    """Find partition leaders by one Metadata request (PartitionLeaderStrategy)."""
+    topics = tuple(dict.fromkeys(partition.topic for partition in partitions))
+    seen = await cluster.refresh(topics, deadline=deadline)
+    mapped: dict[TopicPartition, int] = {}
+    failed: dict[TopicPartition, ClientError] = {}
+    waiting: dict[TopicPartition, ErrorCode] = {}
+    for partition in partitions:
+        topic = seen.topic(partition.topic)
+        found = topic.partition(partition.partition) if topic is not None else None
+        number = topic.error if topic is not None else 0
+        if not number and found is not None:
+            number = found.error
+        if number and number not in RETRIED_TOPIC_ERRORS:
+            failed[partition] = ClientError(
+                _lookup_failure(partition, number), error=ErrorCode(number)
+            )
+        elif not number and found is not None and found.leader_id >= 0:
+            mapped[partition] = found.leader_id
+        else:
+            waiting[partition] = ErrorCode(number or ErrorCode.unknown_topic_or_partition)
+    return Lookup(mapped=mapped, failed=failed, waiting=waiting)
+
+
+def _lookup_failure(partition: TopicPartition, number: int) -> str:
+    """The wording of PartitionLeaderStrategy.handleTopicError."""
+    start = f"Failed to fetch metadata for partition {partition} due to"
+    match number:
+        case ErrorCode.topic_authorization_failed:
+            return f"{start} topic authorization failure"
+        case ErrorCode.invalid_topic_exception:
+            return f"{start} invalid topic `{partition.topic}`"
+        case _:
+            return f"{start} unexpected error for topic `{partition.topic}`"
+
+
+async def look_up_coordinators(
+    cluster: Cluster, transactional_ids: Sequence[str], deadline: Deadline
+) -> Lookup[str]:
+    """Find transaction coordinators (CoordinatorStrategy)."""
+    found = await cluster.find_coordinators(tuple(transactional_ids), deadline)
+    mapped: dict[str, int] = {}
+    failed: dict[str, ClientError] = {}
+    waiting: dict[str, ErrorCode] = {}
+    for key, (number, broker_id) in found.items():
+        match number:
+            case ErrorCode.none:
+                mapped[key] = broker_id
+            case ErrorCode.coordinator_not_available | ErrorCode.coordinator_load_in_progress:
+                waiting[key] = ErrorCode(number)
+            case ErrorCode.transactional_id_authorization_failed:
+                failed[key] = ClientError(
+                    f"FindCoordinator request for transactionalId `{key}` failed due to"
+                    " authorization failure",
+                    error=ErrorCode(number),
+                )
+            case _:
+                failed[key] = ClientError(
+                    f"FindCoordinator request for key `{key}` failed due to an unexpected error",
+                    error=ErrorCode(number),
+                )
+    if any(cluster.view.broker(broker_id) is None for broker_id in mapped.values()):
+        await cluster.refresh(deadline=deadline)
+    return Lookup(mapped=mapped, failed=failed, waiting=waiting)
+
+
+def fixed_broker(broker_id: int) -> Callable[[Sequence[K], Deadline], Awaitable[Lookup[K]]]:
+    """Every key belongs to one broker (StaticBrokerStrategy)."""
+
+    async def look_up(keys: Sequence[K], _: Deadline) -> Lookup[K]:
+        return Lookup(mapped=dict.fromkeys(keys, broker_id))
+
+    return look_up

@@ -1,0 +1,459 @@
+"""The cluster as one client sees it: where to connect, who leads, who coordinates, which features
+are finalized.
+
+Holds one connection per broker and lane. A lane is a name for a purpose whose requests may block
+(a consumer's long polls): a broker handles the requests of one connection one by one. Whatever is
+retried here is bounded by a deadline, with growing pauses.
+
+Kafka's counterparts are ``Metadata``, ``NetworkClient`` (choice of node) and ``ApiVersions``
+(features across connections).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from txnsim.client import requests
+from txnsim.client.authentication import Authentication
+from txnsim.client.connection import ClientSettings, Connection, Dial, dial_asyncio
+from txnsim.client.errors import (
+    ClientError,
+    ConnectionLostError,
+    ErrorCode,
+    NotSupportedError,
+    RequestTimeoutError,
+    RetriableError,
+    code_name,
+)
+from txnsim.client.metadata import (
+    RETRIED_TOPIC_ERRORS,
+    BrokerAddress,
+    ClusterView,
+    PartitionView,
+    merge,
+    parse_coordinators,
+    parse_metadata,
+)
+from txnsim.client.versions import (
+    FinalizedFeatures,
+    Request,
+    VersionRange,
+    newer_features,
+)
+from txnsim.client.waiting import Backoff, Deadline
+from txnsim.errors import ConfigError
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.rng import random_hex
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.tls import client_context
+from txnsim.types import TopicPartition
+
+BOOTSTRAP = -1
+"""Broker id under which the first connection stands until it is closed: whose it is, is not known
+yet."""
+
+LOST = (ConnectionLostError, RequestTimeoutError)
+"""Failures of a connection: the request may be repeated where that does no harm."""
+
+
+def parse_bootstrap(text: str) -> tuple[tuple[str, int], ...]:
+    """Read ``host:port,host:port``; IPv6 addresses stand in brackets.
+
+    Raises:
+        ConfigError: It is not of that form.
+    """
+    addresses = []
+    for part in (piece.strip() for piece in text.split(",")):
+        host, colon, port = part.rpartition(":")
+        if not colon or not host or not port.isascii() or not port.isdigit() or int(port) > 65535:
+            raise ConfigError(f"bootstrap server {part!r}: host:port is expected")
+        addresses.append((host.removeprefix("[").removesuffix("]"), int(port)))
+    return tuple(addresses)
+
+
+class Cluster:
+    """Connections and knowledge shared by producers, consumers and admins of one client.
+
+    Use it as an asynchronous context manager, or ``close`` it.
+    """
+
+    def __init__(
+        self,
+        bootstrap: str,
+        *,
+        settings: ClientSettings | None = None,
+        clock: Clock | None = None,
+        tasks: Tasks | None = None,
+        dial: Dial = dial_asyncio,
+    ) -> None:
+        """Know where to begin; nothing is connected yet. Needs a running event loop.
+
+        Args:
+            bootstrap: ``host:port``, several separated by commas.
+            settings: Timeouts and pauses; Kafka's defaults unless given.
+            clock: The system's clock unless given.
+            tasks: Owner of background tasks; the cluster's own unless given.
+            dial: Opens transports; the running loop does unless given.
+
+        Raises:
+            ConfigError: ``bootstrap`` is not of that form, or a certificate or key is none.
+            MissingExtraError: The SASL mechanism needs a library.
+        """
+        self.addresses = parse_bootstrap(bootstrap)
+        self.settings = settings if settings is not None else ClientSettings()
+        self.clock = clock if clock is not None else _system_clock()
+        self.tasks = tasks if tasks is not None else LoopTasks(asyncio.get_running_loop())
+        self.view = ClusterView()
+        self.features = FinalizedFeatures()
+        """Finalized features with the highest epoch seen on any connection."""
+        self._dial = dial
+        security = self.settings.security
+        # What is missing or wrong is told now, not by each connection.
+        self._tls = client_context(security.tls) if security.protocol.has_tls else None
+        if security.protocol.has_sasl:
+            Authentication(security, now_ms=self.clock.now_ms(), nonce=random_hex())
+        self._connections: dict[tuple[int, str], Connection] = {}
+        self._opening: dict[tuple[int, str], asyncio.Future[Connection]] = {}
+        self._dialling: set[asyncio.Task[None]] = set()
+        self._stale_topics: set[str] = set()
+        self._coordinators: dict[str, int] = {}
+        self._closed = False
+
+    async def __aenter__(self) -> Cluster:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def connect(self) -> None:
+        """Reach one bootstrap address and learn the brokers. Fails at once where nobody answers.
+
+        Raises:
+            AuthenticationError: TLS or SASL has failed there.
+            ConnectionLostError: None of the addresses answers.
+            RequestTimeoutError: None of them in time.
+            NotSupportedError: A broker answered, but we have no version in common.
+        """
+        message = await (await self.any_connection()).request(requests.metadata(()))
+        self.view = merge(self.view, parse_metadata(message))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        self._closed = True
+        dialling = list(self._dialling)
+        for task in dialling:
+            task.cancel()
+        await asyncio.gather(*dialling, return_exceptions=True)
+        connections = list(self._connections.values())
+        self._connections.clear()
+        for connection in connections:
+            connection.close()
+        for connection in connections:
+            await connection.wait_closed()
+
+    # Connections
+
+    def deadline(self, timeout_ms: float | None = None) -> Deadline:
+        """A deadline from now on; ``api_timeout_ms`` unless given."""
+        return Deadline(
+            self.clock, self.settings.api_timeout_ms if timeout_ms is None else timeout_ms
+        )
+
+    def backoff(self) -> Backoff:
+        """Fresh pauses between attempts."""
+        return Backoff(
+            self.clock,
+            initial_ms=self.settings.retry_backoff_ms,
+            max_ms=self.settings.retry_backoff_max_ms,
+        )
+
+    async def connection(self, broker_id: int, *, lane: str = "") -> Connection:
+        """The connection to a broker, opened if need be.
+
+        Raises:
+            ConnectionLostError: The broker is unknown, or can't be reached.
+            RequestTimeoutError: It did not answer in time.
+            NotSupportedError: It and we have no version in common.
+        """
+        found = self._connections.get((broker_id, lane))
+        if found is not None and found.usable:
+            return found
+        address = self.view.broker(broker_id)
+        if address is None:
+            raise ConnectionLostError(
+                f"broker {broker_id} is not among the brokers of the cluster",
+                error=ErrorCode.broker_not_available,
+            )
+        return await self._open(broker_id, lane, address.host, address.port)
+
+    async def disconnect(self, *, lane: str = "") -> None:
+        """Close the connections of a lane; what waits for answers there fails."""
+        closing = {key: one for key, one in self._connections.items() if key[1] == lane}
+        for key, connection in closing.items():
+            del self._connections[key]
+            connection.close()
+        for connection in closing.values():
+            await connection.wait_closed()
+
+    async def any_connection(self) -> Connection:
+        """A connection to some broker: one that is open, else the first that can be opened.
+
+        Raises:
+            ConnectionLostError: None can be reached.
+            NotSupportedError: One was reached, but we have no version in common.
+        """
+        for (_, lane), connection in self._connections.items():
+            if not lane and connection.usable:
+                return connection
+        failures: list[ClientError] = []
+        for broker_id, host, port in list(self._candidates()):
+            try:
+                return await self._open(broker_id, "", host, port)
+            except LOST as failure:
+                failures.append(failure)
+        raise ConnectionLostError(
+            "; ".join(dict.fromkeys(str(failure) for failure in failures)),
+            error=ErrorCode.network_exception,
+        ) from failures[0].__cause__
+
+    def _candidates(self) -> Iterator[tuple[int, str, int]]:
+        for broker in self.view.brokers:
+            yield broker.broker_id, broker.host, broker.port
+        for index, (host, port) in enumerate(self.addresses):
+            yield BOOTSTRAP - index, host, port
+
+    async def _open(self, broker_id: int, lane: str, host: str, port: int) -> Connection:
+        if self._closed:
+            raise ConnectionLostError("the client is closed")
+        key = (broker_id, lane)
+        opening = self._opening.get(key)
+        if opening is None:
+            opening = self._opening[key] = asyncio.get_running_loop().create_future()
+            opening.add_done_callback(lambda done: done.cancelled() or done.exception())
+            task = self.tasks.spawn(
+                self._open_now(key, host, port, opening), name=f"connect {host}:{port}"
+            )
+            self._dialling.add(task)
+            task.add_done_callback(self._dialling.discard)
+        # Shielded: others may wait for the same connection when the one who asked is cancelled.
+        return await asyncio.shield(opening)
+
+    async def _open_now(
+        self, key: tuple[int, str], host: str, port: int, opening: asyncio.Future[Connection]
+    ) -> None:
+        try:
+            connection = await Connection.open(
+                host,
+                port,
+                settings=self.settings,
+                clock=self.clock,
+                dial=self._dial,
+                tls=self._tls,
+            )
+        except ClientError as error:
+            opening.set_exception(error)
+        else:
+            self._connections[key] = connection
+            self.features = newer_features(self.features, connection.features)
+            opening.set_result(connection)
+        finally:
+            del self._opening[key]
+            opening.cancel()
+
+    async def refresh_features(self) -> FinalizedFeatures:
+        """Ask a broker for the finalized features again; a client otherwise learns them on new
+        connections only.
+
+        Raises:
+            ConnectionLostError: No broker can be reached.
+            RequestTimeoutError: No answer in time.
+        """
+        connection = await self.any_connection()
+        await connection.negotiate()
+        self.features = newer_features(self.features, connection.features)
+        return self.features
+
+    # Requests
+
+    async def ask(self, broker_id: int, request: Request, *, lane: str = "") -> Any:
+        """Send to one broker, once.
+
+        Raises:
+            ConnectionLostError: No connection, or it was cut.
+            RequestTimeoutError: No answer in time.
+            NotSupportedError: No version fits.
+        """
+        return await (await self.connection(broker_id, lane=lane)).request(request)
+
+    async def ask_any(self, request: Request, deadline: Deadline | None = None) -> Any:
+        """Send to any broker; another one is tried while connections fail and time is left.
+
+        Raises:
+            ConnectionLostError: No broker could be reached in time.
+            RequestTimeoutError: None answered in time.
+            NotSupportedError: No version fits.
+        """
+        deadline = deadline if deadline is not None else self.deadline()
+        backoff = self.backoff()
+        while True:
+            try:
+                return await (await self.any_connection()).request(request)
+            except LOST:
+                if deadline.passed or self._closed:
+                    raise
+            await backoff.wait(deadline)
+
+    # Metadata
+
+    async def refresh(
+        self,
+        topics: Sequence[str] | None = (),
+        *,
+        create: bool = False,
+        deadline: Deadline | None = None,
+    ) -> ClusterView:
+        """Ask for brokers and topics; None: all topics.
+
+        Returns:
+            This answer alone; ``view`` has it merged with what was known.
+
+        Raises:
+            ConnectionLostError: No broker could be reached in time.
+        """
+        message = await self.ask_any(requests.metadata(topics, create=create), deadline)
+        seen = parse_metadata(message)
+        self.view = merge(self.view, seen)
+        self._stale_topics.difference_update(topic.name for topic in seen.topics)
+        return seen
+
+    async def leader(
+        self, partition: TopicPartition, *, deadline: Deadline | None = None, create: bool = False
+    ) -> PartitionView:
+        """The partition with its leader, looked up until there is one.
+
+        Raises:
+            RetriableError: No leader in time; ``error`` says what stood in its place.
+            ClientError: The topic can't be had: not allowed, or its name is illegal.
+        """
+        deadline = deadline if deadline is not None else self.deadline()
+        backoff = self.backoff()
+        while True:
+            if partition.topic not in self._stale_topics:
+                found = self.view.leader(partition)
+                if found is not None:
+                    return found
+            await self.refresh((partition.topic,), create=create, deadline=deadline)
+            found = self.view.leader(partition)
+            if found is not None:
+                return found
+            error = self._no_leader(partition)
+            if deadline.passed:
+                raise RetriableError(
+                    f"no leader of {partition} within {deadline.timeout_ms:.0f} ms:"
+                    f" {code_name(error)}",
+                    error=error,
+                )
+            await backoff.wait(deadline)
+
+    def _no_leader(self, partition: TopicPartition) -> ErrorCode:
+        """Why there is no leader, if that may pass; otherwise raises."""
+        topic = self.view.topic(partition.topic)
+        found = topic.partition(partition.partition) if topic is not None else None
+        number = 0
+        if topic is not None:
+            number = topic.error or (found.error if found is not None else 0)
+        if number and number not in RETRIED_TOPIC_ERRORS:
+            raise ClientError(
+                f"topic {partition.topic!r}: {code_name(number)}", error=ErrorCode(number)
+            )
+        if number:
+            return ErrorCode(number)
+        if found is None:
+            return ErrorCode.unknown_topic_or_partition
+        return ErrorCode.leader_not_available
+
+    def forget_leader(self, topic: str) -> None:
+        """What is known of the topic's leaders proved wrong: the next lookup asks."""
+        self._stale_topics.add(topic)
+
+    # Coordinators
+
+    async def coordinator(self, transactional_id: str, *, deadline: Deadline | None = None) -> int:
+        """The broker that coordinates a transactional id; remembered until forgotten.
+
+        Raises:
+            RetriableError: None was available in time.
+            ClientError: Not allowed, or refused; ``error`` says why.
+        """
+        known = self._coordinators.get(transactional_id)
+        if known is not None:
+            return known
+        deadline = deadline if deadline is not None else self.deadline()
+        backoff = self.backoff()
+        while True:
+            error, broker_id = (await self.find_coordinators((transactional_id,), deadline))[
+                transactional_id
+            ]
+            if error == ErrorCode.none:
+                if self.view.broker(broker_id) is None:
+                    await self.refresh(deadline=deadline)
+                self._coordinators[transactional_id] = broker_id
+                return broker_id
+            if not ErrorCode(error).retriable:
+                raise ClientError(
+                    f"no coordinator of transactional id {transactional_id!r}: {code_name(error)}",
+                    error=ErrorCode(error),
+                )
+            if deadline.passed:
+                raise RetriableError(
+                    f"no coordinator of transactional id {transactional_id!r} within"
+                    f" {deadline.timeout_ms:.0f} ms: {code_name(error)}",
+                    error=ErrorCode(error),
+                )
+            await backoff.wait(deadline)
+
+    async def find_coordinators(
+        self, transactional_ids: tuple[str, ...], deadline: Deadline
+    ) -> dict[str, tuple[int, int]]:
+        """Ask once for several coordinators; one by one where the broker can't do better (KIP-699).
+
+        Returns:
+            Transactional id -> (error, broker id).
+        """
+        try:
+            request = requests.find_coordinator(
+                transactional_ids, within=VersionRange(4 if len(transactional_ids) > 1 else 1, 6)
+            )
+            message = await self.ask_any(request, deadline)
+        except NotSupportedError:
+            if len(transactional_ids) == 1:
+                raise
+            found: dict[str, tuple[int, int]] = {}
+            for one in transactional_ids:
+                found |= await self.find_coordinators((one,), deadline)
+            return found
+        return parse_coordinators(message, transactional_ids)
+
+    def forget_coordinator(self, transactional_id: str) -> None:
+        """The coordinator moved: the next lookup asks."""
+        self._coordinators.pop(transactional_id, None)
+
+    def brokers(self) -> tuple[BrokerAddress, ...]:
+        """The brokers last seen."""
+        return self.view.brokers
+
+
+def _system_clock() -> Clock:
+    # Imported here: who brings a clock along needs nothing of the real world.
+    from txnsim.runtime.real import RealClock
+
+    return RealClock(asyncio.get_running_loop())

@@ -1,0 +1,440 @@
+"""One connection to one broker: bytes out, answers in, each in its time.
+
+Requests are pipelined and answers are found by correlation id, so that an answer that a fault
+swallowed does not shift the ones behind it. A request without an answer in time closes the
+connection, as Kafka's ``NetworkClient`` does: a broker handles the requests of a connection one by
+one, and nothing sent after the stuck one would be answered either.
+
+Kafka's counterparts are ``NetworkClient``, ``InFlightRequests`` and ``NodeApiVersions``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable
+from functools import partial
+from struct import Struct
+from typing import Any, Final, Protocol, cast
+
+import msgspec
+
+from txnsim.client.authentication import RENEWAL_FACTOR, Authentication, ClientSecurity
+from txnsim.client.errors import (
+    AuthenticationError,
+    ClientError,
+    ConnectionLostError,
+    ErrorCode,
+    NotSupportedError,
+    RequestTimeoutError,
+    code_name,
+)
+from txnsim.client.versions import (
+    OURS,
+    Api,
+    FinalizedFeatures,
+    Request,
+    VersionRange,
+    choose_version,
+)
+from txnsim.errors import MalformedFrameError
+from txnsim.runtime.env import Clock, TimerHandle
+from txnsim.runtime.rng import random_hex
+from txnsim.wire.codec import (
+    api_name,
+    build,
+    encode_request,
+    read_response,
+    request_schema,
+)
+from txnsim.wire.framing import FrameReader
+
+FRAME_BYTES_MAX: Final = 256 * 1024 * 1024
+"""Largest answer accepted; several times ``fetch.max.bytes``, and yet a bound on what a confused
+peer can make us buffer."""
+
+_CORRELATION: Final = Struct(">i").unpack_from
+_ERROR: Final = Struct(">h").unpack_from
+
+
+class Dial(Protocol):
+    """Opens a transport: ``Network.connect`` of the runtime has this shape."""
+
+    async def __call__(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> Any:
+        """Connect, over TLS if given."""
+
+
+class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client may be told; defaults are those of Kafka's Java clients."""
+
+    client_id: str = "txnsim-client"
+    request_timeout_ms: int = 30_000
+    """request.timeout.ms: one request and its answer."""
+    api_timeout_ms: int = 60_000
+    """default.api.timeout.ms, max.block.ms: one operation with all its retries."""
+    retry_backoff_ms: int = 100
+    retry_backoff_max_ms: int = 1_000
+    connect_timeout_ms: int = 10_000
+    """socket.connection.setup.timeout.ms."""
+    software_version: str = "unknown"
+    """Told to brokers in ApiVersions (KIP-511)."""
+    security: ClientSecurity = ClientSecurity()
+    """security.protocol and what belongs to it."""
+
+
+class _Waiting:
+    """A request on its way."""
+
+    __slots__ = ("api", "future", "timer", "version")
+
+    def __init__(
+        self, api: Api, version: int, future: asyncio.Future[Any], timer: TimerHandle
+    ) -> None:
+        self.api = api
+        self.version = version
+        self.future = future
+        self.timer = timer
+
+
+async def dial_asyncio(
+    host: str,
+    port: int,
+    factory: Callable[[], asyncio.Protocol],
+    *,
+    tls: ssl.SSLContext | None = None,
+) -> Any:
+    """Open a transport with the running loop, real or virtual."""
+    loop = asyncio.get_running_loop()
+    transport, _ = await loop.create_connection(factory, host, port, ssl=tls)
+    return transport
+
+
+class Connection(asyncio.Protocol):
+    """A connection whose versions are negotiated; make one with ``open``."""
+
+    def __init__(self, address: str, *, settings: ClientSettings, clock: Clock) -> None:
+        self.address = address
+        self.features = FinalizedFeatures()
+        """Finalized features as this connection's last ApiVersions answer told them."""
+        self.versions: dict[int, VersionRange] = {}
+        """What the broker supports, by API key."""
+        self._settings = settings
+        self._clock = clock
+        self._reader = FrameReader(FRAME_BYTES_MAX)
+        self._waiting: dict[int, _Waiting] = {}
+        self._correlation_id = 0
+        self._transport: asyncio.WriteTransport | None = None
+        self._lost: ClientError | None = None
+        self._held: list[bytes] | None = None
+        """Frames that wait until the broker knows us again; None: none has to."""
+        self._renewal_ms: int | None = None
+        """From when on the next request has to wait until we have authenticated again."""
+        self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    @classmethod
+    async def open(
+        cls,
+        host: str,
+        port: int,
+        *,
+        settings: ClientSettings,
+        clock: Clock,
+        dial: Dial = dial_asyncio,
+        tls: ssl.SSLContext | None = None,
+    ) -> Connection:
+        """Connect, negotiate versions, and say who we are where the listener asks.
+
+        Raises:
+            AuthenticationError: TLS or SASL has failed.
+            ConnectionLostError: Nobody listens there, or the connection was cut.
+            RequestTimeoutError: No connection or no ApiVersions answer in time.
+            NotSupportedError: The broker and we have no version of ApiVersions in common.
+        """
+        address = f"{host}:{port}"
+        connection = cls(address, settings=settings, clock=clock)
+        try:
+            async with asyncio.timeout(settings.connect_timeout_ms / 1_000):
+                await dial(host, port, lambda: connection, tls=tls)
+        except TimeoutError as error:
+            raise RequestTimeoutError(
+                f"no connection to {address} within {settings.connect_timeout_ms} ms",
+                error=ErrorCode.request_timed_out,
+            ) from error
+        except ssl.SSLError as error:
+            raise AuthenticationError(f"TLS handshake with {address} failed: {error}") from error
+        except OSError as error:
+            # asyncio puts words of its own into strerror; a failed name lookup has a negative
+            # number.
+            number = error.errno or 0
+            reason = os.strerror(number) if number > 0 else error.strerror or str(error)
+            raise ConnectionLostError(f"can't connect to {address}: {reason}") from error
+        try:
+            await connection.negotiate()
+            if settings.security.protocol.has_sasl:
+                await connection.authenticate()
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    # Requests
+
+    @property
+    def usable(self) -> bool:
+        """Whether requests can still be sent."""
+        return self._lost is None
+
+    def send(self, request: Request) -> asyncio.Future[Any]:
+        """Send now; the future holds the answer's message.
+
+        Raises:
+            NotSupportedError: No version fits.
+            ConnectionLostError: The connection is closed.
+        """
+        version = choose_version(request.api, self.versions, within=request.within)
+        if self._renewal_ms is not None and self._clock.monotonic_ms() >= self._renewal_ms:
+            self._renew()
+        return self._send(request, version)
+
+    async def request(self, request: Request) -> Any:
+        """Send and await the answer's message.
+
+        Raises:
+            NotSupportedError: No version fits.
+            ConnectionLostError: The connection was cut before the answer came.
+            RequestTimeoutError: No answer in time; the connection is closed.
+        """
+        return await self.send(request)
+
+    def _send(
+        self, request: Request, version: int, *, overtakes: bool = False
+    ) -> asyncio.Future[Any]:
+        if self._lost is not None or self._transport is None:
+            raise ConnectionLostError(f"the connection to {self.address} is closed") from self._lost
+        message = request.build(request_schema(request.api, version))
+        self._correlation_id = correlation_id = (self._correlation_id + 1) & 0x7FFFFFFF
+        frame = encode_request(
+            request.api, version, correlation_id, self._settings.client_id, message
+        )
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if request.answered:
+            timeout_ms = (
+                self._settings.request_timeout_ms
+                if request.timeout_ms is None
+                else request.timeout_ms
+            )
+            timer = self._clock.call_later(timeout_ms, lambda: self._expire(correlation_id))
+            self._waiting[correlation_id] = _Waiting(request.api, version, future, timer)
+        else:
+            future.set_result(None)
+        if self._held is None or overtakes:
+            self._transport.write(frame)
+        else:
+            self._held.append(frame)
+        return future
+
+    def _expire(self, correlation_id: int) -> None:
+        waiting = self._waiting.pop(correlation_id, None)
+        if waiting is None:
+            return
+        name = api_name(waiting.api)
+        if not waiting.future.done():
+            waiting.future.set_exception(
+                RequestTimeoutError(
+                    f"{self.address} did not answer {name} in time",
+                    error=ErrorCode.request_timed_out,
+                )
+            )
+        self._lose(
+            ConnectionLostError(f"{self.address} was left: it did not answer {name} in time")
+        )
+
+    # Versions
+
+    async def negotiate(self) -> None:
+        """Ask for the broker's versions and finalized features; may be repeated at any time.
+
+        A broker that does not know our version of ApiVersions answers in version 0 with error 35
+        and its own range (KIP-511).
+
+        Raises:
+            NotSupportedError: No version in common.
+            ConnectionLostError: The connection was cut.
+            RequestTimeoutError: No answer in time.
+        """
+        highest = OURS[Api.API_VERSIONS].highest
+        try:
+            answer = await self._send(self._api_versions(), highest)
+        except ConnectionLostError as error:
+            raise ConnectionLostError(
+                f"{self.address} closed the connection at the first request: is it a Kafka listener"
+                f" of security.protocol={self._settings.security.protocol.name}?"
+            ) from error
+        if answer.error_code == ErrorCode.unsupported_version:
+            theirs = {row.api_key: row for row in answer.api_keys}.get(Api.API_VERSIONS)
+            version = min(highest, theirs.max_version if theirs is not None else 0)
+            answer = await self._send(self._api_versions(), version)
+        if answer.error_code != ErrorCode.none:
+            raise NotSupportedError(
+                f"{self.address} answered ApiVersions with {code_name(answer.error_code)}",
+                error=answer.error_code,
+            )
+        self.versions = {
+            row.api_key: VersionRange(row.min_version, row.max_version) for row in answer.api_keys
+        }
+        if answer.__version__ >= 3:
+            self.features = FinalizedFeatures(
+                epoch=answer.finalized_features_epoch,
+                levels=tuple((f.name, f.max_version_level) for f in answer.finalized_features),
+            )
+
+    def _api_versions(self) -> Request:
+        version = self._settings.software_version
+        return Request(
+            api=Api.API_VERSIONS,
+            build=lambda schema: build(
+                schema.ApiVersionsRequest,
+                client_software_name="txnsim",
+                client_software_version=version,
+            ),
+        )
+
+    # Authentication
+
+    def authenticate(self) -> asyncio.Future[None]:
+        """Say who we are; the future fails with AuthenticationError where the broker objects."""
+        security = self._settings.security
+        now_ms = self._clock.now_ms()
+        authentication = Authentication(security, now_ms=now_ms, nonce=random_hex())
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._go_on(authentication, authentication.handshake(), done)
+        return done
+
+    def _go_on(
+        self, authentication: Authentication, request: Request, done: asyncio.Future[None]
+    ) -> None:
+        try:
+            version = choose_version(request.api, self.versions)
+            answer = self._send(request, version, overtakes=True)
+        except ClientError as error:
+            done.set_exception(error)
+            return
+        answer.add_done_callback(partial(self._take_answer, authentication, done))
+
+    def _take_answer(
+        self,
+        authentication: Authentication,
+        done: asyncio.Future[None],
+        answer: asyncio.Future[Any],
+    ) -> None:
+        if done.done():  # whoever waited has given up
+            _ = answer.cancelled() or answer.exception()
+            return
+        try:
+            request = authentication.take(answer.result())
+        except ClientError as error:
+            done.set_exception(error)
+            return
+        if request is not None:
+            self._go_on(authentication, request, done)
+            return
+        lifetime_ms = authentication.lifetime_ms
+        if lifetime_ms:
+            begun_ms = self._clock.monotonic_ms()
+            self._renewal_ms = begun_ms + round(lifetime_ms * RENEWAL_FACTOR)
+        done.set_result(None)
+
+    def _renew(self) -> None:
+        """Authenticate again, on this connection (KIP-368); requests wait meanwhile."""
+        self._renewal_ms = None
+        self._held = []
+        self.authenticate().add_done_callback(self._renewed)
+
+    def _renewed(self, done: asyncio.Future[None]) -> None:
+        error = done.exception()
+        held, self._held = self._held or [], None
+        if error is not None:
+            assert isinstance(error, ClientError)
+            self._lose(error)
+        elif self._transport is not None and self._lost is None:
+            self._transport.writelines(held)
+
+    # asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The transport is there."""
+        # A cast, not a check: uvloop's transports are none of asyncio's classes.
+        self._transport = cast(asyncio.WriteTransport, transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the broker."""
+        try:
+            for frame in self._reader.receive_data(data):
+                self._answer(frame)
+        except MalformedFrameError as error:
+            self._lose(
+                ConnectionLostError(f"{self.address} does not speak Kafka's protocol: {error}")
+            )
+
+    def _answer(self, frame: bytes) -> None:
+        if len(frame) < 4:
+            raise MalformedFrameError(f"answer of {len(frame)} bytes")
+        waiting = self._waiting.pop(_CORRELATION(frame)[0], None)
+        if waiting is None:
+            return  # its request was given up
+        waiting.timer.cancel()
+        version = waiting.version
+        if (
+            waiting.api == Api.API_VERSIONS
+            and len(frame) >= 6
+            and _ERROR(frame, 4)[0] == ErrorCode.unsupported_version
+        ):
+            version = 0
+        try:
+            _, message = read_response(waiting.api, version, frame)
+        except MalformedFrameError as error:
+            if not waiting.future.done():
+                waiting.future.set_exception(
+                    ClientError(f"{self.address} answered with bytes that can't be read: {error}")
+                )
+            raise
+        if not waiting.future.done():
+            waiting.future.set_result(message)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The broker, the network or we closed it."""
+        reason = f": {exc}" if exc is not None else ""
+        # With TLS 1.3 a broker that does not take our certificate says so after the handshake.
+        kind = AuthenticationError if isinstance(exc, ssl.SSLError) else ConnectionLostError
+        self._lose(kind(f"{self.address} closed the connection{reason}"))
+        if not self._closed.done():
+            self._closed.set_result(None)
+
+    def _lose(self, error: ClientError) -> None:
+        if self._lost is not None:
+            return
+        self._lost = error
+        if self._transport is not None:
+            self._transport.abort()
+        waiting, self._waiting = self._waiting, {}
+        for entry in waiting.values():
+            entry.timer.cancel()
+            if not entry.future.done():
+                entry.future.set_exception(error)
+
+    def close(self) -> None:
+        """Close; what waits for an answer fails with ConnectionLostError."""
+        self._lose(ConnectionLostError(f"the connection to {self.address} was closed by us"))
+
+    async def wait_closed(self) -> None:
+        """Return once the transport has gone."""
+        if self._transport is not None:
+            await self._closed

@@ -1,0 +1,211 @@
+"""A consumer of assigned partitions: positions, and one long poll per leader.
+
+No groups. Kafka's counterpart is the assigned ``KafkaConsumer``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.fetching import FetchOptions, FetchResult, ask_leader
+from txnsim.client.isolation import ConsumedRecord
+from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
+from txnsim.client.waiting import Deadline
+from txnsim.errors import CorruptBatchError, MissingExtraError, TxnsimError
+from txnsim.types import IsolationLevel, TopicPartition
+
+
+class _Poll:
+    """A Fetch on its way, and the positions it was sent with."""
+
+    __slots__ = ("positions", "task")
+
+    def __init__(
+        self,
+        positions: dict[TopicPartition, int],
+        task: asyncio.Task[list[FetchResult] | TxnsimError],
+    ) -> None:
+        self.positions = positions
+        self.task = task
+
+
+class Consumer:
+    """Reads assigned partitions from a position on.
+
+    Use it as an asynchronous context manager, or ``close`` it.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+        min_bytes: int = 1,
+        fetch_wait_ms: int = 500,
+    ) -> None:
+        """Configure a consumer; nothing is sent yet.
+
+        Args:
+            cluster: Connections to use.
+            isolation: isolation.level; read_committed unless given, other than with Kafka's
+                clients.
+            min_bytes: fetch.min.bytes.
+            fetch_wait_ms: fetch.max.wait.ms.
+        """
+        self._cluster = cluster
+        self._isolation = isolation
+        self._min_bytes = min_bytes
+        self._fetch_wait_ms = fetch_wait_ms
+        self._positions: dict[TopicPartition, int] = {}
+        self._polls: list[_Poll] = []
+        self.last: dict[TopicPartition, FetchResult] = {}
+        """The newest answer of each partition: watermarks, last stable offset, error."""
+
+    async def __aenter__(self) -> Consumer:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def positions(self) -> dict[TopicPartition, int]:
+        """Offset of the next record, per partition."""
+        return dict(self._positions)
+
+    async def assign(
+        self,
+        partitions: Mapping[TopicPartition, int] | Iterable[TopicPartition],
+        *,
+        reset: str = "earliest",
+    ) -> None:
+        """Read these partitions, and no others, from now on.
+
+        Args:
+            partitions: With offsets, or without; then ``reset`` says where to begin.
+            reset: ``earliest`` or ``latest`` (the last stable offset with read_committed).
+
+        Raises:
+            ClientError: An offset could not be looked up.
+        """
+        await self.close()
+        self.last = {}
+        if isinstance(partitions, Mapping):
+            self._positions = dict(partitions)
+            return
+        timestamp = {"earliest": EARLIEST, "latest": LATEST}[reset]
+        found = await list_offsets(
+            self._cluster,
+            dict.fromkeys(partitions, timestamp),
+            isolation=self._isolation,
+        )
+        self._positions = {}
+        for partition, result in found.items():
+            if isinstance(result, ClientError):
+                raise result
+            self._positions[partition] = result.offset
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on elsewhere; what a Fetch on its way brings for the old position is thrown away."""
+        self._positions[partition] = offset
+
+    async def poll(self, max_wait_ms: int = 1_000) -> list[ConsumedRecord]:
+        """The next records; an empty list when none came within ``max_wait_ms``.
+
+        Raises:
+            ClientError: A partition can't be read; ``error`` says why.
+            CorruptBatchError: What was read are no record batches.
+            MissingExtraError: They are compressed in a way that needs a library.
+        """
+        deadline = self._cluster.deadline(max_wait_ms)
+        backoff = self._cluster.backoff()
+        while self._positions:
+            await self._start(deadline)
+            await asyncio.wait(
+                [poll.task for poll in self._polls], return_when=asyncio.FIRST_COMPLETED
+            )
+            records, troubled = self._collect()
+            # What is still on its way was sent with this deadline or an earlier one: it ends soon.
+            if records or (deadline.passed and not self._polls):
+                return records
+            if deadline.passed:
+                continue
+            if troubled:
+                await backoff.wait(deadline)
+        return []
+
+    async def _start(self, deadline: Deadline) -> None:
+        """Send a Fetch to every leader whose partitions none is on its way for."""
+        busy = {partition for poll in self._polls for partition in poll.positions}
+        if self._polls and deadline.passed:
+            return
+        by_leader: dict[int, dict[TopicPartition, int]] = {}
+        for partition, offset in self._positions.items():
+            if partition not in busy:
+                leader = await self._cluster.leader(partition)
+                by_leader.setdefault(leader.leader_id, {})[partition] = offset
+        options = FetchOptions(
+            isolation=self._isolation,
+            max_wait_ms=min(self._fetch_wait_ms, int(deadline.left_ms)),
+            min_bytes=self._min_bytes,
+        )
+        for broker_id, positions in by_leader.items():
+            task = self._cluster.tasks.spawn(
+                self._ask(broker_id, positions, options), name=f"fetch from broker {broker_id}"
+            )
+            self._polls.append(_Poll(positions, task))
+
+    async def _ask(
+        self, broker_id: int, positions: dict[TopicPartition, int], options: FetchOptions
+    ) -> list[FetchResult] | TxnsimError:
+        """A Fetch whose failure is a value: it is reported by the poll that collects it."""
+        try:
+            return await ask_leader(self._cluster, broker_id, positions, options)
+        except (ClientError, CorruptBatchError, MissingExtraError) as error:
+            return error
+
+    def _collect(self) -> tuple[list[ConsumedRecord], bool]:
+        """Take what has come; returns the records, and whether something went wrong that may
+        pass."""
+        done = [poll for poll in self._polls if poll.task.done()]
+        self._polls = [poll for poll in self._polls if not poll.task.done()]
+        records: list[ConsumedRecord] = []
+        refused: TxnsimError | None = None
+        troubled = False
+        for poll in done:
+            answer = poll.task.result()
+            if isinstance(answer, TxnsimError):
+                refused = answer
+                continue
+            for result in answer:
+                self.last[result.partition] = result
+                if self._positions.get(result.partition) != poll.positions[result.partition]:
+                    continue
+                if result.error == ErrorCode.none:
+                    records.extend(result.records)
+                    self._positions[result.partition] = result.next_offset
+                elif result.error.retriable:
+                    troubled = True
+                else:
+                    refused = ClientError(
+                        f"Fetch of {result.partition}: {result.error.name.upper()}",
+                        error=result.error,
+                    )
+        if refused is not None and not records:
+            raise refused
+        return records, troubled
+
+    async def close(self) -> None:
+        """Stop what is on its way; connections stay with the cluster."""
+        polls, self._polls = self._polls, []
+        for poll in polls:
+            poll.task.cancel()
+        await asyncio.gather(*(poll.task for poll in polls), return_exceptions=True)

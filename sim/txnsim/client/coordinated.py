@@ -1,0 +1,222 @@
+"""What a transactional producer asks of its coordinator, retried until it is decided.
+
+Kafka's counterpart are the request handlers inside ``TransactionManager``. Answers that are lost
+are asked for again with the same
+identity: the coordinator recognises a repeated EndTxn, and a repeated InitProducerId with an
+    expected identity (KIP-360).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from txnsim.client import requests
+from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.errors import (
+    AbortableError,
+    ClientError,
+    ErrorCode,
+    NotSupportedError,
+    RetriableError,
+)
+from txnsim.client.reactions import Operation, Reaction, react
+from txnsim.client.session import NO_IDENTITY, EndPlan, TxnSession, unexpected
+from txnsim.client.versions import Request
+from txnsim.client.waiting import Deadline
+from txnsim.types import ProducerIdAndEpoch, TopicPartition
+
+ADD_PARTITIONS_RETRY_MS: Final = 20
+"""Pause before the first AddPartitionsToTxn of a transaction is repeated, while the previous one
+completes (KAFKA-5482)."""
+
+
+class Coordinated:
+    """The coordinator's side of one ``TxnSession``."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        session: TxnSession,
+        transactional_id: str,
+        transaction_timeout_ms: int,
+    ) -> None:
+        self._cluster = cluster
+        self._session = session
+        self._transactional_id = transactional_id
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._to_add: dict[TopicPartition, None] = {}
+        self._adding = asyncio.Lock()
+
+    async def init_producer_id(self, expected: ProducerIdAndEpoch) -> None:
+        """Get an identity; with an expected one, bump its epoch.
+
+        Raises:
+            FatalError: Refused for good.
+            AbortableError: Not allowed.
+            RetriableError: Not achieved in time.
+        """
+        request = requests.init_producer_id(
+            self._transactional_id,
+            timeout_ms=self._transaction_timeout_ms,
+            producer_id=expected.producer_id,
+            producer_epoch=expected.producer_epoch,
+        )
+        message = await self._ask(
+            Operation.INIT_PRODUCER_ID, request, lambda answer: ErrorCode(answer.error_code)
+        )
+        self._session.initialized(
+            ProducerIdAndEpoch(
+                producer_id=message.producer_id, producer_epoch=message.producer_epoch
+            ),
+            self._cluster.features,
+            can_bump=message.__version__ >= 3,
+        )
+
+    def want(self, partition: TopicPartition) -> None:
+        """A record for this partition was queued: the next AddPartitionsToTxn names it, too."""
+        self._to_add[partition] = None
+
+    async def add_partition(
+        self, partition: TopicPartition, given_up: Callable[[], bool], deadline: Deadline
+    ) -> None:
+        """Make the partition part of the transaction (old protocol); what waits at the same time
+        goes along.
+
+        Raises:
+            AbortableError: The transaction can't go on, or was given up meanwhile.
+            FatalError: The producer is finished.
+        """
+        async with self._adding:
+            if given_up():
+                self._to_add.clear()
+                raise AbortableError("the transaction is being aborted")
+            self._session.raise_error()
+            if self._session.has(partition):
+                return
+            self._to_add[partition] = None
+            wanted = frozenset(self._to_add)
+            ordered = list(self._to_add)
+            self._to_add.clear()
+            identity = self._session.identity
+            request = requests.add_partitions_to_txn(
+                self._transactional_id,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
+                partitions=ordered,
+            )
+            try:
+                await self._ask(Operation.ADD_PARTITIONS, request, _worst_partition_error, deadline)
+            except RetriableError as error:
+                raise self._session.abortable(error) from None
+            self._session.added(wanted)
+
+    async def end(self, *, committed: bool) -> None:
+        """Commit or abort, and bump the epoch where the session's plan says so.
+
+        Raises:
+            AbortableError: The transaction can only be aborted.
+            FatalError: The producer is finished.
+            RetriableError: Not achieved in time; the outcome may be unknown.
+            IllegalUseError: No transaction is open.
+        """
+        self._to_add.clear()
+        plan = self._session.plan_end(committed=committed, features=self._cluster.features)
+        identity = await self._end_txn(plan) if plan.send else None
+        if plan.bump:
+            await self.init_producer_id(plan.identity if identity is None else identity)
+        else:
+            self._session.ended(identity)
+
+    async def _end_txn(self, plan: EndPlan) -> ProducerIdAndEpoch | None:
+        request = requests.end_txn(
+            self._transactional_id,
+            producer_id=plan.identity.producer_id,
+            producer_epoch=plan.identity.producer_epoch,
+            committed=plan.committed,
+            within=plan.versions,
+        )
+        operation = Operation.COMMIT if plan.committed else Operation.ABORT
+        message = await self._ask(operation, request, lambda answer: ErrorCode(answer.error_code))
+        if message.__version__ < 5 or message.producer_id < 0:
+            return None
+        identity = ProducerIdAndEpoch(
+            producer_id=message.producer_id, producer_epoch=message.producer_epoch
+        )
+        assert identity != NO_IDENTITY
+        return identity
+
+    async def _ask(
+        self,
+        operation: Operation,
+        request: Request,
+        error_of: Callable[[Any], ErrorCode],
+        deadline: Deadline | None = None,
+    ) -> Any:
+        """Ask the coordinator until it decides; returns the good answer."""
+        deadline = deadline if deadline is not None else self._cluster.deadline()
+        backoff = self._cluster.backoff()
+        name = request.api.name
+        while True:
+            at_most_ms = None
+            try:
+                message = await self._cluster.ask(await self._coordinator(deadline), request)
+                error = error_of(message)
+            except LOST as lost:
+                self._cluster.forget_coordinator(self._transactional_id)
+                error, reason = lost.error or ErrorCode.network_exception, str(lost)
+                reaction = Reaction.RETRY
+            except NotSupportedError as unsupported:
+                raise self._session.fatal(unsupported) from None
+            else:
+                reaction, reason = react(operation, error), error.name.upper()
+            match reaction:
+                case Reaction.DONE:
+                    return message
+                case Reaction.RETRY:
+                    first_add = operation is Operation.ADD_PARTITIONS and self._session.empty
+                    if first_add and error == ErrorCode.concurrent_transactions:
+                        at_most_ms = ADD_PARTITIONS_RETRY_MS
+                case Reaction.LOOK_UP:
+                    self._cluster.forget_coordinator(self._transactional_id)
+                case _:
+                    raise self._bad(operation, reaction, unexpected(name, error))
+            if deadline.passed:
+                raise RetriableError(
+                    f"{name} not achieved within {deadline.timeout_ms:.0f} ms: {reason}",
+                    error=error,
+                )
+            await backoff.wait(deadline, at_most_ms=at_most_ms)
+
+    async def _coordinator(self, deadline: Deadline) -> int:
+        try:
+            return await self._cluster.coordinator(self._transactional_id, deadline=deadline)
+        except (RetriableError, *LOST):
+            raise
+        except ClientError as refused:
+            error = refused.error or ErrorCode.unknown_server_error
+            reaction = react(Operation.FIND_COORDINATOR, error)
+            raise self._bad(Operation.FIND_COORDINATOR, reaction, refused) from None
+
+    def _bad(self, operation: Operation, reaction: Reaction, error: ClientError) -> ClientError:
+        before_first = operation in (Operation.INIT_PRODUCER_ID, Operation.FIND_COORDINATOR)
+        if reaction is Reaction.GIVE_UP:
+            return self._session.fatal(error)
+        if before_first and self._session.identity == NO_IDENTITY:
+            # Nothing is open yet: init_transactions may simply be called again.
+            return AbortableError(str(error), error=error.error)
+        return self._session.abortable(error)
+
+
+def _worst_partition_error(message: Any) -> ErrorCode:
+    """One error for the whole answer: OPERATION_NOT_ATTEMPTED only says that another partition has
+    the reason."""
+    errors = [
+        ErrorCode(row.partition_error_code)
+        for topic in message.results_by_topic_v3_and_below
+        for row in topic.results_by_partition
+    ]
+    bad = [error for error in errors if error != ErrorCode.none]
+    telling = [error for error in bad if error != ErrorCode.operation_not_attempted]
+    return (telling or bad or [ErrorCode.none])[0]

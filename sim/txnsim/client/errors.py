@@ -1,0 +1,77 @@
+"""What can go wrong for a client, by what it may do next.
+
+::
+
+    ClientError
+    ├── ConnectionLostError       no connection, or it was cut: the request may or may not have
+    taken effect ├── RequestTimeoutError       no answer in time: the same uncertainty
+    ├── NotSupportedError         the broker does not speak a version this needs
+    ├── IllegalUseError           a call out of order, as Java's IllegalStateException
+    ├── RetriableError            retried until time was up; may work later
+    ├── AbortableError            this transaction must be aborted, the producer goes on
+    └── FatalError                this producer is finished; open another
+        └── AuthenticationError   the broker does not know us, or we don't trust it
+
+``error`` carries the broker's ``ErrorCode`` where there is one. Kafka's counterpart is KIP-1050.
+"""
+
+from __future__ import annotations
+
+from txnsim.errors import ClientError, ErrorCode
+
+__all__ = [
+    "AbortableError",
+    "AuthenticationError",
+    "ClientError",
+    "ConnectionLostError",
+    "ErrorCode",
+    "FatalError",
+    "IllegalUseError",
+    "NotSupportedError",
+    "RequestTimeoutError",
+    "RetriableError",
+    "code_name",
+]
+
+
+class ConnectionLostError(ClientError):
+    """No connection, or it was cut; what was asked may or may not have taken effect."""
+
+
+class RequestTimeoutError(ClientError):
+    """No answer in time; what was asked may or may not have taken effect."""
+
+
+class NotSupportedError(ClientError):
+    """The broker does not speak the API, or no version that can say what was asked."""
+
+
+class IllegalUseError(ClientError):
+    """A call out of order: our caller's mistake."""
+
+
+class RetriableError(ClientError):
+    """It was retried until its time was up, and may work later."""
+
+
+class AbortableError(ClientError):
+    """The current transaction can't be committed; after ``abort`` the producer goes on."""
+
+
+class FatalError(ClientError):
+    """The producer is finished: fenced, not allowed, or out of step with the cluster."""
+
+
+class AuthenticationError(FatalError):
+    """The broker does not take our credentials, or TLS tells that it is not the one we want.
+
+    Trying again would not help (AuthenticationException).
+    """
+
+
+def code_name(error: int) -> str:
+    """Kafka's spelling of an error code, such as ``INVALID_TXN_STATE``."""
+    try:
+        return ErrorCode(error).name.upper()
+    except ValueError:
+        return f"ERROR_{error}"

@@ -1,0 +1,204 @@
+"""A single Fetch: everything the answer says, the records as the isolation level lets them through.
+
+Scenarios and tests judge by it; ``consumer`` is made of it. No fetch sessions: KIP-227 allows a
+client to do without. Kafka's counterparts are ``Fetcher`` and ``FetchCollector``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+
+from txnsim.client import requests
+from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError
+from txnsim.client.isolation import AbortedTransaction, ConsumedRecord, visible_records
+from txnsim.client.reactions import REFRESHING
+from txnsim.types import IsolationLevel, Offset, ProducerId, TopicPartition
+
+FETCH_BYTES_MAX: Final = 52_428_800
+"""fetch.max.bytes."""
+PARTITION_BYTES_MAX: Final = 1_048_576
+"""max.partition.fetch.bytes."""
+LANE: Final = "fetch"
+"""Long polls have connections of their own, so that nobody's EndTxn waits behind one."""
+
+
+class FetchResult(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition of a Fetch answer. With an error the offsets are -1 and there are no
+    records."""
+
+    partition: TopicPartition
+    error: ErrorCode = ErrorCode.none
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: tuple[AbortedTransaction, ...] | None = None
+    """None where the broker gave no list (read_uncommitted)."""
+    records: tuple[ConsumedRecord, ...] = ()
+    """What the isolation level lets through."""
+    next_offset: int
+    """Where to fetch on."""
+    size_bytes: int = 0
+    """Bytes of record batches in the answer, visible or not."""
+    leader_epoch: int = -1
+    """Of the leader that answered, if the Fetch was asked of that leader only."""
+
+
+class FetchOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """How to fetch."""
+
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
+    max_wait_ms: int = 500
+    """How long the broker may wait for ``min_bytes``; 0: not at all."""
+    min_bytes: int = 1
+    max_bytes: int = FETCH_BYTES_MAX
+
+
+async def fetch(
+    cluster: Cluster,
+    topic: str,
+    partition: int,
+    offset: int,
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
+    max_wait_ms: int = 500,
+    min_bytes: int = 1,
+    max_bytes: int = FETCH_BYTES_MAX,
+    timeout_ms: float | None = None,
+) -> FetchResult:
+    """Fetch once from one partition's leader; looked up anew and asked again where the leader
+    moved.
+
+    Args:
+        cluster: Connections to use.
+        topic: Of the partition.
+        partition: Of the topic.
+        offset: Where to begin.
+        isolation: What may be seen.
+        max_wait_ms: How long the broker may wait for ``min_bytes``; 0: not at all.
+        min_bytes: Bytes worth an answer.
+        max_bytes: Bytes of the answer, about.
+        timeout_ms: Of the whole; ``api_timeout_ms`` unless given.
+
+    Raises:
+        RetriableError: No leader answered in time.
+        ClientError: Refused; ``error`` says why, OFFSET_OUT_OF_RANGE for instance.
+    """
+    target = TopicPartition(topic, partition)
+    options = FetchOptions(
+        isolation=isolation, max_wait_ms=max_wait_ms, min_bytes=min_bytes, max_bytes=max_bytes
+    )
+    deadline = cluster.deadline(timeout_ms)
+    backoff = cluster.backoff()
+    while True:
+        leader = await cluster.leader(target, deadline=deadline)
+        epoch = leader.leader_epoch
+        (answer,) = await ask_leader(
+            cluster, leader.leader_id, {target: offset}, options, leader_epochs={target: epoch}
+        )
+        if answer.error == ErrorCode.none:
+            return msgspec.structs.replace(answer, leader_epoch=epoch)
+        what = f"Fetch of {target} at {offset}: {answer.error.name.upper()}"
+        if not answer.error.retriable:
+            raise ClientError(what, error=answer.error)
+        if deadline.passed:
+            raise RetriableError(what, error=answer.error)
+        await backoff.wait(deadline)
+
+
+async def ask_leader(
+    cluster: Cluster,
+    broker_id: int,
+    positions: Mapping[TopicPartition, int],
+    options: FetchOptions,
+    *,
+    leader_epochs: Mapping[TopicPartition, int] | None = None,
+) -> list[FetchResult]:
+    """One Fetch of several partitions to one broker; errors stand in the results, and leaders that
+    proved wrong are forgotten. A leader of another epoch than is said refuses (KIP-320)."""
+    topic_ids = {}
+    for target in positions:
+        topic = cluster.view.topic(target.topic)
+        topic_ids[target.topic] = topic.topic_id if topic is not None else None
+    request = requests.fetch(
+        positions,
+        topic_ids=topic_ids,
+        isolation_level=options.isolation,
+        max_wait_ms=options.max_wait_ms,
+        min_bytes=options.min_bytes,
+        max_bytes=options.max_bytes,
+        partition_max_bytes=min(options.max_bytes, PARTITION_BYTES_MAX),
+        leader_epochs=leader_epochs,
+        timeout_ms=cluster.settings.request_timeout_ms + options.max_wait_ms,
+    )
+    try:
+        message = await cluster.ask(broker_id, request, lane=LANE)
+    except LOST as lost:
+        for target in positions:
+            cluster.forget_leader(target.topic)
+        error = lost.error or ErrorCode.network_exception
+        if not error.retriable:
+            error = ErrorCode.network_exception
+        return _failed(positions, error)
+    if getattr(message, "error_code", ErrorCode.none) != ErrorCode.none:
+        return _failed(positions, ErrorCode(message.error_code))
+    return _parse(cluster, message, positions, topic_ids, options.isolation)
+
+
+def _failed(positions: Mapping[TopicPartition, int], error: ErrorCode) -> list[FetchResult]:
+    return [
+        FetchResult(partition=target, error=error, next_offset=offset)
+        for target, offset in positions.items()
+    ]
+
+
+def _parse(
+    cluster: Cluster,
+    message: Any,
+    positions: Mapping[TopicPartition, int],
+    topic_ids: Mapping[str, UUID | None],
+    isolation: IsolationLevel,
+) -> list[FetchResult]:
+    names = {topic_id: name for name, topic_id in topic_ids.items()}
+    results = []
+    for row in message.responses:
+        name = row.topic if message.__version__ < 13 else names[row.topic_id]
+        for part in row.partitions:
+            target = TopicPartition(name, part.partition_index)
+            result = _parse_partition(target, part, positions[target], isolation)
+            if result.error in REFRESHING:
+                cluster.forget_leader(name)
+            results.append(result)
+    return results
+
+
+def _parse_partition(
+    target: TopicPartition, part: Any, position: int, isolation: IsolationLevel
+) -> FetchResult:
+    aborted = None
+    if part.aborted_transactions is not None:
+        aborted = tuple(
+            AbortedTransaction(
+                producer_id=ProducerId(row.producer_id), first_offset=Offset(row.first_offset)
+            )
+            for row in part.aborted_transactions
+        )
+    data = part.records or b""
+    visible = visible_records(
+        target, data, fetch_offset=position, isolation=isolation, aborted=aborted or ()
+    )
+    return FetchResult(
+        partition=target,
+        error=ErrorCode(part.error_code),
+        high_watermark=part.high_watermark,
+        last_stable_offset=part.last_stable_offset,
+        log_start_offset=getattr(part, "log_start_offset", -1),
+        aborted=aborted,
+        records=visible.records,
+        next_offset=visible.next_offset,
+        size_bytes=len(data),
+    )

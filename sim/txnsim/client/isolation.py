@@ -1,0 +1,114 @@
+"""What a consumer may hand to its user out of fetched bytes: no control records, and no aborted
+ones with read_committed.
+
+Pure. A broker sends whole batches, and with read_committed the list of aborted transactions that
+touch them; leaving those out is the client's work. The rule is that of Kafka's ``CompletedFetch``:
+an aborted transaction is active from its first offset on, for its producer id, until that
+producer's abort marker.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import msgspec
+
+from txnsim.types import IsolationLevel, Offset, ProducerId, TopicPartition
+from txnsim.wire.batch import (
+    ABORT,
+    Buffer,
+    iter_batches,
+    read_control_record,
+    read_records,
+)
+
+
+class AbortedTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a Fetch answer's list."""
+
+    producer_id: ProducerId
+    first_offset: Offset
+
+
+class ConsumedRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as a consumer delivers it, with what its batch said of the producer."""
+
+    partition: TopicPartition
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+    producer_id: int
+    producer_epoch: int
+    transactional: bool
+
+
+class Visible(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read, and where to go on."""
+
+    records: tuple[ConsumedRecord, ...]
+    next_offset: int
+
+
+def visible_records(
+    partition: TopicPartition,
+    data: Buffer,
+    *,
+    fetch_offset: int,
+    isolation: IsolationLevel,
+    aborted: Sequence[AbortedTransaction] = (),
+) -> Visible:
+    """Read fetched bytes.
+
+    Args:
+        partition: Where they come from.
+        data: Whole batches; the first may begin before ``fetch_offset``, a partial one at the end
+            is ignored.
+        fetch_offset: Records below are left out.
+        isolation: Whether aborted records are left out.
+        aborted: The answer's list, in any order; the same producer id may occur several times.
+
+    Returns:
+        The records in order, and the offset after the last batch: also of batches that hold
+        nothing visible.
+
+    Raises:
+        CorruptBatchError: The bytes are no record batches.
+    """
+    waiting = [(entry.first_offset, entry.producer_id) for entry in aborted]
+    heapq.heapify(waiting)
+    active: set[int] = set()
+    records: list[ConsumedRecord] = []
+    next_offset = fetch_offset
+    for position, batch in iter_batches(data):
+        next_offset = max(next_offset, batch.last_offset + 1)
+        if isolation is IsolationLevel.READ_COMMITTED:
+            while waiting and waiting[0][0] <= batch.last_offset:
+                active.add(heapq.heappop(waiting)[1])
+        if batch.is_control:
+            marker = read_control_record(data, position)
+            if marker is not None and marker.type == ABORT:
+                active.discard(batch.producer_id)
+            continue
+        if batch.is_transactional and batch.producer_id in active:
+            continue
+        for record in read_records(data, position):
+            if record.offset < fetch_offset:
+                continue
+            assert record.timestamp_ms is not None  # reading always gives one
+            records.append(
+                ConsumedRecord(
+                    partition=partition,
+                    offset=record.offset,
+                    timestamp_ms=record.timestamp_ms,
+                    key=record.key,
+                    value=record.value,
+                    headers=record.headers,
+                    producer_id=batch.producer_id,
+                    producer_epoch=batch.producer_epoch,
+                    transactional=batch.is_transactional,
+                )
+            )
+    return Visible(records=tuple(records), next_offset=next_offset)

@@ -1,0 +1,191 @@
+"""The cluster as a Metadata answer shows it: brokers, topics, leaders. Values and how they come
+about, without I/O.
+
+Kafka's counterpart is ``MetadataSnapshot`` (``MetadataCache`` in older releases), whose rule
+stands here too: a partition's leader epoch never goes back, because a broker that lags may answer
+later than one that does not.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from txnsim.errors import ErrorCode
+from txnsim.types import TopicPartition
+
+
+class BrokerAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker as clients reach it."""
+
+    broker_id: int
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"broker {self.broker_id} ({self.host}:{self.port})"
+
+
+class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition; ``leader_id`` is -1 where there is none."""
+
+    partition: int
+    leader_id: int
+    leader_epoch: int = -1
+    replicas: tuple[int, ...] = ()
+    isr: tuple[int, ...] = ()
+    error: int = 0
+
+
+class TopicView(msgspec.Struct, frozen=True, kw_only=True):
+    """One topic, or the error that stands in its place."""
+
+    name: str
+    topic_id: UUID | None = None
+    internal: bool = False
+    error: int = 0
+    partitions: tuple[PartitionView, ...] = ()
+
+    @property
+    def led(self) -> bool:
+        """Whether the topic is there and every partition has a leader."""
+        leaders = [partition.leader_id for partition in self.partitions]
+        return not self.error and bool(leaders) and min(leaders) >= 0
+
+    def partition(self, index: int) -> PartitionView | None:
+        """The partition of that number."""
+        for partition in self.partitions:
+            if partition.partition == index:
+                return partition
+        return None
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of the cluster; topics are those ever asked for."""
+
+    cluster_id: str | None = None
+    controller_id: int = -1
+    brokers: tuple[BrokerAddress, ...] = ()
+    topics: tuple[TopicView, ...] = ()
+
+    def broker(self, broker_id: int) -> BrokerAddress | None:
+        """The broker of that id."""
+        for broker in self.brokers:
+            if broker.broker_id == broker_id:
+                return broker
+        return None
+
+    def topic(self, name: str) -> TopicView | None:
+        """The topic of that name, if it was asked for."""
+        for topic in self.topics:
+            if topic.name == name:
+                return topic
+        return None
+
+    def leader(self, partition: TopicPartition) -> PartitionView | None:
+        """The partition, if it has a leader that is known."""
+        topic = self.topic(partition.topic)
+        if topic is None or topic.error:
+            return None
+        found = topic.partition(partition.partition)
+        return found if found is not None and found.leader_id >= 0 else None
+
+
+def parse_metadata(message: Any) -> ClusterView:
+    """Read a Metadata answer of any version from 1 on."""
+    return ClusterView(
+        cluster_id=getattr(message, "cluster_id", None),
+        controller_id=message.controller_id,
+        brokers=tuple(
+            BrokerAddress(broker_id=row.node_id, host=row.host, port=row.port)
+            for row in message.brokers
+        ),
+        topics=tuple(_parse_topic(row) for row in message.topics),
+    )
+
+
+def _parse_topic(row: Any) -> TopicView:
+    return TopicView(
+        name=row.name or "",
+        topic_id=getattr(row, "topic_id", None),
+        internal=row.is_internal,
+        error=int(row.error_code),
+        partitions=tuple(
+            PartitionView(
+                partition=part.partition_index,
+                leader_id=part.leader_id,
+                leader_epoch=getattr(part, "leader_epoch", -1),
+                replicas=tuple(part.replica_nodes),
+                isr=tuple(part.isr_nodes),
+                error=int(part.error_code),
+            )
+            for part in row.partitions
+        ),
+    )
+
+
+def merge(known: ClusterView, seen: ClusterView) -> ClusterView:
+    """What to believe after another answer: its brokers, its topics, and the topics that it was
+    not asked for.
+
+    A partition of the same topic id whose leader epoch went back keeps what is known of it.
+    """
+    topics = {topic.name: topic for topic in known.topics}
+    for topic in seen.topics:
+        before = topics.get(topic.name)
+        topics[topic.name] = topic if before is None else _merge_topic(before, topic)
+    return ClusterView(
+        cluster_id=seen.cluster_id,
+        controller_id=seen.controller_id,
+        brokers=seen.brokers,
+        topics=tuple(topics.values()),
+    )
+
+
+def _merge_topic(before: TopicView, after: TopicView) -> TopicView:
+    if before.topic_id != after.topic_id or after.error:
+        return after
+    known = {partition.partition: partition for partition in before.partitions}
+    return TopicView(
+        name=after.name,
+        topic_id=after.topic_id,
+        internal=after.internal,
+        partitions=tuple(
+            _newer(known.get(partition.partition), partition) for partition in after.partitions
+        ),
+    )
+
+
+def _newer(before: PartitionView | None, after: PartitionView) -> PartitionView:
+    if before is None or after.leader_epoch < 0 or after.leader_epoch >= before.leader_epoch:
+        return after
+    return before
+
+
+def parse_coordinators(message: Any, keys: tuple[str, ...]) -> dict[str, tuple[int, int]]:
+    """Read a FindCoordinator answer of any version.
+
+    Returns:
+        Key -> (error, broker id).
+    """
+    if message.__version__ >= 4:
+        return {row.key: (int(row.error_code), row.node_id) for row in message.coordinators}
+    return {keys[0]: (int(message.error_code), message.node_id)}
+
+
+RETRIED_TOPIC_ERRORS = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.leader_not_available,
+        ErrorCode.broker_not_available,
+        ErrorCode.replica_not_available,
+        ErrorCode.listener_not_found,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.kafka_storage_error,
+        ErrorCode.unknown_topic_id,
+    }
+)
+"""Errors of a topic or partition in a Metadata answer that may pass (PartitionLeaderStrategy,
+Metadata)."""

@@ -1,0 +1,101 @@
+"""Offsets by timestamp, many partitions at a time. Kafka's counterpart is
+``ListOffsetsHandler``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.client import requests
+from txnsim.client.by_key import Answer, look_up_leaders, run_by_key
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.types import IsolationLevel, TopicPartition
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+
+_MOVED: Final = frozenset(
+    {
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.leader_not_available,
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.kafka_storage_error,
+    }
+)
+
+
+class FoundOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """An offset; -1 where no record is as late as was asked."""
+
+    offset: int
+    timestamp_ms: int = -1
+    leader_epoch: int = -1
+
+
+async def list_offsets(
+    cluster: Cluster,
+    timestamps: Mapping[TopicPartition, int],
+    *,
+    isolation: IsolationLevel = IsolationLevel.READ_UNCOMMITTED,
+    timeout_ms: float | None = None,
+) -> dict[TopicPartition, FoundOffset | ClientError]:
+    """Look offsets up.
+
+    Args:
+        cluster: Connections to use.
+        timestamps: ``LATEST``, ``EARLIEST``, ``MAX_TIMESTAMP``, or milliseconds: the first record
+            not older.
+        isolation: With READ_COMMITTED the latest offset is the last stable one.
+        timeout_ms: ``api_timeout_ms`` unless given.
+
+    Returns:
+        Partition -> offset or error.
+    """
+
+    async def ask(
+        broker_id: int, partitions: Sequence[TopicPartition]
+    ) -> Answer[TopicPartition, FoundOffset]:
+        request = requests.list_offsets(
+            {partition: timestamps[partition] for partition in partitions},
+            isolation_level=isolation,
+            timeout_ms=cluster.settings.request_timeout_ms,
+        )
+        message = await cluster.ask(broker_id, request)
+        completed: dict[TopicPartition, FoundOffset] = {}
+        failed: dict[TopicPartition, ClientError] = {}
+        unmapped: dict[TopicPartition, ErrorCode] = {}
+        waiting: dict[TopicPartition, ErrorCode] = {}
+        for topic in message.topics:
+            for row in topic.partitions:
+                partition = TopicPartition(topic.name, row.partition_index)
+                error = ErrorCode(row.error_code)
+                if error == ErrorCode.none:
+                    completed[partition] = FoundOffset(
+                        offset=row.offset,
+                        timestamp_ms=row.timestamp,
+                        leader_epoch=getattr(row, "leader_epoch", -1),
+                    )
+                elif error in _MOVED:
+                    unmapped[partition] = error
+                elif error.retriable:
+                    waiting[partition] = error
+                else:
+                    failed[partition] = ClientError(
+                        f"ListOffsets of {partition}: {error.name.upper()}", error=error
+                    )
+        return Answer(completed=completed, failed=failed, unmapped=unmapped, waiting=waiting)
+
+    return await run_by_key(
+        cluster,
+        timestamps,
+        name="ListOffsets",
+        look_up=lambda keys, deadline: look_up_leaders(cluster, keys, deadline),
+        ask=ask,
+        timeout_ms=timeout_ms,
+    )

@@ -1,0 +1,101 @@
+"""A group's committed positions, as somebody who restarts it would find them.
+
+Kafka's counterpart is ``Admin.listConsumerGroupOffsets``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.errors import ClientError, ErrorCode, RetriableError, code_name
+from txnsim.client.group_requests import find_group_coordinator, offset_fetch
+from txnsim.client.versions import Request
+from txnsim.client.waiting import Deadline
+from txnsim.types import TopicPartition
+
+
+async def group_coordinator(cluster: Cluster, group_id: str, deadline: Deadline) -> int:
+    """The broker that coordinates a group.
+
+    Raises:
+        RetriableError: None was available in time.
+        ClientError: Refused.
+    """
+    backoff = cluster.backoff()
+    while True:
+        message = await cluster.ask_any(find_group_coordinator(group_id), deadline)
+        row: Any = message.coordinators[0] if message.__version__ >= 4 else message
+        error = ErrorCode(row.error_code)
+        if error == ErrorCode.none:
+            if cluster.view.broker(row.node_id) is None:
+                await cluster.refresh(deadline=deadline)
+            return int(row.node_id)
+        what = f"no coordinator of group {group_id!r}: {code_name(error)}"
+        if not error.retriable:
+            raise ClientError(what, error=error)
+        if deadline.passed:
+            raise RetriableError(what, error=error)
+        await backoff.wait(deadline)
+
+
+async def ask_group_coordinator(
+    cluster: Cluster, group_id: str, request: Request, *, lane: str = ""
+) -> Any:
+    """Send one request to a group's coordinator, once.
+
+    Raises:
+        ClientError: There is no coordinator, or it did not answer.
+    """
+    broker_id = await group_coordinator(cluster, group_id, cluster.deadline())
+    return await cluster.ask(broker_id, request, lane=lane)
+
+
+async def committed_positions(
+    cluster: Cluster,
+    group_id: str,
+    partitions: Collection[TopicPartition],
+    *,
+    stable: bool = False,
+) -> dict[TopicPartition, int]:
+    """Where a group would go on; -1 where it never committed.
+
+    Args:
+        cluster: Connections to use.
+        group_id: Of the group.
+        partitions: Which.
+        stable: Rather fail with UNSTABLE_OFFSET_COMMIT than tell what an open transaction may
+            change (KIP-447).
+
+    Raises:
+        ClientError: Refused; ``error`` says why.
+        RetriableError: Not answered in time.
+    """
+    deadline = cluster.deadline()
+    backoff = cluster.backoff()
+    request = offset_fetch(group_id, partitions, stable=stable)
+    while True:
+        try:
+            message = await ask_group_coordinator(cluster, group_id, request)
+            error, found = _parse(message)
+        except LOST as lost:
+            error, found = lost.error or ErrorCode.network_exception, {}
+        if error == ErrorCode.none:
+            return found
+        what = f"OffsetFetch of group {group_id!r}: {code_name(error)}"
+        if not error.retriable or error == ErrorCode.unstable_offset_commit:
+            raise ClientError(what, error=error)
+        if deadline.passed:
+            raise RetriableError(what, error=error)
+        await backoff.wait(deadline)
+
+
+def _parse(message: Any) -> tuple[ErrorCode, dict[TopicPartition, int]]:
+    errors = [ErrorCode(message.error_code)]
+    found = {}
+    for topic in message.topics:
+        for row in topic.partitions:
+            errors.append(ErrorCode(row.error_code))
+            found[TopicPartition(topic.name, row.partition_index)] = row.committed_offset
+    return next((error for error in errors if error != ErrorCode.none), ErrorCode.none), found

@@ -1,0 +1,520 @@
+"""A producer: plain, idempotent or transactional, in the old transaction flow and in transactions
+v2.
+
+``send`` never waits: it gives a future per record, and a task per partition makes batches of what
+has gathered and delivers them one after the other. What to do about an error is looked up in
+``reactions``; what a transaction is about to do is decided in ``session``. This module connects
+the two with the cluster.
+
+Kafka's counterparts are ``KafkaProducer``, ``RecordAccumulator``, ``Sender`` and
+``TransactionManager``; different from there, at most one batch per partition is on its way, so
+that no retry can overtake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Final
+
+import msgspec
+
+from txnsim.client import requests
+from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.coordinated import Coordinated
+from txnsim.client.errors import (
+    AbortableError,
+    ClientError,
+    ErrorCode,
+    FatalError,
+    IllegalUseError,
+    NotSupportedError,
+    RequestTimeoutError,
+    RetriableError,
+)
+from txnsim.client.reactions import Operation, Reaction, react
+from txnsim.client.session import (
+    NO_IDENTITY,
+    SessionState,
+    TxnProtocol,
+    TxnSession,
+    unexpected,
+)
+from txnsim.client.versions import ANY
+from txnsim.client.waiting import Backoff, Deadline
+from txnsim.types import (
+    PRODUCER_EPOCH_MAX,
+    ProducerEpoch,
+    ProducerIdAndEpoch,
+    TopicPartition,
+)
+from txnsim.wire.batch import Record, build_batch
+
+BATCH_RECORDS_MAX: Final = 1_000
+"""Records per batch; with ``batch_bytes`` a bound on what one request carries."""
+
+
+class RecordMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a record went; ``offset`` is -1 with acks=0."""
+
+    partition: TopicPartition
+    offset: int
+
+
+class _Outgoing:
+    """A record waiting for its batch to be acknowledged."""
+
+    __slots__ = ("deadline", "future", "record")
+
+    def __init__(
+        self, record: Record, deadline: Deadline, future: asyncio.Future[RecordMetadata]
+    ) -> None:
+        self.record = record
+        self.deadline = deadline
+        self.future = future
+
+
+class _Lane:
+    """What goes to one partition: the records not yet sent, and the task that sends them."""
+
+    __slots__ = ("queue", "task")
+
+    def __init__(self) -> None:
+        self.queue: deque[_Outgoing] = deque()
+        self.task: asyncio.Task[None] | None = None
+
+
+class Producer:
+    """One producer on a cluster; several may share it.
+
+    Use it as an asynchronous context manager, or ``close`` it. The transactional life is Java's:
+    ``init_transactions`` once, then ``begin``, ``send``…, ``commit`` or ``abort``. Errors say what
+    is possible next: ``AbortableError``, ``FatalError``, or ``RetriableError`` for what only took
+    too long.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        *,
+        transactional_id: str | None = None,
+        transaction_timeout_ms: int = 60_000,
+        idempotent: bool = True,
+        acks: int = -1,
+        delivery_timeout_ms: int = 120_000,
+        request_timeout_ms: int | None = None,
+        batch_bytes: int = 16_384,
+    ) -> None:
+        """Configure a producer; nothing is sent yet.
+
+        Args:
+            cluster: Connections to use.
+            transactional_id: Makes it transactional.
+            transaction_timeout_ms: transaction.timeout.ms, told to the coordinator.
+            idempotent: enable.idempotence; a transactional producer always is.
+            acks: -1, 0 or 1; all but -1 only without idempotence.
+            delivery_timeout_ms: delivery.timeout.ms: how long a record may take from ``send`` on,
+                retries included.
+            request_timeout_ms: request.timeout.ms of Produce; the cluster's unless given.
+            batch_bytes: batch.size, roughly.
+
+        Raises:
+            IllegalUseError: The options contradict each other.
+        """
+        self._idempotent = idempotent or transactional_id is not None
+        if self._idempotent and acks != -1:
+            raise IllegalUseError(f"acks={acks}: an idempotent producer needs acks=-1")
+        self.transactional_id = transactional_id
+        self.session = TxnSession()
+        """State and identity; read it, don't change it."""
+        self._cluster = cluster
+        self._acks = acks
+        self._delivery_timeout_ms = delivery_timeout_ms
+        self._request_timeout_ms = (
+            request_timeout_ms
+            if request_timeout_ms is not None
+            else cluster.settings.request_timeout_ms
+        )
+        self._batch_bytes = batch_bytes
+        self._lanes: dict[TopicPartition, _Lane] = {}
+        self._coordinated = Coordinated(
+            cluster, self.session, transactional_id or "", transaction_timeout_ms
+        )
+        self._identity_lock = asyncio.Lock()
+        self._aborting = False
+        self._fatal: ClientError | None = None
+
+    async def __aenter__(self) -> Producer:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def identity(self) -> ProducerIdAndEpoch:
+        """Producer id and epoch now in use; (-1, -1) before there is one."""
+        return self.session.identity
+
+    @property
+    def protocol(self) -> TxnProtocol:
+        """The transaction protocol of the current or next transaction."""
+        return self.session.protocol
+
+    # Transactions
+
+    async def init_transactions(self) -> ProducerIdAndEpoch:
+        """Get an identity and fence every older producer of the same transactional id.
+
+        Raises:
+            FatalError: Refused for good.
+            AbortableError: Not allowed (now).
+            RetriableError: Not achieved in time; call it again.
+            IllegalUseError: Not transactional, or called before.
+        """
+        self._need_transactional()
+        self.session.raise_error()
+        if self.session.state is not SessionState.UNINITIALIZED:
+            raise IllegalUseError("init_transactions may be called once")
+        await self._coordinated.init_producer_id(NO_IDENTITY)
+        return self.session.identity
+
+    def begin(self) -> None:
+        """Begin a transaction. Nobody is told before the first record.
+
+        Raises:
+            AbortableError: The last transaction was not aborted yet.
+            FatalError: The producer is finished.
+            IllegalUseError: Not initialized, or a transaction is open.
+        """
+        self._need_transactional()
+        self.session.begin()
+
+    async def commit(self) -> None:
+        """Deliver what was sent, then commit.
+
+        Raises:
+            AbortableError: A record could not be delivered, or the coordinator asks for an abort.
+            FatalError: The producer is finished.
+            RetriableError: The outcome is unknown; call it again.
+            IllegalUseError: No transaction is open.
+        """
+        self._need_transactional()
+        await self.flush()
+        await self._coordinated.end(committed=True)
+
+    async def abort(self) -> None:
+        """Drop what was not sent yet, wait for what is on its way, then abort.
+
+        Raises:
+            FatalError: The producer is finished.
+            RetriableError: The outcome is unknown; call it again.
+            IllegalUseError: No transaction is open.
+        """
+        self._need_transactional()
+        self._aborting = True
+        try:
+            self._drop_queued(AbortableError("the transaction is being aborted"))
+            await self.flush()
+        finally:
+            self._aborting = False
+        await self._coordinated.end(committed=False)
+
+    def _need_transactional(self) -> None:
+        if self.transactional_id is None:
+            raise IllegalUseError("this producer has no transactional id")
+
+    # Records
+
+    def send(
+        self,
+        topic: str,
+        partition: int,
+        value: bytes | None,
+        *,
+        key: bytes | None = None,
+        timestamp_ms: int | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        delivery_timeout_ms: int | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Queue a record and return at once.
+
+        Args:
+            topic: Where to.
+            partition: Where to; this producer does not choose partitions.
+            value: None is a tombstone.
+            key: Of the record.
+            timestamp_ms: Of the record; the cluster clock's now unless given.
+            headers: Of the record.
+            delivery_timeout_ms: Instead of the producer's.
+
+        Returns:
+            Future of where the record went. It fails with AbortableError, FatalError or
+            RetriableError.
+
+        Raises:
+            AbortableError: The transaction can only be aborted.
+            FatalError: The producer is finished.
+            IllegalUseError: Transactional, but no transaction is open.
+        """
+        target = TopicPartition(topic, partition)
+        if self._fatal is not None:
+            raise self._fatal
+        if self.transactional_id is not None and self.session.touch(target):
+            self._coordinated.want(target)
+        clock = self._cluster.clock
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        # Whoever does not look at this future still learns of the failure from commit.
+        future.add_done_callback(lambda done: done.cancelled() or done.exception())
+        outgoing = _Outgoing(
+            Record(
+                timestamp_ms=clock.now_ms() if timestamp_ms is None else timestamp_ms,
+                key=key,
+                value=value,
+                headers=tuple(headers),
+            ),
+            Deadline(
+                clock,
+                self._delivery_timeout_ms if delivery_timeout_ms is None else delivery_timeout_ms,
+            ),
+            future,
+        )
+        lane = self._lanes.get(target)
+        if lane is None:
+            lane = self._lanes[target] = _Lane()
+        lane.queue.append(outgoing)
+        if lane.task is None:
+            lane.task = self._cluster.tasks.spawn(
+                self._run_lane(target, lane), name=f"produce to {target}"
+            )
+        return future
+
+    async def flush(self) -> None:
+        """Return once every record sent so far is acknowledged or has failed."""
+        tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+        if tasks:
+            await asyncio.wait(tasks)
+
+    async def close(self) -> None:
+        """Stop at once; records that are not acknowledged yet fail. An open transaction is left to
+        its timeout."""
+        self._drop_queued(IllegalUseError("the producer was closed"))
+        tasks = [lane.task for lane in self._lanes.values() if lane.task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _drop_queued(self, reason: ClientError) -> None:
+        for lane in self._lanes.values():
+            while lane.queue:
+                _fail(lane.queue.popleft(), reason)
+
+    # Delivery
+
+    async def _run_lane(self, target: TopicPartition, lane: _Lane) -> None:
+        batch: list[_Outgoing] = []
+        try:
+            while lane.queue:
+                batch = self._take(lane.queue)
+                try:
+                    base_offset = await self._deliver(target, batch)
+                except ClientError as error:
+                    for outgoing in batch:
+                        _fail(outgoing, error)
+                else:
+                    for index, outgoing in enumerate(batch):
+                        offset = base_offset + index if base_offset >= 0 else -1
+                        if not outgoing.future.done():
+                            outgoing.future.set_result(
+                                RecordMetadata(partition=target, offset=offset)
+                            )
+        finally:
+            lane.task = None
+            # Left over only where the task was cancelled, or failed by a bug that its owner logs.
+            for outgoing in (*batch, *lane.queue):
+                _fail(outgoing, IllegalUseError("the producer was closed"))
+
+    def _take(self, queue: deque[_Outgoing]) -> list[_Outgoing]:
+        batch = [queue.popleft()]
+        size = _size(batch[0].record)
+        while queue and len(batch) < BATCH_RECORDS_MAX:
+            size += _size(queue[0].record)
+            if size > self._batch_bytes:
+                break
+            batch.append(queue.popleft())
+        return batch
+
+    async def _deliver(self, target: TopicPartition, batch: list[_Outgoing]) -> int:
+        """Send one batch until it is acknowledged or given up; returns its first offset."""
+        deadline = min((outgoing.deadline for outgoing in batch), key=lambda one: one.left_ms)
+        operation = Operation.PRODUCE_TRANSACTIONAL if self.transactional_id else Operation.PRODUCE
+        if self.transactional_id is not None:
+            self.session.raise_error()
+            if not self.session.has(target):
+                await self._coordinated.add_partition(target, lambda: self._aborting, deadline)
+        elif self._idempotent and self.session.identity == NO_IDENTITY:
+            await self._get_identity(deadline)
+        records = [outgoing.record for outgoing in batch]
+        data = self._encode(target, records)
+        backoff = self._cluster.backoff()
+        while True:
+            try:
+                error, offset = await self._attempt(target, data, deadline)
+            except LOST as lost:
+                # A leader that is not heard of may be one no more (NetworkException is an
+                # InvalidMetadataException, and a time-out closes the connection).
+                self._cluster.forget_leader(target.topic)
+                error, offset = ErrorCode.network_exception, -1
+                if isinstance(lost, RequestTimeoutError):
+                    error = ErrorCode.request_timed_out
+            except NotSupportedError as unsupported:
+                raise self._broken(unsupported) from None
+            except RetriableError as nowhere:
+                raise self._given_up(nowhere) from None
+            match react(operation, error):
+                case Reaction.DONE:
+                    return offset
+                case Reaction.RETRY:
+                    pass
+                case Reaction.LOOK_UP:
+                    self._cluster.forget_leader(target.topic)
+                case Reaction.RESTART:
+                    data = await self._restart(target, records, deadline)
+                case Reaction.GIVE_UP:
+                    raise self._broken(unexpected(f"Produce to {target}", error))
+                case _:
+                    raise self._given_up(unexpected(f"Produce to {target}", error))
+            await self._pause(target, error, backoff, deadline)
+
+    async def _pause(
+        self, target: TopicPartition, error: ErrorCode, backoff: Backoff, deadline: Deadline
+    ) -> None:
+        """Wait before the next attempt, unless there is to be none."""
+        late = deadline.passed
+        if late or self._aborting:
+            why = f"after {deadline.timeout_ms:.0f} ms" if late else "as the transaction is aborted"
+            raise self._given_up(
+                RetriableError(
+                    f"Produce to {target} given up {why}: {error.name.upper()}", error=error
+                )
+            )
+        await backoff.wait(deadline)
+
+    async def _attempt(
+        self, target: TopicPartition, data: bytes, deadline: Deadline
+    ) -> tuple[ErrorCode, int]:
+        """One Produce request; returns error and first offset.
+
+        Raises:
+            RetriableError: The partition has had no leader until the deadline.
+            ConnectionLostError: The request may or may not have taken effect.
+            RequestTimeoutError: The same.
+            NotSupportedError: The broker lacks the version that the transaction protocol needs.
+        """
+        leader = await self._cluster.leader(target, deadline=deadline, create=True)
+        topic = self._cluster.view.topic(target.topic)
+        timeout_ms = max(1.0, min(self._request_timeout_ms, deadline.left_ms))
+        request = requests.produce(
+            {target: data},
+            topic_ids={target.topic: topic.topic_id if topic is not None else None},
+            transactional_id=self.transactional_id,
+            acks=self._acks,
+            timeout_ms=self._request_timeout_ms,
+            request_timeout_ms=timeout_ms,
+            within=self.session.protocol.produce_versions if self.transactional_id else ANY,
+        )
+        message = await self._cluster.ask(leader.leader_id, request)
+        if message is None:
+            return ErrorCode.none, -1
+        answer = message.responses[0].partition_responses[0]
+        return ErrorCode(answer.error_code), answer.base_offset
+
+    def _encode(self, target: TopicPartition, records: Sequence[Record]) -> bytes:
+        identity = self.session.identity
+        sequence = self.session.next_sequence(target, len(records)) if self._idempotent else -1
+        return build_batch(
+            records,
+            timestamp_ms=self._cluster.clock.now_ms(),
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            base_sequence=sequence,
+            transactional=self.transactional_id is not None,
+        )
+
+    def _given_up(self, error: ClientError) -> ClientError:
+        """A batch is lost: the transaction with it, or the sequences behind it."""
+        if self.transactional_id is not None:
+            return self.session.abortable(error)
+        if self._idempotent:
+            self._bump_locally()
+        return error
+
+    def _broken(self, error: ClientError) -> ClientError:
+        if self.transactional_id is not None:
+            return self.session.fatal(error)
+        self._fatal = FatalError(str(error), error=error.error)
+        return self._fatal
+
+    # Identity of an idempotent producer
+
+    async def _get_identity(self, deadline: Deadline) -> None:
+        """InitProducerId without a transactional id, which any broker answers."""
+        async with self._identity_lock:
+            backoff = self._cluster.backoff()
+            while self.session.identity == NO_IDENTITY:
+                # The timeout is ignored without a transactional id; Java sends the largest.
+                request = requests.init_producer_id(None, timeout_ms=2_147_483_647)
+                message = await self._cluster.ask_any(request, deadline)
+                error = ErrorCode(message.error_code)
+                if error == ErrorCode.none:
+                    identity = ProducerIdAndEpoch(
+                        producer_id=message.producer_id, producer_epoch=message.producer_epoch
+                    )
+                    self.session.ended(identity)
+                    return
+                if not error.retriable:
+                    raise self._broken(unexpected("InitProducerId", error))
+                if deadline.passed:
+                    raise RetriableError(f"InitProducerId: {error.name.upper()}", error=error)
+                await backoff.wait(deadline)
+
+    def _bump_locally(self) -> None:
+        """The next epoch, all sequences from 0: an idempotent producer may do so alone
+        (KIP-360)."""
+        identity = self.session.identity
+        if identity == NO_IDENTITY:
+            return
+        if identity.producer_epoch >= PRODUCER_EPOCH_MAX:
+            self.session.ended(NO_IDENTITY)
+            return
+        self.session.ended(
+            ProducerIdAndEpoch(
+                producer_id=identity.producer_id,
+                producer_epoch=ProducerEpoch(identity.producer_epoch + 1),
+            )
+        )
+
+    async def _restart(
+        self, target: TopicPartition, records: Sequence[Record], deadline: Deadline
+    ) -> bytes:
+        """The same records under a bumped epoch, from sequence 0."""
+        self._bump_locally()
+        if self.session.identity == NO_IDENTITY:
+            await self._get_identity(deadline)
+        return self._encode(target, records)
+
+
+def _size(record: Record) -> int:
+    """About how many bytes a record takes; enough to decide where a batch ends."""
+    return 24 + len(record.key or b"") + len(record.value or b"")
+
+
+def _fail(outgoing: _Outgoing, error: ClientError) -> None:
+    if not outgoing.future.done():
+        outgoing.future.set_exception(error)

@@ -1,0 +1,158 @@
+"""What an error code means to a producer: retry, look elsewhere, abort, or give up.
+
+One table per kind of request, pure. Kafka's counterparts are the ``handleResponse`` methods of
+``TransactionManager`` and, for Produce, ``Sender.canRetry`` with
+``TransactionManager.maybeTransitionToErrorState``; the rows were read there, release 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, auto
+from typing import Final
+
+from txnsim.errors import ErrorCode
+
+
+class Operation(Enum):
+    """What was asked."""
+
+    FIND_COORDINATOR = auto()
+    INIT_PRODUCER_ID = auto()
+    ADD_PARTITIONS = auto()
+    COMMIT = auto()
+    ABORT = auto()
+    PRODUCE_TRANSACTIONAL = auto()
+    PRODUCE = auto()
+    """By an idempotent or plain producer."""
+
+
+class Reaction(Enum):
+    """What to do about the answer."""
+
+    DONE = auto()
+    RETRY = auto()
+    """Again, after a pause."""
+    LOOK_UP = auto()
+    """Again, once coordinator or leader was looked up anew."""
+    RESTART = auto()
+    """Idempotent producers: again, under a bumped epoch and from sequence 0."""
+    FAIL = auto()
+    """This batch is lost; the producer goes on, under a bumped epoch."""
+    ABORT = auto()
+    """The transaction must be aborted."""
+    ABORT_IF_BUMP = auto()
+    """The same, if the epoch can be bumped afterwards; otherwise give up."""
+    GIVE_UP = auto()
+    """The producer is finished."""
+
+
+_E = ErrorCode
+
+REFRESHING: Final = frozenset(
+    {
+        _E.unknown_topic_or_partition,
+        _E.leader_not_available,
+        _E.not_leader_or_follower,
+        _E.replica_not_available,
+        _E.network_exception,
+        _E.kafka_storage_error,
+        _E.listener_not_found,
+        _E.fenced_leader_epoch,
+        _E.preferred_leader_not_available,
+        _E.eligible_leaders_not_available,
+        _E.unknown_topic_id,
+        _E.inconsistent_topic_id,
+    }
+)
+"""Java's InvalidMetadataException: retriable, and what is known of leaders is wrong."""
+
+_COORDINATOR_MOVED: Final = {
+    _E.coordinator_not_available: Reaction.LOOK_UP,
+    _E.not_coordinator: Reaction.LOOK_UP,
+}
+_FENCED: Final = {
+    _E.invalid_producer_epoch: Reaction.GIVE_UP,
+    _E.producer_fenced: Reaction.GIVE_UP,
+}
+_OUT_OF_STEP: Final = {
+    _E.transactional_id_authorization_failed: Reaction.GIVE_UP,
+    _E.invalid_txn_state: Reaction.GIVE_UP,
+    _E.invalid_producer_id_mapping: Reaction.GIVE_UP,
+}
+_PRODUCE_FATAL: Final = {
+    _E.cluster_authorization_failed: Reaction.GIVE_UP,
+    _E.transactional_id_authorization_failed: Reaction.GIVE_UP,
+    _E.producer_fenced: Reaction.GIVE_UP,
+    _E.unsupported_version: Reaction.GIVE_UP,
+    _E.invalid_producer_id_mapping: Reaction.GIVE_UP,
+}
+
+REACTIONS: Final[Mapping[Operation, Mapping[ErrorCode, Reaction]]] = {
+    Operation.FIND_COORDINATOR: {_E.transaction_abortable: Reaction.ABORT},
+    Operation.INIT_PRODUCER_ID: {
+        **_COORDINATOR_MOVED,
+        **_FENCED,
+        _E.transactional_id_authorization_failed: Reaction.ABORT,
+        _E.cluster_authorization_failed: Reaction.ABORT,
+        _E.transaction_abortable: Reaction.ABORT,
+    },
+    Operation.ADD_PARTITIONS: {
+        **_COORDINATOR_MOVED,
+        **_FENCED,
+        **_OUT_OF_STEP,
+        _E.unknown_producer_id: Reaction.ABORT_IF_BUMP,
+    },
+    Operation.COMMIT: {
+        **_COORDINATOR_MOVED,
+        **_FENCED,
+        **_OUT_OF_STEP,
+        _E.unknown_producer_id: Reaction.ABORT_IF_BUMP,
+        _E.transaction_abortable: Reaction.ABORT,
+    },
+    Operation.ABORT: {
+        **_COORDINATOR_MOVED,
+        **_FENCED,
+        **_OUT_OF_STEP,
+        _E.unknown_producer_id: Reaction.ABORT_IF_BUMP,
+        # An abort that asks to be aborted would never end (KIP-1050).
+        _E.transaction_abortable: Reaction.GIVE_UP,
+    },
+    Operation.PRODUCE_TRANSACTIONAL: {
+        **_PRODUCE_FATAL,
+        _E.duplicate_sequence_number: Reaction.DONE,
+    },
+    Operation.PRODUCE: {
+        **_PRODUCE_FATAL,
+        _E.duplicate_sequence_number: Reaction.DONE,
+        _E.out_of_order_sequence_number: Reaction.RESTART,
+        _E.unknown_producer_id: Reaction.RESTART,
+        _E.invalid_producer_epoch: Reaction.GIVE_UP,
+    },
+}
+
+OTHERWISE: Final[Mapping[Operation, Reaction]] = {
+    Operation.FIND_COORDINATOR: Reaction.GIVE_UP,
+    Operation.INIT_PRODUCER_ID: Reaction.GIVE_UP,
+    Operation.ADD_PARTITIONS: Reaction.ABORT,
+    Operation.COMMIT: Reaction.GIVE_UP,
+    Operation.ABORT: Reaction.GIVE_UP,
+    Operation.PRODUCE_TRANSACTIONAL: Reaction.ABORT,
+    Operation.PRODUCE: Reaction.FAIL,
+}
+"""For errors that neither have a row nor are retriable."""
+
+_PRODUCES: Final = frozenset({Operation.PRODUCE, Operation.PRODUCE_TRANSACTIONAL})
+
+
+def react(operation: Operation, error: ErrorCode) -> Reaction:
+    """What a producer does about an error."""
+    if error == ErrorCode.none:
+        return Reaction.DONE
+    row = REACTIONS[operation].get(error)
+    if row is not None:
+        return row
+    if error.retriable:
+        refresh = operation in _PRODUCES and error in REFRESHING
+        return Reaction.LOOK_UP if refresh else Reaction.RETRY
+    return OTHERWISE[operation]

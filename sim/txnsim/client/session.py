@@ -1,0 +1,283 @@
+"""A producer's side of the protocol as a value machine: state, identity, sequences, and which
+transaction protocol is spoken.
+
+Rules, those of Kafka's ``TransactionManager``:
+
+1. The protocol is chosen per transaction, from the finalized level of ``transaction.version`` with
+   the highest epoch seen; it is looked at when the session is initialized and whenever a
+   transaction is being ended (KIP-890).
+2. A transaction ends in the protocol it began in. The level rose meanwhile: the old EndTxn, then
+   InitProducerId with the current identity, so that nothing of the old transaction can pass for
+   the new one (KAFKA-18227). It fell: EndTxn v5 once more.
+3. Old protocol: sequences go on across transactions, and the epoch changes only through
+   InitProducerId. Transactions v2: every EndTxn returns a new identity, and sequences begin at 0
+   again.
+4. Nothing is ended that was never begun at the coordinator: a transaction without a partition
+   sends no EndTxn (KAFKA-18401).
+5. After an abortable error of the old protocol the epoch is bumped behind the abort (KIP-360);
+   where a coordinator can't do that, the error is fatal.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, IntEnum, auto
+from typing import Final
+
+import msgspec
+
+from txnsim.client.errors import (
+    AbortableError,
+    ClientError,
+    ErrorCode,
+    FatalError,
+    IllegalUseError,
+)
+from txnsim.client.versions import ANY, FinalizedFeatures, VersionRange
+from txnsim.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerIdAndEpoch,
+    TopicPartition,
+)
+
+NO_IDENTITY: Final = ProducerIdAndEpoch(
+    producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH
+)
+_SEQUENCES: Final = 1 << 31
+
+
+class TxnProtocol(IntEnum):
+    """How clients and coordinator speak about a transaction."""
+
+    V1 = 1
+    """AddPartitionsToTxn up to 3, Produce up to 11, EndTxn up to 4."""
+    V2 = 2
+    """Produce 12 adds partitions, EndTxn 5 bumps the epoch (KIP-890)."""
+
+    @property
+    def produce_versions(self) -> VersionRange:
+        """Versions of Produce that mean this protocol."""
+        return VersionRange(0, 11) if self is TxnProtocol.V1 else VersionRange(12, ANY.highest)
+
+    @property
+    def end_versions(self) -> VersionRange:
+        """Versions of EndTxn that mean this protocol."""
+        return VersionRange(0, 4) if self is TxnProtocol.V1 else VersionRange(5, ANY.highest)
+
+
+class SessionState(Enum):
+    """Where a transactional producer stands."""
+
+    UNINITIALIZED = auto()
+    """Only ``init_transactions`` may be called."""
+    READY = auto()
+    IN_TRANSACTION = auto()
+    ABORTABLE_ERROR = auto()
+    """Only ``abort`` may be called."""
+    FATAL_ERROR = auto()
+    """Nothing may be called any more."""
+
+
+class EndPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """How to end the transaction."""
+
+    committed: bool
+    identity: ProducerIdAndEpoch
+    send: bool
+    """Whether there is anything to end at the coordinator."""
+    versions: VersionRange
+    """Of EndTxn."""
+    bump: bool
+    """Whether InitProducerId with the current identity follows."""
+
+
+class TxnSession:
+    """Mutable state of one transactional producer; no I/O."""
+
+    __slots__ = (
+        "_bump_needed",
+        "_can_bump",
+        "_features_epoch",
+        "_partitions",
+        "_sequences",
+        "error",
+        "identity",
+        "protocol",
+        "state",
+    )
+
+    def __init__(self) -> None:
+        self.state = SessionState.UNINITIALIZED
+        self.identity = NO_IDENTITY
+        self.protocol = TxnProtocol.V1
+        self.error: ClientError | None = None
+        """What led to an error state."""
+        self._features_epoch = -1
+        self._can_bump = False
+        self._bump_needed = False
+        self._partitions: set[TopicPartition] = set()
+        self._sequences: dict[TopicPartition, int] = {}
+
+    # Life of a transaction
+
+    def initialized(
+        self, identity: ProducerIdAndEpoch, features: FinalizedFeatures, *, can_bump: bool
+    ) -> None:
+        """InitProducerId gave an identity; all sequences begin anew.
+
+        Args:
+            identity: As answered.
+            features: The newest ones seen.
+            can_bump: Whether the coordinator knows InitProducerId 3, which bumps an epoch on
+                demand.
+        """
+        self._can_bump = can_bump
+        self._look_at(features)
+        self._restart(identity)
+        self._bump_needed = False
+        self._partitions.clear()
+        self.error = None
+        self.state = SessionState.READY
+
+    def begin(self) -> None:
+        """A transaction begins; nobody is told yet.
+
+        Raises:
+            FatalError: The producer is finished.
+            AbortableError: The last transaction was not aborted yet.
+            IllegalUseError: Not initialized, or a transaction is open.
+        """
+        self.raise_error()
+        if self.state is not SessionState.READY:
+            raise IllegalUseError(f"begin in state {self.state.name}: READY is expected")
+        self.state = SessionState.IN_TRANSACTION
+
+    def touch(self, partition: TopicPartition) -> bool:
+        """A record goes to this partition; whether AddPartitionsToTxn must come first.
+
+        Raises:
+            FatalError: The producer is finished.
+            AbortableError: The transaction can only be aborted.
+            IllegalUseError: No transaction is open.
+        """
+        self.raise_error()
+        if self.state is not SessionState.IN_TRANSACTION:
+            raise IllegalUseError(f"send in state {self.state.name}: a transaction is expected")
+        if self.protocol is TxnProtocol.V2:
+            # The partition leader will add it; whatever becomes of the record, there may be
+            # something to end.
+            self._partitions.add(partition)
+            return False
+        return partition not in self._partitions
+
+    def added(self, partitions: frozenset[TopicPartition]) -> None:
+        """AddPartitionsToTxn succeeded."""
+        self._partitions |= partitions
+
+    def has(self, partition: TopicPartition) -> bool:
+        """Whether the partition is part of the transaction."""
+        return partition in self._partitions
+
+    @property
+    def empty(self) -> bool:
+        """Whether no partition is part of the transaction yet."""
+        return not self._partitions
+
+    def next_sequence(self, partition: TopicPartition, count: int) -> int:
+        """The first sequence of a batch of ``count`` records; after 2147483647 comes 0."""
+        first = self._sequences.get(partition, 0)
+        self._sequences[partition] = (first + count) % _SEQUENCES
+        return first
+
+    def plan_end(self, *, committed: bool, features: FinalizedFeatures) -> EndPlan:
+        """Decide how to commit or abort, and look at the features for the next transaction.
+
+        Raises:
+            FatalError: The producer is finished.
+            AbortableError: A commit, but the transaction can only be aborted.
+            IllegalUseError: No transaction is open.
+        """
+        if committed or self.state is not SessionState.ABORTABLE_ERROR:
+            self.raise_error()
+            if self.state is not SessionState.IN_TRANSACTION:
+                verb = "commit" if committed else "abort"
+                raise IllegalUseError(
+                    f"{verb} in state {self.state.name}: a transaction is expected"
+                )
+        # The plan is made before the features are looked at: rule 2.
+        versions = self.protocol.end_versions
+        was_v1 = self.protocol is TxnProtocol.V1
+        self._look_at(features)
+        if was_v1 and self.protocol is TxnProtocol.V2:
+            self._bump_needed = True
+        return EndPlan(
+            committed=committed,
+            identity=self.identity,
+            send=bool(self._partitions),
+            versions=versions,
+            bump=self._bump_needed,
+        )
+
+    def ended(self, identity: ProducerIdAndEpoch | None) -> None:
+        """The transaction is over; transactions v2 gave the identity of the next one."""
+        if identity is not None:
+            self._restart(identity)
+        self._partitions.clear()
+        self._bump_needed = False
+        self.error = None
+        self.state = SessionState.READY
+
+    # Errors
+
+    def abortable(self, error: ClientError) -> ClientError:
+        """The transaction can't be committed any more; returns what is to be raised."""
+        if self.state is SessionState.FATAL_ERROR:
+            return self._again()
+        if self.protocol is TxnProtocol.V1:
+            if not self._can_bump:
+                return self.fatal(error)
+            self._bump_needed = True
+        self.state = SessionState.ABORTABLE_ERROR
+        self.error = error
+        return AbortableError(str(error), error=error.error)
+
+    def fatal(self, error: ClientError) -> ClientError:
+        """The producer is finished; returns what is to be raised. The first reason stays."""
+        if self.state is not SessionState.FATAL_ERROR:
+            self.state = SessionState.FATAL_ERROR
+            self.error = error
+        return self._again()
+
+    def raise_error(self) -> None:
+        """Raise what led to an error state, if it is one.
+
+        Raises:
+            FatalError: The producer is finished.
+            AbortableError: The transaction can only be aborted.
+        """
+        if self.state in (SessionState.FATAL_ERROR, SessionState.ABORTABLE_ERROR):
+            raise self._again()
+
+    def _again(self) -> ClientError:
+        assert self.error is not None
+        if self.state is SessionState.FATAL_ERROR:
+            return FatalError(str(self.error), error=self.error.error)
+        return AbortableError(str(self.error), error=self.error.error)
+
+    # Parts
+
+    def _look_at(self, features: FinalizedFeatures) -> None:
+        if features.epoch <= self._features_epoch:
+            return
+        self._features_epoch = features.epoch
+        level = features.level("transaction.version")
+        self.protocol = TxnProtocol.V2 if level >= 2 else TxnProtocol.V1
+
+    def _restart(self, identity: ProducerIdAndEpoch) -> None:
+        self.identity = identity
+        self._sequences.clear()
+
+
+def unexpected(what: str, error: ErrorCode) -> ClientError:
+    """An answer's error as an exception; the session decides how bad it is."""
+    return ClientError(f"{what}: {error.name.upper()}", error=error)

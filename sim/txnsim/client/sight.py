@@ -1,0 +1,35 @@
+"""Whether an operator sees enough to say that a transaction hangs.
+
+Coordinators leave out what the asker may not describe (ListTransactions), so a living transaction
+of an id that is kept from us looks like one that nobody coordinates. Nothing tells how much was
+left out; but who may not describe an id that nobody has does not have the right for all of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from txnsim.client import requests
+from txnsim.client.errors import ClientError, ErrorCode
+
+if TYPE_CHECKING:
+    from txnsim.client.cluster import Cluster
+
+NOBODYS_ID: Final = "txnsim-sees-all-transactional-ids"
+"""An authorizer judges the name, whether or not there is such an id."""
+
+
+async def check_sight(cluster: Cluster) -> None:
+    """Make sure that every transactional id may be described.
+
+    Raises:
+        ClientError: Not every one may, or no broker answered.
+    """
+    message = await cluster.ask_any(requests.describe_transactions((NOBODYS_ID,)))
+    (row,) = message.transaction_states
+    if ErrorCode(row.error_code) is ErrorCode.transactional_id_authorization_failed:
+        raise ClientError(
+            "Nothing can be said of transactions that seem to hang: this user may not describe"
+            " every transactional id, and what it does not see looks the same",
+            error=ErrorCode.transactional_id_authorization_failed,
+        )

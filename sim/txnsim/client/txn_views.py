@@ -1,0 +1,151 @@
+"""Transactions as brokers describe them to an operator: values of ListTransactions,
+DescribeTransactions, DescribeProducers.
+
+Kafka's counterparts are ``TransactionListing``, ``TransactionDescription``, ``ProducerState`` and
+``AbortTransactionSpec`` of the Java ``Admin``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.types import TopicPartition
+from txnsim.wire.values import duration_ms, time_ms
+
+STATES: Final = frozenset(
+    {
+        "Ongoing",
+        "PrepareAbort",
+        "PrepareCommit",
+        "CompleteAbort",
+        "CompleteCommit",
+        "Empty",
+        "PrepareEpochFence",
+    }
+)
+UNKNOWN_STATE: Final = "Unknown"
+
+
+class TransactionListing(msgspec.Struct, frozen=True, kw_only=True):
+    """One transactional id, as its coordinator lists it."""
+
+    coordinator_id: int
+    transactional_id: str
+    producer_id: int
+    state: str
+    """``Unknown`` for a state this client has never heard of."""
+
+
+class TransactionDescription(msgspec.Struct, frozen=True, kw_only=True):
+    """One transaction, as its coordinator describes it."""
+
+    coordinator_id: int
+    transactional_id: str
+    state: str
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_time_ms: int | None
+    """Also of finished transactions; None where there was none yet."""
+    partitions: tuple[TopicPartition, ...]
+    """Of an open transaction; while it is being ended, those that have no marker yet."""
+    last_update_time_ms: int | None = None
+    """By the text of KIP-994; None where the broker does not tell, as Apache Kafka does not."""
+
+
+class ProducerState(msgspec.Struct, frozen=True, kw_only=True):
+    """One producer, as a partition's leader knows it."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int | None
+    """Of its last marker; None before the first."""
+    txn_start_offset: int | None
+    """Where its open transaction begins; None without one."""
+
+
+class AbortSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """The identity of an open transaction on a partition, as an abort marker must name it."""
+
+    partition: TopicPartition
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+
+    @classmethod
+    def of(cls, partition: TopicPartition, producer: ProducerState) -> AbortSpec:
+        """The transaction that the producer has open there. One that hangs before the first marker
+        shows no coordinator epoch; 0 is below any real one.
+        """
+        return cls(
+            partition=partition,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            coordinator_epoch=producer.coordinator_epoch or 0,
+        )
+
+    def __str__(self) -> str:
+        return (
+            f"AbortTransactionSpec(topicPartition={self.partition}, producerId={self.producer_id},"
+            f" producerEpoch={self.producer_epoch}, coordinatorEpoch={self.coordinator_epoch})"
+        )
+
+
+class OpenSince(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction by where it begins; its leader knows the rest (Kafka 2.8 and up)."""
+
+    partition: TopicPartition
+    start_offset: int
+
+
+def parse_listing(broker_id: int, row: Any) -> TransactionListing:
+    """Read a row of a ListTransactions answer."""
+    return TransactionListing(
+        coordinator_id=broker_id,
+        transactional_id=row.transactional_id,
+        producer_id=row.producer_id,
+        state=_state(row.transaction_state),
+    )
+
+
+def parse_description(broker_id: int, row: Any) -> TransactionDescription:
+    """Read a row of a DescribeTransactions answer."""
+    start_time_ms = time_ms(row.transaction_start_time)
+    return TransactionDescription(
+        coordinator_id=broker_id,
+        transactional_id=row.transactional_id,
+        state=_state(row.transaction_state),
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        timeout_ms=duration_ms(row.transaction_timeout),
+        start_time_ms=start_time_ms if start_time_ms >= 0 else None,
+        partitions=tuple(
+            TopicPartition(topic.topic, index) for topic in row.topics for index in topic.partitions
+        ),
+        last_update_time_ms=_told_time_ms(getattr(row, "transaction_last_update_time", None)),
+    )
+
+
+def _told_time_ms(told: Any) -> int | None:
+    return None if told is None else time_ms(told)
+
+
+def parse_producer(row: Any) -> ProducerState:
+    """Read an active producer of a DescribeProducers answer."""
+    start = row.current_txn_start_offset
+    return ProducerState(
+        producer_id=row.producer_id,
+        producer_epoch=row.producer_epoch,
+        last_sequence=row.last_sequence,
+        last_timestamp_ms=row.last_timestamp,
+        coordinator_epoch=row.coordinator_epoch if row.coordinator_epoch >= 0 else None,
+        txn_start_offset=start if start >= 0 else None,
+    )
+
+
+def _state(name: str) -> str:
+    return name if name in STATES else UNKNOWN_STATE

@@ -1,0 +1,174 @@
+"""Who lives: sessions of brokers and what a heartbeat leads to. Pure; time is an argument.
+
+A broker is registered, then fenced until it has followed the metadata as far as its registration,
+then unfenced; it may ask for a controlled shutdown, which is granted once it leads nothing and all
+others know. Without a heartbeat for ``broker.session.timeout.ms`` it is fenced. Kafka's
+counterparts: BrokerHeartbeatManager, BrokerHeartbeatTracker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from txnsim.types import BrokerHeartbeatCommand, BrokerId
+
+NO_OFFSET = -1
+
+
+class BrokerState(Enum):
+    """Where a broker stands (Kafka's BrokerControlState)."""
+
+    FENCED = "registered; clients are not told of it, it leads nothing"
+    UNFENCED = "a member like any other"
+    CONTROLLED_SHUTDOWN = "on its way out: still unfenced, in no ISR"
+    SHUTDOWN_NOW = "may stop; fenced from now on"
+
+    @property
+    def is_fenced(self) -> bool:
+        """Whether a broker in this state is fenced."""
+        return self in (BrokerState.FENCED, BrokerState.SHUTDOWN_NOW)
+
+
+class _Session(msgspec.Struct, kw_only=True):
+    """What is known of one registered broker."""
+
+    is_fenced: bool
+    metadata_offset: int = NO_OFFSET
+    shutdown_offset: int = NO_OFFSET
+    """Metadata offset at which its controlled shutdown began; -1 while there is none."""
+    deadline_ms: int | None = None
+    """When its session ends; None before its first contact and once the session has ended."""
+
+    @property
+    def state(self) -> BrokerState:
+        if self.shutdown_offset != NO_OFFSET:
+            return BrokerState.CONTROLLED_SHUTDOWN
+        return BrokerState.FENCED if self.is_fenced else BrokerState.UNFENCED
+
+
+class BrokerSessions:
+    """The sessions of all registered brokers."""
+
+    __slots__ = ("_sessions", "_timeout_ms")
+
+    def __init__(self, *, timeout_ms: int) -> None:
+        self._timeout_ms = timeout_ms
+        self._sessions: dict[BrokerId, _Session] = {}
+
+    # Changes
+
+    def register(self, broker_id: BrokerId, *, is_fenced: bool, now_ms: int) -> None:
+        """A new incarnation: what was known of an older one is forgotten."""
+        self._sessions[broker_id] = _Session(
+            is_fenced=is_fenced, deadline_ms=now_ms + self._timeout_ms
+        )
+
+    def heard(
+        self,
+        command: BrokerHeartbeatCommand,
+        state: BrokerState,
+        *,
+        now_ms: int,
+        metadata_offset: int,
+    ) -> None:
+        """A heartbeat has been obeyed: the broker is in that state, its session goes on.
+
+        Args:
+            command: The heartbeat.
+            state: What ``next_state`` said.
+            now_ms: Monotonic.
+            metadata_offset: Of the image that the heartbeat has led to; others must have seen it
+                before a controlled shutdown is over.
+        """
+        session = self._sessions[command.broker_id]
+        session.deadline_ms = now_ms + self._timeout_ms
+        session.metadata_offset = command.metadata_offset
+        session.is_fenced = state.is_fenced
+        if state.is_fenced:
+            session.shutdown_offset = NO_OFFSET
+        elif state is BrokerState.CONTROLLED_SHUTDOWN and session.shutdown_offset == NO_OFFSET:
+            session.shutdown_offset = metadata_offset
+
+    def fence(self, broker_id: BrokerId) -> None:
+        """Its session has ended."""
+        session = self._sessions[broker_id]
+        session.is_fenced = True
+        session.deadline_ms = None
+        session.shutdown_offset = NO_OFFSET
+
+    # Queries
+
+    def has_session(self, broker_id: BrokerId, now_ms: int) -> bool:
+        """Whether the broker was heard of lately: then nobody else can take its id."""
+        session = self._sessions.get(broker_id)
+        if session is None or session.deadline_ms is None:
+            return False
+        return now_ms < session.deadline_ms
+
+    def expired(self, now_ms: int) -> BrokerId | None:
+        """The broker whose session ended first, where one has."""
+        ended = [
+            (session.deadline_ms, broker_id)
+            for broker_id, session in self._sessions.items()
+            if session.deadline_ms is not None and session.deadline_ms <= now_ms
+        ]
+        return min(ended)[1] if ended else None
+
+    def next_deadline_ms(self) -> int | None:
+        """When the next session ends unless its broker is heard of."""
+        deadlines = [
+            session.deadline_ms
+            for session in self._sessions.values()
+            if session.deadline_ms is not None
+        ]
+        return min(deadlines, default=None)
+
+    def next_state(
+        self, command: BrokerHeartbeatCommand, *, registered_at: int, leads: Callable[[], bool]
+    ) -> BrokerState:
+        """What a heartbeat leads to (BrokerHeartbeatManager.calculateNextBrokerState).
+
+        Args:
+            command: The heartbeat.
+            registered_at: Metadata offset of the broker's registration.
+            leads: Whether the broker leads anything still; asked only where it matters.
+        """
+        session = self._sessions[command.broker_id]
+        match session.state:
+            case BrokerState.FENCED:
+                if command.want_shut_down:
+                    return BrokerState.SHUTDOWN_NOW
+                is_caught_up = command.metadata_offset >= registered_at
+                if is_caught_up and not command.want_fence:
+                    return BrokerState.UNFENCED
+                return BrokerState.FENCED
+            case BrokerState.UNFENCED:
+                if command.want_fence:
+                    return (
+                        BrokerState.SHUTDOWN_NOW if command.want_shut_down else BrokerState.FENCED
+                    )
+                if command.want_shut_down:
+                    return BrokerState.CONTROLLED_SHUTDOWN if leads() else BrokerState.SHUTDOWN_NOW
+                return BrokerState.UNFENCED
+            case _:
+                if leads() or session.shutdown_offset > self._lowest_active_offset():
+                    return BrokerState.CONTROLLED_SHUTDOWN
+                return BrokerState.SHUTDOWN_NOW
+
+    def state(self, broker_id: BrokerId) -> BrokerState | None:
+        """Where a broker stands; None where it is not registered."""
+        session = self._sessions.get(broker_id)
+        return None if session is None else session.state
+
+    def _lowest_active_offset(self) -> float:
+        return min(
+            (
+                session.metadata_offset
+                for session in self._sessions.values()
+                if session.state is BrokerState.UNFENCED
+            ),
+            default=float("inf"),
+        )

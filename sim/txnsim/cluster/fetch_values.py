@@ -1,0 +1,64 @@
+"""What a Fetch asks of one partition, and what the partition answers.
+
+The words between the read path (``cluster.fetch``) and the sessions (``cluster.fetch_sessions``).
+Kafka's counterparts: FetchRequest.PartitionData and FetchPartitionData.
+"""
+
+from __future__ import annotations
+
+import uuid
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.types import TopicPartition
+
+PartitionKey = tuple[str | uuid.UUID | None, int]
+"""A partition as the request names it: topic name, or from v13 topic id (None: all zeros), and
+index.
+"""
+
+
+class Naming(Enum):
+    """How the name of a partition's topic was found."""
+
+    NAMED = "the topic has that name"
+    NO_NAME = "the request gave an id that nobody knows; the name is empty"
+    OTHER_TOPIC = "the topic is gone; one that has its name now is another"
+
+
+class FetchPartition(msgspec.Struct, frozen=True, kw_only=True):
+    """From where one partition is read, and how much at most."""
+
+    topic_partition: TopicPartition
+    offset: int
+    max_bytes: int
+    current_leader_epoch: int = -1
+    last_fetched_epoch: int = -1
+    naming: Naming = Naming.NAMED
+
+
+class FetchOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What one partition is answered."""
+
+    error: ErrorCode = ErrorCode.none
+    high_watermark: int = -1
+    last_stable_offset: int = -1
+    log_start_offset: int = -1
+    aborted: tuple[AbortedTxn, ...] | None = None
+    """Aborted transactions in what was read; None unless read_committed."""
+    records: tuple[bytes, ...] = ()
+    size: int = 0
+    diverging: tuple[int, int] | None = None
+    """(epoch, end offset) where the reader's log has diverged (KIP-595)."""
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether the metadata knows no such partition, so that no replica was asked."""
+        return self.error in _MISSING
+
+
+_MISSING: Final = frozenset({ErrorCode.unknown_topic_id, ErrorCode.unknown_topic_or_partition})

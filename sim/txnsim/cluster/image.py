@@ -1,0 +1,286 @@
+"""Immutable cluster metadata: brokers, topics, leaders, epochs, features, dynamic configs.
+
+Every change makes a new ``ClusterImage``; brokers compare the old with the new to find out what
+they lead now. It refuses to decide anything: that is ``cluster.controller``. Kafka's counterpart:
+MetadataImage and KRaftMetadataCache.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.security.acls import NO_ACLS, Acls
+from txnsim.security.scram import Credentials
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
+
+NO_LEADER: Final = BrokerId(-1)
+TRANSACTION_VERSION: Final = "transaction.version"
+GROUP_VERSION: Final = "group.version"
+CLIENT_LISTENER: Final = "PLAINTEXT"
+"""Name of the listener that every broker has; its address is ``host`` and ``port``."""
+
+
+class BrokerImage(msgspec.Struct, frozen=True, kw_only=True):
+    """A registered broker as clients are told of it."""
+
+    broker_id: BrokerId
+    epoch: int
+    host: str
+    port: int
+    rack: str | None = None
+    alive: bool = True
+    """Not fenced."""
+    in_controlled_shutdown: bool = False
+    """On its way out: it leads nothing any more and is in no ISR."""
+    has_failed_directory: bool = False
+    """Its log directory is offline: it lives, but none of its replicas can be served."""
+    incarnation_id: uuid.UUID | None = None
+    """Of the process; None for those that a cluster is formatted with."""
+    addresses: Mapping[str, tuple[str, int]] = {}
+    """Listener name -> host and port, of listeners besides the first."""
+
+    def address(self, listener: str) -> tuple[str, int]:
+        """Host and port of the listener of that name (BrokerRegistration.node)."""
+        return (self.host, self.port) if listener == CLIENT_LISTENER else self.addresses[listener]
+
+
+class PartitionImage(msgspec.Struct, frozen=True, kw_only=True):
+    """Who leads a partition, under which epoch, and who follows."""
+
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+    partition_epoch: int
+    replicas: tuple[BrokerId, ...]
+    isr: tuple[BrokerId, ...]
+    elr: tuple[BrokerId, ...] = ()
+    """Eligible leader replicas: out of the ISR, but known to have every committed record, because
+    the ISR fell below its minimum when they left (KIP-966).
+    """
+    last_known_elr: tuple[BrokerId, ...] = ()
+    """The last leader, where there is none: elected again if nobody else is left (KIP-966)."""
+    is_recovering: bool = False
+    """Its leader came from an unclean election and has not said yet that it is up (KIP-704)."""
+    removing: tuple[BrokerId, ...] = ()
+    """Replicas that a reassignment takes away once it is complete (KIP-455)."""
+    adding: tuple[BrokerId, ...] = ()
+    """Replicas that a reassignment has brought: it is complete when they are in sync."""
+
+    @property
+    def is_reassigning(self) -> bool:
+        """Whether replicas are on the move (PartitionReassignmentReplicas)."""
+        return bool(self.removing or self.adding)
+
+
+class TopicImage(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic: its id, its partitions by index, its own configs (only what was set)."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: tuple[PartitionImage, ...]
+    configs: Mapping[str, str] = {}
+    is_internal: bool = False
+
+
+class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata at one point of the metadata log. The mappings are never changed in place."""
+
+    cluster_id: str
+    offset: int = 0
+    """Position in the metadata log: grows with every change; FinalizedFeaturesEpoch is taken from
+    it.
+    """
+    brokers: Mapping[BrokerId, BrokerImage] = {}
+    topics: Mapping[str, TopicImage] = {}
+    topic_names: Mapping[uuid.UUID, str] = {}
+    features: Mapping[str, int] = {}
+    """Finalized levels, level 0 included."""
+    features_epoch: int = 0
+    broker_configs: Mapping[str, Mapping[str, str]] = {}
+    """Dynamic configs by broker name; ``""`` holds the cluster-wide defaults."""
+    group_configs: Mapping[str, Mapping[str, str]] = {}
+    """Configs by group; only groups that have some."""
+    client_metrics: Mapping[str, Mapping[str, str]] = {}
+    """Subscriptions for client metrics by name (KIP-714)."""
+    client_quotas: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
+    """Quotas by whom they are for (``cluster.quotas``)."""
+    acls: Acls = NO_ACLS
+    """Every ACL (AclsImage)."""
+    scram: Credentials = {}
+    """Credentials of SCRAM by user and mechanism (ScramImage)."""
+
+    # Queries
+
+    def partition(self, topic_partition: TopicPartition) -> PartitionImage | None:
+        """The partition's image, or None where topic or index do not exist."""
+        topic = self.topics.get(topic_partition.topic)
+        if topic is None or not 0 <= topic_partition.partition < len(topic.partitions):
+            return None
+        return topic.partitions[topic_partition.partition]
+
+    def topic_by_id(self, topic_id: uuid.UUID) -> TopicImage | None:
+        """The topic of that id."""
+        name = self.topic_names.get(topic_id)
+        return None if name is None else self.topics[name]
+
+    def alive_brokers(self) -> tuple[BrokerImage, ...]:
+        """Brokers that clients are told of, by id."""
+        return tuple(
+            broker
+            for _, broker in sorted(self.brokers.items())
+            if broker.alive and broker.port >= 0
+        )
+
+    def fenced_brokers(self) -> tuple[BrokerImage, ...]:
+        """Brokers that are registered but away, by id."""
+        return tuple(broker for _, broker in sorted(self.brokers.items()) if not broker.alive)
+
+    def is_alive(self, broker_id: BrokerId) -> bool:
+        """Whether that broker is registered and unfenced."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and broker.alive
+
+    def is_active(self, broker_id: BrokerId) -> bool:
+        """Whether that broker may lead and be in an ISR (ClusterControlManager.isActive, and the
+        directory that ReplicationControlManager.LeaderAcceptor asks for).
+        """
+        broker = self.brokers.get(broker_id)
+        return (
+            broker is not None
+            and broker.alive
+            and not broker.in_controlled_shutdown
+            and not broker.has_failed_directory
+        )
+
+    def is_offline(self, replica: BrokerId) -> bool:
+        """Whether replicas on that broker can't be served (KRaftMetadataCache.isReplicaOffline)."""
+        broker = self.brokers.get(replica)
+        return broker is None or not broker.alive or broker.has_failed_directory
+
+    # Changes
+
+    def with_topic(self, topic: TopicImage) -> ClusterImage:
+        """The image with that topic added or replaced."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            topics={**self.topics, topic.name: topic},
+            topic_names={**self.topic_names, topic.topic_id: topic.name},
+        )
+
+    def without_topic(self, name: str) -> ClusterImage:
+        """The image without that topic."""
+        topic = self.topics[name]
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            topics={key: value for key, value in self.topics.items() if key != name},
+            topic_names={
+                key: value for key, value in self.topic_names.items() if key != topic.topic_id
+            },
+        )
+
+    def with_partition(
+        self, topic_partition: TopicPartition, partition: PartitionImage
+    ) -> ClusterImage:
+        """The image with one partition replaced."""
+        topic = self.topics[topic_partition.topic]
+        partitions = list(topic.partitions)
+        partitions[topic_partition.partition] = partition
+        return self.with_topic(msgspec.structs.replace(topic, partitions=tuple(partitions)))
+
+    def with_partitions(self, changes: Mapping[TopicPartition, PartitionImage]) -> ClusterImage:
+        """The image with several partitions replaced, in one step."""
+        if not changes:
+            return self
+        by_topic: dict[str, list[PartitionImage]] = {}
+        for topic_partition, partition in changes.items():
+            partitions = by_topic.setdefault(
+                topic_partition.topic, list(self.topics[topic_partition.topic].partitions)
+            )
+            partitions[topic_partition.partition] = partition
+        topics = {
+            name: msgspec.structs.replace(self.topics[name], partitions=tuple(partitions))
+            for name, partitions in by_topic.items()
+        }
+        return msgspec.structs.replace(
+            self, offset=self.offset + 1, topics={**self.topics, **topics}
+        )
+
+    def with_topic_configs(self, name: str, topic_configs: Mapping[str, str]) -> ClusterImage:
+        """The image with a topic's own configs replaced."""
+        return self.with_topic(
+            msgspec.structs.replace(self.topics[name], configs=dict(topic_configs))
+        )
+
+    def with_broker(self, broker: BrokerImage) -> ClusterImage:
+        """The image with that broker added or replaced."""
+        return msgspec.structs.replace(
+            self, offset=self.offset + 1, brokers={**self.brokers, broker.broker_id: broker}
+        )
+
+    def with_feature(self, name: str, level: int) -> ClusterImage:
+        """The image with a finalized feature level; the features' epoch grows with it."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            features={**self.features, name: level},
+            features_epoch=self.offset + 1,
+        )
+
+    def with_broker_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+        """The image with the dynamic configs of one broker (``""``: cluster-wide) replaced."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            broker_configs={**self.broker_configs, name: dict(configs)},
+        )
+
+    def with_group_configs(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+        """The image with the configs of one group replaced; without any it is gone."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            group_configs=_with(self.group_configs, name, configs),
+        )
+
+    def with_client_metrics(self, name: str, configs: Mapping[str, str]) -> ClusterImage:
+        """The image with one subscription replaced; without any configs it is gone."""
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            client_metrics=_with(self.client_metrics, name, configs),
+        )
+
+    def with_client_quotas(
+        self, entity: tuple[tuple[str, str | None], ...], values: Mapping[str, float]
+    ) -> ClusterImage:
+        """The image with the quotas of one entity replaced; without any it is gone."""
+        others = {key: value for key, value in self.client_quotas.items() if key != entity}
+        return msgspec.structs.replace(
+            self,
+            offset=self.offset + 1,
+            client_quotas={**others, entity: dict(values)} if values else others,
+        )
+
+    def with_acls(self, acls: Acls) -> ClusterImage:
+        """The image with those ACLs; this very one where they are no others."""
+        if acls is self.acls:
+            return self
+        return msgspec.structs.replace(self, offset=self.offset + 1, acls=acls)
+
+    def with_scram(self, scram: Credentials) -> ClusterImage:
+        """The image with those SCRAM credentials."""
+        return msgspec.structs.replace(self, offset=self.offset + 1, scram=scram)
+
+
+def _with(
+    all_configs: Mapping[str, Mapping[str, str]], name: str, configs: Mapping[str, str]
+) -> dict[str, Mapping[str, str]]:
+    changed = {key: value for key, value in all_configs.items() if key != name}
+    if configs:
+        changed[name] = dict(configs)
+    return changed

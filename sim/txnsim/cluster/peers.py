@@ -1,0 +1,248 @@
+"""Requests between brokers, typed: which API, which version, which command, which answer.
+
+The front of ``Network.request`` that the shells of a broker use. It knows the versions that a peer
+of this release speaks; what travels is a command of ``txnsim.types``. Kafka's counterparts:
+InterBrokerSendThread and NodeToControllerChannelManager.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.errors import PeerDisconnectedError
+from txnsim.releases import Fleet
+from txnsim.runtime.env import Network
+from txnsim.runtime.pending import Pending
+from txnsim.types import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
+    AlterPartitionCommand,
+    AlterPartitionReply,
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
+    BrokerId,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
+    ReplicaFetchCommand,
+    ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+FETCH: Final = 1
+LIST_OFFSETS: Final = 2
+ADD_PARTITIONS_TO_TXN: Final = 24
+WRITE_TXN_MARKERS: Final = 27
+ALTER_PARTITION: Final = 56
+BROKER_REGISTRATION: Final = 62
+BROKER_HEARTBEAT: Final = 63
+ALLOCATE_PRODUCER_IDS: Final = 67
+
+REPLICA_FETCH_VERSION: Final = 18
+"""v15 carries the follower's broker epoch (KIP-903), v18 its high watermark (KIP-1166)."""
+LIST_OFFSETS_VERSION: Final = 10
+ALTER_PARTITION_VERSION: Final = 3
+"""v3 carries a broker epoch with each member of the new ISR (KIP-903)."""
+BROKER_REGISTRATION_VERSION: Final = 4
+"""v3 carries the epoch that a clean shutdown left behind (KIP-966)."""
+BROKER_HEARTBEAT_VERSION: Final = 1
+VERIFICATION_FROM: Final = 4
+"""Version of AddPartitionsToTxn that first knows verification (KIP-890)."""
+TRANSACTION_VERSION_FROM: Final = 2
+"""Version of WriteTxnMarkers that first carries the transaction version (KIP-1228)."""
+
+CONTROLLER_ID: Final = BrokerId(3000)
+"""The controller's address among the peers. Clients are never told of it (KRaft shows them a random
+broker instead).
+"""
+
+
+class Peers:
+    """What one broker can ask of the others and of the controller.
+
+    Each method answers with a future, so that a caller may await it or be called back without a
+    task of its own. The futures raise ``PeerError`` where no answer came.
+    """
+
+    __slots__ = ("_broker_id", "_fleet", "_network", "_timeout_ms")
+
+    def __init__(
+        self,
+        *,
+        network: Network,
+        broker_id: BrokerId,
+        request_timeout_ms: int,
+        fleet: Fleet | None = None,
+    ) -> None:
+        self._fleet = fleet or Fleet()
+        self._network: Network | _Gone = network
+        self._broker_id = broker_id
+        self._timeout_ms = request_timeout_ms
+
+    def close(self) -> None:
+        """The broker lives no longer: nothing that is left of it may ask anybody anything."""
+        self._network = _Gone()
+
+    def knows_verification(self, target: BrokerId) -> bool:
+        """Whether ``target`` understands AddPartitionsToTxn between brokers, from v4 on."""
+        return self._version(target, ADD_PARTITIONS_TO_TXN) >= VERIFICATION_FROM
+
+    def add_partitions_to_txn(
+        self, target: BrokerId, command: AddPartitionsToTxnCommand
+    ) -> Pending[AddPartitionsToTxnReply]:
+        """Verify or add partitions at the coordinator on ``target``."""
+        return self._network.ask(
+            self._broker_id,
+            target,
+            ADD_PARTITIONS_TO_TXN,
+            self._version(target, ADD_PARTITIONS_TO_TXN),
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def write_txn_markers(
+        self, target: BrokerId, command: WriteTxnMarkersCommand
+    ) -> Pending[WriteTxnMarkersReply]:
+        """Have ``target`` write markers on partitions that it leads.
+
+        Below v2 there is no room for the transaction version: the leader takes it for 0.
+        """
+        version = self._version(target, WRITE_TXN_MARKERS)
+        if not self._fleet.of(self._broker_id).rules.markers_follow_peer_version:
+            own = self._fleet.highest(self._broker_id, WRITE_TXN_MARKERS)
+            if own > version:
+                return _closed(f"broker {target} closes the connection: it has no v{own}")
+        if version < TRANSACTION_VERSION_FROM:
+            command = _without_transaction_versions(command)
+        return self._network.ask(
+            self._broker_id,
+            target,
+            WRITE_TXN_MARKERS,
+            version,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def allocate_producer_ids(
+        self, command: AllocateProducerIdsCommand
+    ) -> Pending[AllocateProducerIdsReply]:
+        """Ask the controller for a block of producer ids."""
+        return self._network.ask(
+            self._broker_id,
+            CONTROLLER_ID,
+            ALLOCATE_PRODUCER_IDS,
+            0,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def replica_fetch(
+        self, target: BrokerId, command: ReplicaFetchCommand
+    ) -> Pending[ReplicaFetchReply]:
+        """Fetch what the leader on ``target`` has written."""
+        return self._network.ask(
+            self._broker_id,
+            target,
+            FETCH,
+            REPLICA_FETCH_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def replica_offset(
+        self, target: BrokerId, command: ReplicaOffsetCommand
+    ) -> Pending[ReplicaOffsetReply]:
+        """Ask the leader on ``target`` where its log begins or ends."""
+        return self._network.ask(
+            self._broker_id,
+            target,
+            LIST_OFFSETS,
+            LIST_OFFSETS_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def alter_partition(self, command: AlterPartitionCommand) -> Pending[AlterPartitionReply]:
+        """Ask the controller for other ISRs of partitions that this broker leads."""
+        return self._network.ask(
+            self._broker_id,
+            CONTROLLER_ID,
+            ALTER_PARTITION,
+            ALTER_PARTITION_VERSION,
+            command,
+            timeout_ms=self._timeout_ms,
+        )
+
+    def register_broker(
+        self, command: BrokerRegistrationCommand, *, timeout_ms: int
+    ) -> Pending[BrokerRegistrationReply]:
+        """Ask the controller for a broker epoch."""
+        return self._network.ask(
+            self._broker_id,
+            CONTROLLER_ID,
+            BROKER_REGISTRATION,
+            BROKER_REGISTRATION_VERSION,
+            command,
+            timeout_ms=timeout_ms,
+        )
+
+    def heartbeat(
+        self, command: BrokerHeartbeatCommand, *, timeout_ms: int
+    ) -> Pending[BrokerHeartbeatReply]:
+        """Tell the controller that this broker lives."""
+        return self._network.ask(
+            self._broker_id,
+            CONTROLLER_ID,
+            BROKER_HEARTBEAT,
+            BROKER_HEARTBEAT_VERSION,
+            command,
+            timeout_ms=timeout_ms,
+        )
+
+    # Parts
+
+    def _version(self, target: BrokerId, api_key: int) -> int:
+        """The highest version that both sides know, as ApiVersions would tell."""
+        fleet = self._fleet
+        own = fleet.highest(self._broker_id, api_key)
+        return own if target == self._broker_id else min(own, fleet.highest(target, api_key))
+
+
+class _Nobody:
+    """Stands in for whoever runs coroutines: what is settled already is never waited for."""
+
+    stepping = False
+
+
+def _closed(why: str) -> Pending[Any]:
+    answer: Pending[Any] = Pending(_Nobody())
+    answer.fail(PeerDisconnectedError(why))
+    return answer
+
+
+def _without_transaction_versions(command: WriteTxnMarkersCommand) -> WriteTxnMarkersCommand:
+    if not any(marker.transaction_version for marker in command.markers):
+        return command
+    return WriteTxnMarkersCommand(
+        markers=tuple(
+            msgspec.structs.replace(marker, transaction_version=0) for marker in command.markers
+        )
+    )
+
+
+class _Gone:
+    """The network as a broker that is gone has it: every request fails."""
+
+    __slots__ = ()
+
+    def ask(
+        self, source: BrokerId, _target: BrokerId, *_request: object, **_options: object
+    ) -> Pending[Any]:
+        """Fail with PeerDisconnectedError."""
+        return _closed(f"broker {source} is gone")

@@ -1,0 +1,142 @@
+"""Parked work, by key and deadline: delayed fetches and produces.
+
+A parked operation is a check that is run again whenever one of its keys is touched, and a deadline
+on the monotonic clock. It is answered once: by a check that says yes, by the deadline, or by
+``release_all``. It goes on after the present callback, in the same turn of the loop: whoever
+touches a key is never interrupted by what that sets free. Kafka's counterpart:
+DelayedOperationPurgatory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from functools import partial
+from typing import Generic, TypeVar
+
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.pending import Pending
+
+KeyT = TypeVar("KeyT", bound=Hashable)
+
+
+class _Parked(Generic[KeyT]):
+    """One parked operation."""
+
+    __slots__ = ("answer", "check", "deadline_ms", "is_answered", "keys", "timeout_ms")
+
+    def __init__(
+        self,
+        keys: tuple[KeyT, ...],
+        check: Callable[[], bool],
+        answer: Pending[bool],
+        *,
+        timeout_ms: float,
+        deadline_ms: float,
+    ) -> None:
+        self.keys = keys
+        self.check = check
+        self.answer = answer
+        self.timeout_ms = timeout_ms
+        self.deadline_ms = deadline_ms
+        self.is_answered = False
+
+
+class Purgatory(Generic[KeyT]):
+    """Operations waiting for something to happen to one of their keys.
+
+    There is no timer per operation: those with one timeout stand in the order of their deadlines,
+    and one timer watches the first.
+    """
+
+    __slots__ = ("_by_timeout", "_clock", "_parked", "_tasks")
+
+    def __init__(self, clock: Clock, tasks: Tasks) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._parked: dict[KeyT, dict[_Parked[KeyT], None]] = {}
+        self._by_timeout: dict[float, dict[_Parked[KeyT], None]] = {}
+
+    async def wait(
+        self, keys: Iterable[KeyT], *, timeout_ms: float, check: Callable[[], bool]
+    ) -> bool:
+        """Wait until ``check()`` holds after one of ``keys`` was touched.
+
+        Returns:
+            True when the check held or the wait was released; False at the deadline.
+        """
+        answer: Pending[bool] = Pending(self._tasks)
+        parked = _Parked(
+            tuple(keys),
+            check,
+            answer,
+            timeout_ms=timeout_ms,
+            deadline_ms=self._clock.monotonic_ms() + timeout_ms,
+        )
+        same = self._by_timeout.get(timeout_ms)
+        if same is None:
+            same = self._by_timeout[timeout_ms] = {}
+            self._arm(timeout_ms, timeout_ms)
+        same[parked] = None
+        for key in parked.keys:
+            self._parked.setdefault(key, {})[parked] = None
+        try:
+            return await answer
+        finally:
+            # A cancelled waiter (its connection went away, the cluster stops) leaves nothing
+            # behind.
+            self._forget(parked)
+
+    def touch(self, key: KeyT) -> None:
+        """Something happened to ``key``: run the checks of those who wait for it."""
+        if not self._parked:
+            return
+        waiting = self._parked.get(key)
+        if waiting is None:
+            return
+        for parked in list(waiting):
+            if parked.check():
+                self._finish(parked, done=True)
+
+    def release(self, key: KeyT) -> None:
+        """Answer everything that waits for ``key`` (leadership moved, topic deleted)."""
+        for parked in list(self._parked.get(key, ())):
+            self._finish(parked, done=True)
+
+    def release_all(self) -> None:
+        """Answer everything: the broker stops."""
+        for key in list(self._parked):
+            self.release(key)
+
+    def __len__(self) -> int:
+        """How many operations are parked."""
+        return len({parked for waiting in self._parked.values() for parked in waiting})
+
+    def _finish(self, parked: _Parked[KeyT], *, done: bool) -> None:
+        self._forget(parked)
+        if not parked.is_answered:
+            parked.is_answered = True
+            self._tasks.soon(partial(parked.answer.resolve, done))
+
+    def _forget(self, parked: _Parked[KeyT]) -> None:
+        same = self._by_timeout.get(parked.timeout_ms)
+        if same is not None:
+            same.pop(parked, None)
+        for key in parked.keys:
+            waiting = self._parked.get(key)
+            if waiting is not None:
+                waiting.pop(parked, None)
+                if not waiting:
+                    del self._parked[key]
+
+    def _arm(self, timeout_ms: float, delay_ms: float) -> None:
+        self._clock.call_later(delay_ms, lambda: self._expire(timeout_ms))
+
+    def _expire(self, timeout_ms: float) -> None:
+        same = self._by_timeout[timeout_ms]
+        now_ms = self._clock.monotonic_ms()
+        for parked in list(same):
+            if parked.deadline_ms > now_ms:
+                self._arm(timeout_ms, parked.deadline_ms - now_ms)
+                return
+            self._finish(parked, done=False)
+        del self._by_timeout[timeout_ms]

@@ -1,0 +1,154 @@
+"""What a leader concludes from where its followers stand. Pure.
+
+The high watermark, who has fallen out of the ISR and who may come back, how far records are deleted
+everywhere, and what a follower cuts off when its log parts from its leader's. Nothing is done here.
+Kafka's counterparts: Replica, Partition (maybeIncrementLeaderHW, getOutOfSyncReplicas),
+AbstractFetcherThread.getOffsetTruncationState.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from typing import Final, Protocol
+
+from txnsim.types import BrokerId, TopicPartition
+
+UNKNOWN_OFFSET: Final = -1
+UNKNOWN_EPOCH: Final = -1
+NEVER_MS: Final = -(2**62)
+"""Longer ago than any lag that is allowed, on a clock that starts anywhere."""
+
+
+class Reader(Protocol):
+    """Where a follower's requests come in: its fetch session."""
+
+    last_fetch_ms: int
+    """When it fetched last."""
+
+    def has_news(self, topic_partition: TopicPartition) -> None:
+        """There is something in this partition that the follower has not got."""
+
+    def is_stale(self, topic_partition: TopicPartition) -> None:
+        """The follower does not know the high watermark any more."""
+
+    def is_out(self, topic_partition: TopicPartition) -> None:
+        """The follower is not in the ISR: with each Fetch it is to be seen whether it may join."""
+
+
+class Follower:
+    """Where one follower stands, as far as its fetches have told (Kafka's Replica)."""
+
+    __slots__ = (
+        "broker_epoch",
+        "broker_id",
+        "caught_up_ms",
+        "last_fetch_leader_end",
+        "last_fetch_ms",
+        "log_end_offset",
+        "log_start_offset",
+        "reader",
+    )
+
+    def __init__(self, broker_id: BrokerId) -> None:
+        self.broker_id = broker_id
+        self.broker_epoch = -1
+        self.log_end_offset = UNKNOWN_OFFSET
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.caught_up_ms = NEVER_MS
+        """When it had last all that there was."""
+        self.last_fetch_ms = NEVER_MS
+        self.last_fetch_leader_end = 0
+        self.reader: Reader | None = None
+
+    def reset(self, *, is_in_isr: bool, leader_end: int, now_ms: int) -> None:
+        """A new leader knows nothing of it yet but whether it was in the ISR
+        (Replica.resetReplicaState).
+        """
+        self.log_end_offset = self.log_start_offset = UNKNOWN_OFFSET
+        self.last_fetch_leader_end = leader_end
+        self.broker_epoch = -1
+        self.caught_up_ms = self.last_fetch_ms = now_ms if is_in_isr else NEVER_MS
+        self.reader = None
+
+    def fetched(
+        self,
+        *,
+        offset: int,
+        log_start_offset: int,
+        leader_end: int,
+        broker_epoch: int,
+        now_ms: int,
+    ) -> None:
+        """It asked for ``offset``, so it has all below (Replica.updateFetchStateOrThrow)."""
+        if offset >= leader_end:
+            self.caught_up_ms = max(self.caught_up_ms, now_ms)
+        elif offset >= self.last_fetch_leader_end:
+            # It has now what there was when it asked last: so long ago it was up to date.
+            self.caught_up_ms = max(self.caught_up_ms, self.last_fetch_ms)
+        self.log_end_offset = offset
+        self.log_start_offset = log_start_offset
+        self.broker_epoch = broker_epoch
+        self.last_fetch_leader_end = leader_end
+        self.last_fetch_ms = now_ms
+
+    def is_caught_up(self, *, leader_end: int, lag_max_ms: int, now_ms: int) -> bool:
+        """Whether it has all there is, or had so not long ago."""
+        return self.log_end_offset == leader_end or now_ms - self.caught_up_ms <= lag_max_ms
+
+
+def next_high_watermark(
+    leader_end: int, followers: Iterable[Follower], waited_for: Container[BrokerId]
+) -> int:
+    """The least log end of the leader and of those who are ``waited_for``."""
+    offset = leader_end
+    for follower in followers:
+        if follower.log_end_offset < offset and follower.broker_id in waited_for:
+            offset = follower.log_end_offset
+    return offset
+
+
+def out_of_sync(
+    followers: Iterable[Follower],
+    isr: Container[BrokerId],
+    *,
+    leader_end: int,
+    lag_max_ms: int,
+    now_ms: int,
+) -> tuple[BrokerId, ...]:
+    """Members of the ISR that have not kept up for ``replica.lag.time.max.ms``."""
+    return tuple(
+        follower.broker_id
+        for follower in followers
+        if follower.broker_id in isr
+        and not follower.is_caught_up(leader_end=leader_end, lag_max_ms=lag_max_ms, now_ms=now_ms)
+    )
+
+
+def has_caught_up(follower: Follower, *, high_watermark: int, epoch_start_offset: int) -> bool:
+    """Whether it may be taken into the ISR: it has all that is committed, and all that there was
+    when this leader began (Partition.isFollowerInSync).
+    """
+    return follower.log_end_offset >= max(high_watermark, epoch_start_offset)
+
+
+def truncation_offset(
+    *,
+    log_end_offset: int,
+    leader_answer: tuple[int, int],
+    own_answer: tuple[int, int],
+) -> int:
+    """Where a diverging follower cuts off (AbstractFetcherThread.getOffsetTruncationState).
+
+    Args:
+        log_end_offset: The follower's.
+        leader_answer: (epoch, where it ended) by the leader.
+        own_answer: (epoch, where it ended) by the follower's own log, asked for the leader's epoch.
+    """
+    leader_epoch, leader_end = leader_answer
+    own_epoch, own_end = own_answer
+    if UNKNOWN_EPOCH in (leader_epoch, own_epoch):
+        return min(leader_end, log_end_offset)
+    if own_epoch != leader_epoch:
+        # The epoch is not known here: go back to the end of the one before and ask again.
+        return min(own_end, log_end_offset)
+    return min(own_end, leader_end, log_end_offset)

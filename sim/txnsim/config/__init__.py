@@ -1,0 +1,23 @@
+"""Files to settings: ``load(path)`` reads our YAML or a broker's ``server.properties``.
+
+- ``files``: ``load`` and what it answers, a ``Configuration``; ``settings_of`` for programs.
+- ``properties``: the syntax of Java's property files, with line numbers.
+- ``kafka_names``: every property of a real broker, and why some have no effect here.
+- ``listeners``: what a broker's listeners mean here.
+- ``client_settings``, ``client_security``: what a client's properties mean here.
+- ``yaml_lines``: a YAML document with the line of each key.
+- ``model``: the pydantic models; imported only when a file is read, because pydantic costs more
+  time to import than the rest of the program.
+
+What is unknown or wrong is an error that names file, line and field. What a real broker knows and
+we have no use for is accepted and warned about: a simulator that swallows a setting in silence
+agrees with everybody.
+
+Kafka's counterpart: KafkaConfig and its ConfigDef.
+"""
+
+from __future__ import annotations
+
+from txnsim.config.files import Configuration, load, settings_of
+
+__all__ = ["Configuration", "load", "settings_of"]

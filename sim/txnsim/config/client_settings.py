@@ -1,0 +1,75 @@
+"""A client's properties as settings of ours, as far as our client has a use for them.
+
+How brokers are reached, and as whom, is ``client_security``'s; what of it can't be obeyed is
+refused. Kafka's counterpart is ``AdminClientConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.client.connection import ClientSettings
+from txnsim.config.client_security import read_client_security
+from txnsim.config.lookup import WrongValueError
+from txnsim.config.properties import Property
+
+_MILLISECONDS: Final = {
+    "request.timeout.ms": "request_timeout_ms",
+    "default.api.timeout.ms": "api_timeout_ms",
+    "retry.backoff.ms": "retry_backoff_ms",
+    "retry.backoff.max.ms": "retry_backoff_max_ms",
+    "socket.connection.setup.timeout.ms": "connect_timeout_ms",
+}
+
+
+class ReadProperties(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client's properties say."""
+
+    settings: ClientSettings
+    bootstrap: str | None
+    """``bootstrap.servers``."""
+    ignored: tuple[str, ...]
+    """Names of the properties without effect here."""
+
+
+def read_client_settings(
+    entries: Mapping[str, Property], *, defaults: ClientSettings | None = None
+) -> ReadProperties:
+    """Read a client's properties.
+
+    Args:
+        entries: By name.
+        defaults: What holds where they say nothing; ours unless given.
+
+    Raises:
+        WrongValueError: A value is wrong, or asks for what is not spoken here.
+    """
+    defaults = defaults if defaults is not None else ClientSettings()
+    security, used = read_client_security(entries)
+    values: dict[str, int] = {}
+    client_id = defaults.client_id
+    bootstrap: str | None = None
+    ignored: list[str] = []
+    for entry in entries.values():
+        match entry.name:
+            case name if name in _MILLISECONDS:
+                values[_MILLISECONDS[name]] = _milliseconds(entry)
+            case "client.id":
+                client_id = entry.value
+            case "bootstrap.servers":
+                bootstrap = entry.value
+            case name if name not in used:
+                ignored.append(name)
+            case _:
+                pass
+    settings = msgspec.structs.replace(defaults, client_id=client_id, security=security, **values)
+    return ReadProperties(settings=settings, bootstrap=bootstrap, ignored=tuple(ignored))
+
+
+def _milliseconds(entry: Property) -> int:
+    if not (entry.value.isascii() and entry.value.isdigit()):
+        raise WrongValueError(entry, "milliseconds are expected")
+    return int(entry.value)

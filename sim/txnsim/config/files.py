@@ -1,0 +1,356 @@
+"""A file's entries, judged and turned into a ``Configuration``.
+
+Both kinds of file end in the same two models, so that a value has the same bounds wherever it is
+written. All problems of a file are told at once, each as ``file:line: field: what is wrong``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, get_type_hints
+
+import msgspec
+
+from txnsim.config.kafka_names import (
+    AUTHORIZER_PROPERTIES,
+    KNOWN,
+    LISTENER_PROPERTIES,
+    NO_LISTENER_FOR_IT,
+    ONE_PROCESS,
+    SECURITY_PROPERTIES,
+    why_without_effect,
+)
+from txnsim.config.properties import Property, parse_properties
+from txnsim.errors import ConfigError
+from txnsim.security.options import NO_SECURITY, SecurityOptions
+from txnsim.settings import DEFAULTS, Settings, documentation
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
+
+    from txnsim.config.listeners import Listeners
+    from txnsim.server.cluster import ClusterOptions
+
+_LISTENER_PREFIX: Final = "listener.name."
+
+_Lines = dict[tuple[str, ...], int]
+"""Path of keys -> line."""
+
+
+class Configuration(msgspec.Struct, frozen=True, kw_only=True):
+    """What a file asks for. None: it does not say."""
+
+    settings: Settings = DEFAULTS
+    brokers: int | None = None
+    host: str | None = None
+    port: int | None = None
+    advertised_host: str | None = None
+    http_port: int | None = None
+    as_version: str | None = None
+    topics: tuple[tuple[str, int], ...] = ()
+    """(name, partitions), in the order of the file."""
+    security: SecurityOptions | None = None
+    warnings: tuple[str, ...] = ()
+    """What was accepted and changes nothing, for people."""
+
+    def onto(self, options: ClusterOptions) -> ClusterOptions:
+        """Options of a cluster with what the file says in their place."""
+        said = {
+            "brokers": self.brokers,
+            "host": self.host,
+            "port": self.port,
+            "advertised_host": self.advertised_host,
+            "as_version": None if self.as_version is None else (self.as_version,),
+            "security": self.security,
+        }
+        return msgspec.structs.replace(
+            options,
+            settings=self.settings,
+            topics=(*options.topics, *self.topics),
+            **{name: value for name, value in said.items() if value is not None},
+        )
+
+
+class _Problems:
+    """What is wrong with one file, collected so that one run shows all of it."""
+
+    def __init__(self, file: str, *, has_lines: bool = True) -> None:
+        self._file = file
+        self._has_lines = has_lines
+        self._found: list[tuple[int, str]] = []
+
+    def add(self, line: int, field: str, message: str) -> None:
+        place = f"{self._file}:{line}" if self._has_lines else self._file
+        self._found.append((line, f"{place}: {field}: {message}"))
+
+    def add_validation(self, error: ValidationError, lines: _Lines) -> None:
+        for detail in error.errors(include_url=False):
+            path = tuple(str(part) for part in detail["loc"] if str(part) != "[key]")
+            field = ".".join(path)
+            self.add(lines[path], field, f"{detail['msg']}, not {detail['input']!r}")
+
+    def add_settings(self, error: ValidationError, given: dict[str, Property]) -> None:
+        """The same for the settings, which people may have given under Kafka's names."""
+        for detail in error.errors(include_url=False):
+            entry = given[str(detail["loc"][0])]
+            self.add(entry.line, entry.name, f"{detail['msg']}, not {detail['input']!r}")
+
+    def raise_if_any(self) -> None:
+        if self._found:
+            raise self.error()
+
+    def error(self) -> ConfigError:
+        return ConfigError("\n".join(message for _line, message in sorted(set(self._found))))
+
+
+def load(path: Path) -> Configuration:
+    """Read a configuration file.
+
+    Args:
+        path: Our YAML (``.yaml``, ``.yml``) or a broker's ``server.properties``.
+
+    Returns:
+        What the file asks for, and warnings about entries without effect.
+
+    Raises:
+        ConfigError: The file can't be read, or has unknown or wrong entries; the message has one
+            line for each, with file, line and field.
+    """
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{path}: can't be read: {error.strerror}") from None
+    match path.suffix.lower():
+        case ".yaml" | ".yml":
+            return _from_yaml(data, path=path)
+        case ".properties":
+            return _from_properties(parse_properties(data, file=str(path)), file=str(path))
+        case suffix:
+            raise ConfigError(
+                f"{path}: expected .yaml, .yml or .properties, found {suffix or 'no suffix'}"
+            )
+
+
+def _from_yaml(data: bytes, *, path: Path) -> Configuration:
+    from pydantic import ValidationError
+
+    from txnsim.config.model import ClusterFile
+    from txnsim.config.security_section import read_section
+    from txnsim.config.yaml_lines import read_mapping
+
+    file = str(path)
+    content, lines = read_mapping(data, file=file)
+    problems = _Problems(file)
+    try:
+        cluster = ClusterFile.model_validate(content)
+    except ValidationError as error:
+        problems.add_validation(error, lines)
+        raise problems.error() from None
+    settings, warned = _named_settings(cluster.settings, lines, problems)
+    security: SecurityOptions | None = None
+    if cluster.security is not None:
+        try:
+            security = read_section(cluster.security, directory=path.parent)
+        except ConfigError as error:
+            problems.add(lines["security",], "security", str(error))
+    problems.raise_if_any()
+    return Configuration(
+        settings=settings,
+        security=security,
+        brokers=cluster.brokers,
+        host=cluster.host,
+        port=cluster.port,
+        advertised_host=cluster.advertised_host,
+        http_port=cluster.http,
+        as_version=cluster.as_version,
+        topics=tuple(cluster.topics.items()),
+        warnings=_warnings(warned, file=file),
+    )
+
+
+def settings_of(given: Mapping[str, object], *, where: str) -> tuple[Settings, tuple[str, ...]]:
+    """Settings given by name in a program, ours or Kafka's, judged like those of a YAML file.
+
+    Args:
+        given: Name -> value.
+        where: What messages call the place.
+
+    Returns:
+        The settings, and warnings about names without effect.
+
+    Raises:
+        ConfigError: A name is unknown or a value wrong; one line for each.
+    """
+    problems = _Problems(where, has_lines=False)
+    lines: _Lines = dict.fromkeys((("settings", name) for name in given), 0)
+    settings, warned = _named_settings(given, lines, problems)
+    problems.raise_if_any()
+    return settings, _warnings(warned, file=where)
+
+
+def _named_settings(
+    given: Mapping[str, object], lines: _Lines, problems: _Problems
+) -> tuple[Settings, list[tuple[str, Property]]]:
+    """Settings under our names or Kafka's, and those without effect; defaults after a problem."""
+    from pydantic import ValidationError
+
+    from txnsim.config.model import settings_model
+
+    settings: dict[str, object] = {}
+    origins: dict[str, Property] = {}
+    warned: list[tuple[str, Property]] = []
+    for label, value in given.items():
+        line = lines["settings", label]
+        name = _our_name(label)
+        if name is None and (why := why_without_effect(label)) is not None:
+            warned.append((why, Property(line=line, name=label, value=str(value))))
+        elif name is None and label in SECURITY_PROPERTIES:
+            problems.add(line, f"settings.{label}", "the section security has it")
+        elif name is None:
+            problems.add(line, f"settings.{label}", _unknown(label, ours=True))
+        elif name in settings:
+            problems.add(line, f"settings.{label}", "given twice, under our name and under Kafka's")
+        else:
+            settings[name] = value
+            origins[name] = Property(line=line, name=f"settings.{label}", value=str(value))
+    try:
+        settings_model().model_validate(settings)
+    except ValidationError as error:
+        problems.add_settings(error, origins)
+        return DEFAULTS, warned
+    return msgspec.convert(settings, Settings), warned
+
+
+def _from_properties(entries: list[Property], *, file: str) -> Configuration:
+    from pydantic import ValidationError
+
+    from txnsim.config.broker_security import plain_listener, read_security
+    from txnsim.config.listeners import read_listeners
+    from txnsim.config.model import settings_model
+
+    problems = _Problems(file)
+    last = {entry.name: entry for entry in entries}  # java.util.Properties: the last one wins
+    settings: dict[str, object] = {}
+    origins: dict[str, Property] = {}
+    for entry in last.values():
+        name = _our_name(entry.name) if entry.name in KNOWN else None
+        if name is not None:
+            try:
+                settings[name] = _typed(name, entry.value)
+            except ValueError as error:
+                problems.add(entry.line, entry.name, str(error))
+            origins[name] = entry
+    try:
+        settings_model().model_validate(settings)
+    except ValidationError as error:
+        problems.add_settings(error, origins)
+    listeners = read_listeners(last)
+    security = read_security(last, listeners.clients)
+    idle: list[tuple[str, Property]] = []
+    for entry in last.values():
+        fate = _fate(entry.name, security.used, listeners)
+        if isinstance(fate, _Unknown):
+            problems.add(entry.line, entry.name, fate.message)
+        elif fate is not None:
+            idle.append((fate, entry))
+    for entry, message in (*listeners.refused, *security.refused):
+        problems.add(entry.line, entry.name, message)
+    problems.raise_if_any()
+    first = plain_listener(listeners.clients) or next(iter(listeners.clients), None)
+    repeated = [entry for entry in entries if last[entry.name] is not entry]
+    odd = (*listeners.odd, *security.odd)
+    return Configuration(
+        settings=msgspec.convert(settings, Settings),
+        host=None if first is None else first.host,
+        port=None if first is None else first.port,
+        advertised_host=None if first is None else first.advertised_host,
+        security=None if security.options == NO_SECURITY else security.options,
+        warnings=(
+            *(f"{file}:{e.line}: {e.name}: repeated further down, which wins" for e in repeated),
+            *(f"{file}:{e.line}: {e.name}: {message}" for e, message in odd),
+            *_warnings(idle, file=file),
+        ),
+    )
+
+
+class _Unknown(msgspec.Struct, frozen=True):
+    message: str
+
+
+def _fate(name: str, used: frozenset[str], listeners: Listeners) -> str | _Unknown | None:
+    """Why a property changes nothing; None where it does."""
+    if name in used or name in LISTENER_PROPERTIES:
+        return None
+    if name.startswith(_LISTENER_PREFIX):
+        return _fate_of_listeners(name, listeners)
+    if name in SECURITY_PROPERTIES:
+        return NO_LISTENER_FOR_IT
+    if name in KNOWN:
+        return why_without_effect(name)
+    if name.endswith(".sasl.jaas.config"):
+        return _Unknown(f"it needs its listener in front: {_LISTENER_PREFIX}LISTENER.{name}")
+    return _Unknown(_unknown(name, ours=False))
+
+
+def _fate_of_listeners(name: str, listeners: Listeners) -> str | _Unknown:
+    """The same for a property of one listener that has no use for it."""
+    listener, _, rest = name.removeprefix(_LISTENER_PREFIX).partition(".")
+    clients = {one.name for one in listeners.clients}
+    if listener.upper() in listeners.controllers:
+        return ONE_PROCESS
+    if clients and (listener.upper() not in clients or listener != listener.lower()):
+        names = ", ".join(sorted(one.lower() for one in clients))
+        return _Unknown(f"there is no listener {listener}, only {names}")
+    for known in (rest, rest.partition(".")[2]):
+        if known in KNOWN:
+            return why_without_effect(known) or NO_LISTENER_FOR_IT
+    return _Unknown(_unknown(rest, ours=False))
+
+
+def _our_name(given: str) -> str | None:
+    """The field of ``Settings`` that goes by this name, ours or Kafka's."""
+    known = documentation()
+    if given in known:
+        return given
+    return next((name for name, setting in known.items() if setting.kafka == given), None)
+
+
+def _typed(name: str, text: str) -> int | float | bool | str:
+    """The value of a property, as ConfigDef.parseType reads it."""
+    kind = get_type_hints(Settings)[name]
+    text = text.strip()
+    if kind is bool:
+        if text.lower() not in ("true", "false"):
+            raise ValueError(f"expected true or false, found {text!r}")
+        return text.lower() == "true"
+    if kind is float:
+        try:
+            return float(text)
+        except ValueError:
+            raise ValueError(f"expected a number, found {text!r}") from None
+    if kind in (int, int | None):
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError(f"expected a whole number, found {text!r}") from None
+    return text
+
+
+def _unknown(given: str, *, ours: bool) -> str:
+    names = [*KNOWN, *AUTHORIZER_PROPERTIES, *(documentation() if ours else ())]
+    similar = get_close_matches(given, sorted(names), n=1, cutoff=0.85)
+    hint = f"; did you mean {similar[0]}?" if similar else ""
+    return f"no such setting here, nor property of a Kafka 4.3 broker{hint}"
+
+
+def _warnings(entries: list[tuple[str, Property]], *, file: str) -> tuple[str, ...]:
+    """One line for each reason."""
+    by_reason: dict[str, list[str]] = {}
+    for reason, entry in entries:
+        by_reason.setdefault(reason, []).append(entry.name)
+    return tuple(
+        f"{file}: without effect, because {reason}: {', '.join(names)}"
+        for reason, names in by_reason.items()
+    )

@@ -1,0 +1,156 @@
+"""The listeners of a broker's properties: names, protocols, addresses.
+
+Kafka's counterpart: SocketServerConfigs.listenerListToEndPoints, AbstractKafkaConfig's checks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.config.properties import Property
+from txnsim.security.options import SecurityProtocol
+
+ALL_INTERFACES: Final = "0.0.0.0"
+"""What a listener without a host binds (SocketServer)."""
+MAP: Final = "listener.security.protocol.map"
+
+_LISTENER_RE: Final = re.compile(
+    r"(?P<name>\w+)://(?:\[(?P<v6>[^\]]*)\]|(?P<host>[^:]*)):(?P<port>\d{1,5})"
+)
+_DEFAULT: Final = Property(line=0, name="listeners", value="PLAINTEXT://:9092")
+
+Remark = tuple[Property, str]
+"""An entry and what is to be said of it."""
+
+
+class FileListener(msgspec.Struct, frozen=True, kw_only=True):
+    """A listener for clients."""
+
+    name: str
+    protocol: SecurityProtocol
+    host: str
+    port: int
+    advertised_host: str | None = None
+    entry: Property
+    """Where it stands."""
+
+
+class Listeners(msgspec.Struct, frozen=True, kw_only=True):
+    """What the properties say of listeners."""
+
+    clients: tuple[FileListener, ...] = ()
+    """In the order of the file; none where it does not say."""
+    controllers: frozenset[str] = frozenset()
+    """Names of those that are for controllers."""
+    refused: tuple[Remark, ...] = ()
+    odd: tuple[Remark, ...] = ()
+    """Taken with a warning."""
+
+
+class _Address(msgspec.Struct, frozen=True, kw_only=True):
+    name: str
+    host: str
+    port: int
+
+
+class _WrongListenerError(Exception):
+    def __init__(self, entry: Property, message: str) -> None:
+        super().__init__(message)
+        self.remark: Remark = (entry, message)
+
+
+def read_listeners(given: Mapping[str, Property]) -> Listeners:
+    """Listeners with protocols and the hosts that clients are told."""
+    controllers = frozenset(_names(given, "controller.listener.names"))
+    try:
+        return _read(given, controllers)
+    except _WrongListenerError as error:
+        return Listeners(controllers=controllers, refused=(error.remark,))
+
+
+def _read(given: Mapping[str, Property], controllers: frozenset[str]) -> Listeners:
+    protocols = _protocols(given)
+    advertised = _addresses(given.get("advertised.listeners"), controllers)
+    if "listeners" not in given and not advertised:
+        return Listeners(controllers=controllers)
+    entry = given.get("listeners", _DEFAULT)
+    own = _addresses(entry, controllers)
+    unknown = ", ".join(sorted(advertised.keys() - own.keys()))
+    if unknown:
+        raise _WrongListenerError(
+            given["advertised.listeners"], f"there is no listener {unknown} among the listeners"
+        )
+    odd: list[Remark] = []
+    found = []
+    for name, address in own.items():
+        protocol = protocols.get(name)
+        if protocol is None:
+            where = MAP if MAP in given else "its name"
+            raise _WrongListenerError(entry, f"listener {name}: {where} tells no security protocol")
+        told = advertised.get(name)
+        if told is not None:
+            odd += _odd(given["advertised.listeners"], address, told)
+        found.append(
+            FileListener(
+                name=name,
+                protocol=protocol,
+                host=address.host or ALL_INTERFACES,
+                port=address.port,
+                advertised_host=None if told is None else told.host or None,
+                entry=entry,
+            )
+        )
+    return Listeners(clients=tuple(found), controllers=controllers, odd=tuple(odd))
+
+
+def _odd(entry: Property, own: _Address, told: _Address) -> list[Remark]:
+    if told.host == ALL_INTERFACES:
+        raise _WrongListenerError(entry, f"nobody can connect to {ALL_INTERFACES}")
+    if own.port in (0, told.port):
+        return []
+    return [(entry, f"clients are told the real port, {own.port}")]
+
+
+def _addresses(entry: Property | None, controllers: frozenset[str]) -> dict[str, _Address]:
+    """Listeners for clients, by name."""
+    found: dict[str, _Address] = {}
+    if entry is None:
+        return found
+    for text in (part.strip() for part in entry.value.split(",")):
+        match = _LISTENER_RE.fullmatch(text)
+        if match is None or int(match["port"]) > 65535:
+            raise _WrongListenerError(entry, f"expected NAME://HOST:PORT, found {text!r}")
+        name = match["name"].upper()
+        if name in found:
+            raise _WrongListenerError(entry, f"there are two listeners {name}")
+        if name not in controllers:
+            host = match["v6"] if match["v6"] is not None else match["host"]
+            found[name] = _Address(name=name, host=host, port=int(match["port"]))
+    return found
+
+
+def _names(given: Mapping[str, Property], name: str) -> set[str]:
+    if name not in given:
+        return set()
+    return {part.strip().upper() for part in given[name].value.split(",")}
+
+
+def _protocols(given: Mapping[str, Property]) -> dict[str, SecurityProtocol]:
+    """From ``listener.security.protocol.map``; by default a protocol's name is its listener's."""
+    if MAP not in given:
+        return dict(SecurityProtocol.__members__)
+    found = {}
+    for pair in given[MAP].value.split(","):
+        name, _colon, protocol = pair.strip().partition(":")
+        if protocol.strip().upper() not in SecurityProtocol.__members__:
+            raise _WrongListenerError(
+                given[MAP],
+                f"expected NAME:PROTOCOL with one of {', '.join(SecurityProtocol.__members__)}, "
+                f"found {pair.strip()!r}",
+            )
+        found[name.strip().upper()] = SecurityProtocol[protocol.strip().upper()]
+    return found

@@ -1,0 +1,99 @@
+"""Properties by name, those of a listener in front of everybody's.
+
+What is asked for is remembered, so that the rest can be named as without effect. Kafka's
+counterpart: AbstractConfig.valuesWithPrefixOverride.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from txnsim.config.properties import Property
+
+T = TypeVar("T")
+
+
+class WrongValueError(Exception):
+    """A property that can't be obeyed."""
+
+    def __init__(self, entry: Property, message: str) -> None:
+        super().__init__(message)
+        self.entry = entry
+        self.message = message
+
+
+class Lookup:
+    """The properties of a file, as one listener or client sees them."""
+
+    def __init__(self, entries: Mapping[str, Property], *, prefix: str = "") -> None:
+        """See a file.
+
+        Args:
+            entries: All of it, by name.
+            prefix: What its own properties begin with: ``listener.name.outside.``.
+        """
+        self._entries = entries
+        self._prefix = prefix
+        self.used: set[str] = set()
+        """Full names of the properties that were asked for and are there."""
+
+    def own(self, name: str) -> Property | None:
+        """A property with the prefix in front, and only that."""
+        return self._found(self._prefix + name)
+
+    def get(self, name: str) -> Property | None:
+        """A property, its own first. Both count as used."""
+        everybodys = self._found(name)
+        return self.own(name) or everybodys
+
+    def text(self, name: str) -> str | None:
+        """Its value; None where it is not there or empty."""
+        entry = self.get(name)
+        return entry.value.strip() or None if entry is not None else None
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """The values of a list."""
+        return tuple(part.strip() for part in (self.text(name) or "").split(",") if part.strip())
+
+    def choice(self, name: str, known: Mapping[str, T], default: T) -> T:
+        """One of some values, whatever the case.
+
+        Raises:
+            WrongValueError: It is none of them.
+        """
+        entry = self.get(name)
+        if entry is None:
+            return default
+        wanted = entry.value.strip().lower()
+        for word, value in known.items():
+            if word.lower() == wanted:
+                return value
+        raise WrongValueError(entry, f"expected {', '.join(known)}, found {entry.value!r}")
+
+    def number(self, name: str, default: int) -> int:
+        """A whole number that is not negative.
+
+        Raises:
+            WrongValueError: It is none.
+        """
+        entry = self.get(name)
+        return default if entry is None else number_of(entry)
+
+    def _found(self, name: str) -> Property | None:
+        entry = self._entries.get(name)
+        if entry is not None:
+            self.used.add(name)
+        return entry
+
+
+def number_of(entry: Property) -> int:
+    """The whole number of a property.
+
+    Raises:
+        WrongValueError: It is none, or negative.
+    """
+    text = entry.value.strip()
+    if not (text.isascii() and text.isdigit()):
+        raise WrongValueError(entry, f"expected a whole number from 0, found {entry.value!r}")
+    return int(text)

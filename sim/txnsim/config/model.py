@@ -1,0 +1,247 @@
+"""What a file may say, as pydantic models. Imported only when a file is read.
+
+The bounds are those of Kafka's ConfigDef: a value that a real broker refuses at start is refused
+here with the same border.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, Final, Literal, get_type_hints
+
+import msgspec
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, create_model
+
+from txnsim.security.acls import WILDCARD
+from txnsim.security.options import FAILURE_DELAY_MS
+from txnsim.security.principal_mapping import DEFAULT
+from txnsim.security.sasl import UNSECURED
+from txnsim.settings import Settings
+
+INT16_MAX: Final = 2**15 - 1
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+INT32_MIN: Final = -(2**31)
+INT64_MIN: Final = -(2**63)
+
+BROKERS_MAX: Final = 100
+"""Bound of our own: all brokers live in one event loop."""
+
+_LOWEST: Final = {
+    "add_partitions_to_txn_retry_backoff_max_ms": 0,
+    "compression_gzip_level": -1,
+    "compression_zstd_level": -131_072,
+    "coordinator_load_min_ms": 0,
+    "fetch_max_bytes": 1024,
+    "group_consumer_assignment_interval_ms": 0,
+    "group_consumer_max_assignment_interval_ms": 0,
+    "group_consumer_min_assignment_interval_ms": 0,
+    "group_initial_rebalance_delay_ms": 0,
+    "log_cleaner_backoff_ms": 0,
+    "log_cleaner_delete_retention_ms": 0,
+    "log_cleaner_io_buffer_load_factor": 0,
+    "log_cleaner_min_cleanable_ratio": 0,
+    "log_cleaner_min_compaction_lag_ms": 0,
+    "log_index_interval_bytes": 0,
+    "log_index_size_max_bytes": 4,
+    "log_initial_task_delay_ms": 0,
+    "log_retention_bytes": INT64_MIN,
+    "log_retention_hours": INT32_MIN,
+    "log_retention_minutes": INT32_MIN,
+    "log_retention_ms": INT64_MIN,
+    "log_roll_jitter_hours": 0,
+    "log_roll_jitter_ms": 0,
+    "offset_metadata_max_bytes": 0,
+    "max_incremental_fetch_session_cache_slots": 0,
+    "message_max_bytes": 0,
+    "message_timestamp_after_max_ms": 0,
+    "message_timestamp_before_max_ms": 0,
+    "segment_bytes": 1024 * 1024,
+    "transaction_version": 0,
+}
+"""Where Kafka's lower bound is not 1."""
+
+_HIGHEST: Final = {
+    "compression_gzip_level": 9,
+    "compression_zstd_level": 22,
+    "default_replication_factor": INT16_MAX,
+    "leader_imbalance_check_interval_seconds": INT64_MAX,
+    "log_cleaner_backoff_ms": INT64_MAX,
+    "log_cleaner_dedupe_buffer_size": INT64_MAX,
+    "log_cleaner_delete_retention_ms": INT64_MAX,
+    "log_cleaner_max_compaction_lag_ms": INT64_MAX,
+    "log_cleaner_min_cleanable_ratio": 1,
+    "log_cleaner_min_compaction_lag_ms": INT64_MAX,
+    "log_initial_task_delay_ms": INT64_MAX,
+    "log_retention_bytes": INT64_MAX,
+    "log_retention_check_interval_ms": INT64_MAX,
+    "log_retention_ms": INT64_MAX,
+    "log_roll_jitter_ms": INT64_MAX,
+    "log_roll_ms": INT64_MAX,
+    "message_timestamp_after_max_ms": INT64_MAX,
+    "message_timestamp_before_max_ms": INT64_MAX,
+    "offsets_topic_replication_factor": INT16_MAX,
+    "transaction_state_log_replication_factor": INT16_MAX,
+    "transaction_version": 2,
+    "unclean_leader_election_interval_ms": INT64_MAX,
+}
+"""Where the type is not int32."""
+
+_PATTERNS: Final = {
+    "cluster_id": r"^[A-Za-z0-9_-]{22}$",  # Uuid.toString: 16 bytes in base64url, not padded
+    "compression_type": r"^(uncompressed|zstd|lz4|snappy|gzip|producer)$",
+    "group_consumer_assignors": r"^(uniform|range)(, ?(uniform|range))?$",
+    "group_consumer_migration_policy": r"^(?i:bidirectional|upgrade|downgrade|disabled)$",
+    "log_cleanup_policy": r"^((compact|delete)(, ?(compact|delete))?)?$",
+    "message_timestamp_type": r"^(CreateTime|LogAppendTime)$",
+}
+
+_NONZERO: Final = frozenset(
+    {
+        "compression_gzip_level",
+        "log_retention_hours",
+        "log_retention_minutes",
+        "log_retention_ms",
+    }
+)
+"""Numbers that may be negative or positive (KafkaConfig.validateValues, GzipCompression)."""
+
+_CONFIG: Final = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Milliseconds = Annotated[int, Field(ge=0, le=INT64_MAX)]
+Protocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+OperationName = Literal[
+    "ALL",
+    "READ",
+    "WRITE",
+    "CREATE",
+    "DELETE",
+    "ALTER",
+    "DESCRIBE",
+    "CLUSTER_ACTION",
+    "DESCRIBE_CONFIGS",
+    "ALTER_CONFIGS",
+    "IDEMPOTENT_WRITE",
+    "TWO_PHASE_COMMIT",
+]
+TopicName = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,249}$")]  # Topic.validate
+
+
+class ListenerSection(BaseModel):
+    """A listener of ``security.listeners``."""
+
+    model_config = _CONFIG
+
+    protocol: Protocol | None = None
+    """Unless given, the listener's name is its protocol."""
+    host: str | None = None
+    advertised_host: str | None = None
+    port: Port = 0
+    mechanisms: list[Mechanism] = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+    client_auth: Literal["none", "requested", "required"] = "none"
+
+
+class TlsSection(BaseModel):
+    """PEM files; where they are is told from the directory of the file that names them."""
+
+    model_config = _CONFIG
+
+    certificate: str
+    key: str
+    key_password: str | None = None
+    authority: str | None = None
+
+
+class TokenSection(BaseModel):
+    """What is asked of unsecured tokens."""
+
+    model_config = _CONFIG
+
+    principal_claim: str = UNSECURED.principal_claim
+    scope_claim: str = UNSECURED.scope_claim
+    required_scope: list[str] = []
+    clock_skew_ms: Milliseconds = 0
+
+
+class AclSection(BaseModel):
+    """One rule, about one resource."""
+
+    model_config = _CONFIG
+
+    principal: Annotated[str, Field(pattern=r"^[^:]+:.+$")]
+    operation: OperationName
+    permission: Literal["ALLOW", "DENY"] = "ALLOW"
+    host: str = WILDCARD
+    topic: str | None = None
+    group: str | None = None
+    transactional_id: str | None = None
+    cluster: Literal[True] | None = None
+    prefixed: bool = False
+
+
+class SecuritySection(BaseModel):
+    """Listeners, users and rights (``txnsim.security.options``)."""
+
+    model_config = _CONFIG
+
+    listeners: dict[Annotated[str, Field(pattern=r"^\w+$")], ListenerSection] = {}
+    plain_listener: bool = True
+    tls: TlsSection | None = None
+    principal_mapping_rules: str = DEFAULT
+    plain_users: dict[str, str] = {}
+    scram_users: dict[str, str] = {}
+    unsecured_tokens: TokenSection = TokenSection()
+    max_reauth_ms: Milliseconds = 0
+    failure_delay_ms: Milliseconds = FAILURE_DELAY_MS
+    authorizer: bool = False
+    super_users: list[Annotated[str, Field(pattern=r"^[^:]+:.+$")]] = []
+    allow_everyone_if_no_acl_found: bool = False
+    acls: list[AclSection] = []
+
+
+class ClusterFile(BaseModel):
+    """Our YAML file. What it does not say is left to the command line and its defaults."""
+
+    model_config = _CONFIG
+
+    brokers: Annotated[int, Field(ge=1, le=BROKERS_MAX)] | None = None
+    host: str | None = None
+    port: Port | None = None
+    advertised_host: str | None = None
+    http: Port | None = None
+    as_version: str | None = None
+    """Kafka releases to behave as, as ``--as-version`` takes them."""
+    topics: dict[TopicName, Annotated[int, Field(ge=1, le=INT32_MAX)]] = {}
+    security: SecuritySection | None = None
+    settings: dict[str, object] = {}
+    """Under our names or Kafka's; judged by ``settings_model``, after Kafka's are translated."""
+
+
+@cache
+def settings_model() -> type[BaseModel]:
+    """``txnsim.settings.Settings`` with its bounds; made from it, so that no setting stands twice."""
+    hints = get_type_hints(Settings)
+    fields: dict[str, Any] = {}
+    for field in msgspec.structs.fields(Settings):
+        kind = hints[field.name]
+        fields[field.name] = (_bounded(field.name, kind), field.default)
+    model: type[BaseModel] = create_model("SettingsSection", __config__=_CONFIG, **fields)
+    return model
+
+
+def _nonzero(value: int | None) -> int | None:
+    if value == 0:
+        raise ValueError("must not be 0")
+    return value
+
+
+def _bounded(name: str, kind: Any) -> Any:
+    if kind in (int, int | None, float):
+        field = Field(ge=_LOWEST.get(name, 1), le=_HIGHEST.get(name, INT32_MAX))
+        checks = [AfterValidator(_nonzero)] if name in _NONZERO else []
+        return Annotated[(kind, field, *checks)]
+    if name in _PATTERNS:
+        return Annotated[str, Field(pattern=_PATTERNS[name])]
+    return kind

@@ -1,0 +1,197 @@
+"""Keystores and truststores of property files, read into PEM text.
+
+PEM comes from a file or stands in the property itself, where Java allows blanks instead of line
+ends; PKCS12 is read with ``cryptography``. The rules of what may be given together are those of
+Kafka's DefaultSslEngineFactory (createKeystore, createTruststore, PemParser).
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.config.lookup import Lookup, WrongValueError
+from txnsim.config.properties import Property
+
+_KEYSTORE: Final = "ssl.keystore."
+_TRUSTSTORE: Final = "ssl.truststore."
+_BLOCK: Final = re.compile(
+    r"-+BEGIN\s+(?P<kind>[^-]*?)\s*-+\s+(?:[^:\r\n-]*:[^\r\n]*[\r\n]+)*"
+    r"(?P<body>[A-Za-z0-9+/=\s]+)-+END\s+[^-]*-+"
+)
+_JKS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
+"""How files of Java's own kinds of stores begin (JKS, JCEKS)."""
+_TYPES: Final = {"PEM": "PEM", "PKCS12": "PKCS12", "JKS": "JKS"}
+_LINE: Final = 64
+NO_CRYPTOGRAPHY: Final = "PKCS12 needs cryptography: pip install 'txnsim[security]'"
+
+
+class KeyPem(msgspec.Struct, frozen=True, kw_only=True):
+    """Who somebody is."""
+
+    certificate: str
+    key: str
+    key_password: str | None = None
+
+
+def read_keystore(given: Lookup) -> KeyPem | None:
+    """``ssl.keystore.*`` and ``ssl.key.password``; None where no store is named.
+
+    Raises:
+        WrongValueError: A store can't be read, or the properties don't fit together.
+    """
+    kind, location, password = _store(given, _KEYSTORE)
+    chain, key = given.get(_KEYSTORE + "certificate.chain"), given.get(_KEYSTORE + "key")
+    key_password = given.text("ssl.key.password")
+    if key is not None:
+        _check_inline(given, key, kind, location, password, "ssl.keystore")
+        if chain is None:
+            raise WrongValueError(key, "a key without ssl.keystore.certificate.chain")
+        return KeyPem(
+            certificate=_blocks(chain, chain.value, "CERTIFICATE"),
+            key=_key(key, key.value),
+            key_password=key_password,
+        )
+    if chain is not None:
+        raise WrongValueError(chain, "a certificate without ssl.keystore.key")
+    if location is None:
+        if password is not None:
+            raise WrongValueError(password, "a password without ssl.keystore.location")
+        return None
+    if kind == "PEM":
+        _check_no_password(password)
+        text = _text(location)
+        return KeyPem(
+            certificate=_blocks(location, text, "CERTIFICATE"),
+            key=_key(location, text),
+            key_password=key_password,
+        )
+    if password is None:
+        raise WrongValueError(location, "a store without ssl.keystore.password")
+    private, certificates = _pkcs12(location, password, store="ssl.keystore")
+    if private is None:
+        raise WrongValueError(location, f"{location.value}: there is no key in it")
+    return KeyPem(certificate=certificates, key=private)
+
+
+def read_truststore(given: Lookup) -> str | None:
+    """``ssl.truststore.*``; None where no store is named.
+
+    Raises:
+        WrongValueError: The store can't be read, or the properties don't fit together.
+    """
+    kind, location, password = _store(given, _TRUSTSTORE)
+    certificates = given.get(_TRUSTSTORE + "certificates")
+    if certificates is not None:
+        _check_inline(given, certificates, kind, location, password, "ssl.truststore")
+        return _blocks(certificates, certificates.value, "CERTIFICATE")
+    if location is None:
+        if password is not None:
+            raise WrongValueError(password, "a password without ssl.truststore.location")
+        return None
+    if kind == "PEM":
+        _check_no_password(password)
+        return _blocks(location, _text(location), "CERTIFICATE")
+    return _pkcs12(location, password, store="ssl.truststore")[1]
+
+
+def _store(given: Lookup, family: str) -> tuple[str, Property | None, Property | None]:
+    """Kind, location and password of a store."""
+    kind = given.choice(family + "type", _TYPES, "JKS")
+    location, password = given.get(family + "location"), given.get(family + "password")
+    return kind, _unless_empty(location), _unless_empty(password)
+
+
+def _unless_empty(entry: Property | None) -> Property | None:
+    return entry if entry is not None and entry.value.strip() else None
+
+
+def _check_inline(
+    given: Lookup,
+    entry: Property,
+    kind: str,
+    location: Property | None,
+    password: Property | None,
+    store: str,
+) -> None:
+    if kind != "PEM":
+        raise WrongValueError(given.get(f"{store}.type") or entry, f"{store}.type has to be PEM")
+    if location is not None:
+        raise WrongValueError(location, f"both a location and {entry.name}")
+    _check_no_password(password)
+
+
+def _check_no_password(password: Property | None) -> None:
+    if password is not None:
+        raise WrongValueError(password, "PEM has no password but that of the key, ssl.key.password")
+
+
+def _blocks(entry: Property, text: str, kind: str) -> str:
+    """The blocks of a kind, with the line ends that OpenSSL wants."""
+    found = []
+    for match in _BLOCK.finditer(text):
+        if match["kind"].endswith(kind):
+            body = "".join(match["body"].split())
+            lines = [body[at : at + _LINE] for at in range(0, len(body), _LINE)]
+            name = match["kind"]
+            found.append("\n".join((f"-----BEGIN {name}-----", *lines, f"-----END {name}-----")))
+    if not found:
+        raise WrongValueError(entry, f"there is no {kind} of PEM in it")
+    return "\n".join(found) + "\n"
+
+
+def _key(entry: Property, text: str) -> str:
+    found = _blocks(entry, text, "PRIVATE KEY")
+    if found.count("-----BEGIN") > 1:
+        raise WrongValueError(entry, "one key is expected, there are several")
+    return found
+
+
+def _bytes(entry: Property) -> bytes:
+    path = entry.value.strip()
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise WrongValueError(entry, f"{path}: can't be read: {error.strerror}") from None
+
+
+def _text(entry: Property) -> str:
+    return _bytes(entry).decode("latin-1")
+
+
+def _pkcs12(entry: Property, password: Property | None, *, store: str) -> tuple[str | None, str]:
+    """Key and certificates of a PKCS12 file, which the kind JKS may be as well since Java 9."""
+    data = _bytes(entry)
+    path = entry.value.strip()
+    if data.startswith(_JKS):
+        raise WrongValueError(
+            entry,
+            f"{path}: Java's own kind of store can't be read here; turn it into PKCS12: keytool "
+            f"-importkeystore -srckeystore {path} -destkeystore {path}.p12 -deststoretype PKCS12, "
+            f"and name that with {store}.type=PKCS12",
+        )
+    try:
+        from cryptography.hazmat.primitives import serialization
+        from cryptography.hazmat.primitives.serialization import pkcs12
+    except ImportError:
+        raise WrongValueError(entry, NO_CRYPTOGRAPHY) from None
+    try:
+        found = pkcs12.load_pkcs12(data, None if password is None else password.value.encode())
+    except ValueError as error:
+        raise WrongValueError(entry, f"{path}: no PKCS12, or another password: {error}") from None
+    everyone = [found.cert, *found.additional_certs] if found.cert else found.additional_certs
+    if not everyone:
+        raise WrongValueError(entry, f"{path}: there is no certificate in it")
+    pem: Any = serialization.Encoding.PEM
+    certificates = "".join(
+        one.certificate.public_bytes(pem).decode() for one in everyone if one is not None
+    )
+    if found.key is None:
+        return None, certificates
+    private = found.key.private_bytes(
+        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    )
+    return private.decode(), certificates

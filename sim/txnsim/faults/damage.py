@@ -1,0 +1,66 @@
+"""Damaged bytes: what a fault does to a message on a connection (``faults.actions.Corrupt``).
+
+Pure: chance is handed in as ``noise``, drawn from the run's seed, and the same noise damages the
+same message in the same way.
+"""
+
+from __future__ import annotations
+
+from typing import Final, assert_never
+
+from txnsim.types import Damage, DamagedPart
+
+CRC_OFFSET: Final = 17
+"""Of a record batch (magic 2): after base offset, length, leader epoch and magic."""
+BATCH_HEADER_BYTES: Final = 61
+SIZE_BYTES: Final = 4
+"""Of the length in front of a message."""
+SCRAMBLED_BYTES: Final = 4
+"""So many bytes are changed where any may be."""
+
+
+def damaged(message: bytes, damage: Damage, *, batch: bytes | None) -> bytes:
+    """A whole message, its length in front, with a part of it damaged.
+
+    Args:
+        message: Length and all that follows.
+        damage: Which part, and how.
+        batch: A record batch within the message, where it has one.
+
+    Returns:
+        As many bytes as before. With a damaged length it says fewer bytes than there are.
+    """
+    noise = damage.noise
+    match damage.part:
+        case DamagedPart.LENGTH:
+            size = len(message) - SIZE_BYTES
+            return (size - _within(noise, size) - 1).to_bytes(SIZE_BYTES, "big") + message[
+                SIZE_BYTES:
+            ]
+        case DamagedPart.CRC:
+            assert batch is not None  # what carries none is not struck (``plan.matches``)
+            at = message.index(batch[:BATCH_HEADER_BYTES]) + CRC_OFFSET
+            return _changed(message, at + noise[0] % 4, noise[1])
+        case DamagedPart.BYTES:
+            size = len(message) - SIZE_BYTES
+            places: list[int] = []
+            for count in range(min(SCRAMBLED_BYTES, size)):
+                start = 3 * count
+                at = _within(noise[start:], size)
+                while at in places:
+                    at = (at + 1) % size
+                places.append(at)
+                message = _changed(message, SIZE_BYTES + at, noise[start + 2])
+            return message
+    assert_never(damage.part)
+
+
+def _within(noise: bytes, size: int) -> int:
+    """A number below ``size``."""
+    return int.from_bytes(noise[:2], "big") % size
+
+
+def _changed(message: bytes, at: int, by: int) -> bytes:
+    """With another byte at one place."""
+    other = message[at] ^ (by or 1)
+    return message[:at] + bytes((other,)) + message[at + 1 :]

@@ -1,0 +1,139 @@
+"""Which action has a meaning at which point, and which kinds of things cross it.
+
+A rule that asks for anything else is refused when it is made: a fault that could never strike, or
+would do nothing, makes a test that tests nothing. Actions on the cluster are allowed everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from txnsim.faults.actions import (
+    Corrupt,
+    CrossingAction,
+    Delay,
+    Disconnect,
+    Drop,
+    DropAnswer,
+    Duplicate,
+    Fail,
+    Hold,
+    Pass,
+    Reorder,
+    Stall,
+    Throttle,
+)
+from txnsim.faults.cluster_actions import (
+    ClockJump,
+    ClusterAction,
+    Crash,
+    FillDisk,
+    LagReplica,
+    MoveLeader,
+    Partition,
+    ResignLeader,
+)
+from txnsim.faults.points import FaultPoint
+
+CROSSING_ACTIONS: Final[tuple[type[CrossingAction], ...]] = (
+    Pass, Hold, Delay, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Throttle, Corrupt,
+    Disconnect,
+)  # fmt: skip
+
+CLUSTER_ACTIONS: Final[tuple[type[ClusterAction], ...]] = (
+    Crash, MoveLeader, ResignLeader, Partition, ClockJump, FillDisk, LagReplica,
+)  # fmt: skip
+
+_WAITS: Final = (Pass, Hold, Delay)
+
+TAKES: Final[Mapping[FaultPoint, tuple[type[CrossingAction], ...]]] = {
+    FaultPoint.CONNECTION_OPEN: (*_WAITS, Reorder, Drop, Disconnect),
+    FaultPoint.CLIENT_REQUEST: (
+        *_WAITS, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Throttle, Corrupt, Disconnect,
+    ),
+    FaultPoint.CLIENT_RESPONSE: (
+        *_WAITS, Reorder, Stall, Drop, Fail, Throttle, Corrupt, Disconnect,
+    ),
+    FaultPoint.PEER_REQUEST: (
+        *_WAITS, Reorder, Stall, Drop, DropAnswer, Fail, Duplicate, Disconnect,
+    ),
+    FaultPoint.PEER_RESPONSE: (*_WAITS, Reorder, Stall, Drop, Fail, Disconnect),
+    FaultPoint.COORDINATOR_LOAD: (*_WAITS, Drop, Fail),
+    FaultPoint.LOG_APPEND: (*_WAITS, Fail),
+    FaultPoint.LOG_READ: (*_WAITS, Fail),
+    FaultPoint.LOG_FLUSH: (*_WAITS, Drop, Fail),
+    FaultPoint.LOG_INDEX: (Pass, Drop),
+    FaultPoint.GROUP_COMPLETION: (*_WAITS, Drop, Fail),
+    FaultPoint.METADATA_APPLY: (*_WAITS, Drop),
+    FaultPoint.CLOCK_TIMER: (*_WAITS, Drop),
+    FaultPoint.PROCESS_START: _WAITS,
+    FaultPoint.PROCESS_STOP: _WAITS,
+    FaultPoint.NOW: (),
+}  # fmt: skip
+"""What a point takes besides actions on the cluster."""
+
+KINDS: Final[Mapping[FaultPoint, tuple[str, ...]]] = {
+    FaultPoint.LOG_APPEND: ("data", "marker", "coordinator"),
+    FaultPoint.LOG_INDEX: ("aborted-range", "producer-snapshot"),
+    FaultPoint.CLOCK_TIMER: (
+        "transaction-timeouts", "transactional-id-expiration", "producer-id-expiration",
+        "offsets-expiration", "retention", "cleaner",
+    ),
+}  # fmt: skip
+"""What the criterion ``kind`` may say."""
+
+ROLES: Final = ("leader", "follower")
+"""What the criterion ``role`` may say, at ``log.append``."""
+
+WITH_API: Final = frozenset(
+    {
+        FaultPoint.CLIENT_REQUEST,
+        FaultPoint.CLIENT_RESPONSE,
+        FaultPoint.PEER_REQUEST,
+        FaultPoint.PEER_RESPONSE,
+    }
+)
+"""Points that requests and answers cross."""
+
+FROM_CLIENTS: Final = frozenset({FaultPoint.CLIENT_REQUEST, FaultPoint.CLIENT_RESPONSE})
+"""Points at which the sender is a client that has said its name."""
+
+_WHY: Final[Mapping[tuple[FaultPoint, type[CrossingAction | ClusterAction]], str]] = {
+    (FaultPoint.CLIENT_RESPONSE, Duplicate): "a stream has one answer per request",
+    (FaultPoint.PEER_RESPONSE, Duplicate): "a stream has one answer per request",
+    (FaultPoint.CLIENT_RESPONSE, DropAnswer): "drop does that",
+    (FaultPoint.PEER_RESPONSE, DropAnswer): "drop does that",
+    (FaultPoint.PEER_REQUEST, Corrupt): "brokers hand each other values, not bytes",
+    (FaultPoint.PEER_RESPONSE, Corrupt): "brokers hand each other values, not bytes",
+    (FaultPoint.PEER_REQUEST, Throttle): "only clients are throttled",
+    (FaultPoint.PEER_RESPONSE, Throttle): "only clients are throttled",
+    (FaultPoint.CONNECTION_OPEN, Fail): "there is no request to answer",
+    (FaultPoint.CONNECTION_OPEN, Stall): "hold does that",
+}
+
+
+def name_of(action: type[CrossingAction | ClusterAction]) -> str:
+    """An action's tag, as rules say it: ``drop-answer``."""
+    return str(action.__struct_config__.tag)
+
+
+def can_wait(point: str) -> bool:
+    """Whether what crosses a point can be made to wait; elsewhere an action on the cluster happens
+    behind its back.
+    """
+    return Hold in TAKES[FaultPoint(point)]
+
+
+def refusal(point: FaultPoint, action: CrossingAction | ClusterAction) -> str | None:
+    """Why an action has no meaning at a point; None if it has one."""
+    takes = TAKES[point]
+    kind = type(action)
+    if isinstance(action, ClusterAction) or kind in takes:
+        return None
+    because = _WHY.get((point, kind))
+    allowed = ", ".join(name_of(one) for one in (*takes, *CLUSTER_ACTIONS))
+    return (
+        f"{name_of(kind)} has no meaning at {point}"
+        f"{f' ({because})' if because else ''}; it takes {allowed}"
+    )

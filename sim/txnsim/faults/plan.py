@@ -1,0 +1,161 @@
+"""Declared faults: which crossing is struck, and what happens to it.
+
+A rule is a value: where (a point and criteria), when, and what is done. Counting is the injector's
+business; here are only the pure questions whether a rule concerns a crossing and whether it strikes
+it. Rules are read from YAML or JSON with ``msgspec.convert`` and written with
+``msgspec.to_builtins``::
+
+    id: late
+    point: client.request
+    api: Produce
+    transactional_id: app
+    action: {do: hold}
+
+Criteria that are left out match everything. Those on the subject must hold for one and the same
+transaction or marker of a batched request.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txnsim.faults.actions import Corrupt, CrossingAction, Duplicate
+from txnsim.faults.cluster_actions import ClusterAction
+from txnsim.faults.points import FaultPoint
+from txnsim.faults.refusals import check
+from txnsim.types import Crossing, DamagedPart, Subject
+from txnsim.wire.apis import api_name
+
+Action = CrossingAction | ClusterAction
+
+
+class FaultRule(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True
+):
+    """One declared fault."""
+
+    id: str
+    """Name of the rule, unique among the armed ones."""
+    point: FaultPoint
+    action: Action
+    then: CrossingAction | None = None
+    """What happens to the struck crossing once an action on the cluster is done; None: it passes.
+    """
+
+    # Whose request
+    api: str | int | None = None
+    """Kafka's name of the API or its key."""
+    broker: int | None = None
+    """The request's target, at response points too; inside a broker that broker."""
+    source: str | None = None
+    """``client/<client id>`` or ``broker/<id>``."""
+    client_id: str | None = None
+    """Short for ``source: client/<client id>``."""
+    role: str | None = None
+    """``leader`` or ``follower``, at ``log.append``."""
+    kind: str | None = None
+    """What is appended, indexed or scanned, at points that know kinds (``faults.meanings``)."""
+
+    # About whom
+    transactional_id: str | None = None
+    producer_id: int | None = None
+    topic: str | None = None
+    partition: int | None = None
+    committed: bool | None = None
+    """Result carried by EndTxn or by a marker."""
+
+    # Which of the crossings that match, counted from 1 since the rule was armed
+    nth: int = 1
+    """The first one that is struck."""
+    limit: int | None = None
+    """How many are struck from there on; None: all."""
+    occurrences: tuple[int, ...] = ()
+    """If given, exactly these are struck; ``nth`` and ``limit`` are not used."""
+    probability: float = 1.0
+    """How likely each of those is struck, drawn from the run's seed (stream ``fault.<id>``)."""
+    after: str | None = None
+    """Id of a rule: before that one has struck, nothing matches."""
+    until: str | None = None
+    """Id of a rule: once that one has struck, nothing matches any more."""
+
+    def __post_init__(self) -> None:
+        """Refuse what could never strike.
+
+        Raises:
+            ValueError: The rule makes no sense; the message names the field.
+        """
+        check(self)
+
+
+def matches(rule: FaultRule, crossing: Crossing) -> bool:
+    """Whether a rule concerns a crossing, however often it has struck."""
+    return (
+        rule.point == crossing.point
+        and (rule.api is None or rule.api in (crossing.api_key, api_name(crossing.api_key)))
+        and (rule.broker is None or crossing.target == f"broker/{rule.broker}")
+        and (rule.source is None or crossing.source == rule.source)
+        and (rule.client_id is None or crossing.source == f"client/{rule.client_id}")
+        and rule.role in (None, crossing.role)
+        and rule.kind in (None, crossing.kind)
+        and _can_happen_to(rule.action, crossing)
+        and _concerns(rule, crossing.subject)
+    )
+
+
+def strikes(rule: FaultRule, occurrence: int, struck: int) -> bool:
+    """Whether a rule strikes the ``occurrence``-th crossing that matches it, counted from 1, if
+    chance agrees.
+
+    Args:
+        rule: The rule.
+        occurrence: How many have matched, this one included.
+        struck: How many it has struck; asked only where chance decides which ones.
+    """
+    if rule.occurrences:
+        return occurrence in rule.occurrences
+    if occurrence < rule.nth:
+        return False
+    return rule.limit is None or _used(rule, occurrence - 1, struck) < rule.limit
+
+
+def spent(rule: FaultRule, occurrence: int, struck: int) -> bool:
+    """Whether a rule can strike no crossing after the ``occurrence``-th that matches it."""
+    if rule.occurrences:
+        return occurrence >= max(rule.occurrences)
+    return rule.limit is not None and _used(rule, occurrence, struck) >= rule.limit
+
+
+def _used(rule: FaultRule, occurrence: int, struck: int) -> int:
+    """How much of the limit is used up after the ``occurrence``-th."""
+    return struck if rule.probability < 1 else occurrence - rule.nth + 1
+
+
+def _can_happen_to(action: Action, crossing: Crossing) -> bool:
+    match action:
+        case Corrupt(what=DamagedPart.CRC):
+            return crossing.carries_batches
+        case Duplicate():
+            return not crossing.is_copy
+        case _:
+            return True
+
+
+def _concerns(rule: FaultRule, subject: Subject) -> bool:
+    return _concerns_one(rule, subject) or any(
+        _concerns_one(rule, other) for other in subject.others
+    )
+
+
+def _concerns_one(rule: FaultRule, subject: Subject) -> bool:
+    return (
+        (rule.transactional_id is None or subject.transactional_id == rule.transactional_id)
+        and (rule.producer_id is None or subject.producer_id == rule.producer_id)
+        and (rule.committed is None or subject.committed == rule.committed)
+        and (
+            rule.topic is None
+            or any(
+                tp.topic == rule.topic and rule.partition in (None, tp.partition)
+                for tp in subject.partitions
+            )
+        )
+    )

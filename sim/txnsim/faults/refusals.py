@@ -1,0 +1,121 @@
+"""Which rules are refused because they could never strike, or would never do what they say.
+
+A fault that silently does nothing makes a test that tests nothing, so a rule is looked at as soon
+as it is made, whichever door it comes through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
+
+from txnsim.faults.actions import Corrupt
+from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
+from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
+from txnsim.faults.points import FaultPoint
+from txnsim.types import DamagedPart
+from txnsim.wire.apis import APIS, api_name
+
+if TYPE_CHECKING:
+    from txnsim.faults.plan import FaultRule
+
+_OF_PRODUCERS: Final = (
+    "Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
+    "TxnOffsetCommit",
+)  # fmt: skip
+_CARRIERS: Final[Mapping[str, tuple[str, ...]]] = {
+    "transactional_id": (*_OF_PRODUCERS, "FindCoordinator", "DescribeTransactions"),
+    "producer_id": (*_OF_PRODUCERS, "WriteTxnMarkers"),
+    "committed": ("EndTxn", "WriteTxnMarkers"),
+}
+"""The only APIs that carry a criterion: on any other such a rule would never strike."""
+
+_API_NAMES: Final = frozenset(name for name, _ in APIS.values())
+
+_WITH_BATCHES: Final = {
+    FaultPoint.CLIENT_REQUEST: ("Produce", 0),
+    FaultPoint.CLIENT_RESPONSE: ("Fetch", 1),
+}
+"""What carries record batches, by name and key."""
+
+_OF_CROSSINGS: Final = (
+    "api", "broker", "source", "client_id", "role", "kind", "transactional_id", "producer_id",
+    "topic", "partition", "committed", "limit", "occurrences", "after", "until", "then",
+)  # fmt: skip
+"""Fields of a rule that are about what crosses a point."""
+
+
+def check(rule: FaultRule) -> None:
+    """Refuse a rule that makes no sense.
+
+    Raises:
+        ValueError: It makes none; the message names the field.
+    """
+    for reason in (*_about_action(rule), *_about_whom(rule), *_about_when(rule)):
+        raise ValueError(reason)
+
+
+def _about_action(rule: FaultRule) -> Iterator[str]:
+    if not rule.id:
+        yield "id is empty"
+    action, point = rule.action, rule.point
+    why = refusal(point, action)
+    if why is not None:
+        yield why
+    if rule.then is not None:
+        if not isinstance(action, ClusterAction):
+            yield "then needs an action on the cluster: any other already says what happens"
+        why = refusal(point, rule.then)
+        if why is not None:
+            yield f"then: {why}"
+    if point is FaultPoint.NOW and isinstance(action, Crash | FillDisk) and action.broker is None:
+        yield "broker is missing from the action: nothing is struck at now that could tell it"
+    if isinstance(action, Corrupt) and action.what is DamagedPart.CRC:
+        name, key = _WITH_BATCHES[point]
+        if rule.api not in (name, key):
+            yield f"corrupt crc at {point} needs api {name}: nothing else there has record batches"
+
+
+def _about_whom(rule: FaultRule) -> Iterator[str]:
+    point = rule.point
+    if isinstance(rule.api, str) and rule.api not in _API_NAMES:
+        yield f"api {rule.api!r} is no API of Kafka's"
+    if rule.api is not None and point not in WITH_API:
+        yield f"api can't be matched at {point}: no request crosses it"
+    if rule.client_id is not None and point not in FROM_CLIENTS:
+        yield f"client_id can't be matched at {point}: no client's request crosses it"
+    for field, carriers in _CARRIERS.items():
+        if rule.api is None or getattr(rule, field) is None:
+            continue
+        name = api_name(rule.api) if isinstance(rule.api, int) else rule.api
+        if name not in carriers:
+            yield (
+                f"{field} can't be matched on {name}, which does not carry it; only "
+                f"{', '.join(carriers)} do"
+            )
+    if rule.partition is not None and rule.topic is None:
+        yield f"partition {rule.partition} needs a topic"
+    kinds = KINDS.get(point, ())
+    if rule.kind is not None and rule.kind not in kinds:
+        known = f"it knows {', '.join(kinds)}" if kinds else "it knows no kinds"
+        yield f"kind {rule.kind!r} can't be matched at {point}: {known}"
+    if rule.role is not None and (rule.role not in ROLES or point is not FaultPoint.LOG_APPEND):
+        yield f"role {rule.role!r} at {point}: only log.append knows leader and follower"
+    if point is FaultPoint.NOW:
+        for field in _OF_CROSSINGS:
+            if getattr(rule, field) not in (None, ()):
+                yield f"{field} can't be asked for at now: nothing crosses it"
+
+
+def _about_when(rule: FaultRule) -> Iterator[str]:
+    if rule.nth < 1 or (rule.limit is not None and rule.limit < 1):
+        yield f"nth {rule.nth} and limit {rule.limit} count from 1"
+    if any(occurrence < 1 for occurrence in rule.occurrences):
+        yield f"occurrences {rule.occurrences} count from 1"
+    if rule.occurrences and (rule.nth != 1 or rule.limit is not None):
+        yield "occurrences excludes nth and limit"
+    if not 0 < rule.probability <= 1:
+        yield f"probability is {rule.probability}, expected more than 0 and at most 1"
+    for field, other in (("after", rule.after), ("until", rule.until)):
+        if other == rule.id:
+            yield f"{field} names the rule itself"

@@ -1,0 +1,519 @@
+"""The classic group protocol: who joins, waits, is assigned, is removed.
+
+A group moves through *generations*. A rebalance asks everybody to join again
+(PreparingRebalance), makes the next generation of those that came (CompletingRebalance), and ends
+when its leader's assignment is in the log (Stable).
+
+Like Kafka's, this machine changes a group in place, and tells what is to be done outside: answer
+requests that wait, arm and disarm timers, append records. Those effects are carried out in order.
+It knows no clock and no log; a timer that fires and a record that was written (or not) come back as
+calls.
+
+Counterpart in Kafka: the classic half of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.group.classic_group import ClassicGroup, ClassicMember
+from txnsim.group.commands import (
+    NO_MEMBER,
+    Abandoned,
+    AssignmentStored,
+    Heartbeat,
+    JoinAnswered,
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    LeaveReply,
+    NewGroupStored,
+    StaticMemberStored,
+    SyncAnswered,
+    SyncGroup,
+    SyncReply,
+    TimerCancelled,
+    TimerKind,
+    TimerSet,
+    Waiter,
+    Written,
+)
+from txnsim.group.rebalance import Effects, Rebalance, joined, refuse_join, session
+from txnsim.group.records import ClassicGroupStored
+from txnsim.group.state import ClassicGroupState
+
+_S = ClassicGroupState
+
+_NONE: Final = ErrorCode.none
+
+
+class ClassicSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a coordinator's configuration says about classic groups."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    """``group.initial.rebalance.delay.ms``."""
+    new_member_join_timeout_ms: int = 300_000
+    """How long a new member may wait for its first generation without a sign of life; not a
+    setting in Kafka either.
+    """
+    max_size: int = 2_147_483_647
+    """``group.max.size``."""
+
+
+class ClassicProtocol:
+    """The rules; the groups are the caller's."""
+
+    __slots__ = ("_new_id", "_rebalance", "_settings")
+
+    def __init__(self, *, settings: ClassicSettings, new_id: Callable[[], str]) -> None:
+        self._settings = settings
+        self._rebalance = Rebalance(initial_delay_ms=settings.initial_rebalance_delay_ms)
+        self._new_id = new_id
+        """A random UUID as text."""
+
+    # JoinGroup
+
+    def join(
+        self,
+        group: ClassicGroup,
+        command: JoinGroup,
+        *,
+        waiter: Waiter,
+        is_new_group: bool,
+        now_ms: int,
+    ) -> Effects:
+        """A client wants to be in the next generation."""
+        out: Effects = []
+        if not self._has_room(group, command.member_id):
+            group.remove(command.member_id)
+            refuse_join(out, waiter, ErrorCode.group_max_size_reached, NO_MEMBER)
+        elif command.member_id == NO_MEMBER:
+            self._join_new(group, command, waiter, now_ms, out)
+        else:
+            self._join_known(group, command, waiter, now_ms, out)
+        if is_new_group and not any(isinstance(effect, Written) for effect in out):
+            empty = ClassicGroupStored(
+                group_id=group.group_id,
+                protocol_type="",
+                generation=0,
+                state_timestamp_ms=now_ms,
+            )
+            out.insert(0, Written(records=(empty,), then=NewGroupStored(waiter=waiter)))
+        return out
+
+    def _has_room(self, group: ClassicGroup, member_id: str) -> bool:
+        """GroupMetadataManager.acceptJoiningMember."""
+        match group.state:
+            case _S.EMPTY | _S.DEAD:
+                return True
+            case _S.PREPARING_REBALANCE:
+                member = group.members.get(member_id)
+                waits = member is not None and member.awaiting_join is not None
+                return waits or group.awaiting_join_count < self._settings.max_size
+            case _:
+                return member_id in group.members or len(group.members) < self._settings.max_size
+
+    def _join_new(
+        self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
+    ) -> None:
+        if group.state is _S.DEAD:
+            refuse_join(out, waiter, ErrorCode.coordinator_not_available, NO_MEMBER)
+            return
+        if not group.supports(command.protocol_type, command.protocols):
+            refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, NO_MEMBER)
+            return
+        instance_id = command.group_instance_id
+        if instance_id is not None:
+            new_id = f"{instance_id}-{self._new_id()}"
+            holder = group.static_members.get(instance_id)
+            if holder is None:
+                self._add(group, command, new_id, waiter, now_ms, out)
+            else:
+                self._replace_static(group, command, holder, new_id, waiter, now_ms, out)
+            return
+        new_id = f"{command.client_id}-{self._new_id()}"
+        if not command.member_id_required:
+            self._add(group, command, new_id, waiter, now_ms, out)
+            return
+        # KIP-394: a client that vanishes after its first request must not become a member.
+        group.pending_join[new_id] = None
+        out.append(session(group, new_id, command.session_timeout_ms))
+        refuse_join(out, waiter, ErrorCode.member_id_required, new_id)
+
+    def _join_known(
+        self, group: ClassicGroup, command: JoinGroup, waiter: Waiter, now_ms: int, out: Effects
+    ) -> None:
+        member_id = command.member_id
+        if group.state is _S.DEAD:
+            refuse_join(out, waiter, ErrorCode.coordinator_not_available, member_id)
+            return
+        if not group.supports(command.protocol_type, command.protocols):
+            refuse_join(out, waiter, ErrorCode.inconsistent_group_protocol, member_id)
+            return
+        if member_id in group.pending_join:
+            if command.group_instance_id is not None:
+                raise InvariantViolation(
+                    f"{member_id} was handed out to a dynamic member, "
+                    f"{command.group_instance_id} joins with it"
+                )
+            self._add(group, command, member_id, waiter, now_ms, out)
+            return
+        refusal = group.check_member(member_id, command.group_instance_id)
+        if refusal is not None:
+            refuse_join(out, waiter, refusal.error, member_id)
+            return
+        member = group.members[member_id]
+        unchanged = member.protocols == command.protocols
+        match group.state:
+            case _S.PREPARING_REBALANCE:
+                rejoins = True
+            case _S.COMPLETING_REBALANCE:
+                rejoins = not unchanged
+            case _S.STABLE:
+                # A leader that joins again has seen a change of the topics and wants to assign
+                # anew.
+                rejoins = group.leader == member_id or not unchanged
+            case _:
+                refuse_join(out, waiter, ErrorCode.unknown_member_id, member_id)
+                return
+        if rejoins:
+            _update(member, command, waiter, out)
+            self._rebalance.rebalance_or_complete(group, now_ms, out)
+        else:
+            knows_members = group.leader == member_id and group.state is _S.COMPLETING_REBALANCE
+            out.append(
+                JoinAnswered(
+                    waiter=waiter,
+                    reply=joined(group, member, with_members=knows_members),
+                )
+            )
+
+    def _add(
+        self,
+        group: ClassicGroup,
+        command: JoinGroup,
+        member_id: str,
+        waiter: Waiter,
+        now_ms: int,
+        out: Effects,
+    ) -> None:
+        member = ClassicMember.joining(command, member_id)
+        member.is_new = True
+        if group.state is _S.PREPARING_REBALANCE and group.previous_state is _S.EMPTY:
+            group.new_member_added = True
+        group.add(member, waiter=waiter)
+        out.append(session(group, member_id, self._settings.new_member_join_timeout_ms))
+        self._rebalance.rebalance_or_complete(group, now_ms, out)
+
+    # Static members
+
+    def _replace_static(
+        self,
+        group: ClassicGroup,
+        command: JoinGroup,
+        old_id: str,
+        new_id: str,
+        waiter: Waiter,
+        now_ms: int,
+        out: Effects,
+    ) -> None:
+        """The instance has started again: it gets a new id, and who still uses the old one is
+        fenced (KIP-345).
+        """
+        leader_before = group.leader or ""
+        old, new = group.replace_static(old_id, new_id)
+        _fence(old, out)
+        out.append(session(group, new_id, new.session_timeout_ms))
+        before = (new.protocols, new.rebalance_timeout_ms, new.session_timeout_ms)
+        _update(new, command, waiter, out)
+        match group.state:
+            case _S.STABLE if group.select_protocol() == group.protocol:
+                assert command.group_instance_id is not None
+                out.append(
+                    Written(
+                        records=(group.stored(),),
+                        then=StaticMemberStored(
+                            group_id=group.group_id,
+                            old_member_id=old_id,
+                            new_member_id=new_id,
+                            group_instance_id=command.group_instance_id,
+                            old_leader=leader_before,
+                            old_protocols=before[0],
+                            old_rebalance_timeout_ms=before[1],
+                            old_session_timeout_ms=before[2],
+                            assignment_skippable=command.assignment_skippable,
+                            waiter=waiter,
+                        ),
+                    )
+                )
+            case _S.STABLE:
+                self._rebalance.rebalance_or_complete(group, now_ms, out)
+            case _S.COMPLETING_REBALANCE:
+                self._rebalance.prepare(group, now_ms, out)
+            case _S.PREPARING_REBALANCE:
+                self._rebalance.complete_if_all_joined(group, now_ms, out)
+            case _:
+                raise InvariantViolation(f"{group.group_id} is {group.state.value} with members")
+
+    def static_member_stored(
+        self, group: ClassicGroup, then: StaticMemberStored, error: ErrorCode
+    ) -> Effects:
+        """The new id of a static member is in the log, or could not be written."""
+        out: Effects = []
+        member = group.members.get(then.new_member_id)
+        if member is None:  # replaced or removed meanwhile, and told so
+            return out
+        if error:
+            member.protocols = then.old_protocols
+            member.rebalance_timeout_ms = then.old_rebalance_timeout_ms
+            member.session_timeout_ms = then.old_session_timeout_ms
+            member.awaiting_join = None
+            _, old = group.replace_static(then.new_member_id, then.old_member_id)
+            out.append(session(group, old.member_id, old.session_timeout_ms))
+            reply = JoinReply(
+                error=error,
+                generation=group.generation,
+                protocol_type=group.protocol_type,
+                protocol=group.protocol,
+                leader=then.old_leader,
+            )
+            out.append(JoinAnswered(waiter=then.waiter, reply=reply))
+            return out
+        if member.awaiting_join != then.waiter:
+            return out
+        member.awaiting_join = None
+        leads = group.leader == member.member_id
+        skips = then.assignment_skippable
+        reply = joined(group, member, with_members=leads and skips)
+        reply = msgspec.structs.replace(
+            reply,
+            # A client that can't skip the assignment must not take itself for the leader.
+            leader=reply.leader if skips else then.old_leader,
+            skip_assignment=leads and skips,
+        )
+        out.append(JoinAnswered(waiter=then.waiter, reply=reply))
+        return out
+
+    def adopted(self, group: ClassicGroup, *, now_ms: int) -> Effects:
+        """A stable group comes from another protocol: everybody has a session, and joins again."""
+        out: Effects = []
+        for member_id in group.members:
+            out += self.touched(group, member_id)
+        self._rebalance.prepare(group, now_ms, out)
+        return out
+
+    # SyncGroup
+
+    def sync(self, group: ClassicGroup, command: SyncGroup, *, waiter: Waiter) -> Effects:
+        """A member asks for its assignment; the leader brings all of them."""
+        out: Effects = []
+        refusal = self._check_sync(group, command)
+        if refusal is not None:
+            out.append(SyncAnswered(waiter=waiter, reply=SyncReply(error=refusal)))
+            return out
+        member = group.members[command.member_id]
+        match group.state:
+            case _S.PREPARING_REBALANCE:
+                reply = SyncReply(error=ErrorCode.rebalance_in_progress)
+                out.append(SyncAnswered(waiter=waiter, reply=reply))
+            case _S.COMPLETING_REBALANCE:
+                if member.awaiting_sync is not None:
+                    out.append(Abandoned(waiter=member.awaiting_sync))
+                member.awaiting_sync = waiter
+                self._synced(group, command.member_id, out)
+                if group.leader == command.member_id:
+                    given = dict(command.assignments)
+                    complete = {each: given.get(each, b"") for each in group.members}
+                    then = AssignmentStored(
+                        group_id=group.group_id,
+                        member_id=command.member_id,
+                        generation=group.generation,
+                        assignments=tuple(complete.items()),
+                    )
+                    out.append(Written(records=(group.stored(complete),), then=then))
+            case _S.STABLE:
+                self._synced(group, command.member_id, out)
+                reply = SyncReply(
+                    protocol_type=group.protocol_type,
+                    protocol=group.protocol,
+                    assignment=member.assignment,
+                )
+                out.append(SyncAnswered(waiter=waiter, reply=reply))
+            case _:
+                raise InvariantViolation(f"{group.group_id} is {group.state.value} with members")
+        return out
+
+    def assignment_stored(
+        self, group: ClassicGroup, then: AssignmentStored, error: ErrorCode, *, now_ms: int
+    ) -> Effects:
+        """The leader's assignment is in the log, or could not be written."""
+        out: Effects = []
+        if group.state is not _S.COMPLETING_REBALANCE or then.generation != group.generation:
+            return out  # the group has moved on, and whoever waited has been told
+        if error:
+            self._rebalance.propagate(group, {}, error, out)
+            self._rebalance.rebalance_or_complete(group, now_ms, out)
+        else:
+            self._rebalance.propagate(group, dict(then.assignments), _NONE, out)
+            group.move_to(_S.STABLE, now_ms=now_ms)
+        return out
+
+    def _check_sync(self, group: ClassicGroup, command: SyncGroup) -> ErrorCode | None:
+        if group.state is _S.DEAD:
+            return ErrorCode.coordinator_not_available
+        refusal = group.check_member(command.member_id, command.group_instance_id)
+        if refusal is not None:
+            return refusal.error
+        if command.generation != group.generation:
+            return ErrorCode.illegal_generation
+        for told, held in (
+            (command.protocol_type, group.protocol_type),
+            (command.protocol, group.protocol),
+        ):
+            if told is not None and held is not None and told != held:
+                return ErrorCode.inconsistent_group_protocol
+        return None
+
+    def _synced(self, group: ClassicGroup, member_id: str, out: Effects) -> None:
+        group.pending_sync.pop(member_id, None)
+        if not group.pending_sync:
+            out.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
+
+    # Heartbeat, LeaveGroup
+
+    def heartbeat(
+        self, group: ClassicGroup, command: Heartbeat
+    ) -> tuple[Rejection | None, Effects]:
+        """A member is alive; the error tells it to join again."""
+        if group.state is _S.DEAD:
+            return _rejection(ErrorCode.coordinator_not_available, group, "is dead"), []
+        refusal = group.check_member(command.member_id, command.group_instance_id)
+        if refusal is not None:
+            return refusal, []
+        if command.generation != group.generation:
+            return group.wrong_generation(command.generation), []
+        alive = self.touched(group, command.member_id)
+        if group.state is _S.PREPARING_REBALANCE:
+            return _rejection(ErrorCode.rebalance_in_progress, group, "prepares a rebalance"), alive
+        return None, alive
+
+    def touched(self, group: ClassicGroup, member_id: str) -> Effects:
+        """A request has shown that the member is alive."""
+        return [session(group, member_id, group.members[member_id].session_timeout_ms)]
+
+    def leave(
+        self, group: ClassicGroup, command: LeaveGroup, *, now_ms: int
+    ) -> tuple[LeaveReply, Effects]:
+        """Members leave, or an administrator has them leave."""
+        if group.state is _S.DEAD:
+            return LeaveReply(error=ErrorCode.coordinator_not_available), []
+        out: Effects = []
+        answers = tuple(
+            (member_id, instance_id, self._leave_one(group, member_id, instance_id, out))
+            for member_id, instance_id in command.members
+        )
+        if any(error is _NONE for _, _, error in answers):
+            if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+                self._rebalance.rebalance_or_complete(group, now_ms, out)
+            elif group.state is _S.PREPARING_REBALANCE:
+                self._rebalance.complete_if_all_joined(group, now_ms, out)
+        return LeaveReply(members=answers), out
+
+    def _leave_one(
+        self, group: ClassicGroup, member_id: str, instance_id: str | None, out: Effects
+    ) -> ErrorCode:
+        if member_id == NO_MEMBER:
+            held = None if instance_id is None else group.static_members.get(instance_id)
+            if held is None:
+                return ErrorCode.unknown_member_id
+            self._rebalance.remove(group, held, out)
+            return _NONE
+        if member_id not in group.pending_join:
+            refusal = group.check_member(member_id, instance_id)
+            if refusal is not None:
+                return refusal.error
+        self._rebalance.remove(group, member_id, out)
+        return _NONE
+
+    # Timers
+
+    def session_over(self, group: ClassicGroup, member_id: str, *, now_ms: int) -> Effects:
+        """A member was silent for its session timeout, or did not use the id it was given."""
+        out: Effects = []
+        if member_id in group.pending_join:
+            group.remove(member_id)
+            if group.state is _S.PREPARING_REBALANCE and group.all_joined:
+                self._rebalance.complete(group, now_ms, out)
+            return out
+        member = group.members.get(member_id)
+        if member is None or member.is_alive_by_waiting:
+            return out
+        self._rebalance.remove(group, member_id, out)
+        if group.state in (_S.STABLE, _S.COMPLETING_REBALANCE):
+            self._rebalance.rebalance_or_complete(group, now_ms, out)
+        elif group.state is _S.PREPARING_REBALANCE and group.all_joined:
+            self._rebalance.complete(group, now_ms, out)
+        return out
+
+    def join_over(
+        self, group: ClassicGroup, *, delay_ms: int, remaining_ms: int | None, now_ms: int
+    ) -> Effects:
+        """The time to join again has passed; or the delay of a first rebalance, which is extended
+        as long as new members come.
+
+        Args:
+            group: The group.
+            delay_ms: How long the timer ran.
+            remaining_ms: Of a first rebalance: how much longer it may be delayed; else None.
+            now_ms: The cluster's time.
+        """
+        out: Effects = []
+        if remaining_ms and group.new_member_added:
+            group.new_member_added = False
+            out.append(
+                TimerSet(
+                    kind=TimerKind.JOIN,
+                    group_id=group.group_id,
+                    delay_ms=min(self._settings.initial_rebalance_delay_ms, remaining_ms),
+                    remaining_ms=max(remaining_ms - delay_ms, 0),
+                )
+            )
+        else:
+            self._rebalance.complete(group, now_ms, out)
+        return out
+
+    def sync_over(self, group: ClassicGroup, *, generation: int, now_ms: int) -> Effects:
+        """Who joined the generation and has not asked for an assignment is removed."""
+        out: Effects = []
+        if generation != group.generation or not group.pending_sync:
+            return out
+        if group.state in (_S.COMPLETING_REBALANCE, _S.STABLE):
+            for member_id in tuple(group.pending_sync):
+                self._rebalance.remove(group, member_id, out)
+            self._rebalance.prepare(group, now_ms, out)
+        return out
+
+
+def _update(member: ClassicMember, command: JoinGroup, waiter: Waiter, out: Effects) -> None:
+    if member.awaiting_join is not None:
+        out.append(Abandoned(waiter=member.awaiting_join))
+    member.protocols = command.protocols
+    member.rebalance_timeout_ms = command.rebalance_timeout_ms
+    member.session_timeout_ms = command.session_timeout_ms
+    member.awaiting_join = waiter
+
+
+def _fence(old: ClassicMember, out: Effects) -> None:
+    fenced = ErrorCode.fenced_instance_id
+    if old.awaiting_join is not None:
+        refuse_join(out, old.awaiting_join, fenced, old.member_id)
+    if old.awaiting_sync is not None:
+        out.append(SyncAnswered(waiter=old.awaiting_sync, reply=SyncReply(error=fenced)))
+
+
+def _rejection(error: ErrorCode, group: ClassicGroup, what: str) -> Rejection:
+    return Rejection(error=error, reason=f"group {group.group_id} {what}")

@@ -1,0 +1,502 @@
+"""A classic group: its members, and what one can ask of them. It decides nothing.
+
+Membership lives in memory; what is stored of it is the last assigned generation. Members keep the
+order in which they joined: the first one that is there becomes leader.
+
+Counterpart in Kafka: ClassicGroup, ClassicGroupMember.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.group.commands import JoinGroup, Waiter
+from txnsim.group.consumer_records import TopicIdPartition
+from txnsim.group.records import ClassicGroupDeleted, ClassicGroupStored, StoredMember
+from txnsim.group.state import (
+    CONSUMER_PROTOCOL_TYPE,
+    VALID_PREVIOUS_STATES,
+    ClassicGroupState,
+    ExpiryBase,
+    GroupType,
+)
+from txnsim.group.subscription import subscribed_topics
+
+Protocols = tuple[tuple[str, bytes], ...]
+
+_S = ClassicGroupState
+_ACTIVE = (_S.STABLE, _S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE)
+
+
+class ClassicMember:
+    """A member of a classic group."""
+
+    __slots__ = (
+        "assignment",
+        "awaiting_join",
+        "awaiting_sync",
+        "client_host",
+        "client_id",
+        "group_instance_id",
+        "is_new",
+        "member_id",
+        "protocol_type",
+        "protocols",
+        "rebalance_timeout_ms",
+        "session_timeout_ms",
+    )
+
+    def __init__(
+        self,
+        *,
+        member_id: str,
+        group_instance_id: str | None,
+        client_id: str,
+        client_host: str,
+        rebalance_timeout_ms: int,
+        session_timeout_ms: int,
+        protocol_type: str,
+        protocols: Protocols,
+        assignment: bytes = b"",
+    ) -> None:
+        self.member_id = member_id
+        self.group_instance_id = group_instance_id
+        self.client_id = client_id
+        self.client_host = client_host
+        self.rebalance_timeout_ms = rebalance_timeout_ms
+        self.session_timeout_ms = session_timeout_ms
+        self.protocol_type = protocol_type
+        self.protocols = protocols
+        self.assignment = assignment
+        self.awaiting_join: Waiter | None = None
+        self.awaiting_sync: Waiter | None = None
+        self.is_new = False
+
+    @classmethod
+    def joining(cls, command: JoinGroup, member_id: str) -> ClassicMember:
+        """A member as it comes in."""
+        return cls(
+            member_id=member_id,
+            group_instance_id=command.group_instance_id,
+            client_id=command.client_id,
+            client_host=command.client_host,
+            rebalance_timeout_ms=command.rebalance_timeout_ms,
+            session_timeout_ms=command.session_timeout_ms,
+            protocol_type=command.protocol_type,
+            protocols=command.protocols,
+        )
+
+    @property
+    def is_alive_by_waiting(self) -> bool:
+        """Whoever waits for an answer of ours can't be expected to send heartbeats; a new member
+        must show itself once before its waiting counts (hasSatisfiedHeartbeat).
+        """
+        if self.is_new:
+            return False
+        return self.awaiting_join is not None or self.awaiting_sync is not None
+
+    def metadata(self, protocol: str | None) -> bytes:
+        """What it said for a protocol."""
+        for name, metadata in self.protocols:
+            if name == protocol:
+                return metadata
+        raise InvariantViolation(f"{self.member_id} does not support the protocol {protocol}")
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """The protocol it wants most among those that all support."""
+        for name, _ in self.protocols:
+            if name in candidates:
+                return name
+        raise InvariantViolation(f"{self.member_id} supports none of {sorted(candidates)}")
+
+
+class ClassicGroup:
+    """A group that assigns partitions on the side of its members."""
+
+    def __init__(self, group_id: str, *, state: ClassicGroupState = _S.EMPTY, now_ms: int) -> None:
+        self.group_id = group_id
+        self.state = state
+        self.previous_state = _S.DEAD
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.leader: str | None = None
+        self.state_timestamp_ms: int | None = now_ms
+        self.members: dict[str, ClassicMember] = {}
+        self.static_members: dict[str, str] = {}
+        """Instance id -> member id."""
+        self.pending_join: dict[str, None] = {}
+        """Ids that were handed out and whose owners have not joined yet (KIP-394)."""
+        self.pending_sync: dict[str, None] = {}
+        self.new_member_added = False
+        """Somebody joined while the first rebalance was delayed."""
+        self._subscribed: frozenset[str] | None = None
+
+    @classmethod
+    def loaded(cls, record: ClassicGroupStored) -> ClassicGroup:
+        """The group as a coordinator finds it in the log; nobody waits and no session runs yet."""
+        state = _S.STABLE if record.members else _S.EMPTY
+        group = cls(record.group_id, state=state, now_ms=record.state_timestamp_ms)
+        if record.state_timestamp_ms == -1:
+            group.state_timestamp_ms = None
+        group.generation = record.generation
+        group.protocol_type = record.protocol_type or None
+        group.protocol = record.protocol
+        group.leader = record.leader
+        for stored in record.members:
+            group.add(_loaded_member(stored, record), waiter=None)
+        group._subscribed = group._computed_subscription()
+        return group
+
+    # Group
+
+    @property
+    def type(self) -> GroupType:
+        """Classic."""
+        return GroupType.CLASSIC
+
+    @property
+    def state_name(self) -> str:
+        """The state's name on the wire."""
+        return self.state.value
+
+    @property
+    def protocol_type_or_empty(self) -> str:
+        """The protocol type, "" where nobody has told one."""
+        return self.protocol_type or ""
+
+    @property
+    def is_empty(self) -> bool:
+        """No members, and no rebalance under way."""
+        return self.state is _S.EMPTY
+
+    def check_member(self, member_id: str, group_instance_id: str | None) -> Rejection | None:
+        """Whether that is a member; an instance id belongs to one member at a time (KIP-345)."""
+        if group_instance_id is not None:
+            holder = self.static_members.get(group_instance_id)
+            if holder is None:
+                return self._unknown(member_id)
+            if holder != member_id:
+                return Rejection(
+                    error=ErrorCode.fenced_instance_id,
+                    reason=f"instance {group_instance_id} of {self.group_id} is {holder} now, "
+                    f"not {member_id}",
+                )
+        return None if member_id in self.members else self._unknown(member_id)
+
+    def check_offset_commit(
+        self,
+        *,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        is_transactional: bool,
+        api_version: int,  # noqa: ARG002 - classic groups answer all versions alike
+    ) -> Rejection | None:
+        """ClassicGroup.validateOffsetCommit."""
+        if self.state is _S.DEAD:
+            return self._dead(ErrorCode.coordinator_not_available)
+        if generation < 0 and self.state is _S.EMPTY:
+            return None
+        if generation >= 0 or member_id or group_instance_id is not None:
+            refusal = self.check_member(member_id, group_instance_id)
+            if refusal is not None:
+                return refusal
+            if generation != self.generation:
+                return self.wrong_generation(generation)
+        elif not is_transactional and self.state is not _S.EMPTY:
+            return self._unknown(member_id)
+        if not is_transactional and self.state is _S.COMPLETING_REBALANCE:
+            return Rejection(
+                error=ErrorCode.rebalance_in_progress,
+                reason=f"{self.group_id} waits for the assignment of generation {self.generation}",
+            )
+        return None
+
+    def check_position(
+        self,
+        *,
+        member_id: str,  # noqa: ARG002 - a member of the generation may commit all positions
+        generation: int,  # noqa: ARG002 - the same
+        partition: TopicIdPartition,  # noqa: ARG002 - the same
+    ) -> Rejection | None:
+        """Classic groups judge the whole commit at once."""
+        return None
+
+    def check_offset_fetch(
+        self,
+        *,
+        member_id: str | None,  # noqa: ARG002 - anybody may read a classic group's positions
+        member_epoch: int,  # noqa: ARG002 - epochs are of the consumer protocol
+    ) -> Rejection | None:
+        """ClassicGroup.validateOffsetFetch."""
+        return self._dead(ErrorCode.group_id_not_found) if self.state is _S.DEAD else None
+
+    def check_offset_delete(self) -> Rejection | None:
+        """ClassicGroup.validateOffsetDelete: of a live group only where subscriptions are known."""
+        if self.state is _S.DEAD:
+            return self._dead(ErrorCode.group_id_not_found)
+        if self.state in _ACTIVE and self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return self._not_empty()
+        return None
+
+    def check_delete(self) -> Rejection | None:
+        """ClassicGroup.validateDeleteGroup."""
+        if self.state is _S.DEAD:
+            return self._dead(ErrorCode.group_id_not_found)
+        return self._not_empty() if self.state in _ACTIVE else None
+
+    def tombstones(self) -> tuple[ClassicGroupDeleted, ...]:
+        """The one record that deletes it."""
+        return (ClassicGroupDeleted(group_id=self.group_id),)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Some member consumes the topic; of consumers whose subscription can't be read, all."""
+        if self._subscribed is not None:
+            return topic in self._subscribed
+        return self.protocol_type == CONSUMER_PROTOCOL_TYPE
+
+    def offsets_expire_from(self) -> ExpiryBase | None:
+        """ClassicGroup.offsetExpirationCondition (KIP-211)."""
+        if self.protocol_type is None:
+            return _from_commit
+        if self.state is _S.EMPTY:
+            since_ms = self.state_timestamp_ms
+            return _from_commit if since_ms is None else lambda _: since_ms
+        if (
+            self.protocol_type == CONSUMER_PROTOCOL_TYPE
+            and self._subscribed is not None
+            and self.state is _S.STABLE
+        ):
+            return _from_commit
+        return None
+
+    # Members
+
+    def add(self, member: ClassicMember, *, waiter: Waiter | None) -> None:
+        """Take a member in; the first one gives the group its protocol type and is its leader."""
+        if member.group_instance_id is not None:
+            assert member.group_instance_id not in self.static_members
+            self.static_members[member.group_instance_id] = member.member_id
+        if not self.members:
+            self.protocol_type = member.protocol_type or None
+        if self.leader is None:
+            self.leader = member.member_id
+        self.members[member.member_id] = member
+        member.awaiting_join = waiter
+        self.pending_join.pop(member.member_id, None)
+
+    def remove(self, member_id: str) -> ClassicMember | None:
+        """Let a member go, or an id that was handed out; the next in line leads."""
+        member = self.members.pop(member_id, None)
+        if member is not None and member.group_instance_id is not None:
+            self.static_members.pop(member.group_instance_id, None)
+        if self.leader == member_id:
+            self.leader = next(iter(self.members), None)
+        self.pending_join.pop(member_id, None)
+        self.pending_sync.pop(member_id, None)
+        return member
+
+    def replace_static(self, old_id: str, new_id: str) -> tuple[ClassicMember, ClassicMember]:
+        """Give a static member another id; (the member as it was, the member as it is)."""
+        old = self.members.pop(old_id)
+        assert old.group_instance_id is not None
+        new = ClassicMember(
+            member_id=new_id,
+            group_instance_id=old.group_instance_id,
+            client_id=old.client_id,
+            client_host=old.client_host,
+            rebalance_timeout_ms=old.rebalance_timeout_ms,
+            session_timeout_ms=old.session_timeout_ms,
+            protocol_type=old.protocol_type,
+            protocols=old.protocols,
+            assignment=old.assignment,
+        )
+        self.members[new_id] = new
+        if self.leader == old_id:
+            self.leader = new_id
+        self.static_members[old.group_instance_id] = new_id
+        return old, new
+
+    def elect_joined_leader(self) -> bool:
+        """The leader stays if it has joined again, else the first member that has; False where
+        nobody has.
+        """
+        if self.leader is None:
+            return False
+        if self.members[self.leader].awaiting_join is not None:
+            return True
+        for member in self.members.values():
+            if member.awaiting_join is not None:
+                self.leader = member.member_id
+                return True
+        return False
+
+    @property
+    def awaiting_join_count(self) -> int:
+        """Members whose JoinGroup waits."""
+        return sum(member.awaiting_join is not None for member in self.members.values())
+
+    @property
+    def all_joined(self) -> bool:
+        """Everybody waits for the next generation, and nobody is on the way."""
+        return not self.pending_join and self.awaiting_join_count == len(self.members)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The most patient member's."""
+        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+
+    # Protocols
+
+    def supports(self, protocol_type: str, protocols: Iterable[tuple[str, bytes]]) -> bool:
+        """Whether somebody with these protocols can join."""
+        names = [name for name, _ in protocols]
+        if self.state is _S.EMPTY:
+            return bool(protocol_type) and bool(names)
+        if self.protocol_type != protocol_type:
+            return False
+        common = self._candidates()
+        return any(name in common for name in names)
+
+    def select_protocol(self) -> str:
+        """The protocol that most members want first among those all support; the earliest told of
+        equals.
+        """
+        candidates = self._candidates()
+        votes = Counter(member.vote(candidates) for member in self.members.values())
+        return max(votes, key=lambda name: votes[name])
+
+    def adopt_protocol(self, protocol: str) -> None:
+        """The protocol of members that come from a group of the consumer protocol."""
+        self.protocol = protocol
+        self._subscribed = self._computed_subscription()
+
+    # Moves
+
+    @property
+    def can_rebalance(self) -> bool:
+        """Whether PreparingRebalance may follow."""
+        return self.state in VALID_PREVIOUS_STATES[_S.PREPARING_REBALANCE]
+
+    def move_to(self, state: ClassicGroupState, *, now_ms: int) -> None:
+        """Change the state.
+
+        Raises:
+            InvariantViolation: The table does not allow it.
+        """
+        if self.state not in VALID_PREVIOUS_STATES[state]:
+            raise InvariantViolation(
+                f"group {self.group_id}: {self.state.value} -> {state.value} is no move"
+            )
+        self.previous_state = self.state
+        self.state = state
+        self.state_timestamp_ms = now_ms
+
+    def next_generation(self, *, now_ms: int) -> None:
+        """The members that are there are a generation; without any the group is empty."""
+        self.generation += 1
+        self.protocol = self.select_protocol() if self.members else None
+        self._subscribed = self._computed_subscription()
+        self.move_to(_S.COMPLETING_REBALANCE if self.members else _S.EMPTY, now_ms=now_ms)
+        self.pending_sync.clear()
+
+    def stored(self, assignments: dict[str, bytes] | None = None) -> ClassicGroupStored:
+        """What the log is to remember.
+
+        Args:
+            assignments: By member id; those that the members hold where none is given.
+        """
+        protocol = self.protocol
+        return ClassicGroupStored(
+            group_id=self.group_id,
+            protocol_type=self.protocol_type or "",
+            generation=self.generation,
+            protocol=protocol,
+            leader=self.leader,
+            state_timestamp_ms=-1 if self.state_timestamp_ms is None else self.state_timestamp_ms,
+            members=tuple(
+                StoredMember(
+                    member_id=member.member_id,
+                    group_instance_id=member.group_instance_id,
+                    client_id=member.client_id,
+                    client_host=member.client_host,
+                    rebalance_timeout_ms=member.rebalance_timeout_ms,
+                    session_timeout_ms=member.session_timeout_ms,
+                    subscription=member.metadata(protocol),
+                    assignment=member.assignment
+                    if assignments is None
+                    else assignments.get(member.member_id, b""),
+                )
+                for member in self.members.values()
+            ),
+        )
+
+    # Refusals
+
+    def wrong_generation(self, generation: int) -> Rejection:
+        """The request is of another generation."""
+        return Rejection(
+            error=ErrorCode.illegal_generation,
+            reason=f"group {self.group_id} is at generation {self.generation}, not {generation}",
+        )
+
+    def _unknown(self, member_id: str) -> Rejection:
+        return Rejection(
+            error=ErrorCode.unknown_member_id,
+            reason=f"'{member_id}' is no member of group {self.group_id}",
+        )
+
+    def _dead(self, error: ErrorCode) -> Rejection:
+        return Rejection(error=error, reason=f"group {self.group_id} is dead")
+
+    def _not_empty(self) -> Rejection:
+        return Rejection(
+            error=ErrorCode.non_empty_group,
+            reason=f"group {self.group_id} has {len(self.members)} members",
+        )
+
+    # Parts
+
+    def _candidates(self) -> frozenset[str]:
+        """Protocols that all members support."""
+        sets = [frozenset(name for name, _ in each.protocols) for each in self.members.values()]
+        return frozenset.intersection(*sets) if sets else frozenset()
+
+    def _computed_subscription(self) -> frozenset[str] | None:
+        if self.protocol_type != CONSUMER_PROTOCOL_TYPE:
+            return None
+        if not self.members:
+            return frozenset()
+        if self.protocol is None:
+            return None
+        topics: set[str] = set()
+        for member in self.members.values():
+            found = subscribed_topics(member.metadata(self.protocol))
+            if found is None:
+                return None
+            topics |= found
+        return frozenset(topics)
+
+
+def _from_commit(commit_timestamp_ms: int) -> int:
+    return commit_timestamp_ms
+
+
+def _loaded_member(stored: StoredMember, record: ClassicGroupStored) -> ClassicMember:
+    return ClassicMember(
+        member_id=stored.member_id,
+        group_instance_id=stored.group_instance_id,
+        client_id=stored.client_id,
+        client_host=stored.client_host,
+        # Values of before 0.10.1 have no rebalance timeout.
+        rebalance_timeout_ms=stored.session_timeout_ms
+        if stored.rebalance_timeout_ms == -1
+        else stored.rebalance_timeout_ms,
+        session_timeout_ms=stored.session_timeout_ms,
+        protocol_type=record.protocol_type,
+        protocols=((record.protocol or "", stored.subscription),),
+        assignment=stored.assignment,
+    )

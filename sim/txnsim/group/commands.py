@@ -1,0 +1,207 @@
+"""What a group coordinator can be asked about membership in classic groups, and what it answers.
+
+API versions have been translated away by the handlers. A waiting request is named by a number that
+the shell gave it; the answer comes as an effect with that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode
+from txnsim.group.records import GroupRecord
+
+NO_MEMBER: Final = ""
+"""Member id of somebody who has none yet."""
+
+Waiter = int
+"""A JoinGroup or SyncGroup that waits for its answer."""
+
+
+class JoinGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Become, or stay, a member of the next generation."""
+
+    group_id: str
+    member_id: str = NO_MEMBER
+    group_instance_id: str | None = None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocol_type: str
+    protocols: tuple[tuple[str, bytes], ...]
+    """(name, metadata), the most wanted first."""
+    member_id_required: bool = True
+    """A new dynamic member has to join again with the id it is given (v4, KIP-394)."""
+    may_describe: Callable[[str], bool] | None = None
+    """Whether the member may describe a topic; None where everybody may."""
+    assignment_skippable: bool = True
+    """A static leader that comes back can be told to skip the assignment (v9, KIP-814)."""
+
+
+class JoinReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to JoinGroup."""
+
+    error: ErrorCode = ErrorCode.none
+    generation: int = -1
+    protocol_type: str | None = None
+    protocol: str | None = None
+    leader: str = ""
+    skip_assignment: bool = False
+    member_id: str = NO_MEMBER
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    """(member id, instance id, metadata); for the leader only."""
+
+
+class SyncGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Learn my assignment; the leader brings everybody's."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    group_instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignments: tuple[tuple[str, bytes], ...] = ()
+    """(member id, assignment)."""
+
+
+class SyncReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to SyncGroup."""
+
+    error: ErrorCode = ErrorCode.none
+    protocol_type: str | None = None
+    protocol: str | None = None
+    assignment: bytes = b""
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """I am alive."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    group_instance_id: str | None = None
+
+
+class LeaveGroup(msgspec.Struct, frozen=True, kw_only=True):
+    """Remove these members: (member id, instance id)."""
+
+    group_id: str
+    members: tuple[tuple[str, str | None], ...]
+
+
+class LeaveReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to LeaveGroup: (member id, instance id, error) of each."""
+
+    error: ErrorCode = ErrorCode.none
+    members: tuple[tuple[str, str | None, ErrorCode], ...] = ()
+
+
+# Effects
+
+
+class JoinAnswered(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer a waiting JoinGroup."""
+
+    waiter: Waiter
+    reply: JoinReply
+
+
+class SyncAnswered(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer a waiting SyncGroup."""
+
+    waiter: Waiter
+    reply: SyncReply
+
+
+class Abandoned(msgspec.Struct, frozen=True, kw_only=True):
+    """A waiting request that will never be answered: its member asked again elsewhere, or was
+    removed while it waited for an assignment. Kafka forgets the request just so.
+    """
+
+    waiter: Waiter
+
+
+class TimerKind(Enum):
+    """What a group can wait for."""
+
+    HEARTBEAT = "session"
+    """A member's session (or its stay in the waiting room) ends."""
+    JOIN = "join"
+    """A rebalance goes on without those who did not come."""
+    SYNC = "sync"
+    """Who has joined and did not sync is removed."""
+
+
+class TimerSet(msgspec.Struct, frozen=True, kw_only=True):
+    """Arm a timer, or move it: there is one for each (kind, group, member)."""
+
+    kind: TimerKind
+    group_id: str
+    member_id: str = NO_MEMBER
+    """Of HEARTBEAT only."""
+    delay_ms: int
+    generation: int = -1
+    """Of SYNC: the generation it was armed for."""
+    remaining_ms: int | None = None
+    """Of JOIN in a group's first rebalance: how long its delay may still be extended."""
+
+
+class TimerCancelled(msgspec.Struct, frozen=True, kw_only=True):
+    """Disarm a timer, armed or not."""
+
+    kind: TimerKind
+    group_id: str
+    member_id: str = NO_MEMBER
+
+
+class AssignmentStored(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows once the leader's assignment is in the log."""
+
+    group_id: str
+    member_id: str
+    generation: int
+    assignments: tuple[tuple[str, bytes], ...]
+
+
+class StaticMemberStored(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows once a static member's new id is in the log; if it is not, the old one is put
+    back.
+    """
+
+    group_id: str
+    old_member_id: str
+    new_member_id: str
+    group_instance_id: str
+    old_leader: str
+    old_protocols: tuple[tuple[str, bytes], ...]
+    old_rebalance_timeout_ms: int
+    old_session_timeout_ms: int
+    assignment_skippable: bool
+    waiter: Waiter
+
+
+class NewGroupStored(msgspec.Struct, frozen=True, kw_only=True):
+    """What follows once a new, empty group is in the log; if it is not, who asked is told."""
+
+    waiter: Waiter
+
+
+AfterWrite = AssignmentStored | StaticMemberStored | NewGroupStored
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """Append these records; afterwards, written or not, ``then``. They don't change what the
+    coordinator holds: that has happened already, or does in ``then``.
+    """
+
+    records: tuple[GroupRecord, ...]
+    then: AfterWrite | None = None
+
+
+Effect = JoinAnswered | SyncAnswered | Abandoned | TimerSet | TimerCancelled | Written

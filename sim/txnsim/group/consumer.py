@@ -1,0 +1,430 @@
+"""The consumer protocol: decisions on heartbeats, timers and regular expressions (KIP-848). Pure.
+
+A heartbeat does everything: it joins, subscribes, tells what is owned, is told what to own, and
+leaves. Its decision is a list of records; the group changes when they are in the log.
+
+Counterpart in Kafka: the consumer half of GroupMetadataManager.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.cluster.image import ClusterImage
+from txnsim.cluster.resource_configs import GroupIntervals
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.assignors import ASSIGNORS, Subscriber
+from txnsim.group.consumer_commands import (
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
+    HeartbeatReply,
+    MayDescribe,
+    MemberGone,
+    ResolveRegexes,
+    RevocationAwaited,
+    RevocationOver,
+    SessionSet,
+)
+from txnsim.group.consumer_group import (
+    LEFT_FOR_A_WHILE,
+    ConsumerGroup,
+    ConsumerMember,
+    MemberState,
+)
+from txnsim.group.consumer_members import (
+    check_heartbeat,
+    current_record,
+    member_of,
+    subscribing,
+    subscription_record,
+    target_record,
+    unknown,
+    unknown_instance,
+)
+from txnsim.group.consumer_records import (
+    ConsumerRecord,
+    CurrentDeleted,
+    EpochStored,
+    RegexDeleted,
+    SubscriptionDeleted,
+    TargetDeleted,
+    TargetEpochStored,
+    TopicIdPartition,
+)
+from txnsim.group.consumer_regex import regex_change
+from txnsim.group.migration import may_downgrade
+from txnsim.group.reconciliation import Goal, reconcile
+from txnsim.group.topics_hash import topics_hash
+
+
+class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """What a coordinator's configuration says about groups of the consumer protocol."""
+
+    max_size: int = 2_147_483_647
+    classic_max_size: int = 2_147_483_647
+    """``group.max.size``: a larger group is not downgraded."""
+    assignors: tuple[str, ...] = tuple(ASSIGNORS)
+    """Those that a member may choose; the first one is taken where nobody does."""
+    may_downgrade: bool = True
+    """Whether a group becomes classic again while members go on."""
+    regex_refresh_ms: int = 600_000
+
+
+DEFAULT_INTERVALS: Final = GroupIntervals(45_000, 5_000, 1_000)
+"""Of a broker that says nothing else."""
+
+
+class ConsumerProtocol:
+    """The rules; the groups are the caller's."""
+
+    __slots__ = ("_intervals_of", "_new_id", "_settings")
+
+    def __init__(
+        self,
+        *,
+        settings: ConsumerSettings,
+        new_id: Callable[[], str],
+        intervals_of: Callable[[str], GroupIntervals] = lambda _: DEFAULT_INTERVALS,
+    ) -> None:
+        self._settings = settings
+        self._intervals_of = intervals_of
+        """By group: each may have its own."""
+        self._new_id = new_id
+        """A random UUID as text."""
+
+    # Heartbeat
+
+    def check(self, command: ConsumerHeartbeat) -> Rejection | None:
+        """What is wrong with a heartbeat whatever the group."""
+        return check_heartbeat(command, assignors=self._settings.assignors)
+
+    def heartbeat(
+        self,
+        group: ConsumerGroup,
+        command: ConsumerHeartbeat,
+        *,
+        image: ClusterImage,
+        now_ms: int,
+    ) -> ConsumerOutcome | Rejection:
+        """Decide on a heartbeat that joins or stays."""
+        if self._is_full(group, command):
+            return Rejection(
+                error=ErrorCode.group_max_size_reached,
+                reason="The consumer group has reached its maximum capacity of "
+                f"{self._settings.max_size} members.",
+            )
+        records: list[ConsumerRecord] = []
+        found = member_of(group, command, records, new_id=self._new_id)
+        if isinstance(found, Rejection):
+            return found
+        member = found
+        if records:  # a static member has begun a new life: go on with the group as it is then
+            group = group.after(records)
+        updated = subscribing(member, command)
+        change = self._change(
+            group,
+            member,
+            updated,
+            now_ms=now_ms,
+            image=image,
+            may_describe=command.may_describe,
+        )
+        if isinstance(change, Rejection):
+            return change
+        records += change.records
+        step = self._advance(
+            group,
+            updated,
+            command,
+            change=change,
+            image=image,
+            now_ms=now_ms,
+            records=records,
+        )
+        if isinstance(step, Rejection):
+            return step
+        updated = step
+        effects = [
+            *change.effects,
+            *_timers(member, updated),
+            self._session(group.group_id, updated),
+        ]
+        is_told = (
+            command.member_epoch == 0
+            or _is_full_request(command)
+            or set(member.assigned) != set(updated.assigned)
+        )
+        return ConsumerOutcome(
+            records=tuple(records),
+            reply=HeartbeatReply(
+                member_id=updated.member_id,
+                member_epoch=updated.epoch,
+                assignment=tuple(sorted(updated.assigned)) if is_told else None,
+                heartbeat_interval_ms=self._intervals_of(group.group_id).heartbeat_interval_ms,
+            ),
+            effects=tuple(effects),
+        )
+
+    def _is_full(self, group: ConsumerGroup, command: ConsumerHeartbeat) -> bool:
+        if group.static_member(command.instance_id) is not None:
+            return False
+        is_new = not command.member_id or command.member_id not in group.members
+        return len(group.members) >= self._settings.max_size and is_new
+
+    # What does it change
+
+    def _change(
+        self,
+        group: ConsumerGroup,
+        member: ConsumerMember,
+        updated: ConsumerMember,
+        *,
+        now_ms: int,
+        image: ClusterImage,
+        may_describe: MayDescribe,
+    ) -> _Change | Rejection:
+        records: list[ConsumerRecord] = []
+        names_changed = updated.topic_names != member.topic_names
+        is_new = member.member_id not in group.members
+        if updated != member or is_new:
+            records.append(subscription_record(group.group_id, updated))
+        regex = regex_change(
+            group,
+            member,
+            updated,
+            image=image,
+            refresh_ms=self._settings.regex_refresh_ms,
+            now_ms=now_ms,
+        )
+        if isinstance(regex, Rejection):
+            return regex
+        # Another preferred assignor has to wait for another change (KAFKA-20434 is not in 4.3).
+        return _Change(
+            records=(*records, *regex.records),
+            effects=(ResolveRegexes(regexes=regex.lookups, may_describe=may_describe),)
+            if regex.lookups
+            else (),
+            subscription_changed=names_changed or regex.subscription_changed,
+            bumps_epoch=names_changed or regex.bumps_epoch,
+        )
+
+    # Where does it go
+
+    def _advance(
+        self,
+        group: ConsumerGroup,
+        updated: ConsumerMember,
+        command: ConsumerHeartbeat,
+        *,
+        change: _Change,
+        image: ClusterImage,
+        now_ms: int,
+        records: list[ConsumerRecord],
+    ) -> ConsumerMember | Rejection:
+        """Raise the group's epoch, make a target, lead the member a step towards it."""
+        members = list(group.members_with(updated))
+        epoch = group.epoch
+        if change.bumps_epoch or group.refreshed_version != image.offset:
+            names = {name for each in members for name in group.topics_of(each)}
+            hashed = topics_hash(names, image)
+            if change.bumps_epoch or hashed != group.metadata_hash:
+                epoch += 1
+                records.append(
+                    EpochStored(group_id=group.group_id, epoch=epoch, metadata_hash=hashed)
+                )
+            group.refreshed_version = image.offset
+        target_epoch, target = group.assignment_epoch, group.target.get(updated.member_id)
+        if group.assignment_epoch < epoch and self._may_assign(group, now_ms):
+            assigned = self._assign(group, members, updated, image)
+            for each in members:
+                if group.target.get(each.member_id) != assigned[each.member_id]:
+                    records.append(target_record(group, each.member_id, assigned[each.member_id]))
+            records.append(
+                TargetEpochStored(group_id=group.group_id, epoch=epoch, timestamp_ms=now_ms)
+            )
+            target_epoch, target = epoch, assigned[updated.member_id]
+        if not change.subscription_changed and updated.is_reconciled_to(target_epoch):
+            return updated
+        step = reconcile(
+            updated,
+            Goal(
+                epoch=target_epoch,
+                partitions=target or frozenset(),
+                subscribed=_topic_ids(group, updated, image),
+                subscription_changed=change.subscription_changed,
+            ),
+            owned=command.owned,
+            owner_of=group.owner_of,
+        )
+        if isinstance(step, ConsumerMember) and step != updated:
+            records.append(current_record(group.group_id, step))
+        return step
+
+    def _may_assign(self, group: ConsumerGroup, now_ms: int) -> bool:
+        interval_ms = self._intervals_of(group.group_id).assignment_interval_ms
+        if group.assigned_at_ms == 0 or interval_ms == 0:
+            return True
+        return now_ms >= group.assigned_at_ms + interval_ms
+
+    def _assign(
+        self,
+        group: ConsumerGroup,
+        members: Sequence[ConsumerMember],
+        updated: ConsumerMember,
+        image: ClusterImage,
+    ) -> dict[str, frozenset[TopicIdPartition]]:
+        name = group.preferred_assignor(updated=updated)
+        subscribers = [
+            Subscriber(
+                member_id=each.member_id,
+                instance_id=each.instance_id,
+                topics=_topic_ids(group, each, image),
+                owned=group.target.get(each.member_id, frozenset()),
+            )
+            for each in members
+        ]
+        partitions = {topic.topic_id: len(topic.partitions) for topic in image.topics.values()}
+        return ASSIGNORS[name or self._settings.assignors[0]](subscribers, partitions)
+
+    # Leaving
+
+    def leave(
+        self, group: ConsumerGroup, command: ConsumerHeartbeat, *, image: ClusterImage
+    ) -> ConsumerOutcome | Rejection:
+        """A member leaves, for good or for a while."""
+        reply = HeartbeatReply(member_id=command.member_id, member_epoch=command.member_epoch)
+        if command.instance_id is None:
+            member = group.members.get(command.member_id)
+            if member is None:
+                return unknown(group, command.member_id)
+            return self.gone(group, [member], reply, image)
+        member = group.static_member(command.instance_id)
+        if member is None:
+            return unknown_instance(command.instance_id)
+        if member.member_id != command.member_id:
+            return Rejection(
+                error=ErrorCode.fenced_instance_id,
+                reason=f"Static member {command.member_id} with instance id "
+                f"{command.instance_id} was fenced by member {member.member_id}.",
+            )
+        if command.member_epoch != LEFT_FOR_A_WHILE:
+            return self.gone(group, [member], reply, image)
+        waiting = msgspec.structs.replace(
+            member,
+            epoch=LEFT_FOR_A_WHILE,
+            assigned=dict.fromkeys(member.assigned, 0),
+            pending_revocation={},
+        )
+        return ConsumerOutcome(records=(current_record(group.group_id, waiting),), reply=reply)
+
+    def resumed(self, group_id: str, member: ConsumerMember) -> tuple[ConsumerEffect, ...]:
+        """Timers of a member that a new coordinator finds in the log; a static one that is away
+        for a while has a session too, within which it must be back.
+        """
+        session = self._session(group_id, member)
+        if member.uses_classic_protocol or member.state is not MemberState.UNREVOKED_PARTITIONS:
+            return (session,)
+        return (
+            session,
+            RevocationAwaited(
+                member_id=member.member_id,
+                member_epoch=member.epoch,
+                delay_ms=member.rebalance_timeout_ms,
+            ),
+        )
+
+    def fence(
+        self, group: ConsumerGroup, *, member_id: str, image: ClusterImage
+    ) -> ConsumerOutcome:
+        """A member was silent for too long."""
+        member = group.members.get(member_id)
+        return ConsumerOutcome() if member is None else self.gone(group, [member], None, image)
+
+    def revocation_over(
+        self, group: ConsumerGroup, member_id: str, *, member_epoch: int, image: ClusterImage
+    ) -> ConsumerOutcome:
+        """A member did not give partitions up in time; unless it has moved on meanwhile."""
+        member = group.members.get(member_id)
+        if member is None or member.epoch != member_epoch:
+            return ConsumerOutcome()
+        return self.gone(group, [member], None, image)
+
+    def gone(
+        self,
+        group: ConsumerGroup,
+        leaving: Sequence[ConsumerMember],
+        reply: HeartbeatReply | None,
+        image: ClusterImage,
+    ) -> ConsumerOutcome:
+        """Members leave, or are taken off; without them the group may be a classic one again."""
+        group_id = group.group_id
+        ids = frozenset(member.member_id for member in leaving)
+        effects = tuple(MemberGone(member_id=member.member_id) for member in leaving)
+        settings = self._settings
+        if settings.may_downgrade and may_downgrade(group, ids, max_size=settings.classic_max_size):
+            return ConsumerOutcome(reply=reply, effects=effects, classic_without=ids)
+        records: list[ConsumerRecord] = []
+        for member_id in (member.member_id for member in leaving):
+            records.append(CurrentDeleted(group_id=group_id, member_id=member_id))
+            records.append(TargetDeleted(group_id=group_id, member_id=member_id))
+            records.append(SubscriptionDeleted(group_id=group_id, member_id=member_id))
+        left = [each for each in group.members.values() if each.member_id not in ids]
+        wanted = {each.topic_regex for each in left}
+        for regex in dict.fromkeys(member.topic_regex for member in leaving):
+            if regex and regex not in wanted and regex in group.resolved:
+                records.append(RegexDeleted(group_id=group_id, regex=regex))
+        hashed = topics_hash({name for each in left for name in group.topics_of(each)}, image)
+        records.append(EpochStored(group_id=group_id, epoch=group.epoch + 1, metadata_hash=hashed))
+        return ConsumerOutcome(records=tuple(records), reply=reply, effects=effects)
+
+    def _session(self, group_id: str, member: ConsumerMember) -> SessionSet:
+        """A member of the classic protocol has told its own timeout."""
+        own = member.classic or self._intervals_of(group_id)
+        return SessionSet(member_id=member.member_id, delay_ms=own.session_timeout_ms)
+
+
+class _Change(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat's subscription changes."""
+
+    records: tuple[ConsumerRecord, ...]
+    effects: tuple[ConsumerEffect, ...]
+    subscription_changed: bool
+    bumps_epoch: bool
+
+
+def _is_full_request(command: ConsumerHeartbeat) -> bool:
+    """It tells everything, so it is told everything: a client that has missed an answer."""
+    return (
+        command.rebalance_timeout_ms != -1
+        and (command.topic_names is not None or command.topic_regex is not None)
+        and command.owned is not None
+    )
+
+
+def _timers(member: ConsumerMember, updated: ConsumerMember) -> tuple[ConsumerEffect, ...]:
+    if updated == member:
+        return ()
+    if updated.uses_classic_protocol:
+        return (RevocationOver(member_id=updated.member_id),)
+    if updated.state is MemberState.UNREVOKED_PARTITIONS:
+        return (
+            RevocationAwaited(
+                member_id=updated.member_id,
+                member_epoch=updated.epoch,
+                delay_ms=updated.rebalance_timeout_ms,
+            ),
+        )
+    return (RevocationOver(member_id=updated.member_id),)
+
+
+def _topic_ids(
+    group: ConsumerGroup, member: ConsumerMember, image: ClusterImage
+) -> frozenset[uuid.UUID]:
+    return frozenset(
+        image.topics[name].topic_id for name in group.topics_of(member) if name in image.topics
+    )

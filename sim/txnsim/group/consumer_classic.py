@@ -1,0 +1,244 @@
+"""Members that speak the classic protocol within a group of the consumer protocol (KIP-848). Pure.
+
+Their JoinGroup is a heartbeat that joins, the generation is their member epoch, and SyncGroup tells
+what they have. Nobody leads, so all of them take themselves for followers. A Heartbeat asks them to
+join again whenever there is something to give up or to take.
+
+Counterpart in Kafka: GroupMetadataManager.classicGroupJoinToConsumerGroup and its siblings.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+from txnsim.cluster.image import ClusterImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.commands import (
+    NO_MEMBER,
+    Heartbeat,
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    LeaveReply,
+    SyncGroup,
+    SyncReply,
+)
+from txnsim.group.consumer import ConsumerProtocol
+from txnsim.group.consumer_commands import (
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
+    JoinAwaited,
+    SessionSet,
+    SyncAwaited,
+    SyncOver,
+)
+from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember, MemberState
+from txnsim.group.consumer_records import ClassicMetadata
+from txnsim.group.migration import assignment_for, by_id
+from txnsim.group.state import CONSUMER_PROTOCOL_TYPE
+from txnsim.group.subscription import read_subscription
+
+Effects = tuple[ConsumerEffect, ...]
+
+
+class ClassicMembers:
+    """The rules; the groups are the caller's."""
+
+    __slots__ = ("_may_join", "_new_id", "_protocol")
+
+    def __init__(
+        self, protocol: ConsumerProtocol, *, new_id: Callable[[], str], may_join: bool = True
+    ) -> None:
+        self._protocol = protocol
+        self._may_join = may_join
+        """Whether a group may have members of both protocols
+        (``group.consumer.migration.policy``).
+        """
+        self._new_id = new_id
+
+    def join(
+        self, group: ConsumerGroup, command: JoinGroup, *, image: ClusterImage, now_ms: int
+    ) -> tuple[JoinReply, ConsumerOutcome]:
+        """A client joins, or joins again, with its subscription."""
+        if not self._may_join or not _supports(group, command):
+            return _refused(ErrorCode.inconsistent_group_protocol)
+        name, metadata = command.protocols[0]
+        subscription = read_subscription(metadata)
+        if subscription is None:
+            return _refused(ErrorCode.inconsistent_group_protocol)
+        instance_id = command.group_instance_id
+        member_id = command.member_id or self._new_id()
+        if not command.member_id and instance_id is None and command.member_id_required:
+            reply = JoinReply(error=ErrorCode.member_id_required, member_id=member_id)
+            return reply, ConsumerOutcome()
+        epoch = 0
+        if instance_id is not None and command.member_id:
+            found = find_member(group, command.member_id, instance_id)
+            if isinstance(found, Rejection):
+                return _refused(found.error)
+            epoch = found.epoch
+        outcome = self._protocol.heartbeat(
+            group,
+            ConsumerHeartbeat(
+                group_id=group.group_id,
+                member_id=member_id,
+                member_epoch=epoch,
+                instance_id=instance_id,
+                rack_id=subscription.rack_id,
+                rebalance_timeout_ms=command.rebalance_timeout_ms,
+                topic_names=subscription.topics,
+                topic_regex="",
+                owned=by_id(subscription.owned, image),
+                client_id=command.client_id,
+                client_host=command.client_host,
+                may_describe=command.may_describe,
+                classic=ClassicMetadata(
+                    session_timeout_ms=command.session_timeout_ms, protocols=command.protocols
+                ),
+            ),
+            image=image,
+            now_ms=now_ms,
+        )
+        if isinstance(outcome, Rejection):
+            return _refused(outcome.error)
+        assert outcome.reply is not None
+        reply = JoinReply(
+            generation=outcome.reply.member_epoch,
+            protocol_type=CONSUMER_PROTOCOL_TYPE,
+            protocol=name,
+            member_id=member_id,
+        )
+        synced = SyncAwaited(member_id=member_id, delay_ms=command.rebalance_timeout_ms)
+        return reply, ConsumerOutcome(
+            records=outcome.records, reply=outcome.reply, effects=(*outcome.effects, synced)
+        )
+
+    def sync(
+        self, group: ConsumerGroup, command: SyncGroup, *, image: ClusterImage
+    ) -> tuple[SyncReply, Effects]:
+        """A member asks for what it has."""
+        member = _classic_member(group, command.member_id, command.group_instance_id)
+        if isinstance(member, Rejection):
+            return SyncReply(error=member.error), ()
+        assert member.classic is not None
+        name, metadata = member.classic.protocols[0]
+        if command.generation != member.epoch:
+            return SyncReply(error=ErrorCode.illegal_generation), ()
+        if command.protocol_type not in (None, CONSUMER_PROTOCOL_TYPE) or (
+            command.protocol not in (None, name)
+        ):
+            return SyncReply(error=ErrorCode.inconsistent_group_protocol), ()
+        if (
+            group.assignment_epoch > member.epoch
+            and member.state is not MemberState.UNREVOKED_PARTITIONS
+        ):
+            return SyncReply(error=ErrorCode.rebalance_in_progress), (_rejoin(member),)
+        reply = SyncReply(
+            protocol_type=command.protocol_type,
+            protocol=command.protocol,
+            assignment=assignment_for(metadata, member.assigned, image),
+        )
+        return reply, (SyncOver(member_id=member.member_id), _session(member))
+
+    def heartbeat(
+        self, group: ConsumerGroup, command: Heartbeat
+    ) -> tuple[Rejection | None, Effects]:
+        """A member is alive; it is told to join again where it has to give up or may take."""
+        member = _classic_member(group, command.member_id, command.group_instance_id)
+        if isinstance(member, Rejection):
+            return member, ()
+        if command.generation != member.epoch:
+            reason = f"{member.member_id} is at epoch {member.epoch}, not {command.generation}"
+            return Rejection(error=ErrorCode.illegal_generation, reason=reason), ()
+        if (
+            member.epoch >= group.assignment_epoch
+            and member.state is not MemberState.UNREVOKED_PARTITIONS
+            and not (
+                member.state is MemberState.UNRELEASED_PARTITIONS and not _waits(group, member)
+            )
+        ):
+            return None, (_session(member),)
+        reason = f"{member.member_id} has to join again"
+        refusal = Rejection(error=ErrorCode.rebalance_in_progress, reason=reason)
+        return refusal, (_session(member), _rejoin(member))
+
+    def leave(
+        self, group: ConsumerGroup, command: LeaveGroup, *, image: ClusterImage
+    ) -> tuple[LeaveReply, ConsumerOutcome]:
+        """Members leave, also those of the consumer protocol."""
+        answers: list[tuple[str, str | None, ErrorCode]] = []
+        leaving: dict[str, ConsumerMember] = {}
+        for member_id, instance_id in command.members:
+            found = find_member(group, member_id, instance_id)
+            if isinstance(found, Rejection):
+                answers.append((member_id, instance_id, found.error))
+            else:
+                answers.append((member_id, instance_id, ErrorCode.none))
+                leaving[found.member_id] = found
+        reply = LeaveReply(members=tuple(answers))
+        if not leaving:
+            return reply, ConsumerOutcome()
+        return reply, self._protocol.gone(group, tuple(leaving.values()), None, image)
+
+
+def find_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> ConsumerMember | Rejection:
+    """The member; an instance may be named without the id of its member."""
+    if instance_id is None:
+        member = group.members.get(member_id)
+    else:
+        member = group.static_member(instance_id)
+        if member is not None and member_id not in (NO_MEMBER, member.member_id):
+            reason = f"instance {instance_id} is {member.member_id} now, not {member_id}"
+            return Rejection(error=ErrorCode.fenced_instance_id, reason=reason)
+    if member is None:
+        reason = f"{member_id} is no member of {group.group_id}"
+        return Rejection(error=ErrorCode.unknown_member_id, reason=reason)
+    return member
+
+
+def _classic_member(
+    group: ConsumerGroup, member_id: str, instance_id: str | None
+) -> ConsumerMember | Rejection:
+    found = find_member(group, member_id, instance_id)
+    if isinstance(found, Rejection) or found.uses_classic_protocol:
+        return found
+    return Rejection(
+        error=ErrorCode.unknown_member_id,
+        reason=f"Member {member_id} does not use the classic protocol.",
+    )
+
+
+def _supports(group: ConsumerGroup, command: JoinGroup) -> bool:
+    """ConsumerGroup.supportsClassicProtocols."""
+    if command.protocol_type != CONSUMER_PROTOCOL_TYPE or not command.protocols:
+        return False
+    classic = [each.classic for each in group.members.values() if each.classic is not None]
+    votes = Counter(name for each in classic for name, _ in each.protocols)
+    return any(votes[name] == len(classic) for name, _ in command.protocols)
+
+
+def _waits(group: ConsumerGroup, member: ConsumerMember) -> bool:
+    """Something of its target is still somebody else's."""
+    target = group.target.get(member.member_id, frozenset())
+    return any(
+        group.owner_of(each) not in (None, member.member_id)
+        for each in target
+        if each not in member.assigned
+    )
+
+
+def _session(member: ConsumerMember) -> SessionSet:
+    assert member.classic is not None
+    return SessionSet(member_id=member.member_id, delay_ms=member.classic.session_timeout_ms)
+
+
+def _rejoin(member: ConsumerMember) -> JoinAwaited:
+    return JoinAwaited(member_id=member.member_id, delay_ms=member.rebalance_timeout_ms)
+
+
+def _refused(error: ErrorCode) -> tuple[JoinReply, ConsumerOutcome]:
+    return JoinReply(error=error), ConsumerOutcome()

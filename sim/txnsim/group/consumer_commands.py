@@ -1,0 +1,131 @@
+"""What a group that speaks the consumer protocol can be asked, and what it answers (KIP-848)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from txnsim.group.consumer_records import (
+    ClassicMetadata,
+    ConsumerRecord,
+    TopicIdPartition,
+)
+
+MayDescribe = Callable[[str], bool] | None
+"""Whether somebody may describe a topic; None where everybody may."""
+
+
+class ConsumerHeartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """Join, stay, change the subscription, tell what is owned, or leave; None: as before."""
+
+    group_id: str
+    member_id: str
+    member_epoch: int
+    """0: join; -1: leave; -2: leave for a while, of static members."""
+    instance_id: str | None = None
+    rack_id: str | None = None
+    rebalance_timeout_ms: int = -1
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    server_assignor: str | None = None
+    owned: frozenset[TopicIdPartition] | None = None
+    client_id: str
+    client_host: str
+    member_id_required: bool = True
+    """Clients choose their id themselves (v1)."""
+    may_describe: MayDescribe = None
+    """Topics that the member may not describe don't belong to a regular expression."""
+    classic: ClassicMetadata | None = None
+    """Of a member that joins with JoinGroup and speaks the classic protocol within the group."""
+
+
+class HeartbeatReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Answer to a heartbeat."""
+
+    member_id: str
+    member_epoch: int
+    assignment: tuple[TopicIdPartition, ...] | None = None
+    """Sorted; None: as before."""
+    heartbeat_interval_ms: int = 0
+
+
+class SessionSet(msgspec.Struct, frozen=True, kw_only=True):
+    """The member is alive: its session starts anew."""
+
+    member_id: str
+    delay_ms: int
+
+
+class RevocationAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """The member has to give partitions up within its rebalance timeout."""
+
+    member_id: str
+    member_epoch: int
+    delay_ms: int
+
+
+class RevocationOver(msgspec.Struct, frozen=True, kw_only=True):
+    """Nothing is awaited of the member."""
+
+    member_id: str
+
+
+class MemberGone(msgspec.Struct, frozen=True, kw_only=True):
+    """No timer of the member counts any more."""
+
+    member_id: str
+
+
+class ResolveRegexes(msgspec.Struct, frozen=True, kw_only=True):
+    """Look up what regular expressions stand for, after this heartbeat."""
+
+    regexes: tuple[str, ...]
+    may_describe: MayDescribe = None
+    """The rights of the member whose heartbeat led to it."""
+
+
+class JoinAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of the classic protocol has been told to join again, and has this long from the
+    first time on.
+    """
+
+    member_id: str
+    delay_ms: int
+
+
+class SyncAwaited(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of the classic protocol has joined again, and has to ask for its assignment."""
+
+    member_id: str
+    delay_ms: int
+
+
+class SyncOver(msgspec.Struct, frozen=True, kw_only=True):
+    """It has asked."""
+
+    member_id: str
+
+
+ConsumerEffect = (
+    SessionSet
+    | RevocationAwaited
+    | RevocationOver
+    | MemberGone
+    | ResolveRegexes
+    | JoinAwaited
+    | SyncAwaited
+    | SyncOver
+)
+
+
+class ConsumerOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat, a timer or a lookup leads to."""
+
+    records: tuple[ConsumerRecord, ...] = ()
+    reply: HeartbeatReply | None = None
+    effects: tuple[ConsumerEffect, ...] = ()
+    classic_without: frozenset[str] = frozenset()
+    """Without these members only classic ones are left: the group is to be one of those, instead of
+    writing records.
+    """

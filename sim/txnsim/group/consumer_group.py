@@ -1,0 +1,417 @@
+"""A group that speaks the consumer protocol (KIP-848): members, epochs, target assignment.
+
+The coordinator assigns. A change of subscriptions or topics raises the *group epoch*; a *target
+assignment* is made for it; each member is led to its target step by step, giving up what it loses
+before others get it, and its *member epoch* is the target's once it has.
+
+Everything here changes through ``apply``, with records, living and loading alike. Counterpart in
+Kafka: ConsumerGroup, ConsumerGroupMember, GroupMetadataManager.replay.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from copy import copy
+from enum import IntEnum
+from typing import Final, assert_never
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_records import (
+    ClassicMetadata,
+    ConsumerRecord,
+    CurrentDeleted,
+    CurrentStored,
+    EpochDeleted,
+    EpochStored,
+    RegexDeleted,
+    RegexStored,
+    SubscriptionDeleted,
+    SubscriptionStored,
+    TargetDeleted,
+    TargetEpochDeleted,
+    TargetEpochStored,
+    TargetStored,
+    TopicIdPartition,
+    TopicsDeleted,
+)
+from txnsim.group.state import ExpiryBase, GroupType
+
+LEFT: Final = -1
+"""Member epoch of a member that leaves."""
+LEFT_FOR_A_WHILE: Final = -2
+"""Member epoch of a static member that will be back."""
+
+OFFSET_COMMIT_WITH_EPOCHS: Final = 9
+"""First version of OffsetCommit for members of this protocol."""
+
+
+class MemberState(IntEnum):
+    """Where a member stands on the way to its target; the number is the one in the log."""
+
+    STABLE = 0
+    """It has what its epoch says."""
+    UNREVOKED_PARTITIONS = 1
+    """It has been asked to give partitions up, and has not said that it did."""
+    UNRELEASED_PARTITIONS = 2
+    """It waits for partitions that others have not given up yet."""
+    UNKNOWN = 127
+    """Of a later release."""
+
+
+class ConsumerMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member. ``assigned`` and ``pending_revocation`` are never changed in place."""
+
+    member_id: str
+    epoch: int = 0
+    previous_epoch: int = -1
+    state: MemberState = MemberState.STABLE
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: frozenset[str] = frozenset()
+    topic_regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    server_assignor: str | None = None
+    classic: ClassicMetadata | None = None
+    assigned: Mapping[TopicIdPartition, int] = {}
+    """Partition -> epoch at which it was assigned."""
+    pending_revocation: Mapping[TopicIdPartition, int] = {}
+
+    @property
+    def uses_classic_protocol(self) -> bool:
+        """Whether it speaks the classic protocol within the group."""
+        return self.classic is not None
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it has its target of that epoch."""
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+
+class Resolved(msgspec.Struct, frozen=True, kw_only=True):
+    """The topics that a regular expression stood for when it was looked up."""
+
+    topics: frozenset[str]
+    version: int
+    timestamp_ms: int
+
+
+class ConsumerGroup:
+    """A group that assigns partitions on the side of the coordinator."""
+
+    def __init__(self, group_id: str) -> None:
+        self.group_id = group_id
+        self.epoch = 1
+        """Nobody is at this epoch before a first target assignment (ModernGroup)."""
+        self.metadata_hash = 0
+        self.assignment_epoch = 1
+        """A new group needs no target: it is assigned once somebody's topics are known
+        (TargetAssignmentMetadata.INITIAL).
+        """
+        self.assigned_at_ms = 0
+        """When the last target assignment was made; 0: none counts."""
+        self.members: dict[str, ConsumerMember] = {}
+        self.static_members: dict[str, str] = {}
+        self.target: dict[str, frozenset[TopicIdPartition]] = {}
+        self.resolved: dict[str, Resolved] = {}
+        self._owners: dict[TopicIdPartition, str] = {}
+        """Who has a partition, or still has to give it up."""
+        self.refreshed_version = -1
+        """Metadata offset at which subscriptions were last held against the topics that there are;
+        memory only.
+        """
+
+    # Group
+
+    @property
+    def type(self) -> GroupType:
+        """Consumer."""
+        return GroupType.CONSUMER
+
+    @property
+    def state_name(self) -> str:
+        """The state's name on the wire; it follows from the epochs."""
+        if not self.members:
+            return "Empty"
+        if self.epoch > self.assignment_epoch:
+            return "Assigning"
+        settled = all(m.is_reconciled_to(self.assignment_epoch) for m in self.members.values())
+        return "Stable" if settled else "Reconciling"
+
+    @property
+    def protocol_type_or_empty(self) -> str:
+        """Always that of consumers."""
+        return "consumer"
+
+    @property
+    def is_empty(self) -> bool:
+        """No members."""
+        return not self.members
+
+    def check_offset_commit(
+        self,
+        *,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        is_transactional: bool,
+        api_version: int,
+    ) -> Rejection | None:
+        """ConsumerGroup.validateOffsetCommit, but for partitions of an older epoch (KIP-1251)."""
+        if generation < 0 and not self.members:
+            return None
+        nobody = generation == -1 and not member_id and group_instance_id is None
+        if is_transactional and nobody:
+            return None
+        member = self.members.get(member_id)
+        if member is None:
+            return self._unknown(member_id)
+        is_classic = member.uses_classic_protocol
+        if not is_transactional and not is_classic and api_version < OFFSET_COMMIT_WITH_EPOCHS:
+            return Rejection(
+                error=ErrorCode.unsupported_version,
+                reason="OffsetCommit version 9 or above must be used by members using the "
+                "consumer group protocol",
+            )
+        if generation <= member.epoch:
+            return None
+        return self._stale(member, generation)
+
+    def check_position(
+        self, *, member_id: str, generation: int, partition: TopicIdPartition
+    ) -> Rejection | None:
+        """Whether a member may commit this position: one of an older epoch only what it has had
+        since then, which tells a slow member from a zombie (KIP-1251).
+        """
+        member = self.members.get(member_id)
+        if member is None or generation == member.epoch:
+            return None
+        since = member.assigned.get(partition)
+        if since is not None and since <= generation:
+            return None
+        return self._stale(member, generation)
+
+    def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> Rejection | None:
+        """ConsumerGroup.validateOffsetFetch."""
+        if member_id is None and member_epoch < 0:
+            return None
+        member = self.members.get(member_id or "")
+        if member is None:
+            return self._unknown(member_id or "")
+        return None if member.epoch == member_epoch else self._stale(member, member_epoch)
+
+    def check_offset_delete(self) -> Rejection | None:
+        """Subscriptions are known, so that is decided topic by topic."""
+        return None
+
+    def check_delete(self) -> Rejection | None:
+        """ConsumerGroup.validateDeleteGroup."""
+        if not self.members:
+            return None
+        return Rejection(
+            error=ErrorCode.non_empty_group,
+            reason=f"group {self.group_id} has {len(self.members)} members",
+        )
+
+    def tombstones(self) -> tuple[ConsumerRecord, ...]:
+        """Everything that the log has of it, in the order in which it can be taken away
+        (ConsumerGroup.createGroupTombstoneRecords).
+        """
+        group_id = self.group_id
+        records: list[ConsumerRecord] = []
+        for member_id in self.members:
+            records.append(CurrentDeleted(group_id=group_id, member_id=member_id))
+        for member_id in self.members:
+            records.append(TargetDeleted(group_id=group_id, member_id=member_id))
+        records.append(TargetEpochDeleted(group_id=group_id))
+        for member_id in self.members:
+            records.append(SubscriptionDeleted(group_id=group_id, member_id=member_id))
+        for regex in self.resolved:
+            records.append(RegexDeleted(group_id=group_id, regex=regex))
+        records.append(TopicsDeleted(group_id=group_id))
+        records.append(EpochDeleted(group_id=group_id))
+        return tuple(records)
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Some member consumes the topic, by name or by regular expression."""
+        return any(topic in self.topics_of(member) for member in self.members.values())
+
+    def offsets_expire_from(self) -> ExpiryBase | None:
+        """Positions of topics that nobody consumes expire from their commit on."""
+        return _from_commit
+
+    # Members
+
+    def static_member(self, instance_id: str | None) -> ConsumerMember | None:
+        """The member of an instance."""
+        member_id = self.static_members.get(instance_id or "")
+        return None if member_id is None else self.members.get(member_id)
+
+    def topics_of(self, member: ConsumerMember) -> frozenset[str]:
+        """The names of topics that a member subscribes to."""
+        resolved = self.resolved.get(member.topic_regex or "")
+        return member.topic_names if resolved is None else member.topic_names | resolved.topics
+
+    def owner_of(self, partition: TopicIdPartition) -> str | None:
+        """Who has a partition, or has not given it up yet."""
+        return self._owners.get(partition)
+
+    def regex_users(self, regex: str) -> int:
+        """Members that subscribe by this regular expression."""
+        return sum(member.topic_regex == regex for member in self.members.values())
+
+    def preferred_assignor(self, *, updated: ConsumerMember | None = None) -> str | None:
+        """The assignor that most members ask for; with one member as it is about to be."""
+        votes = Counter(
+            member.server_assignor
+            for member in self.members_with(updated)
+            if member.server_assignor is not None
+        )
+        return max(votes, key=lambda name: votes[name]) if votes else None
+
+    def members_with(self, updated: ConsumerMember | None) -> Iterator[ConsumerMember]:
+        """The members in the order they joined, one of them as it is about to be."""
+        if updated is None:
+            yield from self.members.values()
+            return
+        yield from {**self.members, updated.member_id: updated}.values()
+
+    def after(self, records: Iterable[ConsumerRecord]) -> ConsumerGroup:
+        """The group as it will be with these records; this one stays as it is."""
+        later = copy(self)
+        later.members = dict(self.members)
+        later.static_members = dict(self.static_members)
+        later.target = dict(self.target)
+        later.resolved = dict(self.resolved)
+        later._owners = dict(self._owners)
+        for record in records:
+            later.apply(record)
+        return later
+
+    # Replay
+
+    def apply(self, record: ConsumerRecord) -> None:
+        """A record is in the log."""
+        match record:
+            case SubscriptionStored():
+                self._update(_subscribed(self._member(record.member_id), record))
+            case SubscriptionDeleted():
+                self._remove(record.member_id)
+            case EpochStored():
+                self.epoch, self.metadata_hash = record.epoch, record.metadata_hash
+            case TargetEpochStored():
+                self.assignment_epoch, self.assigned_at_ms = record.epoch, record.timestamp_ms
+            case TargetEpochDeleted():
+                self.assignment_epoch, self.assigned_at_ms = -1, 0
+            case TargetStored():
+                self.target[record.member_id] = frozenset(record.partitions)
+            case TargetDeleted():
+                self.target.pop(record.member_id, None)
+            case CurrentStored():
+                self._update(_assigned(self._member(record.member_id), record))
+            case CurrentDeleted():
+                if record.member_id in self.members:
+                    self._update(_left(self.members[record.member_id]))
+            case RegexStored():
+                self.resolved[record.regex] = Resolved(
+                    topics=frozenset(record.topics),
+                    version=record.version,
+                    timestamp_ms=record.timestamp_ms,
+                )
+            case RegexDeleted():
+                self.resolved.pop(record.regex, None)
+            case EpochDeleted() | TopicsDeleted():
+                pass  # the shard lets go of the group
+            case _:
+                assert_never(record)
+
+    def _member(self, member_id: str) -> ConsumerMember:
+        return self.members.get(member_id) or ConsumerMember(member_id=member_id)
+
+    def _update(self, member: ConsumerMember) -> None:
+        old = self.members.get(member.member_id)
+        if old is not None:
+            self._disown(old)
+        self.members[member.member_id] = member
+        for partition in (*member.assigned, *member.pending_revocation):
+            self._owners[partition] = member.member_id
+        if member.instance_id is not None:
+            self.static_members[member.instance_id] = member.member_id
+
+    def _remove(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        if member is None:
+            return
+        self._disown(member)
+        if self.static_members.get(member.instance_id or "") == member_id:
+            del self.static_members[member.instance_id or ""]
+
+    def _disown(self, member: ConsumerMember) -> None:
+        for partition in (*member.assigned, *member.pending_revocation):
+            if self._owners.get(partition) == member.member_id:
+                del self._owners[partition]
+
+    # Refusals
+
+    def _unknown(self, member_id: str) -> Rejection:
+        return Rejection(
+            error=ErrorCode.unknown_member_id,
+            reason=f"Member {member_id} is not a member of group {self.group_id}.",
+        )
+
+    def _stale(self, member: ConsumerMember, epoch: int) -> Rejection:
+        error = ErrorCode.stale_member_epoch
+        if member.uses_classic_protocol:
+            error = ErrorCode.illegal_generation
+        return Rejection(
+            error=error,
+            reason=f"member {member.member_id} is at epoch {member.epoch}, not {epoch}",
+        )
+
+
+def _from_commit(commit_timestamp_ms: int) -> int:
+    return commit_timestamp_ms
+
+
+def _subscribed(member: ConsumerMember, record: SubscriptionStored) -> ConsumerMember:
+    return ConsumerMember(
+        member_id=member.member_id,
+        epoch=member.epoch,
+        previous_epoch=member.previous_epoch,
+        state=member.state,
+        assigned=member.assigned,
+        pending_revocation=member.pending_revocation,
+        instance_id=record.instance_id,
+        rack_id=record.rack_id,
+        client_id=record.client_id,
+        client_host=record.client_host,
+        topic_names=frozenset(record.topic_names),
+        topic_regex=record.topic_regex,
+        rebalance_timeout_ms=record.rebalance_timeout_ms,
+        server_assignor=record.server_assignor,
+        classic=record.classic,
+    )
+
+
+def _assigned(member: ConsumerMember, record: CurrentStored) -> ConsumerMember:
+    known = record.state in MemberState.__members__.values()
+    return msgspec.structs.replace(
+        member,
+        epoch=record.epoch,
+        previous_epoch=record.previous_epoch,
+        state=MemberState(record.state) if known else MemberState.UNKNOWN,
+        assigned={(topic, index): epoch for topic, index, epoch in record.assigned},
+        pending_revocation={
+            (topic, index): epoch for topic, index, epoch in record.pending_revocation
+        },
+    )
+
+
+def _left(member: ConsumerMember) -> ConsumerMember:
+    """What is left of a member between the tombstones of its assignment and of itself."""
+    return msgspec.structs.replace(
+        member, epoch=LEFT, previous_epoch=LEFT, assigned={}, pending_revocation={}
+    )

@@ -1,0 +1,240 @@
+"""Who sends a heartbeat, and whether it may: members of the consumer protocol (KIP-848). Pure.
+
+Counterpart in Kafka: GroupMetadataManager.getOrMaybeSubscribe*ConsumerGroupMember,
+throwIfConsumerGroupMemberEpochIsInvalid, replaceMember, and
+GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_commands import ConsumerHeartbeat
+from txnsim.group.consumer_group import (
+    LEFT,
+    LEFT_FOR_A_WHILE,
+    ConsumerGroup,
+    ConsumerMember,
+)
+from txnsim.group.consumer_records import (
+    ConsumerRecord,
+    CurrentDeleted,
+    CurrentStored,
+    Epochs,
+    SubscriptionDeleted,
+    SubscriptionStored,
+    TargetDeleted,
+    TargetStored,
+    TopicIdPartition,
+)
+
+
+def check_heartbeat(command: ConsumerHeartbeat, *, assignors: tuple[str, ...]) -> Rejection | None:
+    """What is wrong with a heartbeat whatever the group
+    (GroupCoordinatorService.throwIfConsumerGroupHeartbeatRequestIsInvalid).
+    """
+    epoch = command.member_epoch
+    complaint: str | None = None
+    if (command.member_id_required or epoch > 0 or epoch == LEFT) and not command.member_id:
+        complaint = "MemberId can't be empty."
+    elif not command.group_id:
+        complaint = "GroupId can't be empty."
+    elif command.instance_id == "":
+        complaint = "InstanceId can't be empty."
+    elif command.rack_id == "":
+        complaint = "RackId can't be empty."
+    elif epoch == 0:
+        complaint = _join_complaint(command)
+    elif epoch == LEFT_FOR_A_WHILE and command.instance_id is None:
+        complaint = "InstanceId can't be null."
+    elif epoch < LEFT_FOR_A_WHILE:
+        complaint = "MemberEpoch is invalid."
+    if complaint is not None:
+        return Rejection(error=ErrorCode.invalid_request, reason=complaint)
+    assignor = command.server_assignor
+    if assignor is not None and assignor not in assignors:
+        return Rejection(
+            error=ErrorCode.unsupported_assignor,
+            reason=f"ServerAssignor {assignor} is not supported. Supported assignors: "
+            f"{', '.join(assignors)}.",
+        )
+    return None
+
+
+def member_of(
+    group: ConsumerGroup,
+    command: ConsumerHeartbeat,
+    records: list[ConsumerRecord],
+    *,
+    new_id: Callable[[], str],
+) -> ConsumerMember | Rejection:
+    """The member; a new one where it joins.
+
+    A static member that comes back takes over what its last life had: ``records`` then hold what
+    must be written first.
+    """
+    member_id = command.member_id or new_id()
+    joins = command.member_epoch == 0
+    if command.instance_id is None:
+        member = group.members.get(member_id)
+        if member is None:
+            if joins:
+                return ConsumerMember(member_id=member_id)
+            return unknown(group, member_id)
+        refusal = _check_epoch(member, command)
+        return member if refusal is None else refusal
+    existing = group.static_member(command.instance_id)
+    if joins:
+        if existing is None:
+            member = group.members.get(member_id) or ConsumerMember(member_id=member_id)
+            return member
+        speaks_classic = existing.uses_classic_protocol or command.classic is not None
+        if not speaks_classic and existing.epoch != LEFT_FOR_A_WHILE:
+            return Rejection(
+                error=ErrorCode.unreleased_instance_id,
+                reason=f"Static member {member_id} with instance id {command.instance_id} "
+                "cannot join the group because the instance id is owned by "
+                f"{existing.member_id} member.",
+            )
+        return _replace(group, existing, member_id, records)
+    if existing is None:
+        return unknown_instance(command.instance_id)
+    if existing.member_id != member_id:
+        return Rejection(
+            error=ErrorCode.fenced_instance_id,
+            reason=f"Static member {member_id} with instance id {command.instance_id} was "
+            f"fenced by member {existing.member_id}.",
+        )
+    refusal = _check_epoch(existing, command)
+    return existing if refusal is None else refusal
+
+
+def subscribing(member: ConsumerMember, command: ConsumerHeartbeat) -> ConsumerMember:
+    """The member with what the heartbeat tells anew."""
+    names = command.topic_names
+    timeout_ms = command.rebalance_timeout_ms
+    return msgspec.structs.replace(
+        member,
+        instance_id=member.instance_id if command.instance_id is None else command.instance_id,
+        rack_id=member.rack_id if command.rack_id is None else command.rack_id,
+        rebalance_timeout_ms=member.rebalance_timeout_ms if timeout_ms == -1 else timeout_ms,
+        server_assignor=member.server_assignor
+        if command.server_assignor is None
+        else command.server_assignor,
+        topic_names=member.topic_names if names is None else frozenset(names),
+        topic_regex=member.topic_regex
+        if command.topic_regex is None
+        else command.topic_regex or None,
+        client_id=command.client_id,
+        client_host=command.client_host,
+        classic=command.classic,
+    )
+
+
+def _join_complaint(command: ConsumerHeartbeat) -> str | None:
+    if command.rebalance_timeout_ms == -1:
+        return "RebalanceTimeoutMs must be provided in first request."
+    if command.owned is None or command.owned:
+        return "TopicPartitions must be empty when (re-)joining."
+    if command.topic_names is None and command.topic_regex is None:
+        return (
+            "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+            "(re-)joining."
+        )
+    return None
+
+
+def _check_epoch(member: ConsumerMember, command: ConsumerHeartbeat) -> Rejection | None:
+    """A member at its last epoch may have missed an answer; with anything else it is a zombie."""
+    epoch = command.member_epoch
+    if epoch in (0, member.epoch):
+        return None
+    if (
+        epoch < member.epoch
+        and epoch == member.previous_epoch
+        and command.owned is not None
+        and command.owned <= set(member.assigned)
+    ):
+        return None
+    word = "greater" if epoch > member.epoch else "smaller"
+    return Rejection(
+        error=ErrorCode.fenced_member_epoch,
+        reason=f"The consumer group member has a {word} member epoch ({epoch}) than the one known "
+        f"by the group coordinator ({member.epoch}). The member must abandon all its partitions "
+        "and rejoin.",
+    )
+
+
+def _replace(
+    group: ConsumerGroup, old: ConsumerMember, new_id: str, records: list[ConsumerRecord]
+) -> ConsumerMember:
+    """Hand everything of a static member to its next life (GroupMetadataManager.replaceMember)."""
+    group_id = group.group_id
+    new = msgspec.structs.replace(old, member_id=new_id, epoch=0, previous_epoch=0)
+    for record in (CurrentDeleted, TargetDeleted, SubscriptionDeleted):
+        records.append(record(group_id=group_id, member_id=old.member_id))
+    records.append(subscription_record(group_id, new))
+    records.append(target_record(group, new_id, group.target.get(old.member_id, frozenset())))
+    records.append(current_record(group_id, new))
+    return new
+
+
+def subscription_record(group_id: str, member: ConsumerMember) -> SubscriptionStored:
+    """What the log is to remember of a member."""
+    return SubscriptionStored(
+        group_id=group_id,
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        topic_names=tuple(sorted(member.topic_names)),
+        topic_regex=member.topic_regex,
+        rebalance_timeout_ms=member.rebalance_timeout_ms,
+        server_assignor=member.server_assignor,
+        classic=member.classic,
+    )
+
+
+def current_record(group_id: str, member: ConsumerMember) -> CurrentStored:
+    """What the log is to remember of a member's assignment."""
+    return CurrentStored(
+        group_id=group_id,
+        member_id=member.member_id,
+        epoch=member.epoch,
+        previous_epoch=member.previous_epoch,
+        state=member.state,
+        assigned=_epochs(member.assigned),
+        pending_revocation=_epochs(member.pending_revocation),
+    )
+
+
+def _epochs(assigned: Mapping[TopicIdPartition, int]) -> Epochs:
+    return tuple(sorted((topic, index, epoch) for (topic, index), epoch in assigned.items()))
+
+
+def target_record(
+    group: ConsumerGroup, member_id: str, partitions: frozenset[TopicIdPartition]
+) -> TargetStored:
+    """What the log is to remember of a member's target."""
+    return TargetStored(
+        group_id=group.group_id, member_id=member_id, partitions=tuple(sorted(partitions))
+    )
+
+
+def unknown(group: ConsumerGroup, who: str) -> Rejection:
+    """There is no such member."""
+    return Rejection(
+        error=ErrorCode.unknown_member_id,
+        reason=f"Member {who} is not a member of group {group.group_id}.",
+    )
+
+
+def unknown_instance(instance_id: str) -> Rejection:
+    """There is no such static member."""
+    return Rejection(
+        error=ErrorCode.unknown_member_id, reason=f"Instance id {instance_id} is unknown."
+    )

@@ -1,0 +1,184 @@
+"""Subscriptions by regular expression: when they are looked up, and what that changes (KIP-848).
+
+An expression is RE2's, as everywhere in Kafka's broker. It stands for the topics that it matched
+when it was last looked up; a lookup is made after a heartbeat, never in it, and at most every ten
+seconds. Pure. Counterpart in Kafka: GroupMetadataManager.maybeUpdateRegularExpressions,
+handleRegularExpressionsResult, TopicRegexResolver.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+import re2
+
+from txnsim.cluster.image import ClusterImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_commands import MayDescribe
+from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
+from txnsim.group.consumer_records import EpochStored, RegexDeleted, RegexStored
+from txnsim.group.topics_hash import topics_hash
+
+REFRESH_MIN_MS: Final = 10_000
+"""Expressions are looked up again no sooner than that
+(GroupMetadataManager.REGEX_BATCH_REFRESH_MIN_INTERVAL_MS).
+"""
+_NEVER_MS: Final = -(2**62)
+
+_WORDS: Final = {
+    "missing )": "missing closing )",
+    "missing ]": "missing closing ]",
+    "trailing \\": "trailing backslash at end of expression",
+    "no argument for repetition operator": "missing argument to repetition operator",
+    "bad repetition operator": "invalid nested repetition operator",
+    "invalid repetition size": "bad repetition operator",
+    "invalid perl operator": "invalid or unsupported Perl syntax",
+    "invalid named capture group": "invalid named capture",
+}
+
+
+class RegexChange(msgspec.Struct, frozen=True, kw_only=True):
+    """What a heartbeat changes about regular expressions."""
+
+    records: tuple[RegexDeleted, ...] = ()
+    subscription_changed: bool = False
+    bumps_epoch: bool = False
+    """The topics behind the new subscription are known, so the group can be assigned anew."""
+    lookups: tuple[str, ...] = ()
+    """Expressions to look up after the heartbeat."""
+
+
+def regex_change(
+    group: ConsumerGroup,
+    member: ConsumerMember,
+    updated: ConsumerMember,
+    *,
+    image: ClusterImage,
+    refresh_ms: int,
+    now_ms: int,
+) -> RegexChange | Rejection:
+    """What a heartbeat changes.
+
+    Args:
+        group: The group.
+        member: The member before the heartbeat.
+        updated: The member with what it tells anew.
+        image: The topics that there are.
+        refresh_ms: ``group.consumer.regex.refresh.interval.ms``.
+        now_ms: The cluster's time.
+    """
+    old, new = member.topic_regex or "", updated.topic_regex or ""
+    records: tuple[RegexDeleted, ...] = ()
+    is_new = bumps_epoch = False
+    if old != new:
+        if old and group.regex_users(old) == 1:
+            records = (RegexDeleted(group_id=group.group_id, regex=old),)
+        if new and group.regex_users(new) == 0:
+            refusal = _check(new)
+            if refusal is not None:
+                return refusal
+            is_new = True
+        else:
+            bumps_epoch = not new or new in group.resolved
+    wanted = {each.topic_regex for each in group.members_with(updated) if each.topic_regex}
+    is_due = bool(wanted) and _is_due(
+        group, len(wanted), image=image, refresh_ms=refresh_ms, now_ms=now_ms, is_new=is_new
+    )
+    return RegexChange(
+        records=records,
+        subscription_changed=old != new,
+        bumps_epoch=bumps_epoch,
+        lookups=tuple(sorted(wanted)) if is_due else (),
+    )
+
+
+def _is_due(
+    group: ConsumerGroup,
+    wanted: int,
+    *,
+    image: ClusterImage,
+    refresh_ms: int,
+    now_ms: int,
+    is_new: bool,
+) -> bool:
+    last_ms = max((each.timestamp_ms for each in group.resolved.values()), default=_NEVER_MS)
+    version = max((each.version for each in group.resolved.values()), default=-1)
+    if now_ms <= last_ms + REFRESH_MIN_MS:
+        return False
+    return (
+        is_new
+        or wanted != len(group.resolved)
+        or version < image.offset
+        or now_ms > last_ms + refresh_ms
+    )
+
+
+def resolve(
+    group: ConsumerGroup,
+    regexes: Sequence[str],
+    *,
+    image: ClusterImage,
+    now_ms: int,
+    may_describe: MayDescribe = None,
+) -> tuple[RegexStored | EpochStored, ...]:
+    """Look up what expressions stand for now; a difference raises the group's epoch.
+
+    Topics that the member who asks may not describe are left out for the whole group, as in
+    TopicRegexResolver.filterTopicDescribeAuthorizedTopics.
+    """
+    records: list[RegexStored | EpochStored] = []
+    changed = False
+    names = {name for member in group.members.values() for name in member.topic_names}
+    for regex in regexes:
+        if group.regex_users(regex) == 0:
+            continue
+        pattern = re2.compile(regex)
+        topics = tuple(
+            sorted(
+                name
+                for name in image.topics
+                if pattern.fullmatch(name) and (may_describe is None or may_describe(name))
+            )
+        )
+        names.update(topics)
+        known = group.resolved.get(regex)
+        changed = changed or (known.topics if known else frozenset()) != frozenset(topics)
+        records.append(
+            RegexStored(
+                group_id=group.group_id,
+                regex=regex,
+                topics=topics,
+                version=image.offset,
+                timestamp_ms=now_ms,
+            )
+        )
+    hashed = topics_hash(names, image)
+    if records and (changed or hashed != group.metadata_hash):
+        records.append(
+            EpochStored(group_id=group.group_id, epoch=group.epoch + 1, metadata_hash=hashed)
+        )
+    return tuple(records)
+
+
+def _check(regex: str) -> Rejection | None:
+    try:
+        re2.compile(regex)
+    except re2.error as error:
+        return Rejection(
+            error=ErrorCode.invalid_regular_expression,
+            reason=f"SubscribedTopicRegex `{regex}` is not a valid regular expression: "
+            f"{_in_words_of_java(error)}.",
+        )
+    return None
+
+
+def _in_words_of_java(error: re2.error) -> str:
+    """What is wrong, as RE2/J says it; the library here has other words for some of it."""
+    told = error.args[0]
+    said = told.decode() if isinstance(told, bytes) else str(told)
+    for ours, theirs in _WORDS.items():
+        if said.startswith(ours):
+            return theirs
+    return said.partition(":")[0]

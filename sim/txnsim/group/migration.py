@@ -1,0 +1,176 @@
+"""A group changes its protocol while its members go on: classic to consumer and back (KIP-848).
+
+A classic group becomes one of the consumer protocol when a first member of that joins. Its members
+stay as they are, speaking the classic protocol within the new group; the target is what they were
+assigned. It becomes classic again when only they are left.
+
+Counterpart in Kafka: GroupMetadataManager.convertToConsumerGroup, convertToClassicGroup,
+ConsumerGroup.fromClassicGroup, ClassicGroup.fromConsumerGroup. Pure.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from txnsim.cluster.image import ClusterImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup, ClassicMember
+from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
+from txnsim.group.consumer_members import (
+    current_record,
+    subscription_record,
+    target_record,
+)
+from txnsim.group.consumer_records import (
+    ClassicMetadata,
+    ConsumerRecord,
+    EpochStored,
+    TargetEpochStored,
+    TopicIdPartition,
+)
+from txnsim.group.state import CONSUMER_PROTOCOL_TYPE, ClassicGroupState
+from txnsim.group.subscription import (
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from txnsim.group.topics_hash import topics_hash
+
+DEVIATIONS: Final = (
+    "A consumer group is not downgraded at once when a static classic member takes the place of "
+    "its last member of the consumer protocol, but when the next member leaves.",
+)
+
+
+def upgrade(
+    group: ClassicGroup, *, max_size: int, image: ClusterImage
+) -> tuple[ConsumerRecord, ...] | Rejection:
+    """What makes the same group of a classic one, with its generation for an epoch."""
+    if group.protocol_type != CONSUMER_PROTOCOL_TYPE:
+        return not_upgraded(group, "the group does not use the consumer embedded protocol.")
+    if len(group.members) > max_size:
+        return not_upgraded(group, "the group size exceeds the consumer group maximum size.")
+    made: list[tuple[ConsumerMember, frozenset[TopicIdPartition]]] = []
+    for member in group.members.values():
+        one = _upgraded(group, member, image)
+        if isinstance(one, Rejection):
+            return one
+        made.append(one)
+    target = ConsumerGroup(group.group_id)
+    names = {name for member, _ in made for name in member.topic_names}
+    return (
+        *(subscription_record(group.group_id, member) for member, _ in made),
+        EpochStored(
+            group_id=group.group_id,
+            epoch=group.generation,
+            metadata_hash=topics_hash(names, image),
+        ),
+        *(target_record(target, member.member_id, assigned) for member, assigned in made),
+        TargetEpochStored(group_id=group.group_id, epoch=group.generation),
+        *(current_record(group.group_id, member) for member, _ in made),
+    )
+
+
+def _upgraded(
+    group: ClassicGroup, member: ClassicMember, image: ClusterImage
+) -> tuple[ConsumerMember, frozenset[TopicIdPartition]] | Rejection:
+    protocol = group.protocol or member.protocols[0][0]
+    subscription = read_subscription(member.metadata(protocol))
+    assignment = read_assignment(member.assignment)
+    if subscription is None or assignment is None:
+        return not_upgraded(group, "the embedded consumer protocol is malformed.")
+    if assignment.has_user_data:
+        return not_upgraded(
+            group,
+            "an unsupported custom assignor is in use. Please refer to the documentation or "
+            "switch to a default assignor before re-attempting the upgrade.",
+        )
+    assigned = by_id(assignment.partitions, image)
+    return (
+        ConsumerMember(
+            member_id=member.member_id,
+            epoch=group.generation,
+            previous_epoch=group.generation,
+            instance_id=member.group_instance_id,
+            rack_id=subscription.rack_id,
+            client_id=member.client_id,
+            client_host=member.client_host,
+            topic_names=frozenset(subscription.topics),
+            rebalance_timeout_ms=member.rebalance_timeout_ms,
+            classic=ClassicMetadata(
+                session_timeout_ms=member.session_timeout_ms, protocols=member.protocols
+            ),
+            assigned=dict.fromkeys(assigned, group.generation),
+        ),
+        assigned,
+    )
+
+
+def may_downgrade(group: ConsumerGroup, leaving: Collection[str], *, max_size: int) -> bool:
+    """Only members of the classic protocol are left, and they are a group."""
+    left = [each for each in group.members.values() if each.member_id not in leaving]
+    return 0 < len(left) <= max_size and all(each.uses_classic_protocol for each in left)
+
+
+def downgrade(
+    group: ConsumerGroup, leaving: Collection[str], *, image: ClusterImage, now_ms: int
+) -> ClassicGroup:
+    """The classic group of those who stay, with what they were to have."""
+    classic = ClassicGroup(group.group_id, state=ClassicGroupState.STABLE, now_ms=now_ms)
+    classic.generation = group.epoch
+    for member in group.members.values():
+        told = member.classic
+        if member.member_id in leaving or told is None:
+            continue
+        classic.add(
+            ClassicMember(
+                member_id=member.member_id,
+                group_instance_id=member.instance_id,
+                client_id=member.client_id,
+                client_host=member.client_host,
+                rebalance_timeout_ms=member.rebalance_timeout_ms,
+                session_timeout_ms=told.session_timeout_ms,
+                protocol_type=CONSUMER_PROTOCOL_TYPE,
+                protocols=told.protocols,
+            ),
+            waiter=None,
+        )
+    classic.adopt_protocol(classic.select_protocol())
+    for each in classic.members.values():
+        wanted = group.target.get(each.member_id, frozenset())
+        each.assignment = assignment_for(each.metadata(classic.protocol), wanted, image)
+    return classic
+
+
+def assignment_for(
+    metadata: bytes, partitions: Iterable[TopicIdPartition], image: ClusterImage
+) -> bytes:
+    """Partitions as a member of the classic protocol reads them."""
+    by_topic: dict[str, list[int]] = defaultdict(list)
+    for topic_id, index in sorted(partitions):
+        name = image.topic_names.get(topic_id)
+        if name is not None:
+            by_topic[name].append(index)
+    subscription = read_subscription(metadata)
+    return write_assignment(0 if subscription is None else subscription.version, by_topic)
+
+
+def by_id(
+    partitions: Iterable[tuple[str, int]], image: ClusterImage
+) -> frozenset[TopicIdPartition]:
+    """Partitions by the ids of their topics; those of topics that are gone are left out."""
+    return frozenset(
+        (image.topics[topic].topic_id, index)
+        for topic, index in partitions
+        if topic in image.topics
+    )
+
+
+def not_upgraded(group: ClassicGroup, why: str) -> Rejection:
+    """The group stays a classic one, so it is none of the consumer protocol."""
+    return Rejection(
+        error=ErrorCode.group_id_not_found,
+        reason=f"Cannot upgrade classic group {group.group_id} to consumer group because {why}",
+    )

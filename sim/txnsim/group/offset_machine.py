@@ -1,0 +1,247 @@
+"""Decisions about positions: who may commit, read and delete them, and when they expire. Pure.
+
+Counterpart in Kafka: OffsetMetadataManager, the parts of Group that it asks.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.offset_commands import (
+    CommitOffsets,
+    DeleteOffsets,
+    FetchOffsets,
+    PartitionErrors,
+    Position,
+)
+from txnsim.group.offsets import LATEST
+from txnsim.group.records import GroupRecord, OffsetCommitted, OffsetDeleted
+from txnsim.group.shard import GroupShard
+from txnsim.group.state import Group
+from txnsim.types import Decision, TopicPartition
+
+_NONE: Final = ErrorCode.none
+
+CommitDecision = Decision[OffsetCommitted, PartitionErrors, None]
+DeleteDecision = Decision[OffsetDeleted, PartitionErrors, None]
+
+
+def decide_commit(
+    shard: GroupShard, command: CommitOffsets, *, metadata_bytes_max: int, now_ms: int
+) -> CommitDecision | Rejection:
+    """Which positions are written; a position with too much metadata fails alone.
+
+    Args:
+        shard: Where the group is coordinated.
+        command: What to commit.
+        metadata_bytes_max: ``offset.metadata.max.bytes``; counted in characters, as Kafka does.
+        now_ms: The cluster's time.
+    """
+    refusal = check_commit(shard, command)
+    if refusal is not None:
+        return refusal
+    group = shard.groups.get(command.group_id)
+    expires_ms = -1 if command.retention_ms == -1 else now_ms + command.retention_ms
+    records: list[OffsetCommitted] = []
+    errors: list[tuple[TopicPartition, ErrorCode]] = []
+    for position in command.positions:
+        metadata = position.metadata or ""
+        if len(metadata) > metadata_bytes_max:
+            errors.append((position.topic_partition, ErrorCode.offset_metadata_too_large))
+            continue
+        if group is not None and position.topic_id is not None:
+            refusal = group.check_position(
+                member_id=command.member_id,
+                generation=command.generation,
+                partition=(position.topic_id, position.topic_partition.partition),
+            )
+            if refusal is not None:
+                return _in_transaction_words(command, refusal)
+        errors.append((position.topic_partition, _NONE))
+        records.append(
+            OffsetCommitted(
+                group_id=command.group_id,
+                topic_partition=position.topic_partition,
+                offset=position.offset,
+                leader_epoch=max(position.leader_epoch, -1),
+                metadata=metadata,
+                commit_timestamp_ms=now_ms,
+                expire_timestamp_ms=expires_ms,
+                # Requests of a transaction name no ids before KIP-1319, and none is written.
+                topic_id=None if command.is_transactional else position.topic_id,
+            )
+        )
+    return Decision(records=tuple(records), reply=tuple(errors))
+
+
+def check_commit(shard: GroupShard, command: CommitOffsets) -> Rejection | None:
+    """Whether the committer is who it says it is; anybody may commit for a group that has no
+    members.
+    """
+    group = shard.groups.get(command.group_id)
+    if group is None:
+        if command.generation < 0:
+            return None
+        return Rejection(
+            error=ErrorCode.group_id_not_found
+            if command.missing_group_named
+            else ErrorCode.illegal_generation,
+            reason=f"there is no group {command.group_id}",
+        )
+    refusal = group.check_offset_commit(
+        member_id=command.member_id,
+        group_instance_id=command.group_instance_id,
+        generation=command.generation,
+        is_transactional=command.is_transactional,
+        api_version=command.api_version,
+    )
+    return None if refusal is None else _in_transaction_words(command, refusal)
+
+
+def _in_transaction_words(command: CommitOffsets, refusal: Rejection) -> Rejection:
+    """Only TxnOffsetCommit v6 (KIP-1319) knows STALE_MEMBER_EPOCH."""
+    if command.is_transactional and refusal.error is ErrorCode.stale_member_epoch:
+        return Rejection(error=ErrorCode.illegal_generation, reason=refusal.reason)
+    return refusal
+
+
+def fetch_offsets(
+    shard: GroupShard, command: FetchOffsets, *, replicated: int
+) -> tuple[Position, ...] | Rejection:
+    """The group's positions; where there is none, -1.
+
+    Args:
+        shard: Where the group is coordinated.
+        command: Whose positions.
+        replicated: High watermark. Who requires stable positions sees those above it too, and is
+            answered when they are replicated.
+    """
+    below = LATEST if command.require_stable else replicated
+    group = shard.groups.get(command.group_id)
+    refusal = (
+        None
+        if group is None
+        else group.check_offset_fetch(
+            member_id=command.member_id, member_epoch=command.member_epoch
+        )
+    )
+    if refusal is not None and refusal.error is not ErrorCode.group_id_not_found:
+        return refusal
+    if group is None or refusal is not None:
+        return tuple(Position(topic_partition=each) for each in command.partitions or ())
+    if command.partitions is None:
+        found = shard.offsets.all_committed(command.group_id, below=below)
+        return tuple(_position(shard, command, record, record.topic_partition) for record in found)
+    positions = []
+    for topic_partition in command.partitions:
+        record = shard.offsets.committed(command.group_id, topic_partition, below=below)
+        wanted = command.topic_ids.get(topic_partition.topic)
+        if record is not None and None not in (wanted, record.topic_id):
+            record = record if record.topic_id == wanted else None  # an older topic of that name
+        positions.append(_position(shard, command, record, topic_partition))
+    return tuple(positions)
+
+
+def _position(
+    shard: GroupShard, command: FetchOffsets, record: OffsetCommitted | None, at: TopicPartition
+) -> Position:
+    if command.require_stable and shard.offsets.is_pending(command.group_id, at):
+        return Position(topic_partition=at, error=ErrorCode.unstable_offset_commit)
+    if record is None:
+        return Position(topic_partition=at)
+    return Position(
+        topic_partition=record.topic_partition,
+        offset=record.offset,
+        leader_epoch=record.leader_epoch,
+        metadata=record.metadata,
+    )
+
+
+def decide_delete_offsets(shard: GroupShard, command: DeleteOffsets) -> DeleteDecision | Rejection:
+    """Which positions go; those of a topic that a member consumes stay."""
+    group = shard.groups.get(command.group_id)
+    if group is None:
+        return Rejection(
+            error=ErrorCode.group_id_not_found, reason=f"there is no group {command.group_id}"
+        )
+    refusal = group.check_offset_delete()
+    if refusal is not None:
+        return refusal
+    records: list[OffsetDeleted] = []
+    errors: list[tuple[TopicPartition, ErrorCode]] = []
+    for topic_partition in command.partitions:
+        if group.is_subscribed(topic_partition.topic):
+            errors.append((topic_partition, ErrorCode.group_subscribed_to_topic))
+            continue
+        errors.append((topic_partition, _NONE))
+        is_there = shard.offsets.committed(command.group_id, topic_partition) is not None
+        if is_there or shard.offsets.is_pending(command.group_id, topic_partition):
+            records.append(
+                OffsetDeleted(group_id=command.group_id, topic_partition=topic_partition)
+            )
+    return Decision(records=tuple(records), reply=tuple(errors))
+
+
+def delete_all_offsets(shard: GroupShard, group_id: str) -> tuple[OffsetDeleted, ...]:
+    """Tombstones of everything that a group has committed or is about to commit."""
+    partitions = {record.topic_partition: None for record in shard.offsets.all_committed(group_id)}
+    partitions.update(dict.fromkeys(shard.offsets.pending_partitions(group_id)))
+    return tuple(OffsetDeleted(group_id=group_id, topic_partition=each) for each in partitions)
+
+
+def delete_topic_offsets(shard: GroupShard, topics: frozenset[str]) -> tuple[OffsetDeleted, ...]:
+    """Tombstones of every group's positions on topics that were deleted."""
+    found = []
+    for group_id in shard.groups:
+        found += [
+            record
+            for record in delete_all_offsets(shard, group_id)
+            if record.topic_partition.topic in topics
+        ]
+    return tuple(found)
+
+
+def expire_offsets(
+    shard: GroupShard, group: Group, *, retention_ms: int, now_ms: int
+) -> tuple[GroupRecord, ...]:
+    """Tombstones of positions whose retention has passed; of the group too when it keeps nothing
+    (KIP-211). A position that a transaction may still change stays.
+    """
+    group_id = group.group_id
+    base = group.offsets_expire_from()
+    records: list[GroupRecord] = []
+    left = bool(shard.offsets.pending_partitions(group_id))
+    for record in shard.offsets.all_committed(group_id):
+        if base is not None and _is_expired(
+            shard,
+            group,
+            record,
+            since_ms=base(record.commit_timestamp_ms),
+            retention_ms=retention_ms,
+            now_ms=now_ms,
+        ):
+            records.append(OffsetDeleted(group_id=group_id, topic_partition=record.topic_partition))
+        else:
+            left = True
+    if not left and group.is_empty:
+        records += group.tombstones()
+    return tuple(records)
+
+
+def _is_expired(
+    shard: GroupShard,
+    group: Group,
+    record: OffsetCommitted,
+    *,
+    since_ms: int,
+    retention_ms: int,
+    now_ms: int,
+) -> bool:
+    if group.is_subscribed(record.topic_partition.topic):
+        return False
+    if shard.offsets.is_pending(record.group_id, record.topic_partition):
+        return False
+    if record.expire_timestamp_ms != -1:
+        return now_ms >= record.expire_timestamp_ms
+    return now_ms - since_ms >= retention_ms

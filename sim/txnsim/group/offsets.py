@@ -1,0 +1,204 @@
+"""Committed positions of groups, and those that wait for the end of a transaction.
+
+A transactional commit is *pending*, by producer id, until the marker of its producer reaches this
+partition of ``__consumer_offsets``: a commit makes it the group's position, an abort forgets it
+(KIP-98). Pending positions know the producer's id only, not its epoch, as Kafka's do.
+
+A position that is in the log but not yet replicated may still be lost. Who must not see it asks
+for what was committed below the high watermark; the position before is kept until then.
+
+Counterpart in Kafka: OffsetMetadataManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from txnsim.group.records import OffsetCommitted, OffsetDeleted
+from txnsim.types import ProducerId, TopicPartition
+
+LATEST: Final = 2**63 - 1
+"""Above every offset: what is asked for by those who also see what is not yet replicated."""
+
+
+class _Position:
+    """A group's position on a partition, or that there is none any more, since ``visible_from``."""
+
+    __slots__ = ("previous", "record", "record_offset", "visible_from")
+
+    def __init__(
+        self,
+        record: OffsetCommitted | None,
+        *,
+        record_offset: int,
+        visible_from: int,
+        previous: _Position | None,
+    ) -> None:
+        self.record = record
+        self.record_offset = record_offset
+        """Where the commit stands: of two commits the later one wins."""
+        self.visible_from = visible_from
+        """Where the record stands that made it the position: the commit or the marker."""
+        self.previous = previous
+
+    def below(self, offset: int) -> OffsetCommitted | None:
+        """The position as of the records below ``offset``."""
+        position: _Position | None = self
+        while position is not None and position.visible_from >= offset:
+            position = position.previous
+        return None if position is None else position.record
+
+
+_ByPartition = dict[TopicPartition, _Position]
+_Pending = dict[str, dict[TopicPartition, tuple[OffsetCommitted, int]]]
+
+
+class Offsets:
+    """The positions of all groups of one partition of ``__consumer_offsets``."""
+
+    __slots__ = ("_committed", "_open", "_pending")
+
+    def __init__(self) -> None:
+        self._committed: dict[str, _ByPartition] = {}
+        self._pending: dict[ProducerId, _Pending] = {}
+        self._open: dict[str, dict[TopicPartition, set[ProducerId]]] = {}
+        """By group and partition who has something pending: ``_pending`` the other way round."""
+
+    # Replay: living and loading alike
+
+    def apply_commit(
+        self,
+        record: OffsetCommitted,
+        *,
+        offset: int,
+        producer_id: ProducerId | None,
+        replicated: int,
+    ) -> None:
+        """A commit is in the log.
+
+        Args:
+            record: The commit.
+            offset: Where it stands.
+            producer_id: The producer of its transaction; None outside of one.
+            replicated: High watermark: what was visible below it need not be kept.
+        """
+        if producer_id is None:
+            self._put(record, offset=offset, visible_from=offset, replicated=replicated)
+            return
+        groups = self._pending.setdefault(producer_id, {})
+        groups.setdefault(record.group_id, {})[record.topic_partition] = (record, offset)
+        partitions = self._open.setdefault(record.group_id, {})
+        partitions.setdefault(record.topic_partition, set()).add(producer_id)
+
+    def apply_delete(self, record: OffsetDeleted, *, offset: int, replicated: int) -> None:
+        """A tombstone is in the log: the position goes, and so does what is pending for it."""
+        group_id, topic_partition = record.group_id, record.topic_partition
+        positions = self._committed.get(group_id)
+        held = None if positions is None else positions.get(topic_partition)
+        if positions is not None and held is not None:
+            if offset < replicated or held.below(replicated) is None:
+                self._drop(group_id, topic_partition)
+            else:
+                positions[topic_partition] = _Position(
+                    None, record_offset=offset, visible_from=offset, previous=held
+                )
+        for producer_id in self._open.get(group_id, {}).get(topic_partition, set()).copy():
+            self._close(group_id, topic_partition, producer_id)
+            groups = self._pending[producer_id]
+            del groups[group_id][topic_partition]
+            if not groups[group_id]:
+                del groups[group_id]
+
+    def apply_marker(
+        self, producer_id: ProducerId, *, committed: bool, offset: int, replicated: int
+    ) -> None:
+        """The producer's transaction has ended here; one that has nothing pending changes nothing.
+
+        A plain commit that was written after the pending one stays the position.
+        """
+        for group_id, pending in self._pending.pop(producer_id, {}).items():
+            for topic_partition, (record, record_offset) in pending.items():
+                self._close(group_id, topic_partition, producer_id)
+                if not committed:
+                    continue
+                held = self._committed.get(group_id, {}).get(topic_partition)
+                if held is None or held.record is None or record_offset > held.record_offset:
+                    self._put(
+                        record, offset=record_offset, visible_from=offset, replicated=replicated
+                    )
+
+    def prune(self, *, replicated: int) -> None:
+        """Forget what was kept for readers of an older high watermark: deleted positions."""
+        gone = [
+            (group_id, topic_partition)
+            for group_id, positions in self._committed.items()
+            for topic_partition, position in positions.items()
+            if position.record is None and position.visible_from < replicated
+        ]
+        for group_id, topic_partition in gone:
+            self._drop(group_id, topic_partition)
+
+    # Queries
+
+    def committed(
+        self, group_id: str, topic_partition: TopicPartition, *, below: int = LATEST
+    ) -> OffsetCommitted | None:
+        """The group's position as of the records below an offset."""
+        position = self._committed.get(group_id, {}).get(topic_partition)
+        return None if position is None else position.below(below)
+
+    def all_committed(self, group_id: str, *, below: int = LATEST) -> Iterator[OffsetCommitted]:
+        """The group's positions, in the order of their first commit."""
+        for position in self._committed.get(group_id, {}).values():
+            record = position.below(below)
+            if record is not None:
+                yield record
+
+    def is_pending(self, group_id: str, topic_partition: TopicPartition) -> bool:
+        """Some transaction has a position pending there."""
+        return topic_partition in self._open.get(group_id, {})
+
+    def pending_partitions(self, group_id: str) -> tuple[TopicPartition, ...]:
+        """Partitions on which the group has something pending."""
+        return tuple(self._open.get(group_id, {}))
+
+    def pending_producers(self) -> tuple[ProducerId, ...]:
+        """Producers with something pending."""
+        return tuple(self._pending)
+
+    def has_any(self, group_id: str) -> bool:
+        """The group has a position, or one is pending."""
+        return any(True for _ in self.all_committed(group_id)) or group_id in self._open
+
+    # Parts
+
+    def _put(
+        self, record: OffsetCommitted, *, offset: int, visible_from: int, replicated: int
+    ) -> None:
+        positions = self._committed.setdefault(record.group_id, {})
+        held = positions.get(record.topic_partition)
+        if held is not None and held.visible_from < replicated:
+            held.previous = None
+        if visible_from < replicated:
+            held = None
+        positions[record.topic_partition] = _Position(
+            record, record_offset=offset, visible_from=visible_from, previous=held
+        )
+
+    def _drop(self, group_id: str, topic_partition: TopicPartition) -> None:
+        positions = self._committed[group_id]
+        del positions[topic_partition]
+        if not positions:
+            del self._committed[group_id]
+
+    def _close(
+        self, group_id: str, topic_partition: TopicPartition, producer_id: ProducerId
+    ) -> None:
+        partitions = self._open[group_id]
+        producers = partitions[topic_partition]
+        producers.discard(producer_id)
+        if not producers:
+            del partitions[topic_partition]
+            if not partitions:
+                del self._open[group_id]

@@ -1,0 +1,188 @@
+"""A rebalance: from a group that changes to the next generation of it.
+
+First everybody is asked to join again (``prepare``), then those that came are a generation
+(``complete``), and at last each is told its assignment (``propagate``). The effects are the
+caller's to carry out, in order.
+
+Counterpart in Kafka: GroupMetadataManager.prepareRebalance, completeClassicGroupJoin,
+propagateAssignment.
+"""
+
+from __future__ import annotations
+
+from txnsim.errors import ErrorCode
+from txnsim.group.classic_group import ClassicGroup, ClassicMember
+from txnsim.group.commands import (
+    NO_MEMBER,
+    Abandoned,
+    Effect,
+    JoinAnswered,
+    JoinReply,
+    SyncAnswered,
+    SyncReply,
+    TimerCancelled,
+    TimerKind,
+    TimerSet,
+    Waiter,
+    Written,
+)
+from txnsim.group.state import ClassicGroupState
+
+Effects = list[Effect]
+
+_S = ClassicGroupState
+
+
+class Rebalance:
+    """The steps of a rebalance."""
+
+    __slots__ = ("_initial_delay_ms",)
+
+    def __init__(self, *, initial_delay_ms: int) -> None:
+        self._initial_delay_ms = initial_delay_ms
+
+    def rebalance_or_complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
+        """The group has changed: start a rebalance, or see whether the one under way can end."""
+        if group.can_rebalance:
+            self.prepare(group, now_ms, out)
+        else:
+            self.complete_if_all_joined(group, now_ms, out)
+
+    def prepare(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
+        """Ask everybody to join again."""
+        if group.state is _S.COMPLETING_REBALANCE:
+            self.propagate(group, {}, ErrorCode.rebalance_in_progress, out)
+        group.pending_sync.clear()
+        out.append(TimerCancelled(kind=TimerKind.SYNC, group_id=group.group_id))
+        is_first = group.state is _S.EMPTY
+        group.move_to(_S.PREPARING_REBALANCE, now_ms=now_ms)
+        if is_first:
+            delay_ms = self._initial_delay_ms
+            out.append(
+                TimerSet(
+                    kind=TimerKind.JOIN,
+                    group_id=group.group_id,
+                    delay_ms=delay_ms,
+                    remaining_ms=max(group.rebalance_timeout_ms - delay_ms, 0),
+                )
+            )
+        elif group.all_joined:
+            self.complete(group, now_ms, out)
+        else:
+            out.append(_join_timer(group))
+
+    def complete_if_all_joined(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
+        """Only the delay ends a first rebalance, however many have joined."""
+        if (
+            group.state is _S.PREPARING_REBALANCE
+            and group.previous_state is not _S.EMPTY
+            and group.all_joined
+        ):
+            self.complete(group, now_ms, out)
+
+    def complete(self, group: ClassicGroup, now_ms: int, out: Effects) -> None:
+        """Make the next generation of those that have joined."""
+        out.append(TimerCancelled(kind=TimerKind.JOIN, group_id=group.group_id))
+        for member in tuple(group.members.values()):
+            if member.awaiting_join is None and member.group_instance_id is None:
+                group.remove(member.member_id)
+                out.append(session_cancelled(group, member.member_id))
+        if not group.elect_joined_leader() and group.members:
+            out.append(_join_timer(group))  # only static members are left, and none has come
+            return
+        group.next_generation(now_ms=now_ms)
+        if group.state is _S.EMPTY:
+            out.append(Written(records=(group.stored(),)))
+            return
+        for member in group.members.values():
+            if member.awaiting_join is not None:
+                leads = group.leader == member.member_id
+                reply = joined(group, member, with_members=leads)
+                out.append(JoinAnswered(waiter=member.awaiting_join, reply=reply))
+                member.awaiting_join = None
+            out.append(session(group, member.member_id, member.session_timeout_ms))
+            member.is_new = False
+            group.pending_sync[member.member_id] = None
+        out.append(
+            TimerSet(
+                kind=TimerKind.SYNC,
+                group_id=group.group_id,
+                delay_ms=group.rebalance_timeout_ms,
+                generation=group.generation,
+            )
+        )
+
+    def remove(self, group: ClassicGroup, member_id: str, out: Effects) -> None:
+        """Take a member off the group; a JoinGroup of its that waits is answered, a SyncGroup is
+        not, as in Kafka.
+        """
+        out.append(session_cancelled(group, member_id))
+        member = group.remove(member_id)
+        if member is None:
+            return
+        if member.awaiting_join is not None:
+            refuse_join(out, member.awaiting_join, ErrorCode.unknown_member_id, NO_MEMBER)
+        if member.awaiting_sync is not None:
+            out.append(Abandoned(waiter=member.awaiting_sync))
+
+    def propagate(
+        self, group: ClassicGroup, assignments: dict[str, bytes], error: ErrorCode, out: Effects
+    ) -> None:
+        """Give everybody who waits in SyncGroup its assignment, or the error."""
+        for member in group.members.values():
+            member.assignment = assignments.get(member.member_id, b"")
+            if member.awaiting_sync is None:
+                continue
+            reply = SyncReply(
+                error=error,
+                protocol_type=None if error else group.protocol_type,
+                protocol=None if error else group.protocol,
+                assignment=member.assignment,
+            )
+            out.append(SyncAnswered(waiter=member.awaiting_sync, reply=reply))
+            member.awaiting_sync = None
+            out.append(session(group, member.member_id, member.session_timeout_ms))
+
+
+def joined(group: ClassicGroup, member: ClassicMember, *, with_members: bool) -> JoinReply:
+    """The answer to a member of the generation; the leader learns who the others are."""
+    members: tuple[tuple[str, str | None, bytes], ...] = ()
+    if with_members:
+        members = tuple(
+            (each.member_id, each.group_instance_id, each.metadata(group.protocol))
+            for each in group.members.values()
+        )
+    return JoinReply(
+        generation=group.generation,
+        protocol_type=group.protocol_type,
+        protocol=group.protocol,
+        leader=group.leader or "",
+        member_id=member.member_id,
+        members=members,
+    )
+
+
+def refuse_join(out: Effects, waiter: Waiter, error: ErrorCode, member_id: str) -> None:
+    """Answer a JoinGroup with an error."""
+    out.append(JoinAnswered(waiter=waiter, reply=JoinReply(error=error, member_id=member_id)))
+
+
+def session(group: ClassicGroup, member_id: str, delay_ms: int) -> TimerSet:
+    """A member's session starts anew."""
+    return TimerSet(
+        kind=TimerKind.HEARTBEAT,
+        group_id=group.group_id,
+        member_id=member_id,
+        delay_ms=delay_ms,
+    )
+
+
+def session_cancelled(group: ClassicGroup, member_id: str) -> TimerCancelled:
+    """A member's session ends with the member."""
+    return TimerCancelled(kind=TimerKind.HEARTBEAT, group_id=group.group_id, member_id=member_id)
+
+
+def _join_timer(group: ClassicGroup) -> TimerSet:
+    return TimerSet(
+        kind=TimerKind.JOIN, group_id=group.group_id, delay_ms=group.rebalance_timeout_ms
+    )

@@ -1,0 +1,132 @@
+"""One step of a member towards its target assignment (KIP-848). Pure.
+
+What it loses it has to give up first, and say so; only then does its epoch move on. What others
+have not given up yet it waits for, at the new epoch. So no partition is ever with two members.
+
+Counterpart in Kafka: CurrentAssignmentBuilder.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import assert_never
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.consumer_group import ConsumerMember, MemberState
+from txnsim.group.consumer_records import TopicIdPartition
+
+Owned = frozenset[TopicIdPartition] | None
+"""What a member says it has; None: as before."""
+
+
+class Goal(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a member is to go."""
+
+    epoch: int
+    """Of the target assignment."""
+    partitions: frozenset[TopicIdPartition]
+    subscribed: frozenset[uuid.UUID]
+    """Topics that it subscribes to and that exist."""
+    subscription_changed: bool = False
+    """It has just subscribed to something else."""
+
+
+def reconcile(
+    member: ConsumerMember,
+    goal: Goal,
+    *,
+    owned: Owned,
+    owner_of: Callable[[TopicIdPartition], str | None],
+) -> ConsumerMember | Rejection:
+    """The member after one step.
+
+    Args:
+        member: The member as it is.
+        goal: Its target.
+        owned: What it says it has.
+        owner_of: Who has a partition, or still has to give it up.
+
+    Returns:
+        The member, the same one where there is nothing to do; FENCED_MEMBER_EPOCH where its state
+        is of a later release and it must begin anew.
+    """
+    match member.state:
+        case MemberState.STABLE:
+            if member.epoch != goal.epoch:
+                return _next(member, goal, owned=owned, owner_of=owner_of)
+            return _resubscribed(member, goal, owned) if goal.subscription_changed else member
+        case MemberState.UNREVOKED_PARTITIONS:
+            if _still_owns(owned, member.pending_revocation):
+                return _resubscribed(member, goal, owned) if goal.subscription_changed else member
+            return _next(member, goal, owned=owned, owner_of=owner_of)
+        case MemberState.UNRELEASED_PARTITIONS:
+            return _next(member, goal, owned=owned, owner_of=owner_of)
+        case MemberState.UNKNOWN:
+            if owned is None or owned:
+                return Rejection(
+                    error=ErrorCode.fenced_member_epoch,
+                    reason="The consumer group member is in a unknown state. The member must "
+                    "abandon all its partitions and rejoin.",
+                )
+            started = msgspec.structs.replace(member, epoch=goal.epoch)
+            return _next(started, goal, owned=owned, owner_of=owner_of)
+        case _:
+            assert_never(member.state)
+
+
+def _still_owns(owned: Owned, revoked: Mapping[TopicIdPartition, int]) -> bool:
+    return owned is None or any(partition in revoked for partition in owned)
+
+
+def _next(
+    member: ConsumerMember,
+    goal: Goal,
+    *,
+    owned: Owned,
+    owner_of: Callable[[TopicIdPartition], str | None],
+) -> ConsumerMember:
+    """Give up what is not in the target, take what is free."""
+    target = {each for each in goal.partitions if each[0] in goal.subscribed}
+    kept = {each: epoch for each, epoch in member.assigned.items() if each in target}
+    lost = {each: epoch for each, epoch in member.assigned.items() if each not in target}
+    if lost and _still_owns(owned, lost):
+        return msgspec.structs.replace(
+            member,
+            state=MemberState.UNREVOKED_PARTITIONS,
+            previous_epoch=member.epoch,
+            assigned=kept,
+            pending_revocation=lost,
+        )
+    wanted = sorted(each for each in target if each not in kept)
+    free = [each for each in wanted if owner_of(each) is None or each in member.pending_revocation]
+    return msgspec.structs.replace(
+        member,
+        state=MemberState.STABLE if len(free) == len(wanted) else MemberState.UNRELEASED_PARTITIONS,
+        previous_epoch=member.epoch,
+        epoch=goal.epoch,
+        assigned={**kept, **dict.fromkeys(free, goal.epoch)},
+        pending_revocation={},
+    )
+
+
+def _resubscribed(member: ConsumerMember, goal: Goal, owned: Owned) -> ConsumerMember:
+    """It has unsubscribed from a topic: that is taken back at once, whatever the target says."""
+    kept = {each: at for each, at in member.assigned.items() if each[0] in goal.subscribed}
+    if len(kept) == len(member.assigned):
+        return member
+    lost = {
+        **member.pending_revocation,
+        **{each: at for each, at in member.assigned.items() if each not in kept},
+    }
+    if _still_owns(owned, lost):
+        return msgspec.structs.replace(
+            member,
+            state=MemberState.UNREVOKED_PARTITIONS,
+            previous_epoch=member.epoch,
+            assigned=kept,
+            pending_revocation=lost,
+        )
+    return msgspec.structs.replace(member, previous_epoch=member.epoch, assigned=kept)

@@ -1,0 +1,78 @@
+"""What ``__consumer_offsets`` remembers: one frozen value per kind of record.
+
+A coordinator changes nothing that outlives it without one of these, and a coordinator that loads
+has nothing but these. Their bytes are ``group.log_format``'s. The records of the consumer protocol
+(KIP-848) are in ``group.consumer_records``.
+
+Counterpart in Kafka: GroupCoordinatorRecordHelpers.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import msgspec
+
+from txnsim.group.consumer_records import ConsumerRecord
+from txnsim.types import TopicPartition
+
+
+class OffsetCommitted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A group's position on a partition (OffsetCommitKey, OffsetCommitValue).
+
+    In a transactional batch it is pending until the producer's marker.
+    """
+
+    group_id: str
+    topic_partition: TopicPartition
+    offset: int
+    leader_epoch: int = -1
+    metadata: str = ""
+    commit_timestamp_ms: int
+    expire_timestamp_ms: int = -1
+    """When it expires whatever the group's retention is; -1: no such time (commits up to v4)."""
+    topic_id: uuid.UUID | None = None
+    """Id of the topic as the committer knew it; None before v10."""
+
+
+class OffsetDeleted(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The tombstone of a position; it takes pending ones of that partition with it."""
+
+    group_id: str
+    topic_partition: TopicPartition
+
+
+class StoredMember(msgspec.Struct, frozen=True, kw_only=True):
+    """A member of a classic group as its generation was stored."""
+
+    member_id: str
+    group_instance_id: str | None = None
+    client_id: str
+    client_host: str
+    rebalance_timeout_ms: int = -1
+    session_timeout_ms: int
+    subscription: bytes = b""
+    assignment: bytes = b""
+
+
+class ClassicGroupStored(msgspec.Struct, frozen=True, kw_only=True):
+    """A generation of a classic group (GroupMetadataKey, GroupMetadataValue)."""
+
+    group_id: str
+    protocol_type: str = ""
+    generation: int = 0
+    protocol: str | None = None
+    leader: str | None = None
+    state_timestamp_ms: int = -1
+    members: tuple[StoredMember, ...] = ()
+
+
+class ClassicGroupDeleted(msgspec.Struct, frozen=True, kw_only=True):
+    """The tombstone of a classic group."""
+
+    group_id: str
+
+
+GroupRecord = (
+    OffsetCommitted | OffsetDeleted | ClassicGroupStored | ClassicGroupDeleted | ConsumerRecord
+)

@@ -1,0 +1,184 @@
+"""All groups and positions of one partition of ``__consumer_offsets``, under one leader epoch.
+
+Like a partition of ``__transaction_state``, a shard is what its log says: ``apply`` is called with
+every record, living and loading. Membership in classic groups, which no record tells until it is
+assigned, lives in the groups besides.
+
+Counterpart in Kafka: GroupCoordinatorShard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from txnsim.errors import CorruptBatchError, CorruptLogRecordError
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.consumer_group import ConsumerGroup
+from txnsim.group.consumer_records import (
+    ConsumerRecord,
+    CurrentDeleted,
+    EpochDeleted,
+    RegexDeleted,
+    SubscriptionDeleted,
+    TargetDeleted,
+    TargetEpochDeleted,
+    TopicsDeleted,
+)
+from txnsim.group.log_format import decode_record
+from txnsim.group.offsets import LATEST, Offsets
+from txnsim.group.records import (
+    ClassicGroupDeleted,
+    ClassicGroupStored,
+    GroupRecord,
+    OffsetCommitted,
+    OffsetDeleted,
+)
+from txnsim.group.state import Group
+from txnsim.types import ProducerId
+from txnsim.wire.batch import iter_batches, read_control_record, read_records
+
+_TOMBSTONES: Final = (
+    CurrentDeleted,
+    EpochDeleted,
+    RegexDeleted,
+    SubscriptionDeleted,
+    TargetDeleted,
+    TargetEpochDeleted,
+    TopicsDeleted,
+)
+
+
+class GroupShard:
+    """One partition's groups and positions."""
+
+    __slots__ = ("coordinator_epoch", "end_offset", "groups", "offsets", "partition", "problem")
+
+    def __init__(self, *, partition: int, coordinator_epoch: int) -> None:
+        self.partition = partition
+        self.coordinator_epoch = coordinator_epoch
+        self.groups: dict[str, Group] = {}
+        self.offsets = Offsets()
+        self.end_offset = 0
+        """Behind the last record that was applied."""
+        self.problem: str | None = None
+        """Why loading stopped before the end of the log, if it did."""
+
+    # Replay
+
+    def apply(
+        self,
+        record: GroupRecord,
+        *,
+        offset: int,
+        producer_id: ProducerId | None = None,
+        replicated: int = LATEST,
+    ) -> None:
+        """A record is in the log.
+
+        Args:
+            record: The record.
+            offset: Where it stands.
+            producer_id: Producer of its batch; None outside of a transaction.
+            replicated: High watermark of the partition.
+        """
+        match record:
+            case OffsetCommitted():
+                self.classic_or_new(record.group_id, now_ms=record.commit_timestamp_ms)
+                self.offsets.apply_commit(
+                    record, offset=offset, producer_id=producer_id, replicated=replicated
+                )
+            case OffsetDeleted():
+                self.offsets.apply_delete(record, offset=offset, replicated=replicated)
+            case ClassicGroupStored():
+                self.groups[record.group_id] = ClassicGroup.loaded(record)
+            case ClassicGroupDeleted():
+                self.groups.pop(record.group_id, None)
+            case _:
+                self._apply_consumer(record)
+        self.end_offset = offset + 1
+
+    def apply_marker(
+        self, producer_id: ProducerId, *, committed: bool, offset: int, replicated: int = LATEST
+    ) -> None:
+        """A producer's transaction ended on this partition."""
+        self.offsets.apply_marker(
+            producer_id, committed=committed, offset=offset, replicated=replicated
+        )
+        self.end_offset = max(self.end_offset, offset + 1)  # it may come late
+
+    @classmethod
+    def load(cls, chunks: Iterable[bytes], *, partition: int, coordinator_epoch: int) -> GroupShard:
+        """The shard as its log says it is.
+
+        A record that can't be read ends the reading, as in Kafka; ``problem`` tells of it.
+
+        Args:
+            chunks: Batches in the order of the log; a chunk may hold several, end to end.
+            partition: Index in ``__consumer_offsets``.
+            coordinator_epoch: Leader epoch under which it is loaded.
+        """
+        shard = cls(partition=partition, coordinator_epoch=coordinator_epoch)
+        try:
+            for chunk in chunks:
+                for position, header in iter_batches(chunk):
+                    if header.is_control:
+                        shard._load_marker(chunk, position, header.producer_id, header.base_offset)
+                    else:
+                        producer = ProducerId(header.producer_id)
+                        shard._load_batch(
+                            chunk, position, producer if header.is_transactional else None
+                        )
+        except (CorruptBatchError, CorruptLogRecordError) as error:
+            shard.problem = str(error)
+        return shard
+
+    # Groups
+
+    def classic_or_new(self, group_id: str, *, now_ms: int) -> Group:
+        """The group, or a new one without members and protocol: positions can be committed without
+        ever joining ("simple" groups).
+        """
+        group = self.groups.get(group_id)
+        if group is None:
+            group = self.groups[group_id] = ClassicGroup(group_id, now_ms=now_ms)
+        return group
+
+    def classic_groups(self) -> Iterator[ClassicGroup]:
+        """The classic ones; the caller may add and remove groups meanwhile."""
+        for group in tuple(self.groups.values()):
+            if isinstance(group, ClassicGroup):
+                yield group
+
+    # Parts
+
+    def _apply_consumer(self, record: ConsumerRecord) -> None:
+        """A record of the consumer protocol makes its group, or turns an empty classic one into it;
+        a tombstone of a group that is not there means nothing.
+        """
+        group = self.groups.get(record.group_id)
+        if not isinstance(group, ConsumerGroup):
+            if isinstance(record, _TOMBSTONES):
+                return
+            group = self.groups[record.group_id] = ConsumerGroup(record.group_id)
+        if isinstance(record, EpochDeleted):
+            del self.groups[record.group_id]
+        else:
+            group.apply(record)
+
+    def _load_marker(self, chunk: bytes, position: int, producer_id: int, base_offset: int) -> None:
+        control = read_control_record(chunk, position)
+        if control is not None and control.is_marker:
+            self.apply_marker(
+                ProducerId(producer_id), committed=control.type == 1, offset=base_offset
+            )
+
+    def _load_batch(self, chunk: bytes, position: int, producer_id: ProducerId | None) -> None:
+        for record in read_records(chunk, position):
+            if record.key is None:
+                raise CorruptLogRecordError(
+                    f"record {record.offset} of __consumer_offsets has no key"
+                )
+            found = decode_record(record.key, record.value)
+            if found is not None:
+                self.apply(found, offset=record.offset, producer_id=producer_id)

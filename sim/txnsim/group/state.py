@@ -1,0 +1,130 @@
+"""States of a classic group, the moves between them, and what every kind of group can be asked.
+
+``VALID_PREVIOUS_STATES`` is the table: code asks it, tests and diagrams are made from it.
+
+Counterpart in Kafka: ClassicGroupState, Group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final, Protocol
+
+from txnsim.errors import Rejection
+from txnsim.group.consumer_records import TopicIdPartition
+from txnsim.group.records import GroupRecord
+
+CONSUMER_PROTOCOL_TYPE: Final = "consumer"
+"""Protocol type of consumers, whose subscriptions a coordinator can read."""
+
+
+class GroupType(Enum):
+    """What protocol a group speaks; the value is its name on the wire."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+
+
+class ClassicGroupState(Enum):
+    """Where a classic group stands; the value is its name on the wire."""
+
+    EMPTY = "Empty"
+    """No members, perhaps offsets. JoinGroup of a new member: PreparingRebalance. SyncGroup,
+    Heartbeat: UNKNOWN_MEMBER_ID. OffsetCommit without a member: accepted. Expires with its last
+    offset.
+    """
+
+    PREPARING_REBALANCE = "PreparingRebalance"
+    """Members are asked to join again. JoinGroup: waits. SyncGroup, Heartbeat:
+    REBALANCE_IN_PROGRESS. OffsetCommit of the old generation: accepted. Leaves when all have
+    joined, or the rebalance timeout has passed: CompletingRebalance, or Empty when nobody is left.
+    """
+
+    COMPLETING_REBALANCE = "CompletingRebalance"
+    """The generation is made, the leader's assignment is awaited. SyncGroup: waits. OffsetCommit:
+    REBALANCE_IN_PROGRESS; in a transaction it is accepted. Leaves to Stable with the assignment, to
+    PreparingRebalance when somebody joins, leaves or fails.
+    """
+
+    STABLE = "Stable"
+    """SyncGroup: the assignment. Heartbeat: no error. JoinGroup of the leader, of a new member or
+    with other protocols, and LeaveGroup: PreparingRebalance.
+    """
+
+    DEAD = "Dead"
+    """Deleted. Every request: COORDINATOR_NOT_AVAILABLE or GROUP_ID_NOT_FOUND."""
+
+
+_S = ClassicGroupState
+
+VALID_PREVIOUS_STATES: Final[Mapping[ClassicGroupState, frozenset[ClassicGroupState]]] = {
+    _S.EMPTY: frozenset({_S.PREPARING_REBALANCE}),
+    _S.PREPARING_REBALANCE: frozenset({_S.STABLE, _S.COMPLETING_REBALANCE, _S.EMPTY}),
+    _S.COMPLETING_REBALANCE: frozenset({_S.PREPARING_REBALANCE}),
+    _S.STABLE: frozenset({_S.COMPLETING_REBALANCE}),
+    _S.DEAD: frozenset(
+        {_S.STABLE, _S.PREPARING_REBALANCE, _S.COMPLETING_REBALANCE, _S.EMPTY, _S.DEAD}
+    ),
+}
+"""State -> states it may be entered from (ClassicGroupState.validPreviousStates)."""
+
+
+ExpiryBase = Callable[[int], int]
+"""Commit timestamp of a position in ms -> the time its retention counts from."""
+
+
+class Group(Protocol):
+    """What requests about offsets, and administrators, ask of a group of any protocol."""
+
+    group_id: str
+
+    @property
+    def type(self) -> GroupType:
+        """The protocol it speaks."""
+
+    @property
+    def state_name(self) -> str:
+        """Its state by the name on the wire."""
+
+    @property
+    def protocol_type_or_empty(self) -> str:
+        """Its protocol type as ListGroups tells it."""
+
+    @property
+    def is_empty(self) -> bool:
+        """It has no members."""
+
+    def check_offset_commit(
+        self,
+        *,
+        member_id: str,
+        group_instance_id: str | None,
+        generation: int,
+        is_transactional: bool,
+        api_version: int,
+    ) -> Rejection | None:
+        """Whether this member of this generation (or member epoch) may commit."""
+
+    def check_position(
+        self, *, member_id: str, generation: int, partition: TopicIdPartition
+    ) -> Rejection | None:
+        """Whether that member may commit this position; all others fall with it."""
+
+    def check_offset_fetch(self, *, member_id: str | None, member_epoch: int) -> Rejection | None:
+        """Whether this member may read positions."""
+
+    def check_offset_delete(self) -> Rejection | None:
+        """Whether positions may be deleted one by one."""
+
+    def check_delete(self) -> Rejection | None:
+        """Whether the group may be deleted."""
+
+    def tombstones(self) -> tuple[GroupRecord, ...]:
+        """What deletes it from the log; its positions are not among them."""
+
+    def is_subscribed(self, topic: str) -> bool:
+        """Some member consumes the topic, as far as can be known."""
+
+    def offsets_expire_from(self) -> ExpiryBase | None:
+        """From when the retention of positions counts; None: they don't expire now."""

@@ -1,0 +1,92 @@
+"""The cluster clock through the control port."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.errors import ConfigError
+from txnsim.http.messages import Advance, ClockState
+from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.replies import RefusedError, as_json, body_of
+from txnsim.runtime.env import Clock
+from txnsim.server.cluster import SimCluster
+from txnsim.types import BrokerId
+
+ADVANCE_MS_MAX: Final = 10 * 366 * 86_400_000
+"""Ten years: enough for every expiry, and far from the end of the clock."""
+
+READ: Final = Operation(
+    method="get", path=f"{PREFIX}/clock", summary="The cluster clock", answer=ClockState
+)
+ADVANCE: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/clock",
+    summary="Let time pass on the cluster clock; or set it, or one broker's, ahead or back",
+    body=Advance,
+    answer=ClockState,
+    refusals=("404", "422"),
+)
+OPERATIONS: Final = (READ, ADVANCE)
+
+
+class ClockRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [READ.route(self.read), ADVANCE.route(self.advance)]
+
+    async def read(self, _request: Request) -> Response:
+        """The cluster clock."""
+        return as_json(self._state())
+
+    async def advance(self, request: Request) -> Response:
+        """Let time pass, or set a clock."""
+        wanted = await body_of(request, Advance)
+        clock = self._cluster.environment.clock
+        match wanted:
+            case Advance(advance_ms=int(ms), set_by_ms=None, broker=None):
+                if not 0 <= ms <= ADVANCE_MS_MAX:
+                    raise RefusedError(
+                        422,
+                        f"advance_ms is {ms}, expected 0 to {ADVANCE_MS_MAX}; set_by_ms sets a "
+                        "clock back",
+                    )
+                clock.advance(ms)
+            case Advance(advance_ms=None, set_by_ms=int(ms)):
+                if abs(ms) > ADVANCE_MS_MAX:
+                    raise RefusedError(
+                        422, f"set_by_ms is {ms}, expected {-ADVANCE_MS_MAX} to {ADVANCE_MS_MAX}"
+                    )
+                self._clock_of(wanted.broker).shift(ms)
+            case _:
+                raise RefusedError(
+                    422, "give advance_ms, or set_by_ms with or without broker, and not both"
+                )
+        return as_json(self._state())
+
+    def _clock_of(self, broker: int | None) -> Clock:
+        if broker is None:
+            return self._cluster.environment.clock
+        try:
+            return self._cluster.member(BrokerId(broker)).clock
+        except ConfigError as error:
+            raise RefusedError(404, str(error)) from error
+
+    def _state(self) -> ClockState:
+        clock = self._cluster.environment.clock
+        return ClockState(
+            now_ms=clock.now_ms(),
+            advanced_ms=clock.advanced_ms,
+            brokers={
+                str(broker_id): member.clock.offset_ms
+                for broker_id, member in self._cluster.members.items()
+            },
+        )

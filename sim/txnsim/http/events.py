@@ -1,0 +1,247 @@
+"""The trace through the control port: whole, or as it grows (Server-Sent Events).
+
+A listener is a cursor into the trace, which is a ring: nothing is kept for it, so however slowly it
+reads, brokers never wait and memory does not grow. Once it is further behind than
+``EVENTS_BEHIND_MAX`` it goes on with the newest events and is told how many it has lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.replies import RefusedError, as_json, body_of, number_of
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.runtime.trace_kinds import KINDS
+from txnsim.server.cluster import SimCluster
+
+EVENTS_BEHIND_MAX: Final = 20_000
+"""How far a listener may be behind before it loses events: a few seconds of a busy cluster."""
+EVENTS_PER_TURN_MAX: Final = 500
+"""How many events one listener is sent before the brokers get their turn."""
+LISTENERS_MAX: Final = 32
+LOOK_MS: Final = 25
+"""Between two looks at the trace: listeners cost nothing per event."""
+SILENCE_MS: Final = 15_000
+"""After so long without an event a comment is sent, so that both ends notice a dead connection."""
+CURSOR_MAX: Final = 2**63 - 1
+
+EVENT_STREAM: Final = "text/event-stream"
+NDJSON: Final = "application/x-ndjson"
+
+
+class TraceState(msgspec.Struct, frozen=True, kw_only=True):
+    """What is recorded, and how much of it there is."""
+
+    level: str
+    """``off``, ``brief`` or ``full``."""
+    first: int
+    """Oldest event that is kept."""
+    next: int
+    """The number that the next event gets."""
+    listeners: int
+
+
+class SetTrace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Record more or less from now on."""
+
+    level: TraceLevel
+
+
+class EventView(msgspec.Struct, frozen=True, kw_only=True):
+    """An event as it is streamed: the columns of the trace, with the node by name."""
+
+    i: int
+    t: int
+    """Microseconds since the cluster's start."""
+    node: str
+    k: str
+    """Its kind."""
+    p: tuple[int, ...]
+    """The events that caused it, the main one first."""
+    tx: str = ""
+    d: object = None
+
+
+TRACE: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/trace",
+    summary="The trace as JSON lines: header, events, trailer",
+    media_type=NDJSON,
+)
+SET: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/trace",
+    summary="Record nothing, the important (brief) or everything (full) from now on",
+    body=SetTrace,
+    answer=TraceState,
+    refusals=("422",),
+)
+STREAM: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/events",
+    summary="The trace as it grows, as Server-Sent Events; a slow reader loses events and is told",
+    media_type=EVENT_STREAM,
+    query=(
+        Query(
+            "kind",
+            "Only these kinds; fault stands for fault.arm and all others",
+            "string",
+            many=True,
+        ),
+        Query(
+            "node", "Only these nodes; broker/1 stands for its logs as well", "string", many=True
+        ),
+        Query("from", "First event, as far as it is kept; only new ones unless given"),
+    ),
+    refusals=("409", "422", "503"),
+)
+OPERATIONS: Final = (TRACE, SET, STREAM)
+
+
+class EventRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self._tracer = cluster.environment.tracer
+        self._listeners = 0
+        self._is_closed = False
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [TRACE.route(self.trace), SET.route(self.set_level), STREAM.route(self.stream)]
+
+    def close(self) -> None:
+        """The control port closes: streams end at their next look."""
+        self._is_closed = True
+
+    async def trace(self, _request: Request) -> Response:
+        """The trace as far as it is kept."""
+        lines: list[bytes] = []
+        self._tracer.export(lines.append)
+        return Response(b"".join(lines), media_type=NDJSON)
+
+    async def set_level(self, request: Request) -> Response:
+        """Record more or less."""
+        self._tracer.level = (await body_of(request, SetTrace)).level
+        return as_json(
+            TraceState(
+                level=self._tracer.level.value,
+                first=self._tracer.first,
+                next=len(self._tracer),
+                listeners=self._listeners,
+            )
+        )
+
+    async def stream(self, request: Request) -> Response:
+        """The trace as it grows."""
+        if not self._tracer.on:
+            raise RefusedError(
+                409,
+                f'nothing is recorded: POST {PREFIX}/trace {{"level": "brief"}}, or start with '
+                "`txnsim serve --trace brief`",
+            )
+        if self._listeners >= LISTENERS_MAX:
+            raise RefusedError(503, f"{LISTENERS_MAX} listeners are connected: close one of them")
+        kinds = request.query_params.getlist("kind")
+        for kind in kinds:
+            if not any(_is_within(known, kind, ".") for known in KINDS):
+                raise RefusedError(
+                    422, f"kind {kind!r} is none of the trace's (docs/trace-kinds.md)"
+                )
+        nodes = request.query_params.getlist("node")
+        cursor = number_of(
+            request, "from", default=self._resumed(request), least=0, most=CURSOR_MAX
+        )
+        listener = self._listen(cursor, kinds, nodes)
+        return StreamingResponse(
+            listener, media_type=EVENT_STREAM, headers={"Cache-Control": "no-store"}
+        )
+
+    def _resumed(self, request: Request) -> int:
+        """Where a listener goes on that was connected before, as browsers ask for it."""
+        seen = request.headers.get("last-event-id", "")
+        return int(seen) + 1 if seen.isascii() and seen.isdigit() else len(self._tracer)
+
+    # One listener
+
+    async def _listen(
+        self, cursor: int, kinds: Sequence[str], nodes: Sequence[str]
+    ) -> AsyncIterator[bytes]:
+        clock = self._cluster.environment.clock
+        self._listeners += 1
+        try:
+            yield b": connected\n\n"
+            said_ms = clock.monotonic_ms()
+            while not self._is_closed:
+                cursor, piece = self._next_piece(cursor, kinds, nodes)
+                if piece:
+                    # Whoever does not read makes this wait, and nobody else.
+                    yield piece
+                    said_ms = clock.monotonic_ms()
+                elif clock.monotonic_ms() - said_ms >= SILENCE_MS:
+                    yield b": nothing new\n\n"
+                    said_ms = clock.monotonic_ms()
+                if cursor >= len(self._tracer):
+                    await self._pause(LOOK_MS)
+                else:
+                    await self._pause(0)
+        finally:
+            self._listeners -= 1
+
+    def _next_piece(
+        self, cursor: int, kinds: Sequence[str], nodes: Sequence[str]
+    ) -> tuple[int, bytes]:
+        """The next events from a cursor on, and the cursor behind them."""
+        tracer = self._tracer
+        end = len(tracer)
+        oldest = max(tracer.first, end - EVENTS_BEHIND_MAX)
+        pieces = []
+        if cursor < oldest:
+            pieces.append(_sse("lost", {"lost": oldest - cursor, "next": oldest}))
+            cursor = oldest
+        names = tracer.nodes
+        for event in tracer.events(cursor):
+            if event.i - cursor >= EVENTS_PER_TURN_MAX:
+                end = event.i
+                break
+            if _is_wanted(event, names[event.n], kinds, nodes):
+                pieces.append(_encoded(event, names[event.n]))
+        return max(cursor, end), b"".join(pieces)
+
+    async def _pause(self, ms: int) -> None:
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        timer = self._cluster.environment.clock.call_later(
+            ms, lambda: None if over.done() else over.set_result(None)
+        )
+        try:
+            await over
+        finally:
+            timer.cancel()
+
+
+def _is_wanted(event: Event, node: str, kinds: Sequence[str], nodes: Sequence[str]) -> bool:
+    return (not kinds or any(_is_within(event.k, kind, ".") for kind in kinds)) and (
+        not nodes or any(_is_within(node, wanted, "/") for wanted in nodes)
+    )
+
+
+def _is_within(name: str, wanted: str, separator: str) -> bool:
+    return name == wanted or name.startswith(wanted + separator)
+
+
+def _encoded(event: Event, node: str) -> bytes:
+    view = EventView(i=event.i, t=event.t, node=node, k=event.k, p=event.p, tx=event.tx, d=event.d)
+    return f"id: {event.i}\n".encode() + _sse(event.k, view)
+
+
+def _sse(kind: str, value: object) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(value))

@@ -1,0 +1,231 @@
+"""Faults through the control port: arm one or a whole plan, watch, release, take back, and at the
+end see whether every one of them struck.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.faults.plan import FaultRule
+from txnsim.http.messages import Fault, Released, fault
+from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.replies import RefusedError, as_json, body_of, flag_of, number_of
+from txnsim.server.cluster import SimCluster
+
+WAIT_MS: Final = 30_000
+WAIT_MS_MAX: Final = 300_000
+STRIKES_MAX: Final = 1_000_000
+PLAN_RULES_MAX: Final = 1_000
+
+
+class NeverStruck(msgspec.Struct, frozen=True, kw_only=True):
+    """Faults that were armed in vain, or none."""
+
+    error: str | None
+    """What to do about them; null where every rule has struck."""
+    never_struck: tuple[Fault, ...]
+
+
+LIST: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/faults",
+    summary="Every fault rule in force",
+    answer=Fault,
+    is_list=True,
+)
+ARM: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/faults",
+    summary="Put a fault rule in force",
+    body=FaultRule,
+    answer=Fault,
+    status="201",
+    refusals=("409", "422"),
+)
+ARM_PLAN: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/faults/plan",
+    summary="Put a whole plan in force, in its order: all of its rules or none",
+    body=FaultRule,
+    body_is_list=True,
+    answer=Fault,
+    is_list=True,
+    status="201",
+    refusals=("409", "422"),
+)
+VERIFY: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/faults/verify",
+    summary="Whether every rule that was armed has struck, also of those that were taken back; 409 "
+    "names those that have not",
+    answer=NeverStruck,
+    also=("409",),
+    query=(Query("forget", "Begin a new account: judge only later ones next time", "boolean"),),
+    refusals=("422",),
+)
+DISARM_ALL: Final = Operation(
+    method="delete",
+    path=f"{PREFIX}/faults",
+    summary="Take every rule back, oldest first; what they hold goes on",
+    answer=Fault,
+    is_list=True,
+)
+SHOW: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/faults/{{id}}",
+    summary="One rule and what has come of it",
+    answer=Fault,
+    refusals=("404",),
+)
+DISARM: Final = Operation(
+    method="delete",
+    path=f"{PREFIX}/faults/{{id}}",
+    summary="Take a rule back; what it holds goes on",
+    answer=Fault,
+    refusals=("404",),
+)
+RELEASE: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/faults/{{id}}/release",
+    summary="Let go what a rule holds; it stays in force",
+    answer=Released,
+    refusals=("404",),
+)
+WAIT: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/faults/{{id}}/wait",
+    summary="Answer once the rule has struck so many times",
+    answer=Fault,
+    query=(
+        Query("struck", "How many times; 1 unless given"),
+        Query("timeout_ms", f"Answer 408 after so long; {WAIT_MS} unless given"),
+    ),
+    refusals=("404", "408", "422"),
+)
+OPERATIONS: Final = (
+    *(LIST, ARM, ARM_PLAN, VERIFY, DISARM_ALL),
+    *(SHOW, DISARM, RELEASE, WAIT),
+)
+
+
+class FaultRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            LIST.route(self.faults),
+            ARM.route(self.arm),
+            ARM_PLAN.route(self.arm_plan),
+            VERIFY.route(self.verify),
+            DISARM_ALL.route(self.disarm_all),
+            SHOW.route(self.fault),
+            DISARM.route(self.disarm),
+            RELEASE.route(self.release),
+            WAIT.route(self.wait),
+        ]
+
+    async def faults(self, _request: Request) -> Response:
+        """Every rule in force."""
+        return as_json([fault(armed) for armed in self._cluster.injector.rules()])
+
+    async def arm(self, request: Request) -> Response:
+        """Put a rule in force."""
+        rule = await body_of(request, FaultRule)
+        return as_json(self._arm(rule), status=201)
+
+    async def arm_plan(self, request: Request) -> Response:
+        """Put several in force, or none of them."""
+        rules = await body_of(request, list[FaultRule])
+        if len(rules) > PLAN_RULES_MAX:
+            raise RefusedError(422, f"{len(rules)} rules, expected at most {PLAN_RULES_MAX}")
+        armed: list[Fault] = []
+        try:
+            for rule in rules:
+                armed.append(self._arm(rule))
+        except RefusedError:
+            for rule in rules[: len(armed)]:
+                self._cluster.injector.disarm(rule.id)
+            raise
+        return as_json(armed, status=201)
+
+    def _arm(self, rule: FaultRule) -> Fault:
+        injector = self._cluster.injector
+        is_armed = injector.get(rule.id) is not None
+        try:
+            return fault(injector.arm(rule))
+        except ValueError as error:
+            advice = (
+                f": choose another id, or DELETE {PREFIX}/faults/{rule.id} first"
+                if is_armed
+                else ""
+            )
+            raise RefusedError(409, f"{error}{advice}") from error
+
+    async def verify(self, request: Request) -> Response:
+        """Whether every rule has struck: one that never did has tested nothing."""
+        injector = self._cluster.injector
+        forgets = flag_of(request, "forget")
+        idle = injector.never_struck()
+        if forgets:
+            injector.forget()
+        if not idle:
+            return as_json(NeverStruck(error=None, never_struck=()))
+        told = "; ".join(f"{one.rule.id}: {one.matched} crossings matched" for one in idle)
+        answer = NeverStruck(
+            error=f"{len(idle)} of the faults never struck ({told}): compare their criteria with "
+            f"what the clients do (GET {PREFIX}/events shows it), or leave them out",
+            never_struck=tuple(fault(armed) for armed in idle),
+        )
+        return as_json(answer, status=409)
+
+    async def disarm_all(self, _request: Request) -> Response:
+        """Take every rule back."""
+        injector = self._cluster.injector
+        return as_json([fault(injector.disarm(one.rule.id)) for one in injector.rules()])
+
+    async def fault(self, request: Request) -> Response:
+        """One rule and what has come of it."""
+        armed = self._cluster.injector.get(self._known(request))
+        assert armed is not None
+        return as_json(fault(armed))
+
+    async def disarm(self, request: Request) -> Response:
+        """Take a rule back; what it holds goes on."""
+        return as_json(fault(self._cluster.injector.disarm(self._known(request))))
+
+    async def release(self, request: Request) -> Response:
+        """Let go what a rule holds; it stays in force."""
+        released = self._cluster.injector.release(self._known(request))
+        return as_json(Released(released=released))
+
+    async def wait(self, request: Request) -> Response:
+        """Answer once a rule has struck so many times."""
+        rule_id = self._known(request)
+        count = number_of(request, "struck", default=1, least=1, most=STRIKES_MAX)
+        timeout_ms = number_of(request, "timeout_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        injector = self._cluster.injector
+        try:
+            await injector.wait_until_struck(rule_id, count=count, timeout_ms=timeout_ms)
+        except (TimeoutError, LookupError) as error:
+            raise RefusedError(408, str(error)) from error
+        armed = injector.get(rule_id)
+        if armed is None:
+            raise RefusedError(404, f"rule {rule_id!r} was disarmed meanwhile")
+        return as_json(fault(armed))
+
+    def _known(self, request: Request) -> str:
+        rule_id = str(request.path_params["id"])
+        if self._cluster.injector.get(rule_id) is None:
+            raise RefusedError(
+                404, f"no rule {rule_id!r} is armed; GET {PREFIX}/faults lists those that are"
+            )
+        return rule_id

@@ -1,0 +1,127 @@
+"""Histories through the control port: an onlooker for tests in other languages, and the judges.
+
+A test notes what its clients saw in the words of ``txnsim.check.observations``. What a client library
+does not tell (who has a transaction open, what coordinators list, the last stable offset) an
+onlooker sees for it, over the wire as everybody; the judges know nothing else.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.check.history import History
+from txnsim.check.judge import judge
+from txnsim.check.observations import Seen
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.client.errors import ClientError
+from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.replies import RefusedError, as_json, body_of
+from txnsim.http.topics import partition_of
+from txnsim.scenario.onlooker import ONLOOKER, look
+from txnsim.scenario.recorder import Recorder
+from txnsim.server.cluster import SimCluster
+
+LOOK_TIMEOUT_MS: Final = 10_000
+
+
+class Look(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Look at a partition."""
+
+    topic: str
+    partition: int
+    offset: int = 0
+    """Where the reading begins."""
+
+
+class AnomalyView(msgspec.Struct, frozen=True, kw_only=True):
+    """One conviction."""
+
+    kind: str
+    because: str
+    evidence: tuple[int, ...]
+    """Indexes of the observations that prove it."""
+
+
+class VerdictView(msgspec.Struct, frozen=True, kw_only=True):
+    """What a history comes to."""
+
+    healthy: bool
+    kinds: tuple[str, ...]
+    """By name, each once; none if nothing is wrong."""
+    anomalies: tuple[AnomalyView, ...]
+
+
+LOOK: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/looks",
+    summary="What an onlooker is told over the wire: open transactions of a partition, every "
+    "transactional id, the open transactions again, and what readers get from an offset on",
+    body=Look,
+    answer=Seen,
+    is_list=True,
+    refusals=("404", "422", "503"),
+)
+JUDGE: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/verdicts",
+    summary="What the checkers make of a history: an array of observations, in order",
+    body=Seen,
+    body_is_list=True,
+    answer=VerdictView,
+    refusals=("413", "422"),
+)
+OPERATIONS: Final = (LOOK, JUDGE)
+
+
+class JudgingRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+
+    def routes(self) -> list[Route]:
+        """Both of them."""
+        return [LOOK.route(self.look), JUDGE.route(self.judge)]
+
+    async def look(self, request: Request) -> Response:
+        """Look as somebody outside does."""
+        wanted = await body_of(request, Look)
+        place = partition_of(self._cluster, wanted.topic, wanted.partition)
+        environment = self._cluster.environment
+        recorder = Recorder(environment.clock)
+        settings = ClientSettings(client_id=ONLOOKER, api_timeout_ms=LOOK_TIMEOUT_MS)
+        try:
+            async with Cluster(
+                self._cluster.bootstrap,
+                settings=settings,
+                clock=environment.clock,
+                tasks=environment.tasks,
+            ) as outside:
+                await look(outside, place, recorder, offset=wanted.offset)
+        except ClientError as error:
+            raise RefusedError(
+                503,
+                f"the onlooker was not answered: {error}; see GET {PREFIX}/brokers, and whether a "
+                "fault without client_id strikes it",
+            ) from error
+        return as_json(list(recorder.history))
+
+    async def judge(self, request: Request) -> Response:
+        """Ask every checker."""
+        verdict = judge(History(await body_of(request, list[Seen])))
+        return as_json(
+            VerdictView(
+                healthy=verdict.healthy,
+                kinds=tuple(kind.value for kind in verdict.kinds),
+                anomalies=tuple(
+                    AnomalyView(kind=one.kind.value, because=one.because, evidence=one.evidence)
+                    for one in verdict.anomalies
+                ),
+            )
+        )

@@ -1,0 +1,286 @@
+"""Brokers and leaders through the control port: who lives, who leads, and how to change that.
+
+Stopping and starting take as long as in Kafka, up to a session of the controller. So these answer
+when it is done, or after ``wait_ms`` with the state so far; the work goes on either way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.cluster.elections import ElectionType, elect_leader
+from txnsim.errors import ConfigError, ErrorCode, Rejection
+from txnsim.http.messages import (
+    BrokerView,
+    Elect,
+    Isolate,
+    Kill,
+    LeaderMove,
+    PartitionView,
+    Start,
+)
+from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.replies import RefusedError, as_json, body_of, number_of
+from txnsim.http.topics import known_partition, partition_of, partition_view
+from txnsim.server.cluster import SimCluster
+from txnsim.server.member import Member, MemberState
+from txnsim.types import BrokerId
+
+WAIT_MS: Final = 30_000
+WAIT_MS_MAX: Final = 600_000
+
+WAIT: Final = Query("wait_ms", "Answer after so long, also while the work goes on")
+
+BROKERS: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/brokers",
+    summary="Every broker, whether it runs or not",
+    answer=BrokerView,
+    is_list=True,
+)
+BROKER: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/brokers/{{id}}",
+    summary="One broker",
+    answer=BrokerView,
+    refusals=("404",),
+)
+STOP: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/stop",
+    summary="Stop a broker in good order: its leaders move away first",
+    answer=BrokerView,
+    may_take_longer=True,
+    query=(WAIT,),
+    refusals=("404", "409", "422"),
+)
+START: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/start",
+    summary="Start a broker that is down, on its port and its disk",
+    body=Start,
+    body_is_optional=True,
+    answer=BrokerView,
+    may_take_longer=True,
+    query=(WAIT,),
+    refusals=("404", "409", "422"),
+)
+KILL: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/kill",
+    summary="End a broker at once; the controller notices when its session ends",
+    body=Kill,
+    body_is_optional=True,
+    answer=BrokerView,
+    refusals=("404", "409", "422"),
+)
+ISOLATE: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/isolate",
+    summary="Cut a broker off from the controller and from the other brokers",
+    body=Isolate,
+    body_is_optional=True,
+    answer=BrokerView,
+    refusals=("404", "422"),
+)
+HEAL: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/brokers/{{id}}/heal",
+    summary="Undo an isolation",
+    answer=BrokerView,
+    refusals=("404",),
+)
+MOVE_LEADER: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/leaders",
+    summary="Hand a partition to another in-sync replica, under the next leader epoch",
+    body=LeaderMove,
+    answer=PartitionView,
+    refusals=("404", "409", "422"),
+)
+ELECT: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/elections",
+    summary="Elect a leader as ElectLeaders does: the preferred replica, or any (unclean)",
+    body=Elect,
+    answer=PartitionView,
+    refusals=("404", "409", "422"),
+)
+OPERATIONS: Final = (BROKERS, BROKER, STOP, START, KILL, ISOLATE, HEAL, MOVE_LEADER, ELECT)
+
+_ELECTIONS: Final = {"preferred": ElectionType.PREFERRED, "unclean": ElectionType.UNCLEAN}
+
+
+class LifeRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            BROKERS.route(self.brokers),
+            BROKER.route(self.broker),
+            STOP.route(self.stop),
+            START.route(self.start),
+            KILL.route(self.kill),
+            ISOLATE.route(self.isolate),
+            HEAL.route(self.heal),
+            MOVE_LEADER.route(self.move_leader),
+            ELECT.route(self.elect),
+        ]
+
+    # Brokers
+
+    async def brokers(self, _request: Request) -> Response:
+        """Every broker, whether it runs or not."""
+        return as_json([self._view(member) for member in self._cluster.members.values()])
+
+    async def broker(self, request: Request) -> Response:
+        """One broker."""
+        return as_json(self._view(self._member(request)))
+
+    async def stop(self, request: Request) -> Response:
+        """A controlled shutdown."""
+        member = self._member(request)
+        self._expect(member, MemberState.RUNNING, "only one that runs can be stopped")
+        return await self._carry_out(request, member, member.stop())
+
+    async def start(self, request: Request) -> Response:
+        """Start a broker that is down."""
+        member = self._member(request)
+        self._expect(member, MemberState.DOWN, "stop or kill it first")
+        wanted = await body_of(request, Start, default=Start())
+        work = self._cluster.start_broker(member.broker_id, as_version=wanted.as_version)
+        return await self._carry_out(request, member, work)
+
+    async def kill(self, request: Request) -> Response:
+        """End a broker at once."""
+        member = self._member(request)
+        wanted = await body_of(request, Kill, default=Kill())
+        if member.state is MemberState.DOWN:
+            raise RefusedError(409, f"broker {member.broker_id} is down already: start it first")
+        await member.kill(lose_unflushed=wanted.lose_unflushed)
+        return as_json(self._view(member))
+
+    async def isolate(self, request: Request) -> Response:
+        """Cut a broker off from the controller and the others."""
+        member = self._member(request)
+        wanted = await body_of(request, Isolate, default=Isolate())
+        self._cluster.isolate(member.broker_id, from_clients=wanted.from_clients)
+        return as_json(self._view(member))
+
+    async def heal(self, request: Request) -> Response:
+        """Undo an isolation."""
+        member = self._member(request)
+        self._cluster.heal(member.broker_id)
+        return as_json(self._view(member))
+
+    async def _carry_out(
+        self, request: Request, member: Member, work: Coroutine[Any, Any, None]
+    ) -> Response:
+        """Do it in the background and wait a while for it."""
+        try:
+            wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
+        except RefusedError:
+            work.close()
+            raise
+        outcome: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+        async def until_done() -> None:
+            problem = ""
+            try:
+                await work
+            except (ConfigError, OSError) as error:
+                problem = str(error)
+            if not outcome.done():
+                outcome.set_result(problem)
+
+        environment = self._cluster.environment
+        environment.tasks.spawn(until_done(), name=f"life-of-broker-{member.broker_id}")
+        timer = environment.clock.call_later(
+            wait_ms, lambda: None if outcome.done() else outcome.set_result("")
+        )
+        problem = await outcome
+        timer.cancel()
+        if problem:
+            raise RefusedError(409, problem)
+        is_done = member.state in (MemberState.RUNNING, MemberState.DOWN)
+        return as_json(self._view(member), status=200 if is_done else 202)
+
+    def _expect(self, member: Member, state: MemberState, advice: str) -> None:
+        if member.state is not state:
+            raise RefusedError(
+                409, f"broker {member.broker_id} is {member.state.name.lower()}: {advice}"
+            )
+
+    def _member(self, request: Request) -> Member:
+        text = str(request.path_params["id"])
+        try:
+            if not text.isascii() or not text.isdigit():
+                raise ConfigError(f"{text!r} is no broker id: it is a number")
+            return self._cluster.member(BrokerId(int(text)))
+        except ConfigError as error:
+            raise RefusedError(404, str(error)) from error
+
+    def _view(self, member: Member) -> BrokerView:
+        image = self._cluster.metadata.image
+        known = image.brokers[member.broker_id]
+        led = sum(
+            partition.leader == member.broker_id
+            for topic in image.topics.values()
+            for partition in topic.partitions
+        )
+        return BrokerView(
+            id=member.broker_id,
+            state=member.state.name.lower(),
+            release=self._cluster.fleet.of(member.broker_id).name,
+            host=known.host,
+            port=known.port,
+            epoch=known.epoch,
+            fenced=not known.alive,
+            in_controlled_shutdown=known.in_controlled_shutdown,
+            isolated=self._cluster.is_isolated(member.broker_id),
+            cut_off_from_clients=member.is_cut_off_from_clients,
+            leads=led,
+        )
+
+    # Leaders
+
+    async def move_leader(self, request: Request) -> Response:
+        """Hand a partition to another replica in sync."""
+        wanted = await body_of(request, LeaderMove)
+        where = partition_of(self._cluster, wanted.topic, wanted.partition)
+        try:
+            self._cluster.move_leader(where, BrokerId(wanted.leader))
+        except ConfigError as error:
+            isr = known_partition(self._cluster, where).isr
+            raise RefusedError(
+                409, f"{error}; in sync are {', '.join(map(str, isr)) or 'none'}"
+            ) from error
+        return as_json(partition_view(where.partition, known_partition(self._cluster, where)))
+
+    async def elect(self, request: Request) -> Response:
+        """What ElectLeaders does."""
+        wanted = await body_of(request, Elect)
+        where = partition_of(self._cluster, wanted.topic, wanted.partition)
+        kind = _ELECTIONS.get(wanted.type)
+        if kind is None:
+            raise RefusedError(
+                422, f"type is {wanted.type!r}, expected one of {', '.join(_ELECTIONS)}"
+            )
+        metadata = self._cluster.metadata
+        elected = elect_leader(metadata.image, where, kind, metadata.settings)
+        if isinstance(elected, Rejection):
+            if elected.error is not ErrorCode.election_not_needed:
+                raise RefusedError(409, f"{elected.error.name.upper()}: {elected.reason}")
+        else:
+            metadata.publish(elected)
+        return as_json(partition_view(where.partition, known_partition(self._cluster, where)))

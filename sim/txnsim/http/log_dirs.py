@@ -1,0 +1,56 @@
+"""A broker's log directory through the control port."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.routing import Route
+
+from txnsim.errors import ConfigError
+from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.replies import RefusedError
+from txnsim.server.cluster import SimCluster
+from txnsim.server.log_dirs import log_dir_of
+from txnsim.storage.stored_file import StoredFile, tar_of
+from txnsim.types import BrokerId
+
+LOG_DIR: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/brokers/{{id}}/log-dir",
+    summary="A broker's log directory as a tar archive, as a clean shutdown would leave it now",
+    media_type="application/x-tar",
+    refusals=("404",),
+)
+OPERATIONS: Final = (LOG_DIR,)
+
+
+class LogDirRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [LOG_DIR.route(self.log_dir)]
+
+    async def log_dir(self, request: Request) -> Response:
+        """Every file, as of this moment: the batches are referred to, and sent piece by piece."""
+        text = str(request.path_params["id"])
+        if not text.isascii() or not text.isdigit():
+            raise RefusedError(404, f"{text!r} is no broker id: it is a number")
+        try:
+            files = list(log_dir_of(self._cluster, BrokerId(int(text))))
+        except ConfigError as error:
+            raise RefusedError(404, str(error)) from error
+        now_ms = self._cluster.environment.clock.now_ms()
+        return StreamingResponse(_in_pieces(files, now_ms), media_type=LOG_DIR.media_type)
+
+
+async def _in_pieces(files: Sequence[StoredFile], now_ms: int) -> AsyncIterator[bytes]:
+    """The archive, in the loop's own thread: others have their turn between two pieces."""
+    for piece in tar_of(files, modified_ms=now_ms):
+        yield piece

@@ -1,0 +1,127 @@
+"""The cluster as a whole through the control port: that it answers, what it is, its metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim import settings as settings_module
+from txnsim.http.messages import Health
+from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.replies import as_json
+from txnsim.metrics.exposition import CONTENT_TYPE, exposition
+from txnsim.server.cluster import SimCluster
+from txnsim.server.readings import readings
+from txnsim.settings import DEFAULTS
+
+
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster in short."""
+
+    cluster_id: str
+    bootstrap: str
+    """``host:port`` of every broker that lives, as clients take it."""
+    kip_text_bootstrap: str | None
+    brokers: int
+    brokers_running: int
+    releases: Mapping[str, str]
+    """Broker -> the release of Apache Kafka whose behaviour it has."""
+    features: Mapping[str, int]
+    """Finalized levels; ``transaction.version`` is among them."""
+    features_epoch: int
+    metadata_offset: int
+    """Grows with every change of the metadata."""
+    topics: int
+    partitions: int
+    partitions_without_leader: int
+    settings: Mapping[str, str]
+    """Those that differ from txnsim's defaults, by Kafka's names."""
+    faults: int
+    """Rules in force."""
+
+
+HEALTH: Final = Operation(
+    method="get", path="/healthz", summary="The cluster answers", answer=Health
+)
+METRICS: Final = Operation(
+    method="get", path="/metrics", summary="Metrics for Prometheus", media_type="text/plain"
+)
+CLUSTER: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/cluster",
+    summary="The cluster in short: addresses, releases, features, changed settings",
+    answer=ClusterView,
+)
+OPERATIONS: Final = (HEALTH, METRICS, CLUSTER)
+
+
+class LookRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self._metrics = exposition(lambda: readings(cluster))
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            HEALTH.route(self.health),
+            METRICS.route(self.metrics),
+            CLUSTER.route(self.cluster),
+        ]
+
+    async def health(self, _request: Request) -> Response:
+        """The cluster answers."""
+        cluster = self._cluster
+        return as_json(
+            Health(
+                status="ok",
+                brokers=len(cluster.brokers),
+                bootstrap=cluster.bootstrap,
+                kip_text_bootstrap=cluster.kip_text_bootstrap,
+            )
+        )
+
+    async def metrics(self, _request: Request) -> Response:
+        """Prometheus' text format."""
+        return Response(self._metrics(), media_type=CONTENT_TYPE)
+
+    async def cluster(self, _request: Request) -> Response:
+        """The cluster in short."""
+        cluster = self._cluster
+        image = cluster.metadata.image
+        partitions = [one for topic in image.topics.values() for one in topic.partitions]
+        return as_json(
+            ClusterView(
+                cluster_id=image.cluster_id,
+                bootstrap=cluster.bootstrap,
+                kip_text_bootstrap=cluster.kip_text_bootstrap,
+                brokers=len(cluster.members),
+                brokers_running=len(cluster.brokers),
+                releases={
+                    str(broker_id): cluster.fleet.of(broker_id).patch_release
+                    for broker_id in cluster.members
+                },
+                features=dict(sorted(image.features.items())),
+                features_epoch=image.features_epoch,
+                metadata_offset=image.offset,
+                topics=len(image.topics),
+                partitions=len(partitions),
+                partitions_without_leader=sum(one.leader < 0 for one in partitions),
+                settings=self._changed_settings(),
+                faults=len(cluster.injector.rules()),
+            )
+        )
+
+    def _changed_settings(self) -> dict[str, str]:
+        own = self._cluster.options.settings
+        return {
+            documented.kafka or name: str(getattr(own, name))
+            for name, documented in settings_module.documentation().items()
+            if getattr(own, name) != getattr(DEFAULTS, name)
+        }

@@ -1,0 +1,166 @@
+"""What goes over the control port: JSON objects, as frozen structs. The OpenAPI document is made
+from them.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import msgspec
+
+from txnsim.faults.armed import ArmedRule
+from txnsim.faults.plan import FaultRule
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The cluster is up."""
+
+    status: str
+    brokers: int
+    bootstrap: str
+    kip_text_bootstrap: str | None = None
+    """The listeners that answer by the letter of the KIPs, where ``--kip-text`` opened them."""
+
+
+class ClockState(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster clock: transaction timeouts, expiry, append times and the late gauge go by it."""
+
+    now_ms: int
+    """Milliseconds since 1970, including what was advanced."""
+    advanced_ms: int
+    """How far it has been moved in all; negative where it was set back."""
+    brokers: dict[str, int]
+    """How far each broker's own clock is ahead of it; behind where negative."""
+
+
+class Advance(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Move the clock; one of both is given."""
+
+    advance_ms: int | None = None
+    """Time passes, for everybody: everything that is then due happens, in order of time."""
+    set_by_ms: int | None = None
+    """It is set ahead, or back where negative, as by NTP or an operator: no time passes."""
+    broker: int | None = None
+    """Only this broker's own clock is set."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault rule in force and what has come of it."""
+
+    rule: FaultRule
+    matched: int
+    struck: int
+    held: int
+    """How many crossings wait for the release."""
+    released: int
+    in_force: bool = True
+    failure: str | None = None
+    """Why an action on the cluster could not be carried out, the last time."""
+
+
+class Released(msgspec.Struct, frozen=True, kw_only=True):
+    """How many held crossings were let go."""
+
+    released: int
+
+
+class BrokerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker, as it runs and as the controller has it."""
+
+    id: int
+    state: str
+    """``starting``, ``running``, ``stopping`` or ``down``."""
+    release: str
+    """Of Apache Kafka, whose behaviour it has."""
+    host: str
+    port: int
+    epoch: int
+    """Broker epoch of its last incarnation."""
+    fenced: bool
+    """The controller counts it out: clients are not told of it, it leads nothing."""
+    in_controlled_shutdown: bool
+    isolated: bool
+    """It can't reach the controller."""
+    cut_off_from_clients: bool
+    leads: int
+    """How many partitions, as the controller has it."""
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Start a broker that is down."""
+
+    as_version: str | None = None
+    """The release of Apache Kafka that it runs from now on; as before unless given."""
+
+
+class Kill(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """End a broker at once."""
+
+    lose_unflushed: bool = False
+    """Its machine broke down: what was not on disk yet is lost."""
+
+
+class Isolate(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Cut a broker off from the controller and from the other brokers."""
+
+    from_clients: bool = False
+
+
+class PartitionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition as the controller has it."""
+
+    partition: int
+    leader: int
+    """-1: there is none."""
+    leader_epoch: int
+    partition_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    elr: tuple[int, ...]
+    """Eligible leader replicas (KIP-966)."""
+    last_known_elr: tuple[int, ...]
+
+
+class TopicView(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as the controller has it."""
+
+    name: str
+    id: uuid.UUID
+    is_internal: bool
+    partitions: tuple[PartitionView, ...]
+
+
+class LeaderMove(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Make an in-sync replica the leader."""
+
+    topic: str
+    partition: int
+    leader: int
+
+
+class Elect(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Elect a leader, as ElectLeaders does."""
+
+    topic: str
+    partition: int
+    type: str = "preferred"
+    """``preferred``, or ``unclean`` for a partition without a leader."""
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request was refused, and where."""
+
+    error: str
+
+
+def fault(armed: ArmedRule) -> Fault:
+    """An armed rule as the control port shows it."""
+    return Fault(
+        rule=armed.rule,
+        matched=armed.matched,
+        struck=armed.struck,
+        held=len(armed.held),
+        released=armed.released,
+        in_force=not armed.is_disarmed,
+        failure=armed.failure,
+    )

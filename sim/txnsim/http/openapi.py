@@ -1,0 +1,116 @@
+"""The OpenAPI document of the control port, made from its operations and their messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.http import (
+    clock,
+    events,
+    faults,
+    judging,
+    life,
+    log_dirs,
+    looks,
+    rounds,
+    scenarios,
+    topics,
+    transactions,
+)
+from txnsim.http.messages import Problem
+from txnsim.http.operation import JSON, Message, Operation, Query
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    *looks.OPERATIONS,
+    *clock.OPERATIONS,
+    *faults.OPERATIONS,
+    *life.OPERATIONS,
+    *log_dirs.OPERATIONS,
+    *topics.OPERATIONS,
+    *transactions.OPERATIONS,
+    *events.OPERATIONS,
+    *rounds.OPERATIONS,
+    *judging.OPERATIONS,
+    *scenarios.OPERATIONS,
+)
+"""Everything that the control port can be asked, but for this document."""
+
+
+References = Mapping[Message, dict[str, Any]]
+"""A message -> where its schema is."""
+
+
+def document(operations: Sequence[Operation] = OPERATIONS) -> dict[str, Any]:
+    """The document, ready to be encoded as JSON."""
+    used = {kind for one in operations for kind in (one.body, one.answer) if kind is not None}
+    types = sorted((*used, Problem), key=str)
+    schemas, components = msgspec.json.schema_components(
+        types, ref_template="#/components/schemas/{name}"
+    )
+    references = dict(zip(types, schemas, strict=True))
+    paths: dict[str, dict[str, Any]] = {}
+    for operation in operations:
+        paths.setdefault(operation.path, {})[operation.method] = _operation(operation, references)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "txnsim control port",
+            "version": "1",
+            "description": "Brokers, topics, transactions, faults, clock, scenarios and events of "
+            "a simulated Kafka cluster. The guide is docs/control-api.md.",
+        },
+        "paths": paths,
+        "components": {"schemas": components},
+    }
+
+
+def _operation(operation: Operation, references: References) -> dict[str, Any]:
+    def content_of(kind: Message, *, is_list: bool = False) -> dict[str, Any]:
+        schema = references[kind]
+        return {JSON: {"schema": {"type": "array", "items": schema} if is_list else schema}}
+
+    described: dict[str, Any] = {"summary": operation.summary, "responses": {}}
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in operation.parameters
+    ]
+    parameters += [_query(query) for query in operation.query]
+    if parameters:
+        described["parameters"] = parameters
+    if operation.body is not None:
+        described["requestBody"] = {
+            "required": not operation.body_is_optional,
+            "content": content_of(operation.body, is_list=operation.body_is_list),
+        }
+    if operation.answer is None:
+        content: dict[str, Any] = {operation.media_type: {"schema": {"type": "string"}}}
+    else:
+        content = content_of(operation.answer, is_list=operation.is_list)
+    responses = described["responses"]
+    responses[operation.status] = {"description": operation.summary, "content": content}
+    for status in operation.also:
+        responses[status] = {"description": operation.summary, "content": content}
+    if operation.may_take_longer:
+        responses["202"] = {
+            "description": "It takes longer than wait_ms: the state so far; the work goes on",
+            "content": content,
+        }
+    for status in operation.refusals:
+        responses[status] = {"description": "Refused", "content": content_of(Problem)}
+    return described
+
+
+def _query(query: Query) -> dict[str, Any]:
+    schema: dict[str, Any] = {"type": query.kind}
+    if query.many:
+        schema = {"type": "array", "items": schema}
+    return {
+        "name": query.name,
+        "in": "query",
+        "description": query.summary,
+        "required": False,
+        "schema": schema,
+    }

@@ -1,0 +1,95 @@
+"""How the control port reads requests and answers or refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, TypeVar
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from txnsim.http.messages import Problem
+
+BODY_BYTES_MAX: Final = 1_000_000
+"""A rule is a few hundred bytes; more is a mistake."""
+
+BodyT = TypeVar("BodyT")
+
+
+class RefusedError(Exception):
+    """A request can't be obeyed; the reason says what to do instead."""
+
+    def __init__(self, status: int, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+
+
+def as_json(value: object, *, status: int = 200) -> Response:
+    """An answer in JSON."""
+    return Response(msgspec.json.encode(value), status_code=status, media_type="application/json")
+
+
+async def refused(_request: Request, error: Exception) -> Response:
+    """What is answered to a request that can't be obeyed."""
+    assert isinstance(error, RefusedError)
+    return as_json(Problem(error=str(error)), status=error.status)
+
+
+async def body_of(request: Request, kind: type[BodyT], *, default: BodyT | None = None) -> BodyT:
+    """The request's body.
+
+    Args:
+        request: The request.
+        kind: What its JSON is.
+        default: Stands for an empty body; without it an empty one is refused.
+
+    Raises:
+        RefusedError: It is too large, or not what is expected.
+    """
+    body = b""
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > BODY_BYTES_MAX:
+            raise RefusedError(413, f"the body is larger than {BODY_BYTES_MAX} bytes")
+    if not body and default is not None:
+        return default
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, ValueError) as error:
+        raise RefusedError(422, str(error)) from error
+
+
+def number_of(request: Request, name: str, *, default: int, least: int, most: int) -> int:
+    """A whole number in the query.
+
+    Raises:
+        RefusedError: It is none, or out of bounds.
+    """
+    text = request.query_params.get(name)
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+        raise RefusedError(422, f"{name} is {text!r}, expected a whole number {least} to {most}")
+    return int(text)
+
+
+def word_of(request: Request, name: str, *, default: str, words: Sequence[str]) -> str:
+    """One of some words in the query.
+
+    Raises:
+        RefusedError: It is none of them.
+    """
+    text = request.query_params.get(name, default)
+    if text not in words:
+        raise RefusedError(422, f"{name} is {text!r}, expected one of {', '.join(words)}")
+    return text
+
+
+def flag_of(request: Request, name: str) -> bool:
+    """A yes or no in the query; no unless given.
+
+    Raises:
+        RefusedError: It is neither ``true`` nor ``false``.
+    """
+    return word_of(request, name, default="false", words=("true", "false")) == "true"

@@ -1,0 +1,156 @@
+"""Between tests: name the present state of the cluster, and take the cluster back to it.
+
+What a reset does is told by ``SimCluster.reset``: the same ports, everything else anew.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.http.messages import Fault, fault
+from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.replies import RefusedError, as_json, body_of
+from txnsim.server.cluster import SimCluster
+from txnsim.server.snapshot import Snapshot
+
+START: Final = "start"
+"""The state that the cluster was started in; it is always there."""
+SNAPSHOTS_MAX: Final = 100
+
+
+class TakeSnapshot(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Name the present state; a snapshot of that name is replaced."""
+
+    name: str
+
+
+class SnapshotView(msgspec.Struct, frozen=True, kw_only=True):
+    """A state that the cluster can be taken back to."""
+
+    name: str
+    topics: tuple[str, ...]
+    features: dict[str, int]
+
+
+class Reset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Take the cluster back."""
+
+    to: str = START
+    """Name of a snapshot; ``start`` is the state that the cluster was started in."""
+
+
+class WasReset(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster is fresh again."""
+
+    to: str
+    bootstrap: str
+    """The same as before."""
+    took_ms: float
+    connections_closed: int
+    faults: tuple[Fault, ...]
+    """The rules that were in force, with what had come of each."""
+
+
+SNAPSHOTS: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/snapshots",
+    summary="Every state that the cluster can be taken back to; start is always there",
+    answer=SnapshotView,
+    is_list=True,
+)
+TAKE: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/snapshots",
+    summary="Name the present state: topics with their configs, features, dynamic configs, quotas, "
+    "ACLs, users, releases. Records and transactions are not part of it",
+    body=TakeSnapshot,
+    answer=SnapshotView,
+    status="201",
+    refusals=("409", "422"),
+)
+RESET: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/reset",
+    summary="Make it a fresh cluster on the same ports: clients are disconnected, records, "
+    "transactions, producers and groups forgotten, faults disarmed, clock and links healed, every "
+    "broker runs",
+    body=Reset,
+    body_is_optional=True,
+    answer=WasReset,
+    refusals=("404", "409", "422"),
+)
+OPERATIONS: Final = (SNAPSHOTS, TAKE, RESET)
+
+
+class RoundRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+        self._snapshots: dict[str, Snapshot] = {START: cluster.snapshot()}
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            SNAPSHOTS.route(self.snapshots),
+            TAKE.route(self.take),
+            RESET.route(self.reset),
+        ]
+
+    async def snapshots(self, _request: Request) -> Response:
+        """Every named state."""
+        return as_json([_view(name, one) for name, one in self._snapshots.items()])
+
+    async def take(self, request: Request) -> Response:
+        """Name the present state."""
+        name = (await body_of(request, TakeSnapshot)).name
+        if not name or name == START:
+            raise RefusedError(422, f"name is {name!r}: give it one other than {START!r}")
+        if name not in self._snapshots and len(self._snapshots) >= SNAPSHOTS_MAX:
+            raise RefusedError(
+                409, f"there are {SNAPSHOTS_MAX} snapshots: give it the name of one to replace it"
+            )
+        snapshot = self._snapshots[name] = self._cluster.snapshot()
+        return as_json(_view(name, snapshot), status=201)
+
+    async def reset(self, request: Request) -> Response:
+        """Take the cluster back."""
+        name = (await body_of(request, Reset, default=Reset())).to
+        snapshot = self._snapshots.get(name)
+        if snapshot is None:
+            raise RefusedError(
+                404, f"there is no snapshot {name!r}, only {', '.join(self._snapshots)}"
+            )
+        cluster = self._cluster
+        clock = cluster.environment.clock
+        faults = tuple(fault(armed) for armed in cluster.injector.rules())
+        connections = sum(len(listener.connections) for listener in cluster.listeners)
+        began_us = clock.monotonic_us()
+        try:
+            await cluster.reset(snapshot)
+        except OSError as error:
+            raise RefusedError(
+                409, f"{error}: a broker is down and its port was taken meanwhile; free it"
+            ) from error
+        return as_json(
+            WasReset(
+                to=name,
+                bootstrap=cluster.bootstrap,
+                took_ms=(clock.monotonic_us() - began_us) / 1_000,
+                connections_closed=connections,
+                faults=faults,
+            )
+        )
+
+
+def _view(name: str, snapshot: Snapshot) -> SnapshotView:
+    return SnapshotView(
+        name=name,
+        topics=tuple(topic.name for topic in snapshot.topics),
+        features=dict(sorted(snapshot.image.features.items())),
+    )

@@ -1,0 +1,97 @@
+"""The control port in the brokers' event loop: uvicorn on a loopback socket.
+
+Imported by ``txnsim serve`` only when asked for, and after the brokers listen.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Final
+
+from txnsim.errors import MissingExtraError
+from txnsim.runtime.real import tcp_socket
+from txnsim.server.cluster import SimCluster
+
+try:
+    import prometheus_client
+    import starlette
+    import uvicorn
+except ImportError as error:
+    raise MissingExtraError(
+        f"the control port needs {error.name}: pip install 'txnsim[http]'"
+    ) from error
+
+from txnsim.http.app import ANY_NAME, LOOPBACK_NAMES, ControlApi
+
+NEEDED: Final = (prometheus_client, starlette, uvicorn)
+
+LOOPBACK: Final = "127.0.0.1"
+GRACE_SECONDS: Final = 1
+"""How long open requests may go on when the port closes."""
+
+
+class _Server(uvicorn.Server):
+    """uvicorn without its signal handlers: the process belongs to the cluster."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave the signals alone."""
+        yield
+
+
+class ControlServer:
+    """The control port of one cluster, open inside ``async with``."""
+
+    def __init__(self, cluster: SimCluster, *, port: int, host: str = LOOPBACK) -> None:
+        """A port that is not open yet.
+
+        Args:
+            cluster: Whose.
+            port: Its number; 0 picks a free one.
+            host: The address to listen on, for containers. Whoever reaches it rules the cluster.
+        """
+        self._cluster = cluster
+        self._host = host
+        self._port = port
+        self.url = ""
+
+    async def __aenter__(self) -> ControlServer:
+        """Open the port.
+
+        Raises:
+            OSError: It is busy.
+        """
+        bound = tcp_socket(self._host, self._port)
+        # At once, not when uvicorn's task runs: whoever is told of the port may connect, and nobody
+        # else can bind it any more.
+        bound.listen()
+        host, port = bound.getsockname()[:2]
+        self.url = f"http://{host}:{port}"
+        self._api = ControlApi(self._cluster)
+        config = uvicorn.Config(
+            self._api.app(LOOPBACK_NAMES if self._host == LOOPBACK else ANY_NAME),
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        self._server = _Server(config)
+        self._socket = bound
+        self._task = self._cluster.environment.tasks.spawn(
+            self._server.serve(sockets=[bound]), name="control-port"
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        _kind: type[BaseException] | None,
+        _error: BaseException | None,
+        _trace: TracebackType | None,
+    ) -> None:
+        """Close the port and wait until its last request is through."""
+        self._api.close()
+        self._server.should_exit = True
+        await self._task
+        self._socket.close()

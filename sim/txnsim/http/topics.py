@@ -1,0 +1,265 @@
+"""Topics through the control port: made and deleted as CreateTopics and DeleteTopics do, and shown
+with the offsets of every replica, as far as its broker runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.image import PartitionImage, TopicImage
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.http.messages import PartitionView, TopicView
+from txnsim.http.operation import PREFIX, Operation
+from txnsim.http.replies import RefusedError, as_json, body_of
+from txnsim.log.partition_log import PartitionLog
+from txnsim.server.cluster import SimCluster
+from txnsim.types import BrokerId, TopicPartition
+
+
+class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Create a topic, as CreateTopics does."""
+
+    name: str
+    partitions: int = -1
+    """-1: ``num.partitions`` of the cluster."""
+    replication_factor: int = -1
+    """-1: ``default.replication.factor`` of the cluster."""
+    configs: Mapping[str, str] = {}
+
+
+class ReplicaView(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica as its own broker has it; without offsets while that broker does not run."""
+
+    broker: int
+    is_running: bool
+    in_sync: bool
+    log_start_offset: int | None = None
+    last_stable_offset: int | None = None
+    """Readers of committed records get no further."""
+    high_watermark: int | None = None
+    log_end_offset: int | None = None
+    size_bytes: int | None = None
+
+
+class PartitionOffsets(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition with what every replica has of it."""
+
+    partition: int
+    leader: int
+    """-1: there is none."""
+    leader_epoch: int
+    isr: tuple[int, ...]
+    replicas: tuple[ReplicaView, ...]
+    """In the order of the assignment."""
+
+
+class TopicOffsets(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic with the offsets of its replicas."""
+
+    name: str
+    id: str
+    is_internal: bool
+    configs: Mapping[str, str]
+    """Its own; what is not here has the cluster's value."""
+    partitions: tuple[PartitionOffsets, ...]
+
+
+LIST: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/topics",
+    summary="Every topic with leaders, ISR, ELR and epochs, as the controller has it",
+    answer=TopicView,
+    is_list=True,
+)
+CREATE: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/topics",
+    summary="Create a topic, as CreateTopics does",
+    body=CreateTopic,
+    answer=TopicView,
+    status="201",
+    refusals=("409", "422"),
+)
+DESCRIBE: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/topics/{{topic}}",
+    summary="One topic with log start, last stable offset, high watermark and log end per replica",
+    answer=TopicOffsets,
+    refusals=("404",),
+)
+DELETE: Final = Operation(
+    method="delete",
+    path=f"{PREFIX}/topics/{{topic}}",
+    summary="Delete a topic with all of its records, as DeleteTopics does",
+    answer=TopicView,
+    refusals=("404",),
+)
+OPERATIONS: Final = (LIST, CREATE, DESCRIBE, DELETE)
+
+
+class TopicRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            LIST.route(self.topics),
+            CREATE.route(self.create),
+            DESCRIBE.route(self.describe),
+            DELETE.route(self.delete),
+        ]
+
+    async def topics(self, _request: Request) -> Response:
+        """Every topic with its leaders, as the controller has it."""
+        image = self._cluster.metadata.image
+        return as_json([topic_view(topic) for _, topic in sorted(image.topics.items())])
+
+    async def create(self, request: Request) -> Response:
+        """What CreateTopics does."""
+        wanted = await body_of(request, CreateTopic)
+        created = self._cluster.metadata.create_topic(
+            NewTopic(
+                name=wanted.name,
+                partitions=wanted.partitions,
+                replication_factor=wanted.replication_factor,
+                configs=dict(wanted.configs),
+            )
+        )
+        if isinstance(created, Rejection):
+            status = 409 if created.error is ErrorCode.topic_already_exists else 422
+            raise RefusedError(status, f"{created.error.name.upper()}: {created.reason}")
+        return as_json(topic_view(created), status=201)
+
+    async def describe(self, request: Request) -> Response:
+        """One topic, replica by replica."""
+        topic = self._known(request)
+        return as_json(
+            TopicOffsets(
+                name=topic.name,
+                id=str(topic.topic_id),
+                is_internal=topic.is_internal,
+                configs=dict(sorted(topic.configs.items())),
+                partitions=tuple(
+                    self._offsets(TopicPartition(topic.name, index), partition)
+                    for index, partition in enumerate(topic.partitions)
+                ),
+            )
+        )
+
+    async def delete(self, request: Request) -> Response:
+        """What DeleteTopics does."""
+        topic = self._known(request)
+        metadata = self._cluster.metadata
+        metadata.publish(metadata.image.without_topic(topic.name))
+        return as_json(topic_view(topic))
+
+    def _known(self, request: Request) -> TopicImage:
+        return topic_of(self._cluster, str(request.path_params["topic"]))
+
+    def _offsets(self, where: TopicPartition, partition: PartitionImage) -> PartitionOffsets:
+        return PartitionOffsets(
+            partition=where.partition,
+            leader=partition.leader,
+            leader_epoch=partition.leader_epoch,
+            isr=partition.isr,
+            replicas=tuple(
+                self._replica(where, broker_id, in_sync=broker_id in partition.isr)
+                for broker_id in partition.replicas
+            ),
+        )
+
+    def _replica(self, where: TopicPartition, broker_id: BrokerId, *, in_sync: bool) -> ReplicaView:
+        log = replica_log(self._cluster, where, broker_id)
+        if log is None:
+            running = broker_id in self._cluster.brokers
+            return ReplicaView(broker=broker_id, is_running=running, in_sync=in_sync)
+        return ReplicaView(
+            broker=broker_id,
+            is_running=True,
+            in_sync=in_sync,
+            log_start_offset=log.log_start_offset,
+            last_stable_offset=log.last_stable_offset,
+            high_watermark=log.high_watermark,
+            log_end_offset=log.log_end_offset,
+            size_bytes=log.size_bytes,
+        )
+
+
+def replica_log(
+    cluster: SimCluster, where: TopicPartition, broker_id: BrokerId
+) -> PartitionLog | None:
+    """A replica's log; None where its broker does not run, or has not made it yet."""
+    broker = cluster.brokers.get(broker_id)
+    if broker is None:
+        return None
+    log = broker.replicas.replica(where)
+    return None if isinstance(log, Rejection) else log
+
+
+def topic_of(cluster: SimCluster, name: str) -> TopicImage:
+    """A topic by its name.
+
+    Raises:
+        RefusedError: There is none.
+    """
+    found = cluster.metadata.image.topics.get(name)
+    if found is None:
+        raise RefusedError(404, f"there is no topic {name!r}; GET {PREFIX}/topics lists them")
+    return found
+
+
+def partition_of(cluster: SimCluster, topic: str, partition: int) -> TopicPartition:
+    """A partition that exists.
+
+    Raises:
+        RefusedError: It does not.
+    """
+    found = topic_of(cluster, topic)
+    if not 0 <= partition < len(found.partitions):
+        raise RefusedError(
+            404, f"{topic} has partitions 0 to {len(found.partitions) - 1}, not {partition}"
+        )
+    return TopicPartition(topic, partition)
+
+
+def known_partition(cluster: SimCluster, where: TopicPartition) -> PartitionImage:
+    """What the controller has of a partition that exists."""
+    found = cluster.metadata.image.partition(where)
+    assert found is not None
+    return found
+
+
+def topic_view(topic: TopicImage) -> TopicView:
+    """A topic as the control port shows it."""
+    return TopicView(
+        name=topic.name,
+        id=topic.topic_id,
+        is_internal=topic.is_internal,
+        partitions=tuple(
+            partition_view(index, partition) for index, partition in enumerate(topic.partitions)
+        ),
+    )
+
+
+def partition_view(index: int, partition: PartitionImage) -> PartitionView:
+    """A partition as the control port shows it."""
+    return PartitionView(
+        partition=index,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        elr=partition.elr,
+        last_known_elr=partition.last_known_elr,
+    )

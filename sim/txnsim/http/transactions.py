@@ -1,0 +1,311 @@
+"""Transactions through the control port: as their coordinators have them, as partitions have them,
+and where the two disagree.
+
+Nothing goes over the wire here: what is pending is shown too, and no fault delays the answer. What
+an operator would find out from outside is ``txnsim txns``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.client.hanging import OpenTransaction
+from txnsim.client.judgement import Finding, Verdict, judge
+from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.http.operation import PREFIX, Operation, Query
+from txnsim.http.replies import RefusedError, as_json, number_of
+from txnsim.http.topics import partition_of, replica_log
+from txnsim.log.answers import ProducerSnapshot
+from txnsim.server.cluster import SimCluster
+from txnsim.txn.state import (
+    NO_TIMESTAMP,
+    PREPARED_STATES,
+    WIRE_NAMES,
+    TransactionState,
+    TxnMetadata,
+)
+from txnsim.types import BrokerId, TopicPartition
+
+PARTITION_MAX: Final = 2**31 - 1
+
+
+class Place(msgspec.Struct, frozen=True):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class TransactionView(msgspec.Struct, frozen=True, kw_only=True):
+    """A transactional id as its coordinator has it."""
+
+    transactional_id: str
+    coordinator: int
+    state: str
+    """As DescribeTransactions names it."""
+    pending_state: str | None
+    """The move whose record is being written, or the completion that waits for markers."""
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    start_ms: int | None
+    """When the present transaction began; None while there is none."""
+    last_update_ms: int
+    open_for_ms: int | None
+    """Since the start, by the cluster clock."""
+    partitions: tuple[Place, ...]
+    """Ongoing: all that were added. Prepared: those that still wait for their marker."""
+    markers_owed: int
+    """How many partitions wait for a marker."""
+
+
+class ProducerView(msgspec.Struct, frozen=True, kw_only=True):
+    """A producer as the leader of a partition has it."""
+
+    topic: str
+    partition: int
+    leader: int
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp_ms: int
+    coordinator_epoch: int
+    """Of the last marker; -1 without one."""
+    open_since_offset: int | None
+    """First offset of its open transaction; None without one."""
+
+
+class OpenView(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction of a partition, and what its coordinator says of it."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    verdict: str
+    """``hanging``: no marker will ever end it. ``decided``: its marker is owed. ``alive``."""
+    reason: str
+    transactional_id: str | None
+    state: str | None
+    abort_command: str
+    """Arguments of ``txnsim txns`` that abort it, and nothing else."""
+
+
+LIST: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/transactions",
+    summary="Every transactional id as its coordinator has it, with what is pending",
+    answer=TransactionView,
+    is_list=True,
+    query=(Query("state", "Only in this state, as Ongoing or PrepareCommit", "string"),),
+    refusals=("422",),
+)
+DESCRIBE: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/transactions/{{transactional_id}}",
+    summary="One transactional id as its coordinator has it",
+    answer=TransactionView,
+    refusals=("404",),
+    takes_slashes=True,
+)
+PRODUCERS: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/producers",
+    summary="Every producer that the leaders of partitions know",
+    answer=ProducerView,
+    is_list=True,
+    query=(
+        Query("topic", "Only of this topic", "string"),
+        Query("partition", "Only of this partition of the topic"),
+    ),
+    refusals=("404", "422"),
+)
+OPEN: Final = Operation(
+    method="get",
+    path=f"{PREFIX}/open-transactions",
+    summary="Transactions that are open on partitions, judged: alive, decided or hanging, however "
+    "young they are",
+    answer=OpenView,
+    is_list=True,
+    query=(Query("verdict", "Only with this verdict: hanging, decided or alive", "string"),),
+    refusals=("422",),
+)
+OPERATIONS: Final = (LIST, DESCRIBE, PRODUCERS, OPEN)
+
+
+class TransactionRoutes:
+    """The routes over one cluster."""
+
+    def __init__(self, cluster: SimCluster) -> None:
+        self._cluster = cluster
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [
+            LIST.route(self.transactions),
+            DESCRIBE.route(self.transaction),
+            PRODUCERS.route(self.producers),
+            OPEN.route(self.open_transactions),
+        ]
+
+    async def transactions(self, request: Request) -> Response:
+        """Every transactional id."""
+        wanted = request.query_params.get("state")
+        if wanted is not None and wanted not in WIRE_NAMES.values():
+            known = ", ".join(WIRE_NAMES.values())
+            raise RefusedError(422, f"state is {wanted!r}, expected one of {known}")
+        found = (self._view(broker_id, txn) for broker_id, txn in self._entries())
+        return as_json([view for view in found if wanted in (None, view.state)])
+
+    async def transaction(self, request: Request) -> Response:
+        """One transactional id."""
+        wanted = str(request.path_params["transactional_id"])
+        for broker_id, txn in self._entries():
+            if txn.transactional_id == wanted:
+                return as_json(self._view(broker_id, txn))
+        raise RefusedError(
+            404,
+            f"no coordinator knows transactional id {wanted!r}: it was never initialised, or has "
+            f"expired; GET {PREFIX}/transactions lists those that are known",
+        )
+
+    async def producers(self, request: Request) -> Response:
+        """Every producer that leaders know."""
+        topic = request.query_params.get("topic")
+        partition = number_of(request, "partition", default=-1, least=0, most=PARTITION_MAX)
+        if topic is None and partition >= 0:
+            raise RefusedError(422, f"partition {partition} needs a topic")
+        if topic is not None:
+            partition_of(self._cluster, topic, max(partition, 0))
+        return as_json(
+            [
+                ProducerView(
+                    topic=where.topic,
+                    partition=where.partition,
+                    leader=leader,
+                    producer_id=one.producer_id,
+                    producer_epoch=one.producer_epoch,
+                    last_sequence=one.last_sequence,
+                    last_timestamp_ms=one.last_timestamp,
+                    coordinator_epoch=one.coordinator_epoch,
+                    open_since_offset=_start(one),
+                )
+                for where, leader, one in self._producers()
+                if topic in (None, where.topic) and partition in (-1, where.partition)
+            ]
+        )
+
+    async def open_transactions(self, request: Request) -> Response:
+        """Every open transaction of a partition, judged."""
+        wanted = request.query_params.get("verdict")
+        if wanted is not None and wanted not in set(Verdict):
+            raise RefusedError(
+                422, f"verdict is {wanted!r}, expected one of {', '.join(sorted(Verdict))}"
+            )
+        return as_json(
+            [_open(one) for one in self._judged() if wanted in (None, one.verdict.value)]
+        )
+
+    # What there is
+
+    def _entries(self) -> list[tuple[BrokerId, TxnMetadata]]:
+        """Every entry with the broker that coordinates it, by transactional id."""
+        found = [
+            (broker_id, txn)
+            for broker_id, broker in self._cluster.brokers.items()
+            for txn in broker.coordinator.entries()
+        ]
+        return sorted(found, key=lambda one: (one[1].transactional_id, one[0]))
+
+    def _producers(self) -> Iterator[tuple[TopicPartition, BrokerId, ProducerSnapshot]]:
+        image = self._cluster.metadata.image
+        for name, topic in sorted(image.topics.items()):
+            for index, partition in enumerate(topic.partitions):
+                where = TopicPartition(name, index)
+                log = replica_log(self._cluster, where, partition.leader)
+                for one in () if log is None else log.producers():
+                    yield where, partition.leader, one
+
+    def _judged(self) -> tuple[Finding, ...]:
+        entries = self._entries()
+        return judge(
+            [
+                OpenTransaction(partition=where, producer=_state(one))
+                for where, _, one in self._producers()
+                if _start(one) is not None
+            ],
+            {txn.producer_id: txn.transactional_id for _, txn in entries},
+            {txn.transactional_id: _description(broker_id, txn) for broker_id, txn in entries},
+        )
+
+    def _view(self, broker_id: BrokerId, txn: TxnMetadata) -> TransactionView:
+        is_open = txn.start_timestamp_ms != NO_TIMESTAMP and (
+            txn.state is TransactionState.ONGOING or txn.state in PREPARED_STATES
+        )
+        now_ms = self._cluster.environment.clock.now_ms()
+        return TransactionView(
+            transactional_id=txn.transactional_id,
+            coordinator=broker_id,
+            state=txn.state.wire_name,
+            pending_state=None if txn.pending_state is None else txn.pending_state.wire_name,
+            producer_id=txn.producer_id,
+            producer_epoch=txn.producer_epoch,
+            timeout_ms=txn.txn_timeout_ms,
+            start_ms=txn.start_timestamp_ms if is_open else None,
+            last_update_ms=txn.last_update_timestamp_ms,
+            open_for_ms=now_ms - txn.start_timestamp_ms if is_open else None,
+            partitions=tuple(Place(one.topic, one.partition) for one in sorted(txn.partitions)),
+            markers_owed=len(txn.partitions) if txn.state in PREPARED_STATES else 0,
+        )
+
+
+def _start(one: ProducerSnapshot) -> int | None:
+    return one.current_txn_start_offset if one.current_txn_start_offset >= 0 else None
+
+
+def _state(one: ProducerSnapshot) -> ProducerState:
+    return ProducerState(
+        producer_id=one.producer_id,
+        producer_epoch=one.producer_epoch,
+        last_sequence=one.last_sequence,
+        last_timestamp_ms=one.last_timestamp,
+        coordinator_epoch=one.coordinator_epoch,
+        txn_start_offset=_start(one),
+    )
+
+
+def _description(broker_id: BrokerId, txn: TxnMetadata) -> TransactionDescription:
+    return TransactionDescription(
+        transactional_id=txn.transactional_id,
+        coordinator_id=broker_id,
+        state=txn.state.wire_name,
+        timeout_ms=txn.txn_timeout_ms,
+        start_time_ms=None if txn.start_timestamp_ms == NO_TIMESTAMP else txn.start_timestamp_ms,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        partitions=tuple(sorted(txn.partitions)),
+    )
+
+
+def _open(one: Finding) -> OpenView:
+    producer = one.transaction.producer
+    assert producer.txn_start_offset is not None
+    return OpenView(
+        topic=one.transaction.partition.topic,
+        partition=one.transaction.partition.partition,
+        producer_id=producer.producer_id,
+        producer_epoch=producer.producer_epoch,
+        start_offset=producer.txn_start_offset,
+        verdict=one.verdict.value,
+        reason=one.reason,
+        transactional_id=one.transactional_id,
+        state=one.state,
+        abort_command=one.abort_command,
+    )

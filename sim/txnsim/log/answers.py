@@ -1,0 +1,110 @@
+"""What a partition's log answers: frozen values, one per kind of question.
+
+Kafka's counterparts are LogAppendInfo, LogReadResult, ProducerState of DescribeProducers and
+TimestampAndOffset.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import Rejection
+from txnsim.log.producer_state import ProducerEntryImage
+from txnsim.log.txn_index import AbortedTxn
+
+NO_TIMESTAMP: Final = -1
+UNKNOWN_OFFSET: Final = -1
+
+
+class Appended(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A batch is in the log; or it already was (``duplicate``) and nothing changed."""
+
+    base_offset: int
+    last_offset: int
+    log_append_time_ms: int
+    """-1 where the producer's timestamps count; of a duplicate the timestamp of the batch in the
+    cache.
+    """
+    log_start_offset: int
+    duplicate: bool = False
+
+
+class AppendRejection(Rejection, frozen=True, kw_only=True):
+    """A batch was refused and left no trace."""
+
+    log_start_offset: int = UNKNOWN_OFFSET
+    """What a Produce answer shows.
+
+    The log's own for the errors that ReplicaManager counts as failures of the log, -1 for those
+    that it answers without having looked at one (ReplicaManager.appendRecordsToLeader: too large,
+    corrupt).
+    """
+    record_errors: tuple[tuple[int, str], ...] = ()
+    """(index in the batch, message) of each refused record (KIP-467)."""
+
+
+class LogRead(msgspec.Struct, frozen=True, kw_only=True):
+    """Whole batches as they are stored, with the bounds as they were at that moment."""
+
+    records: tuple[bytes, ...]
+    size: int
+    high_watermark: int
+    last_stable_offset: int
+    log_start_offset: int
+    aborted: tuple[AbortedTxn, ...] | None
+    """Transactions a read_committed consumer has to skip; None where nobody asked."""
+
+
+class TimestampOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """A record found by its timestamp."""
+
+    timestamp_ms: int
+    offset: int
+    leader_epoch: int
+
+
+class EpochEndOffset(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a leader epoch ended; both -1 where it is not known (KIP-101)."""
+
+    leader_epoch: int
+    end_offset: int
+
+
+class ProducerSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """One producer as DescribeProducers shows it (KIP-664)."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_timestamp: int
+    coordinator_epoch: int
+    current_txn_start_offset: int
+
+
+class ProducerLastRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What must remain of a producer when its log is cleaned, so that it can go on
+    (UnifiedLog.lastRecordsOfActiveProducers).
+    """
+
+    last_data_offset: int | None
+    """Last offset of its newest batch; None where only a marker is known."""
+    producer_epoch: int
+
+
+class LogState(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a log knows besides its bytes; two logs with equal bytes have equal states."""
+
+    log_start_offset: int
+    log_end_offset: int
+    high_watermark: int
+    last_stable_offset: int
+    producers: tuple[ProducerEntryImage, ...]
+    ongoing: tuple[tuple[int, int], ...]
+    """(first offset, producer id), by first offset."""
+    unreplicated: tuple[tuple[int, int], ...]
+    """(first offset, offset of the marker), by first offset."""
+    aborted: tuple[AbortedTxn, ...]
+    epochs: tuple[tuple[int, int], ...]
+    """(leader epoch, its first offset)."""

@@ -1,0 +1,265 @@
+"""May this producer append this? The rules of Kafka's ProducerAppendInfo and of
+UnifiedLog.analyzeAndValidateProducerState.
+
+Pure: each function reads what the partition knows of the producer and answers None (it may) or a
+    ``Refusal``. Nothing is changed. The order of the checks is Kafka's, because the first one that
+    fails gives the client its error:
+
+1. the *transactional gate*: an epoch that is already fenced, then a transaction that nobody has
+   verified (KIP-890);
+2. for data: epoch, sequence, then whether the batch fits the open transaction;
+3. for markers: epoch by the rule of the transaction version (KIP-1228), then the coordinator's
+   epoch.
+
+A follower and a reload skip all of this: what the leader has accepted is the truth
+(AppendOrigin.REPLICATION).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from txnsim.errors import ErrorCode
+from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, sequence_after
+from txnsim.log.verification import VerificationEntry
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
+
+
+class Refusal(NamedTuple):
+    """Why a producer may not append: Kafka's error and the reason."""
+
+    error: ErrorCode
+    reason: str
+
+
+def check_gate(
+    entry: ProducerEntry | None,
+    *,
+    producer_id: int,
+    producer_epoch: int,
+    is_verified: bool,
+    rules: Rules = LATEST,
+) -> Refusal | None:
+    """Whether a transactional data batch may meet the sequence checks at all.
+
+    Args:
+        entry: What the partition knows of the producer.
+        producer_id: The batch's producer id.
+        producer_epoch: The batch's epoch.
+        is_verified: The request shows the guard of the producer's verification entry, or
+            verification is switched off.
+        rules: The broker's.
+    """
+    if entry is not None:
+        if is_open(entry, producer_epoch, rules):
+            return None
+        # KAFKA-19690: a fenced producer has to hear that it is fenced, not that its transaction is
+        # unknown.
+        if producer_epoch < entry.producer_epoch and rules.stale_epoch_comes_before_guard:
+            return _stale_epoch(entry, producer_epoch)
+    if is_verified:
+        return None
+    return Refusal(
+        ErrorCode.invalid_txn_state,
+        f"producer {producer_id} epoch {producer_epoch} has no transaction open on this "
+        "partition and shows no valid verification guard (KIP-890)",
+    )
+
+
+def is_open(entry: ProducerEntry, producer_epoch: int, rules: Rules) -> bool:
+    """Whether a transaction is open that the batch may simply join
+    (ProducerStateManager.hasOngoingTransaction).
+    """
+    if entry.has_open_transaction(producer_epoch):
+        return True
+    return entry.txn_first_offset != NO_OFFSET and not rules.open_transactions_have_epochs
+
+
+def check_data(
+    entry: ProducerEntry | None,
+    *,
+    producer_epoch: int,
+    base_sequence: int,
+    is_transactional: bool,
+    is_client: bool,
+    verification: VerificationEntry | None,
+    rules: Rules = LATEST,
+) -> Refusal | None:
+    """Whether a data batch continues what the partition knows of its producer
+    (ProducerAppendInfo.appendDataBatch).
+    """
+    if entry is not None and producer_epoch < entry.producer_epoch:
+        # Never PRODUCER_FENCED: that one is the coordinator's word (KIP-588).
+        return _stale_epoch(entry, producer_epoch)
+    if is_client:
+        refusal = _check_sequence(
+            entry,
+            producer_epoch=producer_epoch,
+            base_sequence=base_sequence,
+            verification=verification,
+            rules=rules,
+        )
+        if refusal is not None:
+            return refusal
+    if entry is not None and entry.txn_first_offset != NO_OFFSET and not is_transactional:
+        return Refusal(
+            ErrorCode.invalid_txn_state,
+            f"producer {entry.producer_id} has a transaction open since offset "
+            f"{entry.txn_first_offset}; a batch outside of it was found (ProducerAppendInfo)",
+        )
+    return None
+
+
+def check_marker(
+    entry: ProducerEntry | None,
+    *,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    transaction_version: int,
+    rules: Rules = LATEST,
+) -> Refusal | None:
+    """Whether a marker may end this producer's transaction here
+    (ProducerAppendInfo.appendEndTxnMarker).
+    """
+    if entry is None:
+        # An unknown producer's coordinator epoch counts as -1, which no real one is below.
+        known_coordinator_epoch = NO_EPOCH
+    else:
+        refusal = _check_marker_epoch(entry, producer_epoch, transaction_version, rules)
+        if refusal is not None:
+            return refusal
+        known_coordinator_epoch = entry.coordinator_epoch
+    if coordinator_epoch < known_coordinator_epoch:
+        return Refusal(
+            ErrorCode.transaction_coordinator_fenced,
+            f"coordinator epoch {coordinator_epoch} of the marker is below "
+            f"{known_coordinator_epoch}, which a newer coordinator has left here",
+        )
+    return None
+
+
+def check_marker_of(
+    entry: ProducerEntry | None,
+    *,
+    start_offset: int,
+    producer_epoch: int,
+    coordinator_epoch: int,
+    transaction_version: int,
+    rules: Rules = LATEST,
+) -> Refusal | None:
+    """Whether a marker may end the very transaction that is open since ``start_offset``; any
+    transaction where nobody says since when.
+
+    To say so is the text of KIP-664, never shipped: an operator names the transaction, and
+    coordinator epoch -1 says that no coordinator stands behind the marker, so that only the
+    producer's exact epoch counts.
+    """
+    if start_offset == NO_OFFSET or coordinator_epoch != NO_EPOCH:
+        refusal = check_marker(
+            entry,
+            producer_epoch=producer_epoch,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=transaction_version,
+            rules=rules,
+        )
+        if refusal is not None or start_offset == NO_OFFSET:
+            return refusal
+    elif entry is not None and producer_epoch != entry.producer_epoch:
+        return Refusal(
+            ErrorCode.invalid_producer_epoch,
+            f"producer {entry.producer_id} is at epoch {entry.producer_epoch} here, an operator's "
+            f"marker must carry that one, found {producer_epoch} (text of KIP-664)",
+        )
+    if entry is None or entry.txn_first_offset != start_offset:
+        return Refusal(
+            ErrorCode.invalid_txn_state,
+            f"no transaction of that producer is open here since offset {start_offset} "
+            "(text of KIP-664)",
+        )
+    return None
+
+
+def _check_sequence(
+    entry: ProducerEntry | None,
+    *,
+    producer_epoch: int,
+    base_sequence: int,
+    verification: VerificationEntry | None,
+    rules: Rules,
+) -> Refusal | None:
+    """The batch's first sequence against verification entry and cache
+    (ProducerAppendInfo.checkSequence).
+    """
+    if verification is not None:
+        if (
+            verification.supports_epoch_bump
+            and rules.v2_starts_at_sequence_zero
+            and base_sequence != 0
+            and (entry is None or not entry.batches)
+        ):
+            # KAFKA-18202: under transactions v2 each transaction has an epoch of its own and starts
+            # at 0.
+            return _out_of_order(
+                f"the first sequence of transactions v2 is 0, found {base_sequence}"
+            )
+        if base_sequence > verification.lowest_sequence and rules.earlier_sequence_goes_first:
+            return _out_of_order(
+                f"sequence {verification.lowest_sequence} is still being verified, "
+                f"found {base_sequence}"
+            )
+    if entry is None or entry.producer_epoch == NO_EPOCH:
+        # An unknown producer may go on anywhere: its state may have expired or been deleted
+        # (KIP-360).
+        return None
+    if entry.producer_epoch != producer_epoch:
+        if base_sequence == 0:
+            return None
+        return _out_of_order(
+            f"epoch {producer_epoch} is new to this partition (it knows "
+            f"{entry.producer_epoch}) and must start at sequence 0, found {base_sequence}"
+        )
+    expected = sequence_after(entry.last_sequence, 1)
+    if base_sequence == expected:
+        return None
+    return _out_of_order(
+        f"producer {entry.producer_id} epoch {producer_epoch}: expected sequence {expected}, "
+        f"found {base_sequence}"
+    )
+
+
+def _check_marker_epoch(
+    entry: ProducerEntry, producer_epoch: int, transaction_version: int, rules: Rules
+) -> Refusal | None:
+    known = entry.producer_epoch
+    if producer_epoch < known:
+        return _stale_epoch(entry, producer_epoch)
+    if transaction_version < TransactionVersion.TV_2 or producer_epoch > known:
+        return None
+    if not rules.v2_markers_need_higher_epoch:
+        return None
+    # Transactions v2 bump the epoch with each marker, so an equal one belongs to the transaction
+    # before the open one (KIP-1228).
+    if entry.txn_first_offset == NO_OFFSET and rules.repeated_v2_markers_are_written:
+        # KAFKA-19999: nothing is open, so this marker was written already and its answer was lost.
+        return None
+    if producer_epoch == PRODUCER_EPOCH_MAX and rules.last_epoch_markers_are_written:
+        # KAFKA-20090: an exhausted epoch can't be bumped; its transaction has to end all the same.
+        return None
+    return Refusal(
+        ErrorCode.invalid_producer_epoch,
+        f"a marker of transactions v2 must carry an epoch above {known}, "
+        f"found {producer_epoch} (KIP-1228)",
+    )
+
+
+def _stale_epoch(entry: ProducerEntry, producer_epoch: int) -> Refusal:
+    return Refusal(
+        ErrorCode.invalid_producer_epoch,
+        f"epoch {producer_epoch} of producer {entry.producer_id} is below {entry.producer_epoch}, "
+        "the last one seen on this partition",
+    )
+
+
+def _out_of_order(detail: str) -> Refusal:
+    return Refusal(ErrorCode.out_of_order_sequence_number, f"{detail} (ProducerAppendInfo)")

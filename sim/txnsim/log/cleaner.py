@@ -1,0 +1,360 @@
+"""Compaction: of each key the last value remains (Kafka's Cleaner and LogCleanerManager).
+
+A round has two passes. The first notes the last offset of each key in the *dirty* part, which no
+round has seen yet. The second rewrites every inactive segment below the end of that part, without
+what is outlived:
+
+- records whose key comes again, and records without key;
+- records of aborted transactions;
+- tombstones, once a reader has had ``delete.retention.ms`` to see them: the first round that meets
+  one writes that time, the *delete horizon*, into its batch (KIP-534);
+- markers whose transaction has no batch left, by the same horizon.
+
+What stays whatever the keys say: the last batch of each producer, emptied, because it carries the
+producer's sequence and epoch, and the last batch of the round, because it carries the offset up to
+which the log is known. A round never passes the last stable offset or reaches the active segment.
+Where the keys of the dirty part are more than it can remember, it ends at the first one too many,
+inside of a segment.
+
+``clean`` is a generator that pauses after some work, so that nobody waits for a whole round. It
+reads segments that nobody writes any more, and puts a cleaned one in their place in one step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.log.answers import ProducerLastRecord
+from txnsim.log.cleaned_txns import CleanedTxns
+from txnsim.log.log_upkeep import LogUpkeep
+from txnsim.log.segment import RELATIVE_OFFSET_MAX, Segment
+from txnsim.wire.batch import (
+    BatchHeader,
+    read_batch_header,
+    read_control_record,
+    read_records,
+)
+from txnsim.wire.batch_rewrite import batch_keys, empty_batch, filtered_batch
+
+WORK_BYTES: Final = 65_536
+"""How much is read between two pauses: about a millisecond of small records."""
+LONG_MAX: Final = 2**63 - 1
+
+
+class Dirt(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a log could be cleaned (LogToClean)."""
+
+    first_dirty_offset: int
+    end_offset: int
+    """First offset that has to stay as it is: the base offset of a segment."""
+    clean_bytes: int
+    dirty_bytes: int
+    is_overdue: bool
+    """Something has waited for longer than ``max.compaction.lag.ms``."""
+
+    @property
+    def ratio(self) -> float:
+        """How much of what could be read by a round is dirty."""
+        total = self.clean_bytes + self.dirty_bytes
+        return self.dirty_bytes / total if total else 0.0
+
+
+def dirt_of(log: LogUpkeep, now_ms: int) -> Dirt | None:
+    """What of this log is worth a round of cleaning; None where nothing is
+    (LogCleanerManager.grabFilthiestCompactedLog).
+    """
+    if log.segments_count == 1:
+        return None
+    dirt = measure(log, now_ms)
+    is_due = dirt.is_overdue or dirt.ratio > log.config.min_cleanable_dirty_ratio
+    return dirt if is_due and dirt.dirty_bytes else None
+
+
+def clean(log: LogUpkeep, dirt: Dirt, now_ms: int) -> Iterator[None]:
+    """One round; pauses after each piece of work, ends early where the log is cut off meanwhile.
+
+    Raises:
+        CorruptBatchError: A batch can't be read, so the log can't be cleaned.
+        MissingExtraError: Its codec needs a library that is not installed.
+    """
+    generation = log.generation
+    keys = _Keys(log.config.cleaner_keys_max)
+    for _ in keys.note(log, dirt):
+        yield
+        if log.generation != generation:
+            return
+    txns = CleanedTxns()
+    for group in _groups(log.inactive_segments(0, keys.end_offset), log, dirt.end_offset):
+        rewriting = _Rewriting(log, keys, txns, now_ms)
+        for _ in rewriting.rewrite(group):
+            yield
+            if log.generation != generation:
+                return
+        if not log.replace_segments(group, rewriting.cleaned, txns.kept):
+            return
+    log.note_cleaned(keys.end_offset)
+
+
+# What could be cleaned
+
+
+def first_uncleanable_offset(log: LogUpkeep, now_ms: int) -> int:
+    """Where cleaning has to end: at an open transaction, a record younger than
+    ``min.compaction.lag.ms`` or the active segment (LogCleanerManager.cleanableOffsets).
+    """
+    first_dirty = _first_dirty_offset(log)
+    active = log.active_base_offset
+    uncleanable = min(log.last_stable_offset, active)
+    lag_ms = log.config.min_compaction_lag_ms
+    if lag_ms > 0:
+        dirty = log.inactive_segments(first_dirty, active)
+        young = (s.base_offset for s in dirty if s.largest_timestamp > now_ms - lag_ms)
+        uncleanable = min(uncleanable, next(young, uncleanable))
+    return max(first_dirty, uncleanable)
+
+
+def _first_dirty_offset(log: LogUpkeep) -> int:
+    cleaned_until = log.cleaned_until
+    if cleaned_until is None or not log.log_start_offset <= cleaned_until <= log.log_end_offset:
+        return log.log_start_offset
+    return cleaned_until
+
+
+def measure(log: LogUpkeep, now_ms: int) -> Dirt:
+    """How much of a log is dirty and may be cleaned (LogCleanerManager.cleanableOffsets)."""
+    first_dirty = _first_dirty_offset(log)
+    active = log.active_base_offset
+    dirty = log.inactive_segments(first_dirty, active)
+    uncleanable = first_uncleanable_offset(log, now_ms)
+    behind = log.inactive_segments(uncleanable, active)
+    end = behind[0].base_offset if behind else active
+    cleanable = log.inactive_segments(min(first_dirty, end), end)
+    stamps = [s.first_timestamp for s in dirty if s.first_timestamp > 0]
+    return Dirt(
+        first_dirty_offset=first_dirty,
+        end_offset=end,
+        clean_bytes=sum(s.size_bytes for s in log.inactive_segments(0, first_dirty)),
+        dirty_bytes=sum(s.size_bytes for s in cleanable),
+        is_overdue=bool(stamps) and min(stamps) < now_ms - log.config.max_compaction_lag_ms,
+    )
+
+
+def _groups(segments: Sequence[Segment], log: LogUpkeep, end: int) -> Iterator[list[Segment]]:
+    """Neighbours that fit into one segment together, so that cleaning does not leave ever smaller
+    ones (Cleaner.groupSegmentsBySize).
+    """
+    config = log.config
+    group: list[Segment] = []
+    size = index_bytes = 0
+    for number, segment in enumerate(segments):
+        behind = segments[number + 1].base_offset if number + 1 < len(segments) else end
+        fits = (
+            size + segment.size_bytes <= config.segment_bytes
+            and index_bytes + segment.index_bytes <= config.segment_index_bytes
+            and (
+                not segment.size_bytes
+                or not group
+                or behind - 1 - group[0].base_offset <= RELATIVE_OFFSET_MAX
+            )
+        )
+        if group and not fits:
+            yield group
+            group, size, index_bytes = [], 0, 0
+        group.append(segment)
+        size += segment.size_bytes
+        index_bytes += segment.index_bytes
+    if group:
+        yield group
+
+
+# First pass
+
+
+class _Keys:
+    """The last offset of each key in the dirty part, aborted records aside (SkimpyOffsetMap,
+    Cleaner.buildOffsetMap).
+    """
+
+    __slots__ = ("_keys_max", "end_offset", "offsets")
+
+    def __init__(self, keys_max: int) -> None:
+        self._keys_max = keys_max
+        self.offsets: dict[bytes, int] = {}
+        self.end_offset = 0
+        """Where the round ends: nothing is known of what comes from there on."""
+
+    def note(self, log: LogUpkeep, dirt: Dirt) -> Iterator[None]:
+        """Go through the dirty part, or as much of it as can be remembered."""
+        start = self.end_offset = dirt.first_dirty_offset
+        txns = CleanedTxns()
+        txns.expect(log.aborted_between(start, dirt.end_offset))
+        work = 0
+        segments = log.inactive_segments(start, dirt.end_offset)
+        behind = [*(segment.base_offset for segment in segments[1:]), dirt.end_offset]
+        for segment, next_offset in zip(segments, behind, strict=False):
+            for batch in segment.batches():
+                header = read_batch_header(batch)
+                if header.is_control:
+                    txns.on_control(header, read_control_record(batch))
+                elif not txns.on_data(header) and not self._take(batch, header, start):
+                    return
+                self.end_offset = max(self.end_offset, header.last_offset + 1)
+                work += header.size
+                if work >= WORK_BYTES:
+                    work = 0
+                    yield
+            self.end_offset = next_offset
+
+    def _take(self, batch: bytes, header: BatchHeader, start: int) -> bool:
+        """Remember the keys of a batch; whether there was room for all of them."""
+        for offset, key, _ in batch_keys(batch, header):
+            if key is None or offset < start:
+                continue
+            if len(self.offsets) >= self._keys_max:
+                return False
+            self.offsets[key] = offset
+            self.end_offset = offset + 1
+        return True
+
+
+# Second pass
+
+
+class _Rewriting:
+    """One group of segments on its way into one."""
+
+    __slots__ = ("_end_offset", "_keys", "_last_records", "_log", "_now_ms", "_txns", "cleaned")
+
+    def __init__(self, log: LogUpkeep, keys: _Keys, txns: CleanedTxns, now_ms: int) -> None:
+        self._log = log
+        self._keys = keys.offsets
+        self._end_offset = keys.end_offset
+        self._txns = txns
+        self._now_ms = now_ms
+        self._last_records: dict[int, ProducerLastRecord] = {}
+        self.cleaned = Segment(0)
+
+    def rewrite(self, group: Sequence[Segment]) -> Iterator[None]:
+        """Fill ``cleaned`` from the group's batches (Cleaner.cleanSegments)."""
+        self._last_records = self._log.last_records()
+        self._txns.kept = []
+        self.cleaned = Segment(
+            group[0].base_offset,
+            created_ms=group[0].created_ms,
+            index_interval_bytes=self._log.config.index_interval_bytes,
+        )
+        work = 0
+        for number, segment in enumerate(group):
+            if number + 1 < len(group):
+                upper = group[number + 1].base_offset
+            elif self._log.config.rules.half_cleaned_segments_are_indexed:
+                upper = segment.next_offset
+            else:
+                upper = self._end_offset  # KAFKA-13727: the segment may go on behind it
+            self._txns.expect(self._log.aborted_between(segment.base_offset, upper))
+            for batch in segment.batches():
+                header = read_batch_header(batch)
+                kept = self._kept(batch, header)
+                if kept is not None:
+                    self.cleaned.append(
+                        kept,
+                        header.base_offset,
+                        header.last_offset,
+                        max_timestamp=header.max_timestamp_ms
+                        if kept is batch
+                        else read_batch_header(kept).max_timestamp_ms,
+                        now_ms=segment.modified_ms,
+                    )
+                work += header.size
+                if work >= WORK_BYTES:
+                    work = 0
+                    yield
+        self.cleaned.modified_ms = group[-1].modified_ms
+
+    def _kept(self, batch: bytes, header: BatchHeader) -> bytes | None:
+        """What remains of a batch (MemoryRecords.filterTo)."""
+        if header.is_control:
+            is_idle = self._txns.on_control(header, read_control_record(batch))
+            is_dropped = (
+                is_idle and header.has_delete_horizon and header.base_timestamp_ms <= self._now_ms
+            )
+            is_dropped = is_dropped or self._is_mistaken_for_a_record(batch, header)
+            survivors = None if is_dropped or not header.records_count else ALL_RECORDS
+            needs_horizon = is_idle
+        else:
+            is_dropped = self._txns.on_data(header)
+            survivors, needs_horizon = None, False
+            if not is_dropped:
+                survivors, needs_horizon = self._survivors(batch, header)
+        if survivors is None:
+            return empty_batch(header) if self._must_remain(header) else None
+        needs_horizon = needs_horizon and not header.has_delete_horizon
+        if survivors is ALL_RECORDS and not needs_horizon:
+            return batch
+        return self._filtered(batch, header, survivors, needs_horizon=needs_horizon)
+
+    def _survivors(self, batch: bytes, header: BatchHeader) -> tuple[frozenset[int] | None, bool]:
+        """(offsets of the records that remain, whether a tombstone is among them); ``ALL_RECORDS``
+        where all do, None where none does.
+        """
+        keys = self._keys
+        is_young = not header.has_delete_horizon or self._now_ms < header.base_timestamp_ms
+        kept: list[int] = []
+        has_tombstone = False
+        for offset, key, has_value in batch_keys(batch, header):
+            if offset < self._end_offset and (
+                key is None or offset < keys.get(key, -1) or not (has_value or is_young)
+            ):
+                continue
+            kept.append(offset)
+            has_tombstone = has_tombstone or not has_value
+        if not kept:
+            return None, False
+        if len(kept) == header.records_count:
+            return ALL_RECORDS, has_tombstone
+        return frozenset(kept), has_tombstone
+
+    def _is_mistaken_for_a_record(self, batch: bytes, header: BatchHeader) -> bool:
+        """Whether a marker goes because a newer record has its very key (before KAFKA-14055)."""
+        if self._log.config.rules.cleaner_spares_markers:
+            return False
+        return any(
+            key is not None and offset < self._keys.get(key, -1)
+            for offset, key, _ in batch_keys(batch, header)
+        )
+
+    def _must_remain(self, header: BatchHeader) -> bool:
+        """Whether the batch is the last one of its producer or of the round."""
+        if header.last_offset + 1 == self._end_offset:
+            return True
+        if header.producer_id < 0:
+            return False
+        last = self._last_records.get(header.producer_id)
+        if last is None:
+            return False
+        if last.last_data_offset is not None:
+            return header.last_offset == last.last_data_offset
+        return header.is_control and header.producer_epoch == last.producer_epoch
+
+    def _filtered(
+        self,
+        batch: bytes,
+        header: BatchHeader,
+        survivors: frozenset[int],
+        *,
+        needs_horizon: bool,
+    ) -> bytes:
+        horizon_ms = header.base_timestamp_ms if header.has_delete_horizon else None
+        if needs_horizon:
+            horizon_ms = min(LONG_MAX, self._now_ms + self._log.config.delete_retention_ms)
+        records = read_records(batch)
+        if survivors is not ALL_RECORDS:
+            records = [record for record in records if record.offset in survivors]
+        return filtered_batch(header, records, delete_horizon_ms=horizon_ms)
+
+
+ALL_RECORDS: Final[frozenset[int]] = frozenset((-1,))
+"""Stands for every record of a batch."""

@@ -1,0 +1,174 @@
+"""What must hold in every log at every moment; asked by tests and simulations after each event.
+
+The same facts are derived twice, from what the log remembers and from its bytes, and compared.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from txnsim.errors import InvariantViolation
+from txnsim.log.answers import LogState
+from txnsim.log.producer_state import (
+    CACHED_BATCHES_MAX,
+    NO_OFFSET,
+    NO_SEQUENCE,
+    ProducerEntryImage,
+    sequence_after,
+)
+from txnsim.wire.batch import read_batch_header
+
+
+def check(state: LogState, batches: tuple[bytes, ...], *, name: str) -> None:
+    """Compare a log's state with itself and with its bytes.
+
+    Raises:
+        InvariantViolation: The first thing that does not hold.
+    """
+    _check_bounds(state, name)
+    _check_transactions(state, name)
+    _check_aborted(state, name)
+    _check_epochs(state, name)
+    for entry in state.producers:
+        _check_cache(entry, name)
+    _check_bytes(state, batches, name)
+
+
+def _require(holds: bool, name: str, what: str) -> None:  # noqa: FBT001 - it is the condition itself
+    if not holds:
+        raise InvariantViolation(f"{name}: {what}")
+
+
+def _check_bounds(state: LogState, name: str) -> None:
+    """LSO ≤ HW ≤ LEO; log start ≤ LSO but where an open transaction was cut into."""
+    _require(
+        0 <= state.last_stable_offset <= state.high_watermark <= state.log_end_offset,
+        name,
+        f"last stable offset {state.last_stable_offset}, high watermark "
+        f"{state.high_watermark} and log end {state.log_end_offset} are out of order",
+    )
+    _require(
+        state.log_start_offset <= state.high_watermark,
+        name,
+        f"log start {state.log_start_offset} above high watermark {state.high_watermark}",
+    )
+    firsts = [first for first, _ in (*state.ongoing, *state.unreplicated)]
+    if state.last_stable_offset < state.log_start_offset:
+        _require(
+            bool(firsts) and min(firsts) < state.log_start_offset,
+            name,
+            f"last stable offset {state.last_stable_offset} below log start "
+            f"{state.log_start_offset} though no transaction began before it",
+        )
+    if not firsts:
+        _require(
+            state.last_stable_offset == state.high_watermark,
+            name,
+            f"last stable offset {state.last_stable_offset} held back from "
+            f"{state.high_watermark} by nothing",
+        )
+
+
+def _check_transactions(state: LogState, name: str) -> None:
+    """A producer has an open transaction exactly if the list of open ones has it, at the same
+    offset.
+    """
+    _require(
+        list(state.ongoing) == sorted(state.ongoing), name, "open transactions are out of order"
+    )
+    by_entries = sorted(
+        (entry.txn_first_offset, entry.producer_id)
+        for entry in state.producers
+        if entry.txn_first_offset != NO_OFFSET
+    )
+    _require(
+        by_entries == list(state.ongoing),
+        name,
+        f"producers have transactions {by_entries} open, the list says {state.ongoing}",
+    )
+    for first_offset, marker_offset in state.unreplicated:
+        _require(
+            first_offset < marker_offset,
+            name,
+            f"marker {marker_offset} ends nothing that began before",
+        )
+        _require(
+            marker_offset >= state.high_watermark,
+            name,
+            f"marker {marker_offset} below high watermark {state.high_watermark} still holds back",
+        )
+
+
+def _check_aborted(state: LogState, name: str) -> None:
+    for entry in state.aborted:
+        _require(
+            entry.first_offset < entry.last_offset < state.log_end_offset,
+            name,
+            f"aborted transaction {entry} does not fit the log end {state.log_end_offset}",
+        )
+        _require(
+            entry.last_stable_offset <= entry.last_offset + 1,
+            name,
+            f"aborted transaction {entry} has a stable offset behind its marker",
+        )
+    markers = [entry.last_offset for entry in state.aborted]
+    _require(markers == sorted(set(markers)), name, "aborted transactions are out of order")
+
+
+def _check_epochs(state: LogState, name: str) -> None:
+    """Strictly rising in both columns."""
+    for column in zip(*state.epochs, strict=True):
+        _require(
+            list(column) == sorted(set(column)), name, f"leader epochs {state.epochs} do not rise"
+        )
+
+
+def _check_cache(entry: ProducerEntryImage, name: str) -> None:
+    """Cached batches rise in offset, and where they carry sequences, in sequence."""
+    _require(
+        len(entry.batches) <= CACHED_BATCHES_MAX, name, f"{len(entry.batches)} batches are cached"
+    )
+    for earlier, later in pairwise(entry.batches):
+        _require(earlier.last_offset < later.first_offset, name, f"cached batches overlap: {entry}")
+        if NO_SEQUENCE in (earlier.last_sequence, later.last_sequence):
+            continue
+        _require(
+            # A group coordinator begins each of its batches at 0, on a producer's behalf.
+            later.first_sequence in (0, sequence_after(earlier.last_sequence, 1)),
+            name,
+            f"cached batches leave a gap: {entry}",
+        )
+
+
+def _check_bytes(state: LogState, batches: tuple[bytes, ...], name: str) -> None:
+    """Stored batches lie in order below the log end and were written by the epoch that the cache
+    names.
+    """
+    headers = [read_batch_header(batch, 0) for batch in batches]
+    for earlier, later in pairwise(headers):
+        _require(
+            earlier.last_offset < later.base_offset,
+            name,
+            f"batches overlap at offset {later.base_offset}",
+        )
+    for header, batch in zip(headers, batches, strict=True):
+        _require(
+            header.size == len(batch), name, f"batch at {header.base_offset} has bytes left over"
+        )
+        if header.base_offset >= state.log_start_offset:
+            epoch = max(
+                (epoch for epoch, start in state.epochs if start <= header.base_offset), default=-1
+            )
+            _require(
+                epoch == header.leader_epoch,
+                name,
+                f"batch at {header.base_offset} is of leader epoch {header.leader_epoch}, "
+                f"the cache says {epoch}",
+            )
+    if headers:
+        _require(
+            headers[-1].last_offset < state.log_end_offset,
+            name,
+            f"the last batch ends at {headers[-1].last_offset}, above the log end "
+            f"{state.log_end_offset}",
+        )

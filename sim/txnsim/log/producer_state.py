@@ -1,0 +1,386 @@
+"""What one partition knows of each producer that ever wrote to it (Kafka's ProducerStateManager).
+
+Per producer id: the epoch, the last five batches, and the first offset of the transaction that is
+open *here*. This knowledge is a function of the log: it is built by ``apply_data`` and
+``apply_marker``, which serve the living leader, a follower and a reload alike. It knows nothing of
+the coordinator; that the two can disagree is what a hanging transaction is.
+
+Whether a batch may be appended is decided before, in ``txnsim.log.append_info``; nothing here refuses
+anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+import msgspec
+
+NO_SEQUENCE: Final = -1
+NO_EPOCH: Final = -1
+NO_OFFSET: Final = -1
+SEQUENCE_MAX: Final = 2**31 - 1
+CACHED_BATCHES_MAX: Final = 5
+"""How many batches a producer may have in flight and still be recognised when it sends one again.
+"""
+
+
+def sequence_after(sequence: int, delta: int) -> int:
+    """``sequence + delta``; after 2147483647 comes 0 (DefaultRecordBatch.incrementSequence)."""
+    return (sequence + delta) & SEQUENCE_MAX
+
+
+class BatchMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One of the last batches of a producer, as far as a duplicate has to be recognised and
+    answered.
+    """
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_offset(self) -> int:
+        """Offset of the batch's first record."""
+        return self.last_offset - self.offset_delta
+
+    @property
+    def first_sequence(self) -> int:
+        """Sequence of the first record, below 0 wrapped to 2147483647; -1 when it has none."""
+        if self.last_sequence == NO_SEQUENCE:
+            return NO_SEQUENCE
+        return (self.last_sequence - self.offset_delta) & SEQUENCE_MAX
+
+
+class ProducerEntryImage(msgspec.Struct, frozen=True, kw_only=True):
+    """A ``ProducerEntry`` as a value."""
+
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: int
+    last_timestamp: int
+    txn_first_offset: int
+    batches: tuple[BatchMetadata, ...]
+
+
+class CompletedTxn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A transaction that a marker just ended on this partition."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    committed: bool
+    last_stable_offset: int
+    """First offset of the earliest transaction of another producer that is still open, else
+    ``last_offset + 1``.
+    """
+
+
+class SnapshotEntry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One producer in a snapshot: of its batches only the newest, -1 where it has none
+    (ProducerSnapshot.json).
+    """
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    txn_first_offset: int
+
+
+class ProducerEntry:
+    """What the log knows of one producer id (Kafka's ProducerStateEntry)."""
+
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "txn_first_offset",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = NO_EPOCH
+        self.coordinator_epoch = NO_EPOCH
+        self.last_timestamp = -1
+        self.txn_first_offset = NO_OFFSET
+        self.batches: tuple[BatchMetadata, ...] = ()
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the producer's newest record, -1 when no batch of its epoch is known."""
+        batches = self.batches
+        return batches[-1].last_sequence if batches else NO_SEQUENCE
+
+    @property
+    def batch_timestamp(self) -> int:
+        """Timestamp of the newest batch of the producer's epoch, -1 when none is known."""
+        return self.batches[-1].timestamp if self.batches else -1
+
+    def has_open_transaction(self, producer_epoch: int) -> bool:
+        """Whether a transaction of this very epoch is open
+        (ProducerStateManager.hasOngoingTransaction).
+        """
+        return self.txn_first_offset != NO_OFFSET and self.producer_epoch == producer_epoch
+
+    def find_batch(self, base_sequence: int, last_sequence: int) -> BatchMetadata | None:
+        """The cached batch with exactly these sequences."""
+        for batch in self.batches:
+            if batch.last_sequence == last_sequence and batch.first_sequence == base_sequence:
+                return batch
+        return None
+
+    def image(self) -> ProducerEntryImage:
+        """The entry as a value."""
+        return ProducerEntryImage(
+            producer_id=self.producer_id,
+            producer_epoch=self.producer_epoch,
+            coordinator_epoch=self.coordinator_epoch,
+            last_timestamp=self.last_timestamp,
+            txn_first_offset=self.txn_first_offset,
+            batches=self.batches,
+        )
+
+
+class ProducerState:
+    """Producers of one partition and their open transactions.
+
+    ``ongoing`` holds first offset → producer id of the open ones. Offsets rise, so the order of
+    insertion is the order of offsets and the first key is the smallest. ``unreplicated`` holds
+    first offset → offset of the marker of those whose marker is written but not yet below the high
+    watermark; they hold the last stable offset back just the same.
+    """
+
+    __slots__ = ("_entries", "_ongoing", "_unreplicated")
+
+    def __init__(self) -> None:
+        self._entries: dict[int, ProducerEntry] = {}
+        self._ongoing: dict[int, int] = {}
+        self._unreplicated: dict[int, int] = {}
+
+    # Commands
+
+    def apply_data(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        last_sequence: int,
+        base_offset: int,
+        last_offset: int,
+        timestamp: int,
+        is_transactional: bool,
+    ) -> None:
+        """A batch of this producer is in the log; a transactional one opens a transaction if none
+        is open.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        metadata = BatchMetadata(
+            last_sequence=last_sequence,
+            last_offset=last_offset,
+            offset_delta=last_offset - base_offset,
+            timestamp=timestamp,
+        )
+        if entry.producer_epoch != producer_epoch:
+            entry.producer_epoch = producer_epoch
+            entry.batches = (metadata,)
+        else:
+            entry.batches = (*entry.batches[1 - CACHED_BATCHES_MAX :], metadata)
+        entry.last_timestamp = timestamp
+        if is_transactional and entry.txn_first_offset == NO_OFFSET:
+            entry.txn_first_offset = base_offset
+            self._ongoing[base_offset] = producer_id
+
+    def apply_marker(
+        self,
+        *,
+        producer_id: int,
+        producer_epoch: int,
+        coordinator_epoch: int,
+        committed: bool,
+        offset: int,
+        timestamp: int,
+    ) -> CompletedTxn | None:
+        """A marker of this producer is in the log; it ends the producer's transaction, if one is
+        open here.
+
+        Without one it leaves its epochs all the same (ProducerAppendInfo.appendEndTxnMarker): that
+        is what keeps a zombie out of a partition that was never written.
+        """
+        entry = self._entries.get(producer_id)
+        if entry is None:
+            entry = self._entries[producer_id] = ProducerEntry(producer_id)
+        if entry.producer_epoch != producer_epoch:
+            entry.producer_epoch = producer_epoch
+            entry.batches = ()
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = timestamp
+        first_offset = entry.txn_first_offset
+        if first_offset == NO_OFFSET:
+            return None
+        entry.txn_first_offset = NO_OFFSET
+        del self._ongoing[first_offset]
+        self._unreplicated[first_offset] = offset
+        return CompletedTxn(
+            producer_id=producer_id,
+            first_offset=first_offset,
+            last_offset=offset,
+            committed=committed,
+            # The producer's own transaction is gone from `ongoing`, so the first of the rest is
+            # another's.
+            last_stable_offset=next(iter(self._ongoing), offset + 1),
+        )
+
+    def release_below(self, offset: int) -> None:
+        """Markers below ``offset`` are replicated (or deleted): their transactions no longer hold
+        anything back.
+        """
+        if not self._unreplicated:
+            return
+        # Markers were written in the order of insertion, so the released ones stand in front.
+        released = []
+        for first_offset, marker_offset in self._unreplicated.items():
+            if marker_offset >= offset:
+                break
+            released.append(first_offset)
+        for first_offset in released:
+            del self._unreplicated[first_offset]
+
+    def evict_below(self, offset: int) -> tuple[int, ...]:
+        """Forget producers whose last record lies below ``offset``, with their open transactions;
+        their ids. No broker does so since KIP-360 (KAFKA-7190).
+        """
+        evicted = tuple(
+            entry.producer_id
+            for entry in self._entries.values()
+            if not entry.batches or entry.batches[-1].last_offset < offset
+        )
+        for producer_id in evicted:
+            self._ongoing.pop(self._entries.pop(producer_id).txn_first_offset, None)
+        return evicted
+
+    def expire(
+        self, *, now_ms: int, expiration_ms: int, markers_count: bool = True
+    ) -> tuple[int, ...]:
+        """Forget producers without an open transaction that showed the last sign of life that long
+        ago; their ids.
+
+        Args:
+            now_ms: The cluster's time.
+            expiration_ms: How long a producer is remembered.
+            markers_count: A marker is a sign of life too (KAFKA-9144), not only a batch.
+        """
+        expired = tuple(
+            entry.producer_id
+            for entry in self._entries.values()
+            if entry.txn_first_offset == NO_OFFSET
+            and now_ms - (entry.last_timestamp if markers_count else entry.batch_timestamp)
+            >= expiration_ms
+        )
+        for producer_id in expired:
+            del self._entries[producer_id]
+        return expired
+
+    # Snapshots
+
+    @classmethod
+    def of_snapshot(
+        cls, entries: Iterable[SnapshotEntry], *, now_ms: int, expiration_ms: int
+    ) -> ProducerState:
+        """The state that a snapshot holds, without producers that have expired meanwhile
+        (ProducerStateManager.loadFromSnapshot).
+        """
+        state = cls()
+        for saved in entries:
+            is_open = saved.txn_first_offset != NO_OFFSET
+            if not is_open and now_ms - saved.timestamp >= expiration_ms:
+                continue
+            entry = state._entries[saved.producer_id] = ProducerEntry(saved.producer_id)
+            entry.producer_epoch = saved.producer_epoch
+            entry.coordinator_epoch = saved.coordinator_epoch
+            entry.last_timestamp = saved.timestamp
+            entry.txn_first_offset = saved.txn_first_offset
+            if saved.last_offset != NO_OFFSET:
+                newest = BatchMetadata(
+                    last_sequence=saved.last_sequence,
+                    last_offset=saved.last_offset,
+                    offset_delta=saved.offset_delta,
+                    timestamp=saved.timestamp,
+                )
+                entry.batches = (newest,)
+        state._ongoing = {
+            entry.txn_first_offset: entry.producer_id
+            for entry in sorted(state._entries.values(), key=lambda entry: entry.txn_first_offset)
+            if entry.txn_first_offset != NO_OFFSET
+        }
+        return state
+
+    def to_snapshot(self) -> tuple[SnapshotEntry, ...]:
+        """What a snapshot keeps of this state (ProducerStateManager.writeSnapshot)."""
+        return tuple([_saved(entry) for entry in self._entries.values()])
+
+    # Queries
+
+    def find(self, producer_id: int) -> ProducerEntry | None:
+        """The producer's entry; to be read, not to be changed."""
+        return self._entries.get(producer_id)
+
+    def entries(self) -> Iterator[ProducerEntry]:
+        """All entries, in the order in which the producers appeared."""
+        return iter(self._entries.values())
+
+    def first_undecided_offset(self) -> int | None:
+        """First offset of the earliest open transaction."""
+        return next(iter(self._ongoing), None)
+
+    def first_unstable_offset(self) -> int | None:
+        """First offset that a read_committed reader must not pass: open, or ended but not
+        replicated.
+        """
+        first = next(iter(self._ongoing), None)
+        if self._unreplicated:
+            unreplicated = min(self._unreplicated)
+            return unreplicated if first is None else min(first, unreplicated)
+        return first
+
+    def oldest_transaction_timestamp(self) -> int:
+        """Timestamp of the last batch of the producer whose transaction begins first, -1 when none
+        is open.
+        """
+        for producer_id in self._ongoing.values():
+            return self._entries[producer_id].last_timestamp
+        return -1
+
+    def ongoing(self) -> tuple[tuple[int, int], ...]:
+        """(first offset, producer id) of the open transactions, by first offset."""
+        return tuple(self._ongoing.items())
+
+    def unreplicated(self) -> tuple[tuple[int, int], ...]:
+        """(first offset, offset of the marker) of the ended, unreplicated ones, by first offset."""
+        return tuple(sorted(self._unreplicated.items()))
+
+    def images(self) -> tuple[ProducerEntryImage, ...]:
+        """All entries as values, by producer id."""
+        return tuple(self._entries[producer_id].image() for producer_id in sorted(self._entries))
+
+
+def _saved(entry: ProducerEntry) -> SnapshotEntry:
+    newest = entry.batches[-1] if entry.batches else None
+    return SnapshotEntry(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_offset=NO_OFFSET if newest is None else newest.last_offset,
+        offset_delta=0 if newest is None else newest.offset_delta,
+        timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        txn_first_offset=entry.txn_first_offset,
+    )

@@ -1,0 +1,44 @@
+"""A stored batch with what a log has to know of it: what travels to a follower, and what a reload
+makes of bytes.
+
+A leader that has just appended knows all of it and hands it on; where only bytes are left (older
+batches, a restart) the header is read once. Kafka's counterpart: the batches of
+MemoryRecords, which each broker parses for itself.
+"""
+
+from __future__ import annotations
+
+from txnsim.types import ReplicatedBatch
+from txnsim.wire.batch import COMMIT, BatchHeader, read_batch_header, read_control_record
+
+
+def described(batch: bytes, header: BatchHeader | None = None) -> ReplicatedBatch:
+    """What a log has to know of stored bytes.
+
+    Raises:
+        CorruptBatchError: They are no batch.
+    """
+    if header is None:
+        header = read_batch_header(batch, 0)
+    is_marker, committed, coordinator_epoch = False, False, -1
+    if header.is_control:
+        control = read_control_record(batch)
+        if control is not None and control.is_marker:
+            is_marker = True
+            committed = control.type == COMMIT
+            coordinator_epoch = control.coordinator_epoch
+    return ReplicatedBatch(
+        data=batch,
+        base_offset=header.base_offset,
+        last_offset=header.last_offset,
+        leader_epoch=header.leader_epoch,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        last_sequence=header.last_sequence,
+        timestamp_ms=header.max_timestamp_ms,
+        is_transactional=header.is_transactional,
+        is_control=header.is_control,
+        is_marker=is_marker,
+        committed=committed,
+        coordinator_epoch=coordinator_epoch,
+    )

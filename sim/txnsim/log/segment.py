@@ -1,0 +1,229 @@
+"""A piece of a log: whole record batches from one base offset on (Kafka's LogSegment).
+
+A log is cut into segments so that its old end can be dropped and rewritten piece by piece. Only the
+last one, the active segment, is written. One list of batches and two arrays beside it, first offset
+and position of the end, so that a read is two bisections and a slice without copying a byte.
+Positions count from the segment's start. Kafka's counterparts are FileRecords, OffsetIndex and
+TimeIndex, without the files.
+
+Kafka's indexes are sparse, and how sparse shows: in one answer (``offset_behind``), and in that a
+full index ends the segment. So the entries that they would have are kept or counted, too.
+"""
+
+from __future__ import annotations
+
+import struct
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import Final
+
+from txnsim.log.config import LogConfig
+
+NO_TIMESTAMP: Final = -1
+_LAST_OFFSET_DELTA: Final = struct.Struct(">i")
+_LAST_OFFSET_DELTA_AT: Final = 23
+_MAX_TIMESTAMP: Final = struct.Struct(">q")
+_MAX_TIMESTAMP_AT: Final = 35
+
+RELATIVE_OFFSET_MAX: Final = 2**31 - 1
+"""Offsets are indexed relative to the base in 32 bits, so a segment can't span more."""
+OFFSET_ENTRY_BYTES: Final = 8
+TIME_ENTRY_BYTES: Final = 12
+
+
+class Segment:
+    """Batches in the order of their offsets; compaction may have left gaps."""
+
+    __slots__ = (
+        *("_bases", "_batches", "_ends"),
+        *("_indexed_offsets", "_indexed_positions", "_time_entries", "_timed_until"),
+        "_unindexed_bytes",
+        *("base_offset", "created_ms", "first_timestamp", "index_interval_bytes"),
+        *("max_timestamp", "modified_ms", "roll_jitter_ms"),
+    )
+
+    def __init__(
+        self,
+        base_offset: int,
+        *,
+        created_ms: int = 0,
+        roll_jitter_ms: int = 0,
+        index_interval_bytes: int = 4096,
+    ) -> None:
+        self.base_offset = base_offset
+        self.created_ms = created_ms
+        self.modified_ms = created_ms
+        """When it was last written; stands in for a largest timestamp where no record has one."""
+        self.roll_jitter_ms = roll_jitter_ms
+        self.index_interval_bytes = index_interval_bytes
+        self.first_timestamp = NO_TIMESTAMP
+        """Largest timestamp of the first batch: what ``segment.ms`` counts from."""
+        self.max_timestamp = NO_TIMESTAMP
+        """Largest timestamp of all batches."""
+        self._batches: list[bytes] = []
+        self._bases = array("q")
+        self._ends = array("q")
+        self._indexed_offsets = array("q")
+        self._indexed_positions = array("q")
+        self._time_entries = 0
+        self._timed_until = NO_TIMESTAMP
+        self._unindexed_bytes = 0
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    # Commands
+
+    def append(
+        self, batch: bytes, base_offset: int, last_offset: int, *, max_timestamp: int, now_ms: int
+    ) -> None:
+        """Add a batch behind the others."""
+        ends = self._ends
+        size = len(batch)
+        position = 0
+        if ends:
+            position = ends[-1]
+        else:
+            self.first_timestamp = max_timestamp
+        ends.append(position + size)
+        self._bases.append(base_offset)
+        self._batches.append(batch)
+        if max_timestamp > self.max_timestamp:
+            self.max_timestamp = max_timestamp
+        if self._unindexed_bytes > self.index_interval_bytes:
+            self._indexed_offsets.append(last_offset)
+            self._indexed_positions.append(position)
+            if self.max_timestamp > self._timed_until:
+                self._timed_until = self.max_timestamp
+                self._time_entries += 1
+            self._unindexed_bytes = 0
+        self._unindexed_bytes += size
+        self.modified_ms = now_ms
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> None:
+        """Drop the batch that holds ``offset`` and all behind it."""
+        keep = self.index_of(offset)
+        del self._batches[keep:]
+        del self._bases[keep:]
+        del self._ends[keep:]
+        entries = bisect_left(self._indexed_offsets, offset)
+        del self._indexed_offsets[entries:]
+        del self._indexed_positions[entries:]
+        self._time_entries = min(self._time_entries, entries)
+        self._unindexed_bytes = 0  # as LogSegment.truncateTo leaves it
+        self.max_timestamp = max(map(max_timestamp_of, self._batches), default=NO_TIMESTAMP)
+        self._timed_until = min(self._timed_until, self.max_timestamp)
+        if not self._batches:
+            self.created_ms = now_ms
+            self.first_timestamp = NO_TIMESTAMP
+
+    # Queries: when it ends
+
+    def is_due(
+        self, *, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig
+    ) -> bool:
+        """Whether a batch has to go into a new segment (LogSegment.shouldRoll).
+
+        Time is counted in the timestamps of records, from the first batch on; by the clock only
+        where that one has none.
+        """
+        ends = self._ends
+        if ends:
+            if ends[-1] > config.roll_bytes - size:
+                return True
+            first = self.first_timestamp
+            waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+            if waited_ms > config.segment_ms - self.roll_jitter_ms:
+                return True
+        elif size > config.roll_bytes:
+            return True
+        index_bytes = config.segment_index_bytes
+        return (
+            len(self._indexed_offsets) >= index_bytes // OFFSET_ENTRY_BYTES
+            or self._time_entries >= index_bytes // TIME_ENTRY_BYTES - 1
+            or last_offset - self.base_offset > RELATIVE_OFFSET_MAX
+        )
+
+    @property
+    def largest_timestamp(self) -> int:
+        """Largest timestamp of its records; the time of the last write where none has one."""
+        return self.max_timestamp if self.max_timestamp >= 0 else self.modified_ms
+
+    @property
+    def index_bytes(self) -> int:
+        """Size of the larger one of its two indexes."""
+        return max(
+            len(self._indexed_offsets) * OFFSET_ENTRY_BYTES, self._time_entries * TIME_ENTRY_BYTES
+        )
+
+    # Queries: where things are
+
+    def index_of(self, offset: int) -> int:
+        """Index of the first batch whose last offset is at least ``offset``; their number when
+        there is none.
+        """
+        index = bisect_right(self._bases, offset) - 1
+        if index < 0:
+            return 0
+        return index if self.last_offset(index) >= offset else index + 1
+
+    def end_index_of(self, upper: int) -> int:
+        """How many batches lie wholly below ``upper``."""
+        count = bisect_left(self._bases, upper)
+        return count - 1 if count and self.last_offset(count - 1) >= upper else count
+
+    def end_index_within(self, start: int, size_max: int) -> int:
+        """Index behind the last batch that fits into ``size_max`` bytes, reading from index
+        ``start``.
+        """
+        return bisect_right(self._ends, self.position(start) + size_max)
+
+    def position(self, index: int) -> int:
+        """Position of the first byte of batch ``index``, or of the end."""
+        return self._ends[index - 1] if index else 0
+
+    def offset_behind(self, position: int) -> int | None:
+        """Last offset of the first indexed batch at ``position`` or behind; None where no batch is
+        indexed there (OffsetIndex.fetchUpperBoundOffset).
+        """
+        entry = bisect_left(self._indexed_positions, position)
+        return self._indexed_offsets[entry] if entry < len(self._indexed_offsets) else None
+
+    def slice(self, start: int, end: int) -> list[bytes]:
+        """Batches ``start`` … ``end - 1``, not copied."""
+        return self._batches[start:end]
+
+    def batches(self) -> Iterable[bytes]:
+        """All batches."""
+        return self._batches
+
+    def batch(self, index: int) -> bytes:
+        """Batch ``index`` as it is stored."""
+        return self._batches[index]
+
+    def batch_base(self, index: int) -> int:
+        """First offset of batch ``index``."""
+        return self._bases[index]
+
+    def last_offset(self, index: int) -> int:
+        """Last offset of batch ``index``; kept by compaction even where the last record is gone."""
+        (delta,) = _LAST_OFFSET_DELTA.unpack_from(self._batches[index], _LAST_OFFSET_DELTA_AT)
+        return self._bases[index] + int(delta)
+
+    @property
+    def next_offset(self) -> int:
+        """Offset behind its last batch (LogSegment.readNextOffset)."""
+        count = len(self._batches)
+        return self.last_offset(count - 1) + 1 if count else self.base_offset
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of its batches."""
+        return self._ends[-1] if self._ends else 0
+
+
+def max_timestamp_of(batch: bytes) -> int:
+    """Largest timestamp of a stored batch, as its header says."""
+    (timestamp,) = _MAX_TIMESTAMP.unpack_from(batch, _MAX_TIMESTAMP_AT)
+    return int(timestamp)

@@ -1,0 +1,197 @@
+"""The segments of one log: which one holds an offset, and reads within it (Kafka's LogSegments, and
+the reading half of LocalLog).
+
+There is always at least one; the last is the active one, which alone is written. A read never
+crosses from one segment into the next, as on a real broker.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
+
+from txnsim.log.segment import Segment
+
+_ALL: Final = 1 << 62
+
+DEVIATIONS: Final = (
+    "A Fetch returns whole batches only; Apache Kafka cuts the last one off where the size limit "
+    "falls, and consumers throw the piece away.",
+)
+
+
+class Span(NamedTuple):
+    """Whole batches of one segment, not copied."""
+
+    batches: list[bytes]
+    size: int
+    segment: Segment
+    reach: int
+    """Position behind what a reader of bytes would have got: the last batch may be cut off there.
+    """
+
+
+class Segments:
+    """Segments in the order of their base offsets."""
+
+    __slots__ = ("_base_offsets", "_segments", "active")
+
+    def __init__(self, first: Segment) -> None:
+        self._segments: list[Segment] = [first]
+        self._base_offsets: list[int] = [first.base_offset]
+        self.active = first
+        """The segment that is written."""
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    # Commands
+
+    def add(self, segment: Segment) -> None:
+        """Roll: this segment is written from now on. An empty one with the same base gives way to
+        it.
+        """
+        if self.active.base_offset == segment.base_offset:
+            assert not len(self.active)
+            self._segments.pop()
+            self._base_offsets.pop()
+        assert not self._segments or segment.base_offset > self._base_offsets[-1]
+        self._segments.append(segment)
+        self._base_offsets.append(segment.base_offset)
+        self.active = segment
+
+    def drop_first(self, count: int) -> None:
+        """Drop the oldest ``count`` segments, never all of them."""
+        assert count < len(self._segments)
+        del self._segments[:count]
+        del self._base_offsets[:count]
+
+    def truncate_to(self, offset: int, *, now_ms: int) -> None:
+        """Drop every batch from the one that holds ``offset`` on; a segment that begins there
+        stays, empty (LocalLog.truncateTo).
+        """
+        keep = max(1, bisect_right(self._base_offsets, offset))
+        del self._segments[keep:]
+        del self._base_offsets[keep:]
+        self.active = self._segments[-1]
+        self.active.truncate_to(offset, now_ms=now_ms)
+
+    def replace(self, old: Sequence[Segment], new: Segment) -> bool:
+        """Put ``new`` where ``old`` are (UnifiedLog.replaceSegments); False, and nothing changed,
+        where they are not here any more.
+        """
+        count = len(old)
+        at = bisect_right(self._base_offsets, old[0].base_offset) - 1
+        if self._segments[at : at + count] != list(old):
+            return False
+        self._segments[at : at + count] = [new]
+        self._base_offsets[at : at + count] = [new.base_offset]
+        self.active = self._segments[-1]
+        return True
+
+    # Queries
+
+    @property
+    def first_base_offset(self) -> int:
+        """Base offset of the oldest segment."""
+        return self._base_offsets[0]
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    @property
+    def inactive(self) -> list[Segment]:
+        """All but the active one."""
+        return self._segments[:-1]
+
+    def floor(self, offset: int) -> int:
+        """Number of the segment that offset belongs to; the first one for those before it."""
+        return max(0, bisect_right(self._base_offsets, offset) - 1)
+
+    def between(self, start: int, end: int) -> list[Segment]:
+        """Segments that may hold offsets of ``[start, end)`` (LogSegments.values)."""
+        if start >= end:
+            return []
+        return self._segments[self.floor(start) : bisect_right(self._base_offsets, end - 1)]
+
+    def higher_base_offset(self, segment: Segment, default: int) -> int:
+        """Base offset of the segment behind; ``default`` behind the last one."""
+        above = bisect_right(self._base_offsets, segment.base_offset)
+        return self._base_offsets[above] if above < len(self._base_offsets) else default
+
+    def batches(self, offset: int) -> Iterator[bytes]:
+        """Batches from the one that holds ``offset`` on, as they are now, whatever changes while
+        they are read.
+        """
+        number = self.floor(offset)
+        parts = [self._segments[number].slice(self._segments[number].index_of(offset), _ALL)]
+        parts += [segment.slice(0, _ALL) for segment in self._segments[number + 1 :]]
+        for part in parts:
+            yield from part
+
+    def holder(self, offset: int) -> tuple[Segment, int] | None:
+        """Segment and index of the first batch that ends at ``offset`` or behind; None where there
+        is none.
+        """
+        for number in range(self.floor(offset), len(self._segments)):
+            segment = self._segments[number]
+            index = segment.index_of(offset)
+            if index < len(segment):
+                return segment, index
+        return None
+
+    def read(self, offset: int, upper: int, *, max_bytes: int, min_one_batch: bool) -> Span | None:
+        """Batches from the one that holds ``offset`` on, below ``upper`` and of one segment; None
+        where there is none (LocalLog.read).
+
+        Args:
+            offset: Where to begin.
+            upper: No batch that reaches it.
+            max_bytes: No batch that would exceed this, but see ``min_one_batch``.
+            min_one_batch: Give the first batch even if it is larger.
+        """
+        segment = self.active
+        if offset >= segment.base_offset:
+            start = segment.index_of(offset)
+            if start == len(segment):
+                return None
+        else:
+            found = self.holder(offset)
+            if found is None:
+                return None
+            segment, start = found
+        below_upper = segment.end_index_of(upper)
+        within = segment.end_index_within(start, max_bytes)
+        limit = max_bytes
+        if within <= start and min_one_batch:
+            within = start + 1
+            limit = segment.position(within) - segment.position(start)
+        begin = segment.position(start)
+        end = max(start, min(below_upper, within))
+        return Span(
+            batches=segment.slice(start, end),
+            size=segment.position(end) - begin,
+            segment=segment,
+            reach=min(begin + limit, segment.position(below_upper)),
+        )
+
+    def is_older(self, offset: int, upper: int) -> bool:
+        """Whether ``offset`` lies in an older segment than ``upper``
+        (LogOffsetMetadata.onOlderSegment).
+        """
+        return offset < self.active.base_offset and self.floor(offset) < self.floor(upper)
+
+    def bytes_between(self, offset: int, upper: int) -> int:
+        """How many bytes of one segment a read of ``[offset, upper)`` could give at most."""
+        segment = self._segments[self.floor(offset)]
+        return max(
+            0,
+            segment.position(segment.end_index_of(upper))
+            - segment.position(segment.index_of(offset)),
+        )

@@ -1,0 +1,71 @@
+"""What Spark forks its Python workers from: PySpark's daemon, with the compiled walks loaded.
+
+Spark starts one daemon per executor and forks a worker from it for each task that runs at a time.
+What the daemon has imported they need not import again, so numba and the kernels' machine code,
+half a second of CPU, are paid for once. Nothing that starts a thread may be imported before a fork,
+so pyarrow and pandas are left to the workers. (Planning a read is done by processes of PySpark's
+own daemon, whatever is set; ``source`` imports nothing of this there.)
+
+A session gets it by ``spark.python.daemon.module`` (``session``); without, all works the same and
+each worker loads for itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Final
+
+Worker = Callable[..., int]
+HUNG_UP: Final = 1
+"""What a worker answers that is not to be asked again."""
+
+
+def load_kernels() -> None:
+    """Have the walks compiled, or read from where numba keeps them, for the types they are called
+    with.
+    """
+    import numpy as np
+
+    from txnsim.pipeline.scan import kernel, kernel_crc
+    from txnsim.pipeline.scan import kernel_fragments as fk
+
+    piece = np.empty(0, dtype=np.uint8)
+    numbers = np.empty(0, dtype=np.int64)
+    kernel.scan_batches(piece, 0, 0, 0, 0, np.empty((kernel.BATCH_COLUMNS, 1), dtype=np.int64), 0)
+    slots = np.full(2, -1, dtype=np.int64)
+    fragments = np.empty((1, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+    endings = np.empty((fk.ENDING_COLUMNS, 1), dtype=np.int64)
+    fk.scan_fragments(piece, 0, 0, 0, slots, fragments, 0, endings)
+    fk.enter_all(slots, fragments, 0)
+    kernel_crc.check_crcs(
+        piece, numbers, numbers, numbers, kernel_crc.TABLES, np.empty(0, dtype=np.bool_)
+    )
+
+
+def quiet(worker: Worker) -> Worker:
+    """PySpark's loop of one worker, which ends without a word where Spark has hung up: it has what
+    it wanted, and a worker on a busy machine may still say goodbye then.
+    """
+
+    def work(sock: object, authenticated: bool) -> int:  # noqa: FBT001 - as it is called
+        try:
+            return worker(sock, authenticated)
+        except BrokenPipeError:
+            return HUNG_UP
+
+    return work
+
+
+def main() -> None:
+    """Load, then do as PySpark's daemon does until Spark ends it."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy's, which would start threads
+    load_kernels()
+    from pyspark import daemon
+
+    daemon.worker = quiet(daemon.worker)
+    daemon.manager()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,79 @@
+"""``logs describe``: what lies in log directories, replica by replica, read here without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.segments import Replica, replicas_in
+from txnsim.storage.names import PartitionDirectory
+from txnsim.storage.replica_summary import ReplicaSummary, summarize
+
+
+class Described(ReplicaSummary, frozen=True, kw_only=True):
+    """A replica, with what its log directory has noted of it."""
+
+    log_dir: str
+    broker: int
+    """-1 where the directory does not tell."""
+    is_clean: bool
+    """The broker had stopped in order."""
+    log_start_offset: int
+    """As noted, else that of the oldest segment."""
+    high_watermark: int | None
+    """As noted, at most the end; None where it is not."""
+    last_stable_offset: int
+    """Up to here read_committed consumers come; the end stands for a high watermark that nobody
+    noted.
+    """
+    withheld: int
+    """From there to the high watermark."""
+
+
+def described(
+    paths: Sequence[Path],
+    topics: frozenset[str] = frozenset(),
+    *,
+    progress: Callable[[str], object],
+) -> Iterator[Described]:
+    """Read every replica, by directory, topic and partition.
+
+    Args:
+        paths: Log directories, folders of them, or replicas' folders.
+        topics: Only these; all where empty.
+        progress: Told which one is read now.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+        OSError: A file can't be read.
+    """
+    directories: dict[str, LogDirectory] = {}
+    for replica in replicas_in(paths, topics):
+        if replica.log_dir not in directories:
+            directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
+        progress(f"reading {replica.path}")
+        folder = PartitionDirectory(
+            topic_partition=replica.topic_partition, path=Path(replica.path)
+        )
+        yield described_of(replica, directories[replica.log_dir], summarize(folder))
+
+
+def described_of(replica: Replica, directory: LogDirectory, summary: ReplicaSummary) -> Described:
+    """What a replica's log and the notes about it come to."""
+    whose = replica.topic_partition
+    noted = directory.high_watermarks.get(whose)
+    high_watermark = None if noted is None else min(noted, summary.end_offset)
+    until = summary.end_offset if high_watermark is None else high_watermark
+    stable = min([until, *(txn.first_offset for txn in summary.open_transactions)])
+    start = max(directory.log_starts.get(whose, 0), summary.first_offset)
+    return Described(
+        **{name: getattr(summary, name) for name in summary.__struct_fields__},
+        log_dir=replica.log_dir,
+        broker=replica.broker,
+        is_clean=directory.is_clean,
+        log_start_offset=start,
+        high_watermark=high_watermark,
+        last_stable_offset=stable,
+        withheld=until - stable,
+    )

@@ -1,0 +1,151 @@
+"""The part of a query's WHERE that is taken over: places and producers, so that nobody reads what
+is not asked for.
+
+Spark hands over conditions that must all hold. One that is taken over here is not looked at again
+by Spark; one by offset only leaves out segments that can't hold such rows, and stays with Spark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+from pyspark.sql.datasource import (
+    EqualNullSafe,
+    EqualTo,
+    Filter,
+    GreaterThan,
+    GreaterThanOrEqual,
+    In,
+    LessThan,
+    LessThanOrEqual,
+)
+
+from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.schemas import TABLES
+
+OFFSETS: Final = frozenset(
+    {
+        "base_offset",
+        "first_offset",
+        "last_offset",
+        "marker_offset",
+        "offset",
+        "segment_base_offset",
+    }
+)
+"""Columns of tables of segments whose values lie between a segment's number and the next one's."""
+BY_SEGMENT: Final = frozenset(
+    {"batches", "fragments", "endings", "records", "transactions", "offsets", "segments"}
+)
+BY_PRODUCER: Final = frozenset(
+    {"aborted", "batches", "endings", "fragments", "offsets", "producer_state", "records"}
+)
+"""Tables whose rows are chosen by producer before they are made. In ``transactions`` the producer
+is that of the entry, which is only known when its record has been read.
+"""
+
+Values = frozenset[object] | None
+"""None: any."""
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked for."""
+
+    log_dirs: frozenset[str] | None = None
+    brokers: frozenset[int] | None = None
+    topics: frozenset[str] | None = None
+    partitions: frozenset[int] | None = None
+    producer_ids: frozenset[int] | None = None
+    offset_min: int | None = None
+    offset_max: int | None = None
+
+    def has_replica(self, replica: Replica) -> bool:
+        """Whether rows of it are asked for."""
+        return (
+            (self.log_dirs is None or replica.log_dir in self.log_dirs)
+            and (self.brokers is None or replica.broker in self.brokers)
+            and (self.topics is None or replica.topic in self.topics)
+            and (self.partitions is None or replica.partition in self.partitions)
+        )
+
+    def has_segment(self, segment: SegmentFile) -> bool:
+        """Whether rows of it may be asked for."""
+        if self.offset_max is not None and segment.base_offset > self.offset_max:
+            return False
+        return (
+            self.offset_min is None
+            or segment.is_recovered  # what is cut in it ends those behind
+            or segment.next_base_offset is None
+            or segment.next_base_offset > self.offset_min
+        )
+
+
+def taken_over(table: str, filters: Iterable[Filter]) -> tuple[Wanted, list[Filter]]:
+    """What is asked for, and which conditions Spark still has to look at."""
+    wanted = Wanted()
+    left: list[Filter] = []
+    for one in filters:
+        narrowed = _narrowed(table, wanted, one)
+        if narrowed is None:
+            wanted = _bounded(table, wanted, one)
+            left.append(one)
+        else:
+            wanted = narrowed
+    return wanted, left
+
+
+_FIELDS: Final = {
+    "log_dir": "log_dirs",
+    "broker": "brokers",
+    "topic": "topics",
+    "partition": "partitions",
+    "producer_id": "producer_ids",
+}
+
+
+def _narrowed(table: str, wanted: Wanted, one: Filter) -> Wanted | None:
+    """With a condition on a place or producer; None where it is another one."""
+    match one:
+        case (
+            EqualTo(attribute=(name,), value=value) | EqualNullSafe(attribute=(name,), value=value)
+        ):
+            values = frozenset({value})
+        case In(attribute=(name,), value=several):
+            values = frozenset(several)
+        case _:
+            return None
+    field = _FIELDS.get(name)
+    if field is None or None in values or name not in TABLES[table].names:
+        return None
+    if name == "producer_id" and table not in BY_PRODUCER:
+        return None
+    before: frozenset[object] | None = getattr(wanted, field)
+    both = values if before is None else values & before
+    return msgspec.structs.replace(wanted, **{field: both})
+
+
+def _bounded(table: str, wanted: Wanted, one: Filter) -> Wanted:
+    """With the bounds that a condition puts to offsets, if it does."""
+    low = high = None
+    match one:
+        case EqualTo(attribute=(name,), value=int(value)):
+            low = high = value
+        case GreaterThan(attribute=(name,), value=int(value)):
+            low = value + 1
+        case GreaterThanOrEqual(attribute=(name,), value=int(value)):
+            low = value
+        case LessThan(attribute=(name,), value=int(value)):
+            high = value - 1
+        case LessThanOrEqual(attribute=(name,), value=int(value)):
+            high = value
+        case _:
+            return wanted
+    if name not in OFFSETS or table not in BY_SEGMENT:
+        return wanted
+    lows = [bound for bound in (low, wanted.offset_min) if bound is not None]
+    highs = [bound for bound in (high, wanted.offset_max) if bound is not None]
+    return msgspec.structs.replace(
+        wanted, offset_min=max(lows, default=None), offset_max=min(highs, default=None)
+    )

@@ -1,0 +1,201 @@
+"""What transaction coordinators had written down of each transactional id, to be asked by producer
+id. Pure.
+
+The newest record of a transactional id in its partition of ``__transaction_state`` is its entry; a
+tombstone forgets it. Beside the entry stays its last *decision*, the newest PrepareCommit or
+PrepareAbort: once the transaction is complete the entry lists no partition any more, and only the
+decision tells whether one of them was owed a marker. A log that is missing or cut off is part of
+the answer: who is not found there may still have an entry. Kafka's counterparts: TransactionLog,
+TransactionStateManager.loadTransactionMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from txnsim.placement import partition_for
+from txnsim.types import TopicPartition
+
+COMMITTING: Final = "PrepareCommit"
+ABORTING: Final = "PrepareAbort"
+DECIDED_STATES: Final = frozenset({COMMITTING, ABORTING})
+"""Markers are owed to every partition of the record."""
+COMPLETE_STATES: Final = frozenset({"CompleteCommit", "CompleteAbort"})
+OUTCOMES: Final[Mapping[str, str]] = {
+    COMMITTING: "commit",
+    ABORTING: "abort",
+    "CompleteCommit": "commit",
+    "CompleteAbort": "abort",
+}
+"""State -> what was decided."""
+PARTITIONS_MAX: Final = 10_000
+"""So far the number of partitions of ``__transaction_state`` is guessed; the default is 50."""
+
+
+class TxnRecord(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One record of ``__transaction_state``."""
+
+    log_partition: int
+    """Of ``__transaction_state``."""
+    offset: int
+    transactional_id: str
+    state: str
+    """As ListTransactions names it; empty in a tombstone."""
+    producer_id: int = -1
+    producer_epoch: int = -1
+    previous_producer_id: int = -1
+    next_producer_id: int = -1
+    """Takes over when the transaction is complete, where the epochs are used up (KIP-890)."""
+    timeout_ms: int = -1
+    partitions: frozenset[TopicPartition] = frozenset()
+    start_timestamp_ms: int = -1
+    last_update_timestamp_ms: int = -1
+
+    @property
+    def is_tombstone(self) -> bool:
+        """The id is forgotten."""
+        return not self.state
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What is known of a transactional id."""
+
+    newest: TxnRecord
+    decision: TxnRecord | None = None
+    """The newest record of a decision, also that of an earlier transaction."""
+
+
+class Coordinators(msgspec.Struct, frozen=True, kw_only=True):
+    """Every coordinator's log, as far as it was there."""
+
+    by_producer: Mapping[int, Entry] = {}
+    """By the producer id that the entry has now."""
+    by_other_id: Mapping[int, Entry] = {}
+    """By the id it had before, or will have next."""
+    forgotten: Mapping[int, str] = {}
+    """Producer id -> transactional id, where the entry is gone (a tombstone)."""
+    owing: tuple[Entry, ...] = ()
+    """The entries that have decided and not completed, by transactional id."""
+    partitions: int = 0
+    """Of ``__transaction_state``, as far as can be told."""
+    missing: tuple[int, ...] = ()
+    """Of them those that nobody's directory holds."""
+    damaged: frozenset[int] = frozenset()
+    """Of them those that could not be read to their end, on any broker."""
+    newest_timestamp_ms: int = -1
+    """When one of them last wrote."""
+
+    @property
+    def is_complete(self) -> bool:
+        """Who is not found has no entry anywhere."""
+        return self.partitions > 0 and not self.missing and not self.damaged
+
+    @property
+    def gap(self) -> str:
+        """What is missing, in words; empty if nothing is."""
+        if not self.partitions:
+            return "the directories hold no partition of __transaction_state"
+        told = []
+        if self.missing:
+            numbers = ", ".join(map(str, self.missing))
+            told.append(f"the directories lack __transaction_state, partition {numbers}")
+        if self.damaged:
+            numbers = ", ".join(map(str, sorted(self.damaged)))
+            told.append(f"__transaction_state, partition {numbers}, can't be read to its end")
+        return "; ".join(told)
+
+
+class EntryFolder:
+    """Entries as they are after each record, taken in the order of each partition."""
+
+    __slots__ = ("_entries", "_gone")
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._gone: dict[int, str] = {}
+
+    def take(self, record: TxnRecord) -> None:
+        """The next record."""
+        known = self._entries.get(record.transactional_id)
+        if record.is_tombstone:
+            if known is not None:
+                del self._entries[record.transactional_id]
+                self._gone[known.newest.producer_id] = record.transactional_id
+            return
+        decision = None if known is None else known.decision
+        if record.state in DECIDED_STATES:
+            decision = record
+        self._entries[record.transactional_id] = Entry(newest=record, decision=decision)
+
+    @property
+    def entries(self) -> tuple[Entry, ...]:
+        """Those that are there now."""
+        return tuple(self._entries.values())
+
+    @property
+    def gone(self) -> Mapping[int, str]:
+        """Producer id -> transactional id of those that were forgotten."""
+        return self._gone
+
+
+def coordinators_of(
+    entries: Iterable[Entry],
+    *,
+    forgotten: Mapping[int, str],
+    held: Iterable[int],
+    damaged: Iterable[int] = (),
+    newest_timestamp_ms: int = -1,
+    sample: Iterable[tuple[str, int]] = (),
+) -> Coordinators:
+    """Entries ready to be asked.
+
+    Args:
+        entries: One per transactional id.
+        forgotten: Producer id -> transactional id of those with a tombstone.
+        held: Partitions of ``__transaction_state`` that were there.
+        damaged: Of them those that could not be read to their end.
+        newest_timestamp_ms: When one of them last wrote.
+        sample: More (transactional id, partition) than the entries tell, where these are not all.
+    """
+    known = tuple(entries)
+    by_producer: dict[int, Entry] = {}
+    by_other_id: dict[int, Entry] = {}
+    for entry in known:
+        by_producer[entry.newest.producer_id] = entry
+        for other in (entry.newest.previous_producer_id, entry.newest.next_producer_id):
+            if other >= 0:
+                by_other_id[other] = entry
+    there = frozenset(held)
+    places = {(entry.newest.transactional_id, entry.newest.log_partition) for entry in known}
+    partitions = partitions_of_log(there, places.union(sample))
+    owing = (entry for entry in known if entry.newest.state in DECIDED_STATES)
+    return Coordinators(
+        by_producer=by_producer,
+        by_other_id=by_other_id,
+        forgotten=forgotten,
+        owing=tuple(sorted(owing, key=lambda entry: entry.newest.transactional_id)),
+        partitions=partitions,
+        missing=tuple(sorted(frozenset(range(partitions)) - there)),
+        damaged=frozenset(damaged),
+        newest_timestamp_ms=newest_timestamp_ms,
+    )
+
+
+def partitions_of_log(held: frozenset[int], places: Iterable[tuple[str, int]]) -> int:
+    """How many partitions ``__transaction_state`` has: the least number that is above all that are
+    there and under which each id belongs where it was found; nothing in a log directory tells it.
+
+    Args:
+        held: The partitions that are there.
+        places: (transactional id, partition) of some ids.
+    """
+    if not held:
+        return 0
+    found = tuple(places)
+    for count in range(max(held) + 1, PARTITIONS_MAX + 1):
+        if all(partition_for(name, count) == partition for name, partition in found):
+            return count
+    return max(held) + 1  # the topic was enlarged: ids lie where they belonged before

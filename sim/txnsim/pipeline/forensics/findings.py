@@ -1,0 +1,379 @@
+"""What ``logs find-hanging`` tells: an object per open transaction, figures per partition, what was
+read. The values of its JSON; pure.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Annotated, Final
+
+import msgspec
+
+from txnsim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.pipeline.forensics.coordinator_entries import Coordinators
+from txnsim.pipeline.forensics.verdicts import (
+    OpenTxn,
+    Opinion,
+    ReplicaEnds,
+    Rule,
+    Spread,
+    Verdict,
+    is_late,
+    listed_by_kafka,
+    opinion_on,
+)
+from txnsim.types import TopicPartition
+
+SCHEMA_VERSION: Final = 1
+"""Of the JSON. A new field does not raise it; a field that goes or changes its meaning does."""
+BOOTSTRAP: Final = "localhost:9092"
+_MINUTE_MS: Final = 60_000
+
+
+def _said(text: str) -> msgspec.Meta:
+    return msgspec.Meta(description=text)
+
+
+class AbortCommands(msgspec.Struct, frozen=True, kw_only=True):
+    """Commands that end this transaction and no other, once the brokers run again."""
+
+    txnsim: str
+    kafka: str
+    kafka_before_3_0: Annotated[
+        str, _said("By identity, for brokers that can't look up a start offset.")
+    ]
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction on a partition, and what becomes of it."""
+
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    coordinator_epoch: Annotated[
+        int | None, _said("Of the producer's last marker on the partition; null before the first.")
+    ]
+    start_offset: Annotated[int, _said("Of its first record.")]
+    start_timestamp_ms: Annotated[
+        int | None, _said("Of its first batch; null where that is not there any more.")
+    ]
+    last_timestamp_ms: Annotated[int, _said("Of its last batch: what its age is counted from.")]
+    age_ms: Annotated[int, _said("From the last batch to as_of_ms.")]
+    verdict: Verdict
+    rule: Annotated[Rule, _said("What the coordinator's log decided.")]
+    reason: Annotated[str, _said("A sentence for people.")]
+    listed_by_kafka: Annotated[
+        bool, _said("Whether kafka-transactions.sh find-hanging lists it, asked at as_of_ms.")
+    ]
+    transactional_id: Annotated[str | None, _said("Null where no coordinator knows the producer.")]
+    state: Annotated[str | None, _said("Of the transactional id's entry.")]
+    outcome: Annotated[
+        str | None, _said("commit or abort, where the coordinator had decided about it.")
+    ]
+    timeout_ms: Annotated[int | None, _said("transaction.timeout.ms of the producer.")]
+    is_late: Annotated[
+        bool,
+        _said("Older than its timeout and five minutes, the grace of brokers' late figure."),
+    ]
+    broker: Annotated[int, _said("Whose replica counts; -1 where the directory does not tell.")]
+    open_on: Annotated[tuple[int, ...], _said("Brokers whose replica has it open.")]
+    behind: Annotated[
+        tuple[int, ...], _said("Brokers whose replica has not come that far, or would cut it off.")
+    ]
+    against: Annotated[
+        tuple[int, ...], _said("Brokers whose replica contradicts, below what both have.")
+    ]
+    abort: Annotated[AbortCommands | None, _said("Null where it must not or need not be aborted.")]
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Where it is open."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class PartitionFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """How a partition with an open transaction stood, by the replica that counts."""
+
+    topic: str
+    partition: int
+    broker: int
+    log_start_offset: int
+    last_stable_offset: Annotated[int, _said("Up to here read_committed consumers come.")]
+    high_watermark: Annotated[
+        int, _said("As checkpointed, at most the log's end; the end where there is no checkpoint.")
+    ]
+    end_offset: int
+    lag: Annotated[int, _said("high_watermark less last_stable_offset: what is withheld.")]
+    producer_id: Annotated[int, _said("Whose transaction is the oldest open one.")]
+    stands_since_ms: Annotated[
+        int | None, _said("Timestamp of that transaction's first batch, where it is there.")
+    ]
+    stands_for_ms: Annotated[int | None, _said("From then to as_of_ms.")]
+    open_transactions: int
+    has_late_transaction: Annotated[
+        bool, _said("What the broker's gauge PartitionsWithLateTransactionsCount would count.")
+    ]
+
+
+class Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction that its coordinator has decided and not completed."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    state: str
+    decided_at_ms: int
+    open_on: Annotated[tuple[str, ...], _said("Partitions that wait for the marker.")]
+    not_open_on: Annotated[
+        tuple[str, ...],
+        _said("Listed, and nothing of it is open there: marked already, or not looked at."),
+    ]
+
+
+class Source(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read, and how."""
+
+    directories: tuple[str, ...]
+    replicas: int
+    from_snapshots: Annotated[
+        int, _said("Replicas whose last producer snapshot lies at the log's end: none was scanned.")
+    ]
+    scanned: int
+    scanned_bytes: int
+    with_spark: bool
+    transaction_log_partitions: Annotated[
+        int, _said("Of __transaction_state, as far as directories tell.")
+    ]
+    transaction_log_gap: Annotated[
+        str, _said("What of the coordinators' logs is missing; empty if nothing is.")
+    ]
+    cut_off: Annotated[
+        tuple[str, ...],
+        _said("Torn tails that a starting broker cuts off: as a kill leaves them."),
+    ]
+    problems: Annotated[
+        tuple[str, ...], _said("Files that make no sense otherwise, each with its place.")
+    ]
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All that txnsim logs find-hanging --json prints."""
+
+    schema_version: int = SCHEMA_VERSION
+    as_of_ms: Annotated[int, _said("The time that ages are counted to.")]
+    max_transaction_timeout_ms: Annotated[int, _said("Younger ones are never called hanging.")]
+    findings: Annotated[tuple[Finding, ...], _said("Every open transaction, oldest write first.")]
+    partitions: tuple[PartitionFigures, ...]
+    owed: tuple[Owed, ...]
+    source: Source
+
+    def of(self, *verdicts: Verdict) -> tuple[Finding, ...]:
+        """The findings with one of these verdicts."""
+        return tuple(one for one in self.findings if one.verdict in verdicts)
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of the directories."""
+
+    as_of_ms: int
+    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS
+    bootstrap: str = BOOTSTRAP
+    """For the commands that are told."""
+
+
+# Findings
+
+
+def finding_of(
+    spread: Spread,
+    partition: TopicPartition,
+    coordinators: Coordinators,
+    question: Question,
+    *,
+    damage: str = "",
+) -> Finding:
+    """Judge one open transaction.
+
+    Args:
+        spread: Who has it open.
+        partition: Where.
+        coordinators: What their logs say.
+        question: What is asked.
+        damage: Why a replica of it could not be read to its end, where its end may be; then
+            nothing is guessed.
+    """
+    txn = spread.transaction
+    opinion = opinion_on(txn, partition, coordinators, as_of_ms=question.as_of_ms)
+    age_ms = question.as_of_ms - txn.last_timestamp_ms
+    verdict, reason = _verdict(spread, opinion, age_ms, question)
+    if damage:
+        verdict, reason = Verdict.UNKNOWN, f"it may have ended: {damage}"
+    newest = None if opinion.entry is None else opinion.entry.newest
+    timeout_ms = None if newest is None else newest.timeout_ms
+    return Finding(
+        topic=partition.topic,
+        partition=partition.partition,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        coordinator_epoch=txn.coordinator_epoch,
+        start_offset=txn.start_offset,
+        start_timestamp_ms=txn.start_timestamp_ms,
+        last_timestamp_ms=txn.last_timestamp_ms,
+        age_ms=age_ms,
+        verdict=verdict,
+        rule=opinion.rule,
+        reason=reason,
+        listed_by_kafka=spread.is_open_there
+        and listed_by_kafka(
+            txn,
+            partition,
+            coordinators,
+            as_of_ms=question.as_of_ms,
+            max_transaction_timeout_ms=question.max_transaction_timeout_ms,
+        ),
+        transactional_id=None if newest is None else newest.transactional_id,
+        state=None if newest is None else newest.state,
+        outcome=opinion.outcome,
+        timeout_ms=timeout_ms,
+        is_late=is_late(
+            txn.last_timestamp_ms,
+            timeout_ms=question.max_transaction_timeout_ms if timeout_ms is None else timeout_ms,
+            as_of_ms=question.as_of_ms,
+        ),
+        broker=spread.counts.replica.broker,
+        open_on=_brokers(spread.open_on),
+        behind=_brokers(spread.behind),
+        against=_brokers(spread.against),
+        abort=abort_commands(txn, partition, question.bootstrap)
+        if verdict is Verdict.HANGING
+        else None,
+    )
+
+
+def _verdict(
+    spread: Spread, opinion: Opinion, age_ms: int, question: Question
+) -> tuple[Verdict, str]:
+    if spread.against:
+        return Verdict.REPLICAS_DISAGREE, f"{_contradiction(spread)}; {opinion.reason}"
+    if opinion.verdict is not Verdict.HANGING:
+        return opinion.verdict, opinion.reason
+    if age_ms <= question.max_transaction_timeout_ms:
+        return Verdict.RECENT, (
+            f"{opinion.reason}; but it was written to {age_ms} ms before, and only what is older"
+            f" than {question.max_transaction_timeout_ms} ms is called hanging"
+        )
+    return Verdict.HANGING, opinion.reason
+
+
+def _contradiction(spread: Spread) -> str:
+    start = spread.transaction.start_offset
+    shared = min(one.end_offset for one in (*spread.open_on, *spread.against))
+    committed = [one.high_watermark for one in spread.against if one.high_watermark is not None]
+    below = ", below a high watermark too" if any(start < offset for offset in committed) else ""
+    return (
+        f"open since offset {start} on broker {_named(spread.open_on)}, and not so on broker"
+        f" {_named(spread.against)}, although both have the log up to offset {shared}{below}"
+    )
+
+
+def _named(replicas: Sequence[ReplicaEnds]) -> str:
+    return ", ".join(map(str, _brokers(replicas)))
+
+
+def _brokers(replicas: Sequence[ReplicaEnds]) -> tuple[int, ...]:
+    return tuple(sorted(one.replica.broker for one in replicas))
+
+
+def abort_commands(txn: OpenTxn, partition: TopicPartition, bootstrap: str) -> AbortCommands:
+    """Commands that abort it. One that hangs before the first marker shows no coordinator epoch; 0
+    is below any real one (AbortTransactionCommand).
+    """
+    where = ["abort", "--topic", partition.topic, "--partition", str(partition.partition)]
+    at_offset = [*where, "--start-offset", str(txn.start_offset)]
+    by_identity = [
+        *where,
+        *("--producer-id", str(txn.producer_id)),
+        *("--producer-epoch", str(txn.producer_epoch)),
+        *("--coordinator-epoch", str(max(0, txn.coordinator_epoch or 0))),
+    ]
+    server = ["--bootstrap-server", bootstrap]
+    return AbortCommands(
+        txnsim=shlex.join(["txnsim", "txns", *server, *at_offset]),
+        kafka=shlex.join(["kafka-transactions.sh", *server, *at_offset]),
+        kafka_before_3_0=shlex.join(["kafka-transactions.sh", *server, *by_identity]),
+    )
+
+
+def duration_min(finding: Finding) -> int:
+    """Whole minutes since the last write, towards zero as Java's TimeUnit rounds."""
+    age_ms = finding.age_ms
+    return age_ms // _MINUTE_MS if age_ms >= 0 else -(-age_ms // _MINUTE_MS)
+
+
+# Figures
+
+
+def figures_of(
+    counts: ReplicaEnds, transactions: Sequence[OpenTxn], question: Question
+) -> PartitionFigures:
+    """How a partition stood.
+
+    Args:
+        counts: The replica whose word counts.
+        transactions: What it has open, at least one.
+        question: The time to count to.
+    """
+    oldest = min(transactions, key=lambda one: one.start_offset)
+    mark = counts.end_offset if counts.high_watermark is None else counts.high_watermark
+    mark = min(mark, counts.end_offset)
+    stable = min(mark, max(oldest.start_offset, counts.log_start_offset))
+    since = oldest.start_timestamp_ms
+    return PartitionFigures(
+        topic=counts.replica.topic,
+        partition=counts.replica.partition,
+        broker=counts.replica.broker,
+        log_start_offset=counts.log_start_offset,
+        last_stable_offset=stable,
+        high_watermark=mark,
+        end_offset=counts.end_offset,
+        lag=mark - stable,
+        producer_id=oldest.producer_id,
+        stands_since_ms=since,
+        stands_for_ms=None if since is None else question.as_of_ms - since,
+        open_transactions=len(transactions),
+        has_late_transaction=is_late(
+            oldest.last_timestamp_ms,
+            timeout_ms=question.max_transaction_timeout_ms,
+            as_of_ms=question.as_of_ms,
+        ),
+    )
+
+
+def owed_by(coordinators: Coordinators, findings: Sequence[Finding]) -> tuple[Owed, ...]:
+    """The transactions that are decided and not completed, with where their markers are awaited."""
+    open_at = {(one.producer_id, one.topic_partition) for one in findings}
+    told = []
+    for entry in coordinators.owing:
+        newest = entry.newest
+        listed = sorted(newest.partitions)
+        waiting = [one for one in listed if (newest.producer_id, one) in open_at]
+        told.append(
+            Owed(
+                transactional_id=newest.transactional_id,
+                producer_id=newest.producer_id,
+                producer_epoch=newest.producer_epoch,
+                state=newest.state,
+                decided_at_ms=newest.last_update_timestamp_ms,
+                open_on=tuple(map(str, waiting)),
+                not_open_on=tuple(str(one) for one in listed if one not in waiting),
+            )
+        )
+    return tuple(told)
+
+
+def json_schema() -> dict[str, object]:
+    """The JSON Schema of a report."""
+    schema: dict[str, object] = msgspec.json.schema(Report)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -1,0 +1,157 @@
+"""Which transactions a replica has open: snapshots where they tell, else what producers did in its
+segments, put together. Pure, in Python; ``open_transactions_sql`` does the same where there is
+much.
+
+A *fragment* is what one producer did in a piece of a log: its last marker's epoch, and the
+transaction behind the last marker. Pieces in the order of the log merge to what is open at the end:
+the first one that opened behind the last marker of all. A producer in a snapshot is a fragment of
+everything below the snapshot's offset, so a log is read only from there on. Kafka's counterparts:
+ProducerStateManager.truncateAndReload, ProducerAppendInfo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.pipeline.forensics.verdicts import OpenTxn
+from txnsim.storage.log_file import StoredBatch
+from txnsim.wire.batch import BatchHeader, read_control_record
+
+BEFORE_EVERYTHING: Final = -1
+"""Where a snapshot's fragment is sorted: in front of all pieces."""
+
+
+class Fragment(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What one producer did in one piece of a log, as far as it matters for what is open."""
+
+    producer_id: int
+    first_offset: int
+    """Of its first batch in the piece: the order of pieces."""
+    markers: int = 0
+    coordinator_epoch: int | None = None
+    """Of the last marker."""
+    open_offset: int | None = None
+    """First record of a transaction behind the last marker."""
+    open_timestamp_ms: int | None = None
+    open_last_timestamp_ms: int | None = None
+    open_epoch: int | None = None
+
+
+def merged(fragments: Iterable[Fragment]) -> OpenTxn | None:
+    """What a producer has open behind all of its fragments in one replica.
+
+    Args:
+        fragments: In any order, at least one.
+    """
+    ordered = sorted(fragments, key=lambda one: one.first_offset)
+    marked = [number for number, one in enumerate(ordered) if one.markers]
+    behind = ordered[marked[-1] :] if marked else ordered
+    opened = [one for one in behind if one.open_offset is not None]
+    if not opened:
+        return None
+    first, last = opened[0], opened[-1]
+    epochs = [one.coordinator_epoch for one in ordered if one.coordinator_epoch is not None]
+    assert first.open_offset is not None
+    assert last.open_epoch is not None
+    assert last.open_last_timestamp_ms is not None
+    return OpenTxn(
+        producer_id=first.producer_id,
+        producer_epoch=last.open_epoch,
+        start_offset=first.open_offset,
+        start_timestamp_ms=first.open_timestamp_ms,
+        last_timestamp_ms=last.open_last_timestamp_ms,
+        coordinator_epoch=epochs[-1] if epochs else None,
+    )
+
+
+def open_after(
+    seeds: Mapping[int, SnapshotEntry], pieces: Sequence[Mapping[int, Fragment]]
+) -> dict[int, OpenTxn]:
+    """What is open at the end of a log.
+
+    Args:
+        seeds: Producer id -> its entry in the snapshot that the first piece begins at.
+        pieces: Producer id -> fragment, of each piece.
+    """
+    found: dict[int, list[Fragment]] = {
+        entry.producer_id: [of_snapshot(entry)] for entry in seeds.values()
+    }
+    for piece in pieces:
+        for producer_id, fragment in piece.items():
+            found.setdefault(producer_id, []).append(fragment)
+    told = ((producer_id, merged(fragments)) for producer_id, fragments in found.items())
+    return {producer_id: txn for producer_id, txn in told if txn is not None}
+
+
+def of_snapshot(entry: SnapshotEntry) -> Fragment:
+    """What a producer did in everything below a snapshot's offset."""
+    is_open = entry.txn_first_offset >= 0
+    return Fragment(
+        producer_id=entry.producer_id,
+        first_offset=BEFORE_EVERYTHING,
+        coordinator_epoch=entry.coordinator_epoch if entry.coordinator_epoch >= 0 else None,
+        open_offset=entry.txn_first_offset if is_open else None,
+        open_last_timestamp_ms=entry.timestamp if is_open else None,
+        open_epoch=entry.producer_epoch if is_open else None,
+    )
+
+
+def folded(batches: Iterable[StoredBatch]) -> dict[int, Fragment]:
+    """A piece of a log as fragments by producer id."""
+    folds: dict[int, _Fold] = {}
+    for batch in batches:
+        header = batch.header
+        if not header.has_producer_id:
+            continue
+        fold = folds.get(header.producer_id)
+        if fold is None:
+            fold = folds[header.producer_id] = _Fold(header.base_offset)
+        if header.is_control:
+            control = read_control_record(batch.data)
+            if control is not None and control.is_marker:
+                fold.end(control.coordinator_epoch)
+        elif header.is_transactional:
+            fold.write(header)
+    return {producer_id: fold.fragment(producer_id) for producer_id, fold in folds.items()}
+
+
+class _Fold:
+    """A fragment as it grows."""
+
+    __slots__ = ("_coordinator_epoch", "_first", "_first_offset", "_last", "_markers")
+
+    def __init__(self, first_offset: int) -> None:
+        self._first_offset = first_offset
+        self._markers = 0
+        self._coordinator_epoch: int | None = None
+        self._first: BatchHeader | None = None
+        self._last: BatchHeader | None = None
+
+    def end(self, coordinator_epoch: int) -> None:
+        """A marker: whatever is open ends."""
+        self._markers += 1
+        self._coordinator_epoch = coordinator_epoch
+        self._first = self._last = None
+
+    def write(self, header: BatchHeader) -> None:
+        """A batch of a transaction."""
+        self._first = self._first or header
+        self._last = header
+
+    def fragment(self, producer_id: int) -> Fragment:
+        """As a value."""
+        first, last = self._first, self._last
+        return Fragment(
+            producer_id=producer_id,
+            first_offset=self._first_offset,
+            markers=self._markers,
+            coordinator_epoch=self._coordinator_epoch,
+            open_offset=None if first is None else first.base_offset,
+            open_timestamp_ms=None if first is None else first.max_timestamp_ms,
+            open_last_timestamp_ms=None if last is None else last.max_timestamp_ms,
+            open_epoch=None if last is None else last.producer_epoch,
+        )

@@ -1,0 +1,157 @@
+"""Options of the data source ``kafka_log``, read once, on the driver.
+
+Names are taken in any case and with or without underscores, as Spark's own sources take them
+(``taskBytes``, ``TASKBYTES``, ``task_bytes``); values are taken as they are, but for true and
+false. An option that is not known is refused: a typo would else change an answer in silence.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim.pipeline.schemas import TABLES
+
+FORMAT: Final = "kafka_log"
+TASK_BYTES: Final = {
+    "batches": 128 << 20,
+    "records": 32 << 20,
+    "transactions": 8 << 20,
+    "offsets": 8 << 20,
+}
+"""How much of a log one task reads: about a second's work."""
+TASK_BYTES_DEFAULT: Final = 512 << 20
+PATH_SEPARATOR: Final = ","
+
+
+class Check(Enum):
+    """Which batches' CRCs are computed."""
+
+    AUTO = "auto"
+    """Those that a broker would check as it starts: behind the recovery point after a stop out of
+    order. What is not sound there is cut off, with all that follows."""
+    ALL = "true"
+    NONE = "false"
+
+
+class KafkaLogOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to read, and how."""
+
+    paths: tuple[Path, ...]
+    """Log directories of brokers, folders of such directories, or replicas' own folders."""
+    table: str = "batches"
+    topics: frozenset[str] = frozenset()
+    """Only these; all where empty."""
+    start_offsets: Mapping[str, int] = {}
+    """Folder of a replica -> offset: its segments that end before are not read."""
+    check_crc: Check = Check.AUTO
+    check_records: bool = False
+    """Look into every batch for the table of errors."""
+    task_bytes: int = TASK_BYTES_DEFAULT
+
+    @classmethod
+    def of(cls, options: Mapping[str, str]) -> KafkaLogOptions:
+        """Read what a user has given.
+
+        Raises:
+            BadInputError: Something is missing, unknown or wrong; the message names the option.
+        """
+        given = {key.lower().replace("_", ""): value for key, value in options.items()}
+        for name in given:
+            if name not in _KNOWN:
+                raise _unknown(name)
+        table = given.get("table", "batches")
+        if table not in TABLES:
+            raise _wrong("table", table, f"one of {', '.join(TABLES)}")
+        return cls(
+            paths=_paths(given),
+            table=table,
+            topics=frozenset(filter(None, map(str.strip, given.get("topics", "").split(",")))),
+            start_offsets=_start_offsets(given.get("startoffsets", "{}")),
+            check_crc=_check(given.get("checkcrc", Check.AUTO.value)),
+            check_records=_truth("checkRecords", given.get("checkrecords", "false")),
+            task_bytes=_size(
+                "taskBytes", given.get("taskbytes"), TASK_BYTES.get(table, TASK_BYTES_DEFAULT)
+            ),
+        )
+
+
+NAMES: Final = (
+    *("path", "paths", "table", "topics", "startOffsets"),
+    *("checkCrc", "checkRecords", "taskBytes"),
+)
+"""Of the options, as they are documented."""
+_KNOWN: Final = {name.lower(): name for name in NAMES}
+_TRUTH: Final = {"true": True, "false": False}
+
+
+def _unknown(name: str) -> BadInputError:
+    near = difflib.get_close_matches(name, _KNOWN, n=1)
+    hint = f"did you mean {_KNOWN[near[0]]}?" if near else f"there are {', '.join(NAMES)}"
+    return BadInputError(f"format {FORMAT}: there is no option {name!r}; {hint}")
+
+
+def _wrong(name: str, value: str, expected: str) -> BadInputError:
+    return BadInputError(f"format {FORMAT}, option {name}: {value!r}, expected {expected}")
+
+
+def _paths(given: Mapping[str, str]) -> tuple[Path, ...]:
+    """Of ``path`` (separated by commas) and ``paths`` (a JSON list, what ``load([…])`` gives)."""
+    texts = [text.strip() for text in given.get("path", "").split(PATH_SEPARATOR) if text.strip()]
+    if "paths" in given:
+        try:
+            texts += msgspec.json.decode(given["paths"], type=list[str])
+        except msgspec.DecodeError as error:
+            raise _wrong("paths", given["paths"], "a JSON list of directories") from error
+    if not texts:
+        raise BadInputError(
+            f"format {FORMAT}: option path is missing: log directories, separated by commas"
+        )
+    return tuple(map(_path, texts))
+
+
+def _path(text: str) -> Path:
+    """A directory that is there for the driver and for every worker under the same name."""
+    url = urlsplit(text)
+    if url.scheme == "file":
+        return Path(unquote(url.path)).absolute()
+    if "://" in text:
+        raise _wrong("path", text, "a directory; mount the store where every worker sees it")
+    return Path(text).absolute()  # workers are started in folders of their own
+
+
+def _start_offsets(text: str) -> dict[str, int]:
+    try:
+        given = msgspec.json.decode(text, type=dict[str, int])
+    except msgspec.DecodeError as error:
+        expected = "a JSON object of replicas' folders and offsets"
+        raise _wrong("startOffsets", text, expected) from error
+    return {str(_path(folder)): offset for folder, offset in given.items()}
+
+
+def _check(text: str) -> Check:
+    for check in Check:
+        if text.lower() == check.value:
+            return check
+    raise _wrong("checkCrc", text, "auto, true or false")
+
+
+def _truth(name: str, text: str) -> bool:
+    if text.lower() not in _TRUTH:
+        raise _wrong(name, text, "true or false")
+    return _TRUTH[text.lower()]
+
+
+def _size(name: str, text: str | None, default: int) -> int:
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise _wrong(name, text, "a number of bytes, 1 or more")
+    return int(text)

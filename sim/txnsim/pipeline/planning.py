@@ -1,0 +1,137 @@
+"""What a job reads, shared out to tasks: on the driver, from names and sizes of files alone.
+
+A segment is the unit; small ones share a task, in order, so that a task is about a second's work.
+The segments of one replica that a starting broker goes through stay together, since what is cut off
+in one ends those behind it. A replica's small files are cheap: many replicas share a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.pipeline import tasks
+from txnsim.pipeline.filters import Wanted
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.segments import (
+    Replica,
+    SegmentFile,
+    log_dirs_in,
+    replicas_in,
+    segments_of,
+)
+from txnsim.types import CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
+
+REPLICAS_PER_TASK: Final = 64
+"""A folder's small files are read in a millisecond; a task costs twenty."""
+
+
+class Share(msgspec.Struct, frozen=True, kw_only=True):
+    """What one task reads."""
+
+    segments: tuple[SegmentFile, ...] = ()
+    replicas: tuple[Replica, ...] = ()
+    log_dirs: tuple[str, ...] = ()
+
+
+class Reads(msgspec.Struct, frozen=True, kw_only=True):
+    """What kinds of files a table is made of."""
+
+    segments: bool = False
+    replicas: bool = False
+    log_dirs: bool = False
+    topic: str | None = None
+    """Only of this one."""
+
+
+_SEGMENTS: Final = Reads(segments=True)
+_REPLICAS: Final = Reads(replicas=True)
+READS: Final[Mapping[str, Reads]] = {
+    "batches": _SEGMENTS,
+    "fragments": _SEGMENTS,
+    "endings": _SEGMENTS,
+    "records": _SEGMENTS,
+    "segments": _SEGMENTS,
+    "transactions": Reads(segments=True, topic=TRANSACTION_STATE_TOPIC),
+    "offsets": Reads(segments=True, topic=CONSUMER_OFFSETS_TOPIC),
+    "producer_state": _REPLICAS,
+    "aborted": _REPLICAS,
+    "leader_epochs": _REPLICAS,
+    "replicas": _REPLICAS,
+    "errors": Reads(segments=True, replicas=True, log_dirs=True),
+}
+"""Table -> what has to be planned for it. How rows are made is not known here (``tables``): Spark
+plans each read in a process of its own, which need not import numba for it.
+"""
+
+
+def shares_of(options: KafkaLogOptions, wanted: Wanted, reads: Reads) -> list[Share]:
+    """The tasks of a job.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+    """
+    replicas = [
+        replica
+        for replica in replicas_in(options.paths, options.topics)
+        if wanted.has_replica(replica) and reads.topic in (None, replica.topic)
+    ]
+    shares: list[Share] = []
+    if reads.segments:
+        segments = filter(wanted.has_segment, _segments_of(replicas, options.start_offsets))
+        shares += [Share(segments=part) for part in shared_out(segments, options.task_bytes)]
+    if reads.replicas:
+        shares += [
+            Share(replicas=tuple(replicas[at : at + REPLICAS_PER_TASK]))
+            for at in range(0, len(replicas), REPLICAS_PER_TASK)
+        ]
+    if (
+        reads.log_dirs
+        and wanted.topics is None
+        and wanted.partitions is None
+        and not options.topics
+    ):
+        shares += [
+            Share(log_dirs=(str(path),))
+            for path in log_dirs_in(options.paths)
+            if wanted.log_dirs is None or str(path) in wanted.log_dirs
+        ]
+    return shares
+
+
+def shared_out(segments: Iterable[SegmentFile], task_bytes: int) -> list[tuple[SegmentFile, ...]]:
+    """Segments in tasks of about so many bytes; neighbours stay together."""
+    return tasks.shared_out(
+        segments, task_bytes, size_of=lambda one: one.size, go_together=_go_together
+    )
+
+
+def _segments_of(
+    replicas: Iterable[Replica], start_offsets: Mapping[str, int]
+) -> Iterator[SegmentFile]:
+    directories: dict[str, LogDirectory] = {}
+    for replica in replicas:
+        directory = directories.get(replica.log_dir)
+        if directory is None:
+            directory = directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
+        try:
+            found = tuple(segments_of(replica, directory))
+        except OSError:
+            continue  # the table of errors tells
+        start = start_offsets.get(replica.path)
+        for one in found:
+            if (
+                start is None
+                or one.is_recovered  # what is cut in it ends those behind
+                or one.next_base_offset is None
+                or one.next_base_offset > start
+            ):
+                yield one
+
+
+def _go_together(before: SegmentFile, segment: SegmentFile) -> bool:
+    return before.is_recovered and segment.is_recovered and before.replica == segment.replica

@@ -1,0 +1,184 @@
+"""The walk over the headers of a segment's batches, compiled: bytes in, columns out.
+
+A batch says how long it is, so its headers form a chain that nobody can jump into; going along it
+at the speed of memory is what this module is for. What is behind a header is not looked at, but for
+the one record of a control batch, and need not even be in the buffer: a walk says where the next
+batch begins, and its caller reads on from there. So a file is walked over in pieces of any size,
+with batches of any size. Kafka's counterparts: FileLogInputStream, DefaultRecordBatch.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from txnsim.pipeline.scan.compiled import compiled
+from txnsim.storage.log_file import BATCH_BYTES_MAX
+from txnsim.wire.batch_header import CONTROL_FLAG, HEADER_SIZE, LOG_OVERHEAD, MAGIC
+
+CONTROL_BYTES: Final = 128
+"""How much of a control batch has to be there: a marker's whole batch is 78 bytes."""
+
+# Columns of a table of batches.
+POSITION: Final = 0
+SIZE: Final = 1
+BASE_OFFSET: Final = 2
+LAST_OFFSET: Final = 3
+LEADER_EPOCH: Final = 4
+CRC: Final = 5
+ATTRIBUTES: Final = 6
+BASE_TIMESTAMP: Final = 7
+"""The delete horizon instead, where the attributes say so (compaction)."""
+MAX_TIMESTAMP: Final = 8
+PRODUCER_ID: Final = 9
+PRODUCER_EPOCH: Final = 10
+BASE_SEQUENCE: Final = 11
+RECORDS: Final = 12
+CONTROL_TYPE: Final = 13
+"""-1 where the batch is no control batch, or an emptied one."""
+COORDINATOR_EPOCH: Final = 14
+BATCH_COLUMNS: Final = 15
+
+# Why a walk stopped.
+AT_END: Final = 0
+"""The buffer is used up, up to a batch whose header goes on behind it."""
+FULL: Final = 1
+"""There is no room for another row."""
+BAD_FORMAT: Final = 2
+BAD_LENGTH: Final = 3
+CUT_OFF: Final = 4
+"""A batch that claims to go on behind the end of the file."""
+
+NO_CONTROL: Final = -1
+
+
+@compiled
+def be16(buffer: Any, at: int) -> int:
+    """The int16 at ``at``."""
+    value = (np.int64(buffer[at]) << 8) | np.int64(buffer[at + 1])
+    return int(value - 0x10000 if value >= 0x8000 else value)
+
+
+@compiled
+def be32(buffer: Any, at: int) -> int:
+    """The int32 at ``at``."""
+    value = (
+        (np.int64(buffer[at]) << 24)
+        | (np.int64(buffer[at + 1]) << 16)
+        | (np.int64(buffer[at + 2]) << 8)
+        | np.int64(buffer[at + 3])
+    )
+    return int(value - 0x100000000 if value >= 0x80000000 else value)
+
+
+@compiled
+def be64(buffer: Any, at: int) -> int:
+    """The int64 at ``at``."""
+    return (be32(buffer, at) << 32) | (be32(buffer, at + 4) & 0xFFFFFFFF)
+
+
+@compiled
+def skip_varint(buffer: Any, at: int, end: int) -> int:
+    """Position behind the varint at ``at``, at most ``end``."""
+    while at < end and buffer[at] >= 0x80:
+        at += 1
+    return min(at + 1, end)
+
+
+@compiled
+def control_of(buffer: Any, position: int, end: int) -> tuple[int, int]:
+    """(type, coordinator epoch) of the control record of the batch at ``position``; (-1, -1) where
+    it can't be read, (type, -1) of another kind than a marker.
+
+    A record is length, attributes, timestamp delta, offset delta, key length, key (int16 version,
+    int16 type), value length, value (int16 version, int32 coordinator epoch).
+    """
+    at = skip_varint(buffer, position + HEADER_SIZE, end) + 1
+    at = skip_varint(buffer, at, end)
+    at = skip_varint(buffer, at, end)
+    at = skip_varint(buffer, at, end)
+    if at + 4 > end:
+        return -1, -1
+    kind = be16(buffer, at + 2)
+    at = skip_varint(buffer, at + 4, end)
+    if kind < 0 or kind > 1 or at + 6 > end:
+        return kind, -1
+    return kind, be32(buffer, at + 2)
+
+
+@compiled
+def batch_at(buffer: Any, at: int, end: int, file_end: int) -> tuple[int, int]:
+    """(size, AT_END) of the batch at ``at``; (0, why) where there is none, or not enough of it.
+
+    Args:
+        buffer: Bytes of a segment, as an array of uint8.
+        at: Where a batch begins.
+        end: Where the bytes end.
+        file_end: Where the file ends, counted from the buffer's beginning.
+    """
+    if at + HEADER_SIZE > end:
+        return 0, AT_END
+    size = be32(buffer, at + 8) + LOG_OVERHEAD
+    if size < HEADER_SIZE or size > BATCH_BYTES_MAX:
+        return 0, BAD_LENGTH
+    if buffer[at + 16] != MAGIC:
+        return 0, BAD_FORMAT
+    if at + size > file_end:
+        return 0, CUT_OFF
+    if buffer[at + 22] & CONTROL_FLAG and at + min(size, CONTROL_BYTES) > end:
+        return 0, AT_END
+    return size, AT_END
+
+
+@compiled
+def scan_batches(
+    buffer: Any, start: int, end: int, file_end: int, file_position: int, rows: Any, count: int
+) -> tuple[int, int, int]:
+    """Fill ``rows`` with the batches that begin in ``buffer[start:end]``.
+
+    Args:
+        buffer: Bytes of a segment, as an array of uint8.
+        start: Where a batch begins.
+        end: Where the bytes end.
+        file_end: Where the file ends, counted from the buffer's beginning.
+        file_position: Position in the file of ``buffer[0]``.
+        rows: int64, ``BATCH_COLUMNS`` by as many batches as there is room for.
+        count: How many of them are filled.
+
+    Returns:
+        How many rows are filled now, where the next batch begins (behind ``end``, if the last one
+        goes on there), and why the walk stopped.
+    """
+    at = start
+    room = rows.shape[1]
+    while True:
+        size, why = batch_at(buffer, at, end, file_end)
+        if size == 0:
+            return count, at, why
+        if count == room:
+            return count, at, FULL
+        base = be64(buffer, at)
+        attributes = be16(buffer, at + 21)
+        records = be32(buffer, at + 57)
+        rows[POSITION, count] = file_position + at
+        rows[SIZE, count] = size
+        rows[BASE_OFFSET, count] = base
+        rows[LAST_OFFSET, count] = base + be32(buffer, at + 23)
+        rows[LEADER_EPOCH, count] = be32(buffer, at + 12)
+        rows[CRC, count] = be32(buffer, at + 17) & 0xFFFFFFFF
+        rows[ATTRIBUTES, count] = attributes
+        rows[BASE_TIMESTAMP, count] = be64(buffer, at + 27)
+        rows[MAX_TIMESTAMP, count] = be64(buffer, at + 35)
+        rows[PRODUCER_ID, count] = be64(buffer, at + 43)
+        rows[PRODUCER_EPOCH, count] = be16(buffer, at + 51)
+        rows[BASE_SEQUENCE, count] = be32(buffer, at + 53)
+        rows[RECORDS, count] = records
+        rows[CONTROL_TYPE, count] = NO_CONTROL
+        rows[COORDINATOR_EPOCH, count] = -1
+        if attributes & CONTROL_FLAG and records > 0:
+            kind, epoch = control_of(buffer, at, min(at + size, end))
+            rows[CONTROL_TYPE, count] = kind
+            rows[COORDINATOR_EPOCH, count] = epoch
+        count += 1
+        at += size

@@ -1,0 +1,101 @@
+"""What the small files at the top of a log directory say: whose it is, whether its broker stopped
+in order, and the offsets that it had noted of each replica.
+
+What can't be read counts as missing here; the table ``errors`` tells of it. Kafka's counterparts:
+LogManager.loadLogs, MetaPropertiesEnsemble, OffsetCheckpointFile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final, TypeVar
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage import checkpoints, names
+from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
+from txnsim.types import TopicPartition
+
+T = TypeVar("T")
+OnProblem = Callable[[str], object]
+"""Told of files that make no sense, each with its place."""
+
+
+def untold(_problem: str) -> None:
+    """Whoever asks goes on without the file."""
+
+
+CHECKPOINTS: Final = (
+    names.HIGH_WATERMARKS_NAME,
+    names.RECOVERY_POINTS_NAME,
+    names.LOG_STARTS_NAME,
+    names.CLEANER_OFFSETS_NAME,
+)
+
+
+class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
+    """A log directory without its replicas."""
+
+    path: Path
+    meta: MetaProperties | None
+    is_clean: bool
+    """The broker has stopped in order; also nobody has started it since."""
+    high_watermarks: Mapping[TopicPartition, int]
+    log_starts: Mapping[TopicPartition, int]
+    recovery_points: Mapping[TopicPartition, int] | None
+    """None where there is no such file: a copy of folders only."""
+
+    @classmethod
+    def at(cls, path: Path, on_problem: OnProblem = untold) -> LogDirectory:
+        """What its files say.
+
+        Args:
+            path: The log directory.
+            on_problem: Told of high watermarks and log starts that can't be read.
+        """
+        return cls(
+            path=path,
+            meta=meta_of(path),
+            is_clean=(path / names.CLEAN_SHUTDOWN_NAME).is_file(),
+            high_watermarks=_offsets_of(path / names.HIGH_WATERMARKS_NAME, on_problem) or {},
+            log_starts=_offsets_of(path / names.LOG_STARTS_NAME, on_problem) or {},
+            recovery_points=_offsets_of(path / names.RECOVERY_POINTS_NAME, untold),
+        )
+
+    def recovered_from(self, whose: TopicPartition, last_segment_offset: int) -> int | None:
+        """From which offset on a starting broker goes through a replica; None where it does not.
+
+        Args:
+            whose: The replica.
+            last_segment_offset: The newest segment's number: what can be torn where nothing is
+                noted, as only that one was written to.
+        """
+        if self.is_clean:
+            return None
+        if self.recovery_points is None:
+            return last_segment_offset
+        return self.recovery_points.get(whose, 0)
+
+
+def meta_of(path: Path) -> MetaProperties | None:
+    """Whose log directory it is; None where it does not tell."""
+    file = path / names.META_PROPERTIES_NAME
+    return read_small(file, decode_meta_properties, untold)
+
+
+def _offsets_of(file: Path, on_problem: OnProblem) -> dict[TopicPartition, int] | None:
+    return read_small(file, checkpoints.decode_offsets, on_problem)
+
+
+def read_small(path: Path, decode: Callable[..., T], on_problem: OnProblem) -> T | None:
+    """What a small file says; None where it is not there, or makes no sense, which is told."""
+    try:
+        return decode(path.read_text(), place=str(path))
+    except FileNotFoundError:
+        return None
+    except (OSError, UnicodeDecodeError, CorruptLogRecordError) as error:
+        told = str(error)
+        on_problem(told if told.startswith(str(path)) else f"{path}: {told}")
+        return None

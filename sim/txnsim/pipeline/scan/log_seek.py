@@ -1,0 +1,160 @@
+"""Places in a replica's log, found through its sparse index: its end, the batch of an offset, what
+lies behind one. Little is read, whatever the log's size.
+
+An index is not trusted: an entry counts where the batch at its position has its offset, and where
+none does the segment is walked over from its start. Kafka's counterparts: OffsetIndex.lookup,
+LogSegment.read, LogSegment.recover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from struct import Struct
+from typing import BinaryIO, Final
+
+from txnsim.errors import CorruptBatchError
+from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.storage import names
+from txnsim.wire.batch import (
+    BatchHeader,
+    crc_is_valid,
+    read_batch_header,
+    read_control_record,
+)
+from txnsim.wire.batch_header import HEADER_SIZE
+
+_ENTRY: Final = Struct(">ii")
+_TRIES: Final = 64
+"""Entries at the end of an index that are looked at before it is given up: an unclean stop leaves
+some that point behind the end of the file.
+"""
+_MARKER_BYTES_MAX: Final = 1 << 12
+
+
+def end_offset_of(segment: SegmentFile) -> int:
+    """Where the log ends, as its last segment tells: behind its last whole and sound batch.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    last = last_batch_of(segment)
+    return segment.base_offset if last is None else last.last_offset + 1
+
+
+def last_batch_of(segment: SegmentFile) -> BatchHeader | None:
+    """The last whole and sound batch of a segment.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    last = None
+    for header in _headers_from(segment, None, check_crc=True):
+        last = header
+    return last
+
+
+def batch_at(segment: SegmentFile, offset: int) -> BatchHeader | None:
+    """The batch of a record; None where the segment has it no more.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    for header in _headers_from(segment, offset, check_crc=False):
+        if header.last_offset >= offset:
+            return header if header.base_offset <= offset else None
+    return None
+
+
+def marked_producers(segment: SegmentFile, offset: int) -> Iterator[int]:
+    """The producers of the markers at or behind an offset.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    with Path(segment.path).open("rb") as file:
+        for position, header in _walk(file, segment, _position_of(segment, offset)):
+            if header.base_offset >= offset and header.is_control and _is_marker(file, position):
+                yield header.producer_id
+
+
+def _is_marker(file: BinaryIO, position: int) -> bool:
+    file.seek(position)
+    try:
+        control = read_control_record(file.read(_MARKER_BYTES_MAX))
+    except CorruptBatchError:
+        return False
+    return control is not None and control.is_marker
+
+
+def _headers_from(
+    segment: SegmentFile, offset: int | None, *, check_crc: bool
+) -> Iterator[BatchHeader]:
+    with Path(segment.path).open("rb") as file:
+        for position, header in _walk(file, segment, _position_of(segment, offset)):
+            if check_crc:
+                file.seek(position)
+                if not crc_is_valid(file.read(header.size), header):
+                    return
+            yield header
+
+
+def _walk(file: BinaryIO, segment: SegmentFile, position: int) -> Iterator[tuple[int, BatchHeader]]:
+    """Whole batches with their places, up to where they make no sense."""
+    while position + HEADER_SIZE <= segment.size:
+        file.seek(position)
+        try:
+            header = read_batch_header(file.read(HEADER_SIZE))
+        except CorruptBatchError:
+            return
+        if position + header.size > segment.size:
+            return
+        yield position, header
+        position += header.size
+
+
+def _position_of(segment: SegmentFile, offset: int | None) -> int:
+    """Where a batch begins that lies before an offset, or near the segment's end: as near as the
+    index tells.
+    """
+    path = Path(segment.path).with_suffix(names.INDEX_SUFFIX)
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        return 0
+    # A living broker keeps its index larger than it is, filled up with zeros.
+    count = -(-len(data.rstrip(b"\0")) // _ENTRY.size)
+    if len(data) < count * _ENTRY.size:
+        return 0
+    if offset is not None:
+        count = _count_below(data, count, offset - segment.base_offset)
+    with Path(segment.path).open("rb") as file:
+        for number in range(count - 1, max(-1, count - 1 - _TRIES), -1):
+            relative, position = _ENTRY.unpack_from(data, number * _ENTRY.size)
+            if _holds(file, segment, position, segment.base_offset + relative):
+                return int(position)
+    return 0
+
+
+def _count_below(data: bytes, count: int, relative: int) -> int:
+    """How many entries name a smaller offset."""
+    low, high = 0, count
+    while low < high:
+        middle = (low + high) // 2
+        if _ENTRY.unpack_from(data, middle * _ENTRY.size)[0] < relative:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _holds(file: BinaryIO, segment: SegmentFile, position: int, offset: int) -> bool:
+    """Whether the batch at a position is that of an offset."""
+    if not 0 <= position <= segment.size - HEADER_SIZE:
+        return False
+    file.seek(position)
+    try:
+        header = read_batch_header(file.read(HEADER_SIZE))
+    except CorruptBatchError:
+        return False
+    return header.base_offset <= offset <= header.last_offset

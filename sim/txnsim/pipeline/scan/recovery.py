@@ -1,0 +1,154 @@
+"""What a broker that starts here would cut off: the part of a log that has to be gone through, byte
+by byte, after a stop out of order.
+
+It is gone through from the recovery point on, in order. The first batch that is torn or whose CRC
+is wrong ends the log: the rest of its segment and all later segments go. Nothing is cut here, but
+nobody is shown what lies behind. Kafka's counterparts: LogLoader.recoverLog, LogSegment.recover.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import crc32c
+import msgspec
+import numpy as np
+
+from txnsim.pipeline.scan import kernel, kernel_crc
+from txnsim.pipeline.scan.pieces import PIECE_BYTES, Ints, PieceReader, pieces_of
+from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.scan.walk import Damage, batch_rows
+from txnsim.wire.batch_header import CRC_START, MAGIC, MAGIC_POSITION
+
+SMALL_BATCH_BYTES: Final = 1 << 10
+"""Below, the compiled loop is quicker than a call of the library for each batch."""
+
+Truths = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def cut_short(
+    segments: Iterable[SegmentFile], *, is_cut: bool = True
+) -> Iterator[tuple[SegmentFile, Damage | None]]:
+    """Segments as they are once a broker has started: (what is left, what goes and why).
+
+    Args:
+        segments: In order; those of a replica that are gone through are all there.
+        is_cut: Without, they stay as they are.
+    """
+    ended: Replica | None = None
+    for segment in segments:
+        if not is_cut or not segment.is_recovered:
+            yield segment, None
+            continue
+        if segment.replica == ended:
+            damage: Damage | None = Damage(
+                position=0, size=segment.size, kind="behind", reason="an earlier segment is cut"
+            )
+        else:
+            damage = _damage_or_none(segment)
+        if damage is not None:
+            ended = segment.replica
+            segment = msgspec.structs.replace(segment, size=damage.position)
+        yield segment, damage
+
+
+def _damage_or_none(segment: SegmentFile) -> Damage | None:
+    """Where a broker cuts a segment; also None where that can't be read, as others will notice."""
+    try:
+        damage = damage_behind(Path(segment.path), until=segment.size)
+        if damage is not None and damage.kind == "format" and _is_old(segment, damage.position):
+            return None  # a broker reads on; we stop there, and the log goes on behind
+        return damage
+    except OSError:
+        return None
+
+
+def _is_old(segment: SegmentFile, position: int) -> bool:
+    """Whether a batch is of a format before 2, which a broker knows."""
+    with pieces_of(Path(segment.path)) as file:
+        return int(file.read(position)[MAGIC_POSITION]) < MAGIC
+
+
+def damage_behind(path: Path, *, until: int) -> Damage | None:
+    """The first place in a segment where recovery would cut; None where everything is sound.
+
+    Args:
+        path: The ``.log`` file.
+        until: How much of it there is.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    torn: list[Damage] = []
+    for table in batch_rows(path, on_damage=torn.append, until=until):
+        wrong = np.flatnonzero(~crcs_are_right(path, table))
+        if len(wrong):
+            position = int(table[kernel.POSITION, wrong[0]])
+            return Damage(
+                position=position,
+                size=until - position,
+                kind="crc",
+                reason=f"the batch at offset {table[kernel.BASE_OFFSET, wrong[0]]} has another CRC "
+                "than it states",
+            )
+    return torn[0] if torn else None
+
+
+def crcs_are_right(path: Path, table: Ints) -> Truths:
+    """For each row of a table of batches (``walk.batch_rows``), whether its CRC is right.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    valid = np.empty(table.shape[1], dtype=np.bool_)
+    with pieces_of(path) as file:
+        for first, last in runs_of(table):
+            if last - first == 1 and table[kernel.SIZE, first] > PIECE_BYTES:
+                valid[first] = _large_crc(file, table[:, first]) == table[kernel.CRC, first]
+            else:
+                valid[first:last] = _run_is_valid(file, table[:, first:last])
+    return valid
+
+
+def runs_of(table: Ints, *, bytes_max: int = PIECE_BYTES) -> Iterator[tuple[int, int]]:
+    """(first, last + 1) of rows that lie within so many bytes, or of one that is larger."""
+    positions, ends = table[kernel.POSITION], table[kernel.POSITION] + table[kernel.SIZE]
+    first = 0
+    while first < table.shape[1]:
+        last = int(np.searchsorted(ends, positions[first] + bytes_max, side="right"))
+        last = max(last, first + 1)
+        yield first, last
+        first = last
+
+
+def _run_is_valid(file: PieceReader, run: Ints) -> Truths:
+    start = int(run[kernel.POSITION, 0])
+    piece = file.read(start)
+    starts = run[kernel.POSITION] - start + CRC_START
+    sizes = run[kernel.SIZE] - CRC_START
+    stated = run[kernel.CRC]
+    valid = np.zeros(run.shape[1], dtype=np.bool_)
+    there = int(np.searchsorted(starts + sizes, len(piece), side="right"))  # the file may shrink
+    if int(sizes.mean()) < SMALL_BATCH_BYTES:
+        kernel_crc.check_crcs(
+            piece, starts[:there], sizes[:there], stated[:there], kernel_crc.TABLES, valid
+        )
+        return valid
+    view = memoryview(piece.data)
+    for number in range(there):
+        at = int(starts[number])
+        valid[number] = crc32c.crc32c(view[at : at + int(sizes[number])]) == stated[number]
+    return valid
+
+
+def _large_crc(file: PieceReader, row: Ints) -> int:
+    """Of a batch that is larger than a piece."""
+    at = int(row[kernel.POSITION]) + CRC_START
+    end = int(row[kernel.POSITION] + row[kernel.SIZE])
+    crc = 0
+    while at < end and len(piece := file.read(at)):
+        crc = crc32c.crc32c(memoryview(piece.data)[: end - at], crc)
+        at += len(piece)
+    return crc

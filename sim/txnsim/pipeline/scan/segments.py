@@ -1,0 +1,209 @@
+"""Which replicas and segments there are under the paths that were named, by names and sizes alone.
+
+A path is a log directory, a folder of several, or the folder of one replica. Below a log directory
+the folders of replicas that are going (``-delete``), coming (``-future``) or that nobody claims
+(``-stray``) are left out, as a broker does not serve them; one of these is read where it is named
+itself. Kafka's counterparts: LogManager.loadLogs, UnifiedLog.parseTopicPartitionName.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import BadInputError
+from txnsim.pipeline.scan.log_dirs import LogDirectory, meta_of
+from txnsim.storage import names
+from txnsim.storage.replica_files import replica_files
+from txnsim.types import TopicPartition
+
+UNKNOWN_BROKER: Final = -1
+_GOING: Final = re.compile(r"(.+)\.[0-9a-f]{32}-(?:delete|future|stray)")
+
+
+class Replica(msgspec.Struct, frozen=True, kw_only=True):
+    """The folder of one replica, and whose it is."""
+
+    log_dir: str
+    broker: int
+    """``UNKNOWN_BROKER`` where the log directory does not tell."""
+    topic: str
+    partition: int
+    path: str
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """What it is a replica of."""
+        return TopicPartition(self.topic, self.partition)
+
+
+class SegmentFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment of one replica."""
+
+    replica: Replica
+    path: str
+    base_offset: int
+    next_base_offset: int | None
+    """Of the segment behind it; all of its offsets are below."""
+    size: int
+    """What is read of the file: all that was there when the job was planned."""
+    is_recovered: bool = False
+    """A starting broker goes through it, and cuts off what is not sound."""
+
+    @property
+    def topic(self) -> str:
+        """Of the replica."""
+        return self.replica.topic
+
+    @property
+    def partition(self) -> int:
+        """Of the replica."""
+        return self.replica.partition
+
+    @property
+    def is_last(self) -> bool:
+        """The one that was written to; the others are closed."""
+        return self.next_base_offset is None
+
+
+def replicas_in(paths: Iterable[Path], topics: frozenset[str] = frozenset()) -> tuple[Replica, ...]:
+    """The replicas under some paths, each once, by log directory, topic and partition.
+
+    Args:
+        paths: Log directories, folders of log directories, or replicas' folders.
+        topics: Only these; all where empty.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+    """
+    found: dict[str, Replica] = {}
+    for path in paths:
+        for replica in _replicas_under(path):
+            if not topics or replica.topic in topics:
+                found.setdefault(replica.path, replica)
+    return tuple(found.values())
+
+
+def log_dirs_in(paths: Iterable[Path]) -> tuple[Path, ...]:
+    """The log directories among ``paths``, right below them, and around replicas' folders.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+    """
+    return tuple(dict.fromkeys(log_dir for path in paths for log_dir in _log_dirs_under(path)))
+
+
+def segments_of(replica: Replica, directory: LogDirectory | None = None) -> Iterator[SegmentFile]:
+    """Its segments in order of offset. Where compaction was interrupted they are those that a
+    starting broker would go by.
+
+    Args:
+        replica: Whose.
+        directory: What its log directory says; read where it is not given.
+
+    Raises:
+        OSError: The folder can't be read.
+    """
+    directory = directory or LogDirectory.at(Path(replica.log_dir))
+    files = [(one.base_offset, one.log) for one in replica_files(Path(replica.path)).segments]
+    if not files:
+        return
+    next_ones = [*(base_offset for base_offset, _ in files[1:]), None]
+    recovered_from = directory.recovered_from(replica.topic_partition, files[-1][0])
+    for (base_offset, path), next_base_offset in zip(files, next_ones, strict=True):
+        yield SegmentFile(
+            replica=replica,
+            path=str(path),
+            base_offset=base_offset,
+            next_base_offset=next_base_offset,
+            size=size_of(path),
+            is_recovered=recovered_from is not None
+            and (next_base_offset is None or recovered_from < next_base_offset),
+        )
+
+
+def size_of(path: Path) -> int:
+    """0 where that can't be had: who opens the file notices."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def broker_of(log_dir: Path) -> int:
+    """Whose directory it is; ``UNKNOWN_BROKER`` where it does not tell."""
+    meta = meta_of(log_dir)
+    return UNKNOWN_BROKER if meta is None else meta.node_id
+
+
+# Finding
+
+
+def _log_dirs_under(path: Path) -> tuple[Path, ...]:
+    if not path.is_dir():
+        raise BadInputError(f"{path} is no directory")
+    if _named_replica(path) is not None:
+        return (path.parent,)
+    if _is_log_dir(path):
+        return (path,)
+    found = tuple(
+        sorted(below for below in path.iterdir() if below.is_dir() and _is_log_dir(below))
+    )
+    if not found:
+        raise BadInputError(
+            f"{path} holds no log directory, and is none: expected {names.META_PROPERTIES_NAME} or "
+            "folders named TOPIC-PARTITION"
+        )
+    return found
+
+
+def _replicas_under(path: Path) -> Iterator[Replica]:
+    log_dirs = _log_dirs_under(path)
+    named = _named_replica(path)
+    if named is not None:
+        yield _replica(path.parent, broker_of(path.parent), named, path)
+        return
+    for log_dir in log_dirs:
+        broker = broker_of(log_dir)
+        for found in names.partition_directories(log_dir):
+            yield _replica(log_dir, broker, found.topic_partition, found.path)
+
+
+def _replica(log_dir: Path, broker: int, whose: TopicPartition, path: Path) -> Replica:
+    return Replica(
+        log_dir=str(log_dir),
+        broker=broker,
+        topic=whose.topic,
+        partition=whose.partition,
+        path=str(path),
+    )
+
+
+def _named_replica(path: Path) -> TopicPartition | None:
+    """Whose folder it is, as a path that was named itself: one with segments, also of a replica
+    that is going.
+    """
+    going = _GOING.fullmatch(path.name)
+    whose = names.topic_partition_of(going[1] if going is not None else path.name)
+    if whose is None or (path / names.META_PROPERTIES_NAME).is_file():
+        return None
+    holds_segments = any(
+        names.offset_of(below.name, names.LOG_SUFFIX) is not None for below in path.iterdir()
+    )
+    return whose if holds_segments else None
+
+
+def _is_log_dir(path: Path) -> bool:
+    if (path / names.META_PROPERTIES_NAME).is_file():
+        return True
+    # A log directory called ``broker-1`` looks like a replica's folder from above.
+    return any(
+        below.is_dir()
+        and names.topic_partition_of(below.name) is not None
+        and not (below / names.META_PROPERTIES_NAME).is_file()
+        for below in path.iterdir()
+    )

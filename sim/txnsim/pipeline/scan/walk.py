@@ -1,0 +1,222 @@
+"""One segment from its first batch to its last: rows of batches, of fragments, of endings.
+
+Each walk yields tables of bounded size as it goes on, so memory does not grow with the segment, its
+batches, or the number of its producers: where the table of fragments is full, its rows are told and
+a new one is begun. A producer may then have several fragments in one segment; they are put together
+like those of several segments, in order of ``FIRST_OFFSET``.
+
+Where a segment stops making sense, the damage is told and nothing follows: there a broker cuts the
+log off when it recovers (LogSegment.recover). CRCs are not computed here, as that is reading all
+bytes; who has done so (``recovery``) says ``until`` where the file is to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.pipeline.scan.pieces import PIECE_BYTES, Bytes, Ints, PieceReader, pieces_of
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a segment stops making sense."""
+
+    position: int
+    """Of the first byte that belongs to no batch."""
+    size: int
+    """Bytes from there to the end of the file."""
+    kind: str
+    """torn, format or length."""
+    reason: str
+
+
+OnDamage = Callable[[Damage], object]
+
+_PRODUCERS_FIRST: Final = 1 << 9
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """How much a walk holds in memory at once."""
+
+    piece_bytes: int = PIECE_BYTES
+    rows: int = 1 << 14
+    """Of a table of batches or endings: 2 MB."""
+    producers: int = 1 << 16
+    """Fragments before they are told: 13 MB."""
+
+
+BOUNDS: Final = Bounds()
+
+
+def batch_rows(
+    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[Ints]:
+    """Tables of a segment's batches, ``kernel.BATCH_COLUMNS`` by rows; each is the caller's.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    with pieces_of(path, bounds.piece_bytes, until=until) as file:
+        position = count = 0
+        why = kernel.AT_END
+        rows = np.empty((kernel.BATCH_COLUMNS, bounds.rows), dtype=np.int64)
+        while position < file.size:
+            piece = file.read(position)
+            at = 0
+            while True:
+                count, at, why = kernel.scan_batches(
+                    piece, at, len(piece), file.size - position, position, rows, count
+                )
+                if why != kernel.FULL:
+                    break
+                yield rows
+                rows, count = np.empty_like(rows), 0
+            position += at
+            if why != kernel.AT_END or not at:
+                break
+        if count:
+            yield rows[:, :count]
+        _tell_damage(file, position, why, on_damage)
+
+
+def fragment_rows(
+    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[Ints]:
+    """Tables of what each producer did in a segment, rows by ``kernel_fragments.FRAGMENT_COLUMNS``;
+    each is the caller's.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    folding = _Folding(bounds)
+    for _ in _folded(path, folding, on_damage, until, bounds):
+        if folding.is_full:
+            yield folding.take()
+    if folding.count:
+        yield folding.take()
+
+
+def ending_rows(
+    path: Path, *, on_damage: OnDamage, until: int | None = None, bounds: Bounds = BOUNDS
+) -> Iterator[Ints]:
+    """Tables of transactions that ended in a segment, ``kernel_fragments.ENDING_COLUMNS`` by rows;
+    each is the caller's. One that began where a full table of fragments was told before is known
+    from its end only, like one that began in an earlier segment.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    folding = _Folding(bounds)
+    for endings in _folded(path, folding, on_damage, until, bounds):
+        if endings.shape[1]:
+            yield endings.copy()
+        if folding.is_full:
+            folding.take()
+
+
+def damage_of(path: Path, *, until: int | None = None, bounds: Bounds = BOUNDS) -> Damage | None:
+    """Where a segment stops making sense; None where its last batch ends with it.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    found: list[Damage] = []
+    folding = _Folding(bounds)
+    for _ in _folded(path, folding, found.append, until, bounds):
+        if folding.is_full:
+            folding.take()
+    return found[0] if found else None
+
+
+def _folded(
+    path: Path, folding: _Folding, on_damage: OnDamage, until: int | None, bounds: Bounds
+) -> Iterator[Ints]:
+    """Fold a whole segment; yields the endings told, good for one step, whenever a table may be
+    full.
+    """
+    with pieces_of(path, bounds.piece_bytes, until=until) as file:
+        position = 0
+        why = kernel.AT_END
+        while position < file.size:
+            piece = file.read(position)
+            at = 0
+            while True:
+                endings, at, why = folding.fold(piece, at, file.size - position)
+                if endings.shape[1] or folding.is_full:
+                    yield endings
+                if why != kernel.FULL:
+                    break
+            position += at
+            if why != kernel.AT_END or not at:
+                break
+        _tell_damage(file, position, why, on_damage)
+
+
+class _Folding:
+    """Fragments as they grow, and room for endings."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._producers_max = bounds.producers
+        self._endings = np.empty((fk.ENDING_COLUMNS, bounds.rows), dtype=np.int64)
+        self._begin(min(_PRODUCERS_FIRST, bounds.producers))
+
+    def _begin(self, producers: int) -> None:
+        slots = 1 << (2 * producers - 1).bit_length()
+        self._slots = np.full(slots, -1, dtype=np.int64)
+        self._fragments = np.empty((producers, fk.FRAGMENT_COLUMNS), dtype=np.int64)
+        self.count = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the fragments have to be taken before it goes on."""
+        return self.count == self._producers_max
+
+    def take(self) -> Ints:
+        """The fragments; others are begun."""
+        taken = self._fragments[: self.count]
+        self._begin(len(self._fragments))
+        return taken
+
+    def fold(self, piece: Bytes, start: int, file_end: int) -> tuple[Ints, int, int]:
+        """Go on; the endings told (good until the next call), where it stopped and why."""
+        if self.count == len(self._fragments):
+            self._grow()
+        self.count, ended, at, why = fk.scan_fragments(
+            piece,
+            start,
+            len(piece),
+            file_end,
+            self._slots,
+            self._fragments,
+            self.count,
+            self._endings,
+        )
+        return self._endings[:, :ended], at, why
+
+    def _grow(self) -> None:
+        fragments, count = self._fragments, self.count
+        self._begin(min(2 * len(fragments), self._producers_max))
+        self._fragments[:count] = fragments
+        self.count = count
+        fk.enter_all(self._slots, self._fragments, count)
+
+
+_REASONS: Final = {
+    kernel.BAD_FORMAT: ("format", "a batch of another format than 2"),
+    kernel.BAD_LENGTH: ("length", "a batch that claims an impossible length"),
+    kernel.CUT_OFF: ("torn", "less than the batch that begins there"),
+    kernel.AT_END: ("torn", "less than a header"),
+}
+
+
+def _tell_damage(file: PieceReader, position: int, why: int, on_damage: OnDamage) -> None:
+    left = file.size - position
+    if left > 0:
+        kind, reason = _REASONS[why]
+        on_damage(Damage(position=position, size=left, kind=kind, reason=f"{left} bytes, {reason}"))

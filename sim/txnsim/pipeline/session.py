@@ -1,0 +1,163 @@
+"""The one way to a SparkSession: configured for data sources in Python, ``kafka_log`` registered.
+
+Within ``spark-submit`` or a notebook that has a session running, that one is taken, with its master
+and its settings.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER: Final = "local[*]"
+APP_NAME: Final = "txnsim"
+LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+ARROW_UNCHECKED: Final = (
+    "-Darrow.enable_unsafe_memory_access=true -Darrow.enable_null_check_for_get=false"
+)
+"""Spark asks for nulls and lengths itself before it takes a value out of Arrow's columns; that the
+JVM checks both once more costs a sixth of reading a row.
+"""
+CONFIG: Final = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": "8",
+    # Between JVM and Python a task costs 50 ms over TCP, 15 to 20 over a socket in the file system.
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={LOGGING.as_uri()}",
+    # Workers are forked with numba and the compiled walks loaded, not each for itself.
+    "spark.python.daemon.module": "txnsim.pipeline.daemon",
+    "spark.driver.defaultJavaOptions": ARROW_UNCHECKED,
+    "spark.executor.defaultJavaOptions": ARROW_UNCHECKED,
+}
+"""What a new session is given, unless somebody says otherwise. ``spark-submit`` has settings of its
+own.
+"""
+SHORT_LIVED: Final = {
+    "spark.driver.defaultJavaOptions": (
+        f"{ARROW_UNCHECKED} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    ),
+}
+"""For a session of a few queries whose work is done in Python: the JVM does not compile everything
+a second time, better, on the cores that the work needs. A first search takes half its CPU then.
+"""
+RUNTIME_CONFIG: Final = {
+    # A data source that takes filters is refused without it.
+    "spark.sql.python.filterPushdown.enabled": "true",
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+"""What any session needs; can be set while it runs."""
+NO_EXTRA: Final = "txnsim[pipeline] is not installed: pip install 'txnsim[pipeline]'"
+NO_JAVA: Final = (
+    "Apache Spark needs Java 17 or newer, on the PATH or in JAVA_HOME, and did not find it: "
+    "install a JDK or JRE (Debian, Ubuntu: apt-get install openjdk-17-jre-headless)"
+)
+
+
+def spark_session(
+    master: str | None = None,
+    *,
+    app_name: str = APP_NAME,
+    config: Mapping[str, str] | None = None,
+) -> SparkSession:
+    """The session of this process: the running one, or a new one.
+
+    Args:
+        master: Where a new one runs its tasks; None for all cores of this machine. A running
+            session, and one of ``spark-submit``, keeps its own.
+        app_name: What a new one is called.
+        config: Settings of a new one, over those of ``CONFIG``, or over those that ``spark-submit``
+            was given.
+
+    Raises:
+        MissingExtraError: PySpark or Java is missing.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+
+    spark = SparkSession.getActiveSession()
+    if spark is None:
+        spark = _new_session(master, app_name, config or {})
+    register(spark)
+    return spark
+
+
+def is_running() -> bool:
+    """Whether this process has a session, which somebody else will stop.
+
+    Raises:
+        MissingExtraError: PySpark is missing.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+    return SparkSession.getActiveSession() is not None
+
+
+def register(spark: SparkSession) -> None:
+    """Make ``kafka_log`` known to a session that somebody else started.
+
+    Raises:
+        MissingExtraError: A library of the extra is missing.
+    """
+    try:
+        from txnsim.pipeline.source import KafkaLogDataSource
+    except ImportError as error:
+        raise MissingExtraError(NO_EXTRA) from error
+
+    for key, value in RUNTIME_CONFIG.items():
+        spark.conf.set(key, value)
+    spark.dataSource.register(KafkaLogDataSource)
+
+
+def _new_session(master: str | None, app_name: str, config: Mapping[str, str]) -> SparkSession:
+    from pyspark.errors import PySparkRuntimeError
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.appName(app_name)
+    if not _is_submitted():
+        _require_java()
+        # Workers run this very interpreter, whatever python3 is on the PATH.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+        builder = builder.master(master or MASTER)
+        config = {**CONFIG, **_local_config(master or MASTER), **config}
+    for key, value in config.items():
+        builder = builder.config(key, value)
+    try:
+        spark = builder.getOrCreate()
+    except PySparkRuntimeError as error:
+        if error.getCondition() != "JAVA_GATEWAY_EXITED":
+            raise
+        raise MissingExtraError(NO_JAVA) from error
+    spark.sparkContext.setLogLevel("ERROR")
+    return spark
+
+
+def _local_config(master: str) -> dict[str, str]:
+    """What a session within this machine needs no name of the machine for."""
+    if not master.startswith("local"):
+        return {}
+    return {"spark.driver.host": "127.0.0.1", "spark.driver.bindAddress": "127.0.0.1"}
+
+
+def _is_submitted() -> bool:
+    """Whether ``spark-submit`` has started this process: it says where the master is."""
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def _require_java() -> None:
+    if not os.environ.get("JAVA_HOME") and shutil.which("java") is None:
+        raise MissingExtraError(NO_JAVA)

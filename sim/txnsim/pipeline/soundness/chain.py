@@ -1,0 +1,284 @@
+"""The parts of one replica, put together in order of offset: what only shows across segments.
+
+The state of each producer is carried from stretch to stretch, beginning with the snapshot at the
+oldest segment, as a broker begins. Where a segment is torn, what follows is judged from the next
+segment's snapshot on. Kafka's counterparts: LogLoader.load, ProducerStateManager.truncateAndReload,
+UnifiedLog.rebuildProducerState.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from txnsim.log.append_info import Refusal, check_data, check_marker
+from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, SnapshotEntry
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.pipeline.soundness.aborted_rules import judge_aborted, true_entries
+from txnsim.pipeline.soundness.facts import END, ReplicaFacts
+from txnsim.pipeline.soundness.findings import Broken, Finding, Rule
+from txnsim.pipeline.soundness.parts import (
+    FirstData,
+    FirstMarker,
+    ProducerStretch,
+    SegmentPart,
+    Stretch,
+)
+from txnsim.pipeline.soundness.producer_walk import idle_marker, refused
+from txnsim.pipeline.soundness.snapshot_rules import (
+    Known,
+    judge_snapshot,
+    known_of_snapshot,
+)
+from txnsim.storage import names
+
+LACKING: Final = frozenset(
+    {
+        Rule.SEQUENCE,
+        Rule.OFFSET_GAP,
+        Rule.IDLE_MARKER,
+        Rule.ABORTED_MISSING,
+        Rule.ABORTED_EXTRA,
+        Rule.ABORTED_DIFFERS,
+    }
+)
+"""What the cleaner leaves behind: it takes records, batches, markers and what was aborted."""
+
+Snapshots = Mapping[int, Sequence[SnapshotEntry]]
+
+
+def judge_replica(
+    facts: ReplicaFacts, parts: Sequence[SegmentPart], snapshots: Snapshots
+) -> Iterator[Finding]:
+    """All that is wrong with a replica.
+
+    Args:
+        facts: What is known of it.
+        parts: Of its segments, in order of offset; at least one.
+        snapshots: Its readable snapshots by offset.
+    """
+    cleaned_until = facts.cleaned_until
+    if not cleaned_until and any(part.shows_cleaning for part in parts):
+        cleaned_until = END  # no checkpoint says how far
+    chain = _Chain(facts, snapshots, cleaned_until)
+    for part in parts:
+        for broken in (*part.broken, *chain.link(part)):
+            is_lack = broken.rule in LACKING and (broken.offset or 0) < cleaned_until
+            if not is_lack:
+                yield facts.finding(broken, segment_end=part.end_offset)
+    for broken in judge_bounds(facts, parts):
+        yield facts.finding(broken, segment_end=END)
+    for offset in sorted(snapshots):
+        if offset > parts[-1].end_offset:
+            broken = Broken(
+                rule=Rule.SNAPSHOT,
+                file=_snapshot_name(offset),
+                offset=offset,
+                found=f"a snapshot at {offset}",
+                expected=f"none behind the end of the log, {parts[-1].end_offset}",
+            )
+            yield facts.finding(broken, segment_end=END)
+
+
+def judge_bounds(facts: ReplicaFacts, parts: Sequence[SegmentPart]) -> Iterator[Broken]:
+    """Checkpoints against the log (UnifiedLog.maybeIncrementLogStartOffset and its like)."""
+    start, end = parts[0].base_offset, parts[-1].end_offset
+    for name, file, offset in (
+        ("high watermark", names.HIGH_WATERMARKS_NAME, facts.high_watermark),
+        ("recovery point", names.RECOVERY_POINTS_NAME, facts.recovery_point),
+        ("log start", names.LOG_STARTS_NAME, facts.log_start),
+    ):
+        if offset is not None and offset > end:
+            yield Broken(
+                rule=Rule.CHECKPOINT,
+                file=file,
+                offset=offset,
+                found=f"the {name} {offset}",
+                expected=f"{end}, the end of the log, or below",
+            )
+    if facts.log_start is not None and facts.log_start < start:
+        yield Broken(
+            rule=Rule.CHECKPOINT,
+            file=names.LOG_STARTS_NAME,
+            offset=facts.log_start,
+            found=f"the log start {facts.log_start}",
+            expected=f"{start}, the oldest segment, or above",
+        )
+
+
+class _Chain:
+    """What is known of a replica after so many segments."""
+
+    def __init__(self, facts: ReplicaFacts, snapshots: Snapshots, cleaned_until: int) -> None:
+        self._facts = facts
+        self._snapshots = snapshots
+        self._cleaned_until = cleaned_until
+        self._known: dict[int, Known] = {}
+        self._before: SegmentPart | None = None
+        self._first_offset = self._blind_below = 0
+
+    def link(self, part: SegmentPart) -> Iterator[Broken]:
+        """What shows when the next segment is put to those before."""
+        before = self._before
+        if before is not None and not before.is_torn:
+            yield from self._judge_seam(before, part)
+        if before is None or before.is_torn or self._starts_anew(before, part):
+            self._begin(part.base_offset)
+        file = Path(part.path).name
+        for end, base in part.gaps:
+            yield gap(file, end, base)
+        aborted: list[AbortedTxn] = []
+        for stretch in part.stretches:
+            aborted += true_entries(stretch.aborted, self._known, stretch.producers)
+            for producer in stretch.producers:
+                yield from self._follow(file, producer)
+            yield from self._judge_snapshot(stretch)
+        if part.aborted_index is not None:
+            yield from judge_aborted(
+                part.aborted_index,
+                aborted,
+                file=str(Path(file).with_suffix(names.TXN_INDEX_SUFFIX)),
+                blind_below=self._blind_below,
+            )
+        self._before = part
+
+    # Steps
+
+    def _starts_anew(self, before: SegmentPart, part: SegmentPart) -> bool:
+        """A whole segment is missing, and a snapshot tells how it ended."""
+        return part.base_offset > before.end_offset and part.base_offset in self._snapshots
+
+    def _begin(self, offset: int) -> None:
+        """Nothing before this offset can be followed."""
+        entries = self._snapshots.get(offset)
+        self._known = known_of_snapshot(entries or ())
+        self._first_offset = offset
+        # Without a snapshot nobody knows which transactions were open here.
+        self._blind_below = offset if entries is None else 0
+
+    def _judge_seam(self, before: SegmentPart, part: SegmentPart) -> Iterator[Broken]:
+        file = Path(part.path).name
+        first = part.base_offset if part.first_offset is None else part.first_offset
+        if part.base_offset < before.end_offset:
+            yield Broken(
+                rule=Rule.OFFSET_ORDER,
+                file=file,
+                position=0,
+                offset=part.base_offset,
+                found=f"a segment from {part.base_offset} on",
+                expected=f"{before.end_offset}, the end of {Path(before.path).name}, or above",
+            )
+        elif first > before.end_offset:
+            yield gap(file, before.end_offset, first)
+        if 0 <= part.first_epoch < before.last_epoch:
+            yield Broken(
+                rule=Rule.LEADER_EPOCH,
+                file=file,
+                position=0,
+                offset=first,
+                found=f"epoch {part.first_epoch}",
+                expected=f"{before.last_epoch} or a higher one",
+            )
+
+    def _follow(self, file: str, producer: ProducerStretch) -> Iterator[Broken]:
+        """Judge what the stretch could not, and carry the producer's state on."""
+        known = self._known.get(producer.producer_id)
+        data, marker = producer.first_data, producer.first_marker
+        if known is not None:
+            entry = known.entry()
+            marker_is_first = marker is not None and (
+                data is None or marker.offset < data.base_offset
+            )
+            if marker is not None and marker_is_first:
+                yield from _told(check_first_marker(entry, marker), file, marker, producer)
+                entry = after_marker(entry, marker)
+            if data is not None and not data.is_judged:
+                yield from _told(self._check_data(entry, data), file, data, producer)
+            if marker is not None and not marker_is_first:
+                # Its own epoch was judged by the batch in front of it.
+                entry.producer_epoch = marker.producer_epoch
+                yield from _told(check_first_marker(entry, marker), file, marker, producer)
+        carried_open = NO_OFFSET if known is None else known.open_offset
+        is_idle = marker is not None and NO_OFFSET == marker.opened_at == carried_open
+        if marker is not None and is_idle and not (known is None and self._blind_below):
+            yield idle_marker(file, marker.offset, marker.position, producer)
+        self._known[producer.producer_id] = Known.after(known, producer)
+
+    def _check_data(self, entry: ProducerEntry, data: FirstData) -> Refusal | None:
+        if data.timestamp - entry.last_timestamp >= self._facts.producer_expiration_ms:
+            return None  # the leader may have forgotten it
+        return check_data(
+            entry,
+            producer_epoch=data.producer_epoch,
+            base_sequence=data.base_sequence,
+            is_transactional=data.is_transactional,
+            is_client=self._facts.has_sequences,
+            verification=None,
+        )
+
+    def _judge_snapshot(self, stretch: Stretch) -> Iterator[Broken]:
+        entries = self._snapshots.get(stretch.end)
+        if entries is not None:
+            path = Path(self._facts.directory, _snapshot_name(stretch.end))
+            yield from judge_snapshot(
+                entries,
+                self._known,
+                offset=stretch.end,
+                path=path,
+                judged_from=max(self._first_offset, self._cleaned_until),
+                expiration_ms=self._facts.producer_expiration_ms,
+            )
+
+
+def check_first_marker(entry: ProducerEntry, marker: FirstMarker) -> Refusal | None:
+    """Whether a leader that knows the producer so would have appended the marker."""
+    return check_marker(
+        entry,
+        producer_epoch=marker.producer_epoch,
+        coordinator_epoch=marker.coordinator_epoch,
+        transaction_version=0,
+    )
+
+
+def after_marker(entry: ProducerEntry, marker: FirstMarker) -> ProducerEntry:
+    """What is known of the producer behind the marker."""
+    if entry.producer_epoch != marker.producer_epoch:
+        entry.producer_epoch = marker.producer_epoch
+        entry.batches = ()
+    entry.coordinator_epoch = marker.coordinator_epoch
+    entry.last_timestamp = marker.timestamp
+    entry.txn_first_offset = NO_OFFSET
+    return entry
+
+
+def gap(file: str, end: int, base: int) -> Broken:
+    """Offsets that are in no batch."""
+    return Broken(
+        rule=Rule.OFFSET_GAP,
+        file=file,
+        offset=end,
+        found=f"nothing from {end} to {base - 1}",
+        expected=f"a batch from {end} on",
+    )
+
+
+def _told(
+    refusal: Refusal | None, file: str, what: FirstData | FirstMarker, producer: ProducerStretch
+) -> Iterable[Broken]:
+    if refusal is None:
+        return ()
+    return (
+        refused(
+            refusal,
+            file=file,
+            position=what.position,
+            offset=what.base_offset if isinstance(what, FirstData) else what.offset,
+            producer_id=producer.producer_id,
+            producer_epoch=what.producer_epoch,
+        ),
+    )
+
+
+def _snapshot_name(offset: int) -> str:
+    return names.file_name(offset, names.SNAPSHOT_SUFFIX)

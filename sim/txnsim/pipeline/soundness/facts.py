@@ -1,0 +1,168 @@
+"""What is known of a replica before its segments are read: from the small files of its directory.
+
+Kafka's counterparts: LogManager.loadLog, the checkpoints of OffsetCheckpointFile.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.pipeline.soundness.findings import Broken, Finding, Rule, Severity
+from txnsim.storage import checkpoints, names
+from txnsim.types import TopicPartition
+
+PRODUCER_EXPIRATION_MS: Final = 86_400_000
+"""Default of ``producer.id.expiration.ms``."""
+COORDINATED: Final = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+"""What brokers write themselves: compacted, and without sequences (AppendOrigin.COORDINATOR)."""
+MENDED: Final = frozenset(
+    {
+        Rule.TORN,
+        Rule.ABORTED_MISSING,
+        Rule.ABORTED_EXTRA,
+        Rule.ABORTED_DIFFERS,
+        Rule.OFFSET_INDEX,
+        Rule.TIME_INDEX,
+        Rule.SNAPSHOT,
+        Rule.LEADER_EPOCH,
+        Rule.CHECKPOINT,
+        Rule.UNREADABLE_FILE,
+    }
+)
+"""What a broker makes anew behind its recovery point, when it did not stop in order."""
+END: Final = 1 << 63
+
+
+class LogDirFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of a log directory that speak of all its replicas."""
+
+    is_clean: bool
+    high_watermarks: dict[TopicPartition, int]
+    recovery_points: dict[TopicPartition, int] | None
+    """None where there is no such file: a copy of folders only."""
+    log_starts: dict[TopicPartition, int]
+    cleaned: dict[TopicPartition, int]
+    broken: tuple[Broken, ...] = ()
+    """Files that can't be read."""
+
+
+class ReplicaFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """One replica's share of them, and how it is to be looked at."""
+
+    log_dir: str
+    broker: int
+    topic: str
+    partition: int
+    directory: str
+    is_clean: bool
+    high_watermark: int | None
+    recovery_point: int | None
+    """From where on a broker recovers the log that did not stop in order; None: not known."""
+    log_start: int | None
+    cleaned_until: int
+    """Below, the cleaner has been at work: 0 where it has not, ``END`` where nobody says how far.
+    """
+    compare_from: int = 0
+    compare_until: int = 0
+    """Where replicas must hold the same; nothing where there is no other."""
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS
+
+    def finding(self, broken: Broken, *, segment_end: int = 0) -> Finding:
+        """It, in this replica.
+
+        Args:
+            broken: What was found.
+            segment_end: Behind the last offset of the segment that it is about: where a broker
+                that starts here recovers that segment, it mends what follows from the log.
+        """
+        recovered = not self.is_clean and segment_end > (self.recovery_point or 0)
+        is_notice = broken.is_notice or (recovered and broken.rule in MENDED)
+        return Finding(
+            rule=broken.rule,
+            severity=Severity.NOTICE if is_notice else Severity.ERROR,
+            broker=self.broker,
+            log_dir=self.log_dir,
+            topic=self.topic,
+            partition=self.partition,
+            file=broken.file,
+            position=broken.position,
+            offset=broken.offset,
+            found=broken.found,
+            expected=broken.expected,
+            producer_id=broken.producer_id,
+            producer_epoch=broken.producer_epoch,
+        )
+
+    @property
+    def has_sequences(self) -> bool:
+        """Whether clients wrote it."""
+        return self.topic not in COORDINATED
+
+
+def read_log_dir(log_dir: Path) -> LogDirFacts:
+    """What a log directory says of its replicas; a file that is missing says nothing.
+
+    Raises:
+        OSError: A file is there and can't be read.
+    """
+    broken: list[Broken] = []
+
+    def offsets(name: str) -> dict[TopicPartition, int]:
+        try:
+            return checkpoints.decode_offsets((log_dir / name).read_text(), place=name)
+        except FileNotFoundError:
+            return {}
+        except (CorruptLogRecordError, UnicodeDecodeError) as error:
+            broken.append(
+                Broken(
+                    rule=Rule.UNREADABLE_FILE,
+                    file=name,
+                    found=str(error),
+                    expected="offsets of partitions (OffsetCheckpointFile)",
+                )
+            )
+            return {}
+
+    return LogDirFacts(
+        is_clean=(log_dir / names.CLEAN_SHUTDOWN_NAME).is_file(),
+        high_watermarks=offsets(names.HIGH_WATERMARKS_NAME),
+        recovery_points=offsets(names.RECOVERY_POINTS_NAME)
+        if (log_dir / names.RECOVERY_POINTS_NAME).exists()
+        else None,
+        log_starts=offsets(names.LOG_STARTS_NAME),
+        cleaned=offsets(names.CLEANER_OFFSETS_NAME),
+        broken=tuple(broken),
+    )
+
+
+def replica_facts(
+    known: LogDirFacts,
+    *,
+    log_dir: str,
+    broker: int,
+    whose: TopicPartition,
+    directory: str,
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+) -> ReplicaFacts:
+    """What is known of one of its replicas."""
+    # A coordinator's log is compacted also where no checkpoint names it: a copy of one folder.
+    unknown = END if whose.topic in COORDINATED else 0
+    return ReplicaFacts(
+        log_dir=log_dir,
+        broker=broker,
+        topic=whose.topic,
+        partition=whose.partition,
+        directory=directory,
+        is_clean=known.is_clean,
+        high_watermark=known.high_watermarks.get(whose),
+        recovery_point=None
+        if known.recovery_points is None
+        else known.recovery_points.get(whose, 0),
+        log_start=known.log_starts.get(whose),
+        cleaned_until=known.cleaned.get(whose, unknown),
+        producer_expiration_ms=producer_expiration_ms,
+    )

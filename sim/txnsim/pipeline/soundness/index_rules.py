@@ -1,0 +1,128 @@
+"""The sparse indexes of a segment against its batches, in one go along the log.
+
+As ``kafka-dump-log`` has it, an entry of ``.index`` has the last offset of the batch that begins at
+its position, and one of ``.timeindex`` the largest timestamp of the batch that ends with its
+offset. Releases before 4.0 wrote one entry for several batches that a follower appended at once,
+and the offset of a record within its batch: whoever looks something up there finds it all the same,
+so that is a notice. Kafka's counterparts: DumpLogSegments.dumpIndex and dumpTimeIndex, OffsetIndex,
+TimeIndex.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from txnsim.pipeline.soundness.findings import Broken, Rule
+from txnsim.wire.batch import BatchHeader
+
+Entries = Sequence[tuple[int, int]]
+
+
+class IndexCheck:
+    """Both indexes of a segment; takes its batches in order.
+
+    Args:
+        offsets: (offset, position) entries of ``.index``.
+        times: (timestamp, offset) entries of ``.timeindex``.
+        offsets_file: Name of the one.
+        times_file: Name of the other.
+    """
+
+    def __init__(
+        self, offsets: Entries, times: Entries, *, offsets_file: str, times_file: str
+    ) -> None:
+        self._offsets_file = offsets_file
+        self._times_file = times_file
+        self.broken = [
+            *self._disorder(offsets, offsets_file, Rule.OFFSET_INDEX),
+            *self._disorder(times, times_file, Rule.TIME_INDEX),
+        ]
+        # Whatever order they are in, each is looked for once.
+        self._offsets = sorted(offsets, key=lambda entry: -entry[1])
+        self._times = sorted(times, key=lambda entry: -entry[1])
+
+    def take(self, header: BatchHeader, position: int) -> None:
+        """The next batch, and where it begins."""
+        while self._offsets and self._offsets[-1][1] <= position:
+            offset, at = self._offsets.pop()
+            if at < position:
+                self._no_batch(offset, at)
+            elif offset != header.last_offset:
+                self._tell_offset(
+                    offset,
+                    at,
+                    found=f"offset {offset}",
+                    expected=f"offset {header.last_offset}",
+                    is_notice=offset > header.last_offset,
+                )
+        while self._times and self._times[-1][1] <= header.last_offset:
+            timestamp, offset = self._times.pop()
+            if offset != header.last_offset:
+                is_within = header.base_offset <= offset and timestamp == header.max_timestamp_ms
+                self._tell_time(
+                    offset,
+                    f"an entry of offset {offset}",
+                    "a batch that ends there",
+                    is_notice=is_within,
+                )
+            elif timestamp != header.max_timestamp_ms:
+                self._tell_time(
+                    offset, f"timestamp {timestamp}", f"timestamp {header.max_timestamp_ms}"
+                )
+
+    def finish(self) -> tuple[Broken, ...]:
+        """All that was found; entries that are left point behind the log."""
+        for offset, at in reversed(self._offsets):
+            self._no_batch(offset, at)
+        for _, offset in reversed(self._times):
+            self._tell_time(offset, f"an entry of offset {offset}", "a batch that ends there")
+        return tuple(self.broken)
+
+    # Steps
+
+    def _disorder(self, entries: Entries, file: str, rule: Rule) -> Iterator[Broken]:
+        for before, entry in pairwise(entries):
+            if entry[0] <= before[0] or entry[1] <= before[1]:
+                offset = entry[0] if rule is Rule.OFFSET_INDEX else entry[1]
+                yield Broken(
+                    rule=rule,
+                    file=file,
+                    offset=offset,
+                    found=f"the entry {entry} behind {before}",
+                    expected="entries that ascend",
+                )
+
+    def _no_batch(self, offset: int, at: int) -> None:
+        self._tell_offset(
+            offset, at, found=f"an entry of position {at}", expected="a batch that begins there"
+        )
+
+    def _tell_offset(
+        self, offset: int, position: int, *, found: str, expected: str, is_notice: bool = False
+    ) -> None:
+        self.broken.append(
+            Broken(
+                rule=Rule.OFFSET_INDEX,
+                file=self._offsets_file,
+                position=position,
+                offset=offset,
+                found=found,
+                expected=expected,
+                is_notice=is_notice,
+            )
+        )
+
+    def _tell_time(
+        self, offset: int, found: str, expected: str, *, is_notice: bool = False
+    ) -> None:
+        self.broken.append(
+            Broken(
+                rule=Rule.TIME_INDEX,
+                file=self._times_file,
+                offset=offset,
+                found=found,
+                expected=expected,
+                is_notice=is_notice,
+            )
+        )

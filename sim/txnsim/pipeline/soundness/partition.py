@@ -1,0 +1,76 @@
+"""All replicas of one partition, once their segments have been walked over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.producer_state import SnapshotEntry
+from txnsim.pipeline.soundness.chain import judge_replica
+from txnsim.pipeline.soundness.findings import Broken, Finding, Rule
+from txnsim.pipeline.soundness.replica_rules import Replica, judge_replicas
+from txnsim.storage import checkpoints, names, producer_snapshot
+
+
+def judge_partition(replicas: Sequence[Replica]) -> Iterator[Finding]:
+    """All that is wrong with each replica and between them.
+
+    Args:
+        replicas: By broker, each with at least one part, by offset.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    for facts, parts in replicas:
+        snapshots, broken = read_snapshots(Path(facts.directory))
+        for one in (*broken, *_unreadable_epochs(Path(facts.directory))):
+            yield facts.finding(one, segment_end=parts[-1].end_offset)
+        yield from judge_replica(facts, parts, snapshots)
+    yield from judge_replicas(replicas)
+
+
+def read_snapshots(
+    directory: Path,
+) -> tuple[dict[int, tuple[SnapshotEntry, ...]], tuple[Broken, ...]]:
+    """The readable snapshots of a replica by offset, and what is wrong with the others."""
+    found: dict[int, tuple[SnapshotEntry, ...]] = {}
+    broken: list[Broken] = []
+    for offset, path in names.numbered_files(directory, names.SNAPSHOT_SUFFIX):
+        try:
+            found[offset] = producer_snapshot.decode(path.read_bytes())
+        except CorruptLogRecordError as error:
+            broken.append(
+                Broken(
+                    rule=Rule.UNREADABLE_FILE,
+                    file=path.name,
+                    offset=offset,
+                    found=str(error),
+                    expected="a snapshot of producers (ProducerSnapshot.json)",
+                )
+            )
+    return found, tuple(broken)
+
+
+def read_epochs(directory: Path) -> tuple[tuple[int, int], ...] | None:
+    """(leader epoch, first offset) of a replica's checkpoint; None without a readable one."""
+    path = directory / names.LEADER_EPOCHS_NAME
+    try:
+        return checkpoints.decode_leader_epochs(path.read_text(), place=path.name)
+    except (FileNotFoundError, UnicodeDecodeError, CorruptLogRecordError):
+        return None
+
+
+def _unreadable_epochs(directory: Path) -> Iterator[Broken]:
+    path = directory / names.LEADER_EPOCHS_NAME
+    try:
+        checkpoints.decode_leader_epochs(path.read_text(), place=path.name)
+    except FileNotFoundError:
+        return
+    except (UnicodeDecodeError, CorruptLogRecordError) as error:
+        yield Broken(
+            rule=Rule.UNREADABLE_FILE,
+            file=path.name,
+            found=str(error),
+            expected="leader epochs with their first offsets (LeaderEpochCheckpointFile)",
+        )

@@ -1,0 +1,117 @@
+"""What one segment leaves to be put together with its neighbours, as values.
+
+A segment is cut into *stretches* at the offsets of snapshots, so that the state at each snapshot
+can be told. Of each producer a stretch keeps what can't be judged without knowing what came before
+(its first batch of data, its first marker) and what it left behind. That is less than the batches,
+and stretches are put together in order of offset.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txnsim.log.producer_state import BatchMetadata
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.pipeline.soundness.findings import Broken
+
+
+class FirstData(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The first batch of data of a producer in a stretch."""
+
+    producer_epoch: int
+    base_sequence: int
+    base_offset: int
+    position: int
+    timestamp: int
+    is_transactional: bool
+    is_judged: bool
+    """What is known within the stretch was enough to judge its sequence and epoch."""
+
+
+class FirstMarker(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The first marker of a producer in a stretch."""
+
+    producer_epoch: int
+    coordinator_epoch: int
+    offset: int
+    position: int
+    timestamp: int
+    committed: bool
+    opened_at: int
+    """First offset of the transaction that it ends, as far as the stretch knows; else -1."""
+
+
+class ProducerStretch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What a producer did in a stretch. What there is none of is -1 or None."""
+
+    producer_id: int
+    first_data: FirstData | None
+    first_marker: FirstMarker | None
+    last_epoch: int
+    last_timestamp: int
+    last_offset: int
+    """Of its last batch, a marker included."""
+    newest: BatchMetadata | None
+    """Newest batch of the last epoch."""
+    keeps_batches: bool
+    """There was no batch of data and no new epoch: the newest batch is that of before, if its
+    epoch is the same.
+    """
+    coordinator_epoch: int
+    open_offset: int
+    """First offset of the transaction behind the last marker."""
+
+
+class AbortedStretch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A transaction that an ABORT marker ended in a stretch."""
+
+    producer_id: int
+    marker_offset: int
+    opened_at: int
+    """-1: before the stretch, if at all."""
+    others_since: int
+    """First offset of the oldest transaction of other producers that began in the stretch and was
+    open then; -1 where there is none.
+    """
+
+
+class Stretch(msgspec.Struct, frozen=True, kw_only=True):
+    """A piece of a segment, from one snapshot's offset to the next, or to the segment's end."""
+
+    start: int
+    end: int
+    producers: tuple[ProducerStretch, ...]
+    aborted: tuple[AbortedStretch, ...]
+    """By marker."""
+
+
+class Digest(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """All batches whose base offsets lie in one range, as a sum that knows no order."""
+
+    bucket: int
+    batches: int
+    total: int
+
+
+class SegmentPart(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment."""
+
+    base_offset: int
+    path: str
+    first_offset: int | None
+    """None where it is empty."""
+    end_offset: int
+    first_epoch: int
+    last_epoch: int
+    """Of leaders; -1 where it is empty."""
+    is_last: bool
+    is_torn: bool
+    shows_cleaning: bool
+    """Batches have fewer records than offsets, or a delete horizon: the cleaner was here."""
+    gaps: tuple[tuple[int, int], ...]
+    """(end of a batch, base offset of the next) where offsets are left out."""
+    broken: tuple[Broken, ...]
+    stretches: tuple[Stretch, ...]
+    aborted_index: tuple[AbortedTxn, ...] | None
+    """None where the file can't be read."""
+    digests: tuple[Digest, ...]

@@ -1,0 +1,269 @@
+"""What producers do in one stretch of a log, batch by batch, and where they break Kafka's rules.
+
+The state is the one that a partition keeps (``txnsim.log.producer_state``), begun anew, and the rules
+are those by which a leader accepts a batch (``txnsim.log.append_info``), so nothing is judged here
+that a broker would judge otherwise. What depends on batches before the stretch is kept for
+``chain`` to judge.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.errors import ErrorCode
+from txnsim.log.append_info import Refusal, check_data, check_marker
+from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, ProducerState
+from txnsim.pipeline.soundness.findings import Broken, Rule
+from txnsim.pipeline.soundness.parts import (
+    AbortedStretch,
+    FirstData,
+    FirstMarker,
+    ProducerStretch,
+    Stretch,
+)
+from txnsim.wire.batch import ABORT, COMMIT, BatchHeader, ControlRecord
+
+RULES: Final = {
+    ErrorCode.out_of_order_sequence_number: Rule.SEQUENCE,
+    ErrorCode.invalid_producer_epoch: Rule.PRODUCER_EPOCH,
+    ErrorCode.invalid_txn_state: Rule.OUTSIDE_TRANSACTION,
+    ErrorCode.transaction_coordinator_fenced: Rule.COORDINATOR_EPOCH,
+}
+"""Error of a leader that refuses a batch -> rule that the batch breaks."""
+EXPECTED: Final = {
+    Rule.SEQUENCE: "the sequence after the last one, 0 in a new epoch",
+    Rule.PRODUCER_EPOCH: "the producer's epoch or a higher one",
+    Rule.OUTSIDE_TRANSACTION: "only transactional batches until the marker",
+    Rule.COORDINATOR_EPOCH: "the coordinator's epoch or a higher one",
+}
+
+
+class _Seen:
+    """What is kept of a producer beside its state."""
+
+    __slots__ = ("first_data", "first_marker", "keeps_batches", "last_offset")
+
+    def __init__(self) -> None:
+        self.first_data: FirstData | None = None
+        self.first_marker: FirstMarker | None = None
+        self.keeps_batches = True
+        self.last_offset = NO_OFFSET
+
+
+class ProducerWalk:
+    """Takes the batches of one stretch, in order.
+
+    Args:
+        file: Name of the segment, for findings.
+        start: First offset of the stretch.
+        has_sequences: Clients wrote it, not a coordinator.
+        expiration_ms: After how long without a batch a broker forgets a producer.
+    """
+
+    def __init__(self, file: str, start: int, *, has_sequences: bool, expiration_ms: int) -> None:
+        self._file = file
+        self._start = start
+        self._has_sequences = has_sequences
+        self._expiration_ms = expiration_ms
+        self._state = ProducerState()
+        self._seen: dict[int, _Seen] = {}
+        self._aborted: list[AbortedStretch] = []
+        self.broken: list[Broken] = []
+
+    # Commands
+
+    def take_data(self, header: BatchHeader, position: int) -> None:
+        """The next batch of data of a producer."""
+        entry = self._state.find(header.producer_id)
+        seen = self._seen_of(header)
+        is_judged = self._judge_data(header, position, entry, seen)
+        if seen.first_data is None:
+            seen.first_data = FirstData(
+                producer_epoch=header.producer_epoch,
+                base_sequence=header.base_sequence,
+                base_offset=header.base_offset,
+                position=position,
+                timestamp=header.max_timestamp_ms,
+                is_transactional=header.is_transactional,
+                is_judged=is_judged,
+            )
+        seen.keeps_batches = False
+        self._state.apply_data(
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            last_sequence=header.last_sequence,
+            base_offset=header.base_offset,
+            last_offset=header.last_offset,
+            timestamp=header.max_timestamp_ms,
+            is_transactional=header.is_transactional,
+        )
+
+    def take_marker(self, header: BatchHeader, position: int, control: ControlRecord) -> None:
+        """The next marker of a producer."""
+        assert control.type in (ABORT, COMMIT)
+        entry = self._state.find(header.producer_id)
+        seen = self._seen_of(header)
+        opened_at = NO_OFFSET if entry is None else entry.txn_first_offset
+        is_first = seen.first_marker is None
+        refusal = check_marker(
+            entry,
+            producer_epoch=header.producer_epoch,
+            coordinator_epoch=control.coordinator_epoch,
+            transaction_version=0,  # by which version it was written, no marker says
+        )
+        self._tell(refusal, header, position)
+        if is_first:
+            seen.first_marker = FirstMarker(
+                producer_epoch=header.producer_epoch,
+                coordinator_epoch=control.coordinator_epoch,
+                offset=header.base_offset,
+                position=position,
+                timestamp=header.max_timestamp_ms,
+                committed=control.type == COMMIT,
+                opened_at=opened_at,
+            )
+        elif opened_at == NO_OFFSET:
+            self.broken.append(idle_marker(self._file, header.base_offset, position, header))
+        if entry is not None and entry.producer_epoch != header.producer_epoch:
+            seen.keeps_batches = False
+        others_since = self._end(header, control)
+        if control.type == ABORT and (is_first or opened_at != NO_OFFSET):
+            self._aborted.append(
+                AbortedStretch(
+                    producer_id=header.producer_id,
+                    marker_offset=header.base_offset,
+                    opened_at=opened_at,
+                    others_since=others_since,
+                )
+            )
+
+    # Queries
+
+    def stretch(self, end: int) -> Stretch:
+        """What is left of the batches taken, up to the offset ``end``."""
+        return Stretch(
+            start=self._start,
+            end=end,
+            producers=tuple(
+                _producer_stretch(entry, self._seen[entry.producer_id])
+                for entry in self._state.entries()
+            ),
+            aborted=tuple(self._aborted),
+        )
+
+    # Steps
+
+    def _seen_of(self, header: BatchHeader) -> _Seen:
+        seen = self._seen.get(header.producer_id)
+        if seen is None:
+            seen = self._seen[header.producer_id] = _Seen()
+        seen.last_offset = header.last_offset
+        return seen
+
+    def _judge_data(
+        self, header: BatchHeader, position: int, entry: ProducerEntry | None, seen: _Seen
+    ) -> bool:
+        """Tell what is wrong with a batch; whether the stretch knew enough to say."""
+        if entry is None:
+            return False
+        if seen.keeps_batches and header.producer_epoch == entry.producer_epoch:
+            return False  # its sequence goes on from a batch before the stretch
+        if header.max_timestamp_ms - entry.last_timestamp >= self._expiration_ms:
+            return True  # the leader may have forgotten the producer, and taken it for a new one
+        refusal = check_data(
+            entry,
+            producer_epoch=header.producer_epoch,
+            base_sequence=header.base_sequence,
+            is_transactional=header.is_transactional,
+            is_client=self._has_sequences,
+            verification=None,
+        )
+        self._tell(refusal, header, position)
+        return True
+
+    def _end(self, header: BatchHeader, control: ControlRecord) -> int:
+        """Apply a marker; since when another producer's transaction is open, -1 if none is."""
+        ended = self._state.apply_marker(
+            producer_id=header.producer_id,
+            producer_epoch=header.producer_epoch,
+            coordinator_epoch=control.coordinator_epoch,
+            committed=control.type == COMMIT,
+            offset=header.base_offset,
+            timestamp=header.max_timestamp_ms,
+        )
+        self._state.release_below(header.base_offset + 1)
+        if ended is None:
+            first = self._state.first_undecided_offset()
+            return NO_OFFSET if first is None else first
+        stable = ended.last_stable_offset
+        return NO_OFFSET if stable > header.base_offset else stable
+
+    def _tell(self, refusal: Refusal | None, header: BatchHeader, position: int) -> None:
+        if refusal is not None:
+            self.broken.append(
+                refused(
+                    refusal,
+                    file=self._file,
+                    position=position,
+                    offset=header.base_offset,
+                    producer_id=header.producer_id,
+                    producer_epoch=header.producer_epoch,
+                )
+            )
+
+
+def refused(
+    refusal: Refusal,
+    *,
+    file: str,
+    position: int,
+    offset: int,
+    producer_id: int,
+    producer_epoch: int,
+) -> Broken:
+    """A batch that is in the log though a leader would have refused it."""
+    rule = RULES[refusal.error]
+    return Broken(
+        rule=rule,
+        file=file,
+        position=position,
+        offset=offset,
+        found=refusal.reason,
+        expected=EXPECTED[rule],
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+    )
+
+
+def idle_marker(
+    file: str, offset: int, position: int, whose: BatchHeader | ProducerStretch
+) -> Broken:
+    """A marker that ended nothing: sound, but worth a look where somebody misses a transaction."""
+    epoch = whose.producer_epoch if isinstance(whose, BatchHeader) else whose.last_epoch
+    return Broken(
+        rule=Rule.IDLE_MARKER,
+        file=file,
+        position=position,
+        offset=offset,
+        found=f"a marker of producer {whose.producer_id}, which has no transaction open",
+        expected="a transaction that it ends",
+        producer_id=whose.producer_id,
+        producer_epoch=epoch,
+        is_notice=True,
+    )
+
+
+def _producer_stretch(entry: ProducerEntry, seen: _Seen) -> ProducerStretch:
+    assert entry.producer_epoch != NO_EPOCH
+    return ProducerStretch(
+        producer_id=entry.producer_id,
+        first_data=seen.first_data,
+        first_marker=seen.first_marker,
+        last_epoch=entry.producer_epoch,
+        last_timestamp=entry.last_timestamp,
+        last_offset=seen.last_offset,
+        newest=entry.batches[-1] if entry.batches else None,
+        keeps_batches=seen.keeps_batches,
+        coordinator_epoch=entry.coordinator_epoch,
+        open_offset=entry.txn_first_offset,
+    )

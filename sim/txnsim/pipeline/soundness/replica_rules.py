@@ -1,0 +1,139 @@
+"""Replicas of one partition against one another: below the high watermark they hold the same.
+
+Each segment leaves a digest per range of offsets, so that only ranges that differ are read again.
+What the cleaner has touched is not compared: every broker cleans for itself. Kafka's counterpart is
+what ReplicaVerificationTool did over the wire.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from txnsim.pipeline.soundness.facts import ReplicaFacts
+from txnsim.pipeline.soundness.findings import Broken, Finding, Rule
+from txnsim.pipeline.soundness.parts import SegmentPart
+from txnsim.pipeline.soundness.segment_walk import BUCKET_BITS, DIGEST_MASK
+from txnsim.storage.log_file import read_log_file
+from txnsim.wire.batch import BatchHeader
+
+Replica = tuple[ReplicaFacts, Sequence[SegmentPart]]
+
+
+def comparable(replicas: Sequence[ReplicaFacts], starts: Sequence[int]) -> tuple[ReplicaFacts, ...]:
+    """The replicas of one partition, with the offsets between which they must hold the same.
+
+    Args:
+        replicas: All that there are.
+        starts: The number of the oldest segment of each.
+    """
+    start = max(
+        max(one.log_start or 0, one.cleaned_until, oldest)
+        for one, oldest in zip(replicas, starts, strict=True)
+    )
+    until = min(one.high_watermark or 0 for one in replicas)
+    if len(replicas) == 1 or start >= until:
+        return tuple(replicas)
+    return tuple(
+        msgspec.structs.replace(one, compare_from=start, compare_until=until) for one in replicas
+    )
+
+
+def judge_replicas(replicas: Sequence[Replica]) -> Iterator[Finding]:
+    """Where replicas of a partition differ: for each one the first place at which it parts from the
+    first replica.
+
+    Raises:
+        OSError: A segment can't be read again.
+    """
+    if any(
+        part.shows_cleaning and not facts.cleaned_until
+        for facts, parts in replicas
+        for part in parts
+    ):
+        return  # cleaned, nobody says how far
+    (first, first_parts), *others = replicas
+    wanted = _digests(first_parts)
+    for facts, parts in others:
+        held = _digests(parts)
+        differing = sorted(
+            bucket
+            for bucket in wanted.keys() | held.keys()
+            if wanted.get(bucket) != held.get(bucket)
+        )
+        if differing:
+            yield _first_difference(facts, parts, first, first_parts, differing)
+
+
+def _digests(parts: Sequence[SegmentPart]) -> dict[int, tuple[int, int]]:
+    """(batches, sum) by range; a range may lie in several segments."""
+    found: defaultdict[int, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for part in parts:
+        for digest in part.digests:
+            batches, total = found[digest.bucket]
+            found[digest.bucket] = batches + digest.batches, (total + digest.total) & DIGEST_MASK
+    return found
+
+
+def _first_difference(
+    facts: ReplicaFacts,
+    parts: Sequence[SegmentPart],
+    first: ReplicaFacts,
+    first_parts: Sequence[SegmentPart],
+    buckets: Sequence[int],
+) -> Finding:
+    held = _batches(facts, parts, buckets[0])
+    wanted = _batches(first, first_parts, buckets[0])
+    offset = min(base for base in held.keys() | wanted.keys() if held.get(base) != wanted.get(base))
+    file, position, found = held.get(offset, (Path(facts.directory).name, None, "no batch"))
+    _, _, expected = wanted.get(offset, ("", None, "no batch"))
+    more = f"; {len(buckets)} ranges of {1 << BUCKET_BITS} offsets differ"
+    return facts.finding(
+        Broken(
+            rule=Rule.REPLICAS,
+            file=file,
+            position=position,
+            offset=offset,
+            found=found + (more if len(buckets) > 1 else ""),
+            expected=f"{expected}, as {_named(first)} has it",
+        )
+    )
+
+
+def _batches(
+    facts: ReplicaFacts, parts: Sequence[SegmentPart], bucket: int
+) -> dict[int, tuple[str, int | None, str]]:
+    """Base offset -> (file, position, what it is) of the batches of one range."""
+    found: dict[int, tuple[str, int | None, str]] = {}
+    for part in parts:
+        if not any(digest.bucket == bucket for digest in part.digests):
+            continue
+        path = Path(part.path)
+        for stored in read_log_file(path, on_torn=_told_before, check_crc=False):
+            header = stored.header
+            if header.base_offset >> BUCKET_BITS > bucket:
+                break
+            if (
+                header.base_offset >> BUCKET_BITS == bucket
+                and facts.compare_from <= header.base_offset < facts.compare_until
+            ):
+                found[header.base_offset] = (path.name, stored.position, _description(header))
+    return found
+
+
+def _description(header: BatchHeader) -> str:
+    return (
+        f"a batch of offsets {header.base_offset} to {header.last_offset}, leader epoch "
+        f"{header.leader_epoch}, CRC {header.crc}"
+    )
+
+
+def _named(facts: ReplicaFacts) -> str:
+    return f"broker {facts.broker}" if facts.broker >= 0 else facts.log_dir
+
+
+def _told_before(_torn: object) -> None:
+    """A torn tail is a finding of its segment."""

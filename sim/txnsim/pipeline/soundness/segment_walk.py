@@ -1,0 +1,319 @@
+"""One segment from its first batch to its last: every CRC, every offset, indexes, leader epochs,
+and what its producers did.
+
+What can be judged within the segment is judged; the rest is left for ``chain``. Memory grows with
+the producers of the segment, not with its bytes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import CorruptBatchError, CorruptLogRecordError
+from txnsim.log.txn_index import AbortedTxn
+from txnsim.pipeline.soundness.facts import ReplicaFacts
+from txnsim.pipeline.soundness.findings import Broken, Rule
+from txnsim.pipeline.soundness.index_rules import Entries, IndexCheck
+from txnsim.pipeline.soundness.parts import Digest, SegmentPart, Stretch
+from txnsim.pipeline.soundness.producer_walk import ProducerWalk
+from txnsim.storage import names, txn_index
+from txnsim.storage.indexes import decode_offset_index, decode_time_index
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
+from txnsim.wire.batch import BatchHeader, crc_is_valid, read_control_record
+
+BUCKET_BITS: Final = 16
+"""Offsets of 65,536 are compared between replicas at once."""
+DIGEST_MASK: Final = (1 << 62) - 1
+SAME_FINDINGS_MAX: Final = 100
+"""Of one rule in one segment; where there are more, the last one says how many."""
+GAPS_MAX: Final = 100
+
+
+class Segment(msgspec.Struct, frozen=True, kw_only=True):
+    """What is to be walked over."""
+
+    path: str
+    base_offset: int
+    is_last: bool
+    snapshot_offsets: tuple[int, ...]
+    """Of the whole replica."""
+    epochs: tuple[tuple[int, int], ...] | None
+    """(leader epoch, first offset) of its checkpoint; None without a readable one."""
+
+
+def examine(facts: ReplicaFacts, segment: Segment) -> SegmentPart:
+    """Walk over a segment.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    walk = _SegmentWalk(facts, segment)
+    for stored in read_log_file(Path(segment.path), on_torn=walk.tear, check_crc=False):
+        walk.take(stored)
+    return walk.part()
+
+
+class _SegmentWalk:
+    """What is known after so many batches."""
+
+    def __init__(self, facts: ReplicaFacts, segment: Segment) -> None:
+        self._facts = facts
+        self._segment = segment
+        self._path = Path(segment.path)
+        self._broken: list[Broken] = []
+        self._told: Counter[Rule] = Counter()
+        self._torn = False
+        self._shows_cleaning = False
+        self._gaps: list[tuple[int, int]] = []
+        self._first: BatchHeader | None = None
+        self._end = segment.base_offset
+        self._epoch = -1
+        self._epoch_until = -1
+        self._stretches: list[Stretch] = []
+        self._cuts = sorted(
+            (at for at in segment.snapshot_offsets if at > segment.base_offset), reverse=True
+        )
+        self._producers = self._producer_walk(segment.base_offset)
+        self._indexes = self._index_check()
+        self._digests: defaultdict[int, list[int]] = defaultdict(lambda: [0, 0])
+
+    # Commands
+
+    def take(self, stored: StoredBatch) -> None:
+        """The next batch."""
+        header, position = stored.header, stored.position
+        if not crc_is_valid(stored.data, header):
+            self._tell(Rule.CRC, header, position, "another CRC", f"CRC {header.crc}")
+        self._indexes.take(header, position)
+        if header.base_offset < self._end:
+            self._tell(
+                Rule.OFFSET_ORDER,
+                header,
+                position,
+                f"a batch from {header.base_offset} on",
+                f"{self._end} or above",
+            )
+            return
+        self._take_place(header, position)
+        while self._cuts and self._cuts[-1] <= header.base_offset:
+            self._cut(self._cuts.pop())
+        if header.has_producer_id:
+            self._take_producer(stored)
+        self._end = header.last_offset + 1
+
+    def tear(self, torn: TornTail) -> None:
+        """The segment makes no sense from here on."""
+        self._torn = True
+        self._broken.append(
+            Broken(
+                rule=Rule.TORN,
+                file=self._path.name,
+                position=torn.position,
+                offset=self._end,
+                found=f"{torn.reason}; {torn.size} bytes to the end of the file",
+                expected="a whole batch, or the end of the file",
+            )
+        )
+
+    # Queries
+
+    def part(self) -> SegmentPart:
+        """What is left of the segment."""
+        self._cut(self._end)
+        aborted = self._read_aborted()
+        for broken in self._indexes.finish():
+            self._add(broken)
+        for rule, count in sorted(self._told.items()):
+            if count > SAME_FINDINGS_MAX:
+                more = f"{count - SAME_FINDINGS_MAX} more of these"
+                self._broken.append(
+                    Broken(rule=rule, file=self._path.name, found=more, expected="none")
+                )
+        return SegmentPart(
+            base_offset=self._segment.base_offset,
+            path=self._segment.path,
+            first_offset=None if self._first is None else self._first.base_offset,
+            end_offset=self._end,
+            first_epoch=-1 if self._first is None else self._first.leader_epoch,
+            last_epoch=self._epoch,
+            is_last=self._segment.is_last,
+            is_torn=self._torn,
+            shows_cleaning=self._shows_cleaning,
+            gaps=tuple(self._gaps),
+            broken=tuple(self._broken),
+            stretches=tuple(self._stretches),
+            aborted_index=aborted,
+            digests=tuple(
+                Digest(bucket=bucket, batches=count, total=total)
+                for bucket, (count, total) in sorted(self._digests.items())
+            ),
+        )
+
+    # Steps
+
+    def _take_place(self, header: BatchHeader, position: int) -> None:
+        """What a batch's place in the log has to say."""
+        if self._first is None:
+            self._first = header
+        elif header.base_offset > self._end and len(self._gaps) < GAPS_MAX:
+            self._gaps.append((self._end, header.base_offset))
+        if header.records_count != header.last_offset_delta + 1 or header.has_delete_horizon:
+            self._shows_cleaning = True
+        if header.leader_epoch != self._epoch or header.last_offset >= self._epoch_until:
+            self._judge_epoch(header, position)
+        facts = self._facts
+        if facts.compare_from <= header.base_offset < facts.compare_until:
+            digest = self._digests[header.base_offset >> BUCKET_BITS]
+            digest[0] += 1
+            digest[1] = digest[1] + digest_of(header) & DIGEST_MASK
+
+    def _judge_epoch(self, header: BatchHeader, position: int) -> None:
+        epoch, before = header.leader_epoch, self._epoch
+        self._epoch = max(epoch, before)
+        if epoch < before:
+            self._tell(
+                Rule.LEADER_EPOCH, header, position, f"epoch {epoch}", f"{before} or a higher one"
+            )
+            return
+        epochs = self._segment.epochs
+        starts_at = self._facts.log_start or 0
+        if epochs is None or header.base_offset < starts_at:
+            return
+        known, until = epoch_at(epochs, header.base_offset)
+        self._epoch_until = until
+        if known != epoch or header.last_offset >= until:
+            self._tell(
+                Rule.LEADER_EPOCH,
+                header,
+                position,
+                f"a batch of epoch {epoch}",
+                f"epoch {known} up to offset {until}, by {names.LEADER_EPOCHS_NAME}"
+                if until < _ENDLESS
+                else f"epoch {known}, by {names.LEADER_EPOCHS_NAME}",
+            )
+            self._epoch_until = _ENDLESS  # told once, not with each batch of it
+
+    def _take_producer(self, stored: StoredBatch) -> None:
+        header = stored.header
+        if not header.is_control:
+            self._producers.take_data(header, stored.position)
+            return
+        try:
+            control = read_control_record(stored.data)
+        except CorruptBatchError as error:
+            self._tell(
+                Rule.UNREADABLE_MARKER, header, stored.position, str(error), "a control record"
+            )
+            return
+        if control is not None and control.is_marker:
+            self._producers.take_marker(header, stored.position, control)
+
+    def _cut(self, end: int) -> None:
+        """A stretch ends here, and the next one begins."""
+        self._stretches.append(self._producers.stretch(end))
+        for broken in self._producers.broken:
+            self._add(broken)
+        self._producers = self._producer_walk(end)
+
+    def _producer_walk(self, start: int) -> ProducerWalk:
+        return ProducerWalk(
+            self._path.name,
+            start,
+            has_sequences=self._facts.has_sequences,
+            expiration_ms=self._facts.producer_expiration_ms,
+        )
+
+    def _index_check(self) -> IndexCheck:
+        base_offset = self._segment.base_offset
+        offsets = self._path.with_suffix(names.INDEX_SUFFIX)
+        times = self._path.with_suffix(names.TIME_INDEX_SUFFIX)
+        data = self._beside(offsets, Rule.OFFSET_INDEX), self._beside(times, Rule.TIME_INDEX)
+        entries: list[Entries] = []
+        for decode, path, read in (
+            (decode_offset_index, offsets, data[0]),
+            (decode_time_index, times, data[1]),
+        ):
+            try:
+                entries.append(decode(read, base_offset=base_offset, place=path.name))
+            except CorruptLogRecordError as error:
+                self._unreadable(path, error)
+                entries.append(())
+        return IndexCheck(*entries, offsets_file=offsets.name, times_file=times.name)
+
+    def _beside(self, path: Path, rule: Rule) -> bytes:
+        """A file that a broker makes anew when it is missing."""
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            self._broken.append(
+                Broken(
+                    rule=rule,
+                    file=path.name,
+                    found="no file",
+                    expected="an index; a broker makes it anew",
+                    is_notice=True,
+                )
+            )
+            return b""
+
+    def _read_aborted(self) -> tuple[AbortedTxn, ...] | None:
+        path = self._path.with_suffix(names.TXN_INDEX_SUFFIX)
+        try:
+            return txn_index.decode(path.read_bytes(), place=path.name)
+        except FileNotFoundError:
+            return ()
+        except CorruptLogRecordError as error:
+            self._unreadable(path, error)
+            return None
+
+    def _unreadable(self, path: Path, error: Exception) -> None:
+        self._broken.append(
+            Broken(
+                rule=Rule.UNREADABLE_FILE,
+                file=path.name,
+                found=str(error),
+                expected="whole entries that ascend",
+            )
+        )
+
+    def _tell(
+        self, rule: Rule, header: BatchHeader, position: int, found: str, expected: str
+    ) -> None:
+        self._add(
+            Broken(
+                rule=rule,
+                file=self._path.name,
+                position=position,
+                offset=header.base_offset,
+                found=found,
+                expected=expected,
+            )
+        )
+
+    def _add(self, broken: Broken) -> None:
+        self._told[broken.rule] += 1
+        if self._told[broken.rule] <= SAME_FINDINGS_MAX:
+            self._broken.append(broken)
+
+
+_ENDLESS: Final = 1 << 63
+
+
+def epoch_at(epochs: Sequence[tuple[int, int]], offset: int) -> tuple[int, int]:
+    """(leader epoch that wrote an offset, where the next one begins) by a checkpoint; epoch -1
+    where it does not reach back that far.
+    """
+    behind = bisect_right(epochs, offset, key=lambda entry: entry[1])
+    until = epochs[behind][1] if behind < len(epochs) else _ENDLESS
+    return (epochs[behind - 1][0] if behind else -1), until
+
+
+def digest_of(header: BatchHeader) -> int:
+    """A number for what a batch is and where it lies. Its CRC stands for the bytes."""
+    return hash((header.base_offset, header.last_offset, header.leader_epoch, header.crc))

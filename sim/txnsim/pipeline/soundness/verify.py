@@ -1,0 +1,221 @@
+"""``txnsim logs verify``: are log directories sound? The rules are ``soundness``; here is how Spark
+shares them out.
+
+The driver looks at names, sizes and checkpoints only. Segments are walked over side by side, then
+all replicas of a partition come together in one task, as what their segments left. Nothing comes
+back but findings.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim.pipeline.scan.segments import replicas_in
+from txnsim.pipeline.soundness.facts import (
+    PRODUCER_EXPIRATION_MS,
+    ReplicaFacts,
+    read_log_dir,
+)
+from txnsim.pipeline.soundness.facts import replica_facts as facts_of
+from txnsim.pipeline.soundness.findings import Finding
+from txnsim.pipeline.soundness.partition import judge_partition, read_epochs
+from txnsim.pipeline.soundness.parts import SegmentPart
+from txnsim.pipeline.soundness.replica_rules import comparable
+from txnsim.pipeline.soundness.segment_walk import Segment, examine
+from txnsim.pipeline.tasks import arrow_schema, on_workers, shared_out
+from txnsim.storage import names
+from txnsim.types import TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+
+TASK_BYTES: Final = 32 << 20
+"""Small segments share a task; about a second's work."""
+TASKS_MIN: Final = 2
+PARTS: Final = "topic string, partition int, facts binary, part binary"
+FINDINGS: Final = (
+    "rule string, severity string, broker int, log_dir string, topic string, partition int,"
+    " file string, position bigint, offset bigint, found string, expected string,"
+    " producer_id bigint, producer_epoch int"
+)
+ORDER: Final = ("topic", "partition", "broker", "log_dir", "file", "position", "offset", "rule")
+
+
+class Work(msgspec.Struct, frozen=True, kw_only=True):
+    """One segment, and whose it is."""
+
+    facts: ReplicaFacts
+    segment: Segment
+    size: int
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What there is to be done."""
+
+    tasks: tuple[tuple[Work, ...], ...]
+    replicas: int
+    segments: int
+    bytes: int
+    findings: tuple[Finding, ...]
+    """What showed already: checkpoints that can't be read."""
+
+
+def plan(
+    paths: Iterable[Path],
+    topics: frozenset[str] = frozenset(),
+    *,
+    producer_expiration_ms: int = PRODUCER_EXPIRATION_MS,
+    task_bytes: int = TASK_BYTES,
+) -> Plan:
+    """Share out all segments under some paths.
+
+    Args:
+        paths: Log directories, folders of them, or replicas' folders.
+        topics: Only these; all where empty.
+        producer_expiration_ms: The brokers' ``producer.id.expiration.ms``.
+        task_bytes: How much one task may be given, unless a single segment is more.
+
+    Raises:
+        BadInputError: A path is no directory, or there is nothing of Kafka's in it.
+        OSError: A file can't be read.
+    """
+    known: dict[str, Any] = {}
+    partitions: defaultdict[TopicPartition, list[ReplicaFacts]] = defaultdict(list)
+    findings: list[Finding] = []
+    for replica in replicas_in(paths, topics):
+        if replica.log_dir not in known:
+            known[replica.log_dir] = read_log_dir(Path(replica.log_dir))
+        facts = facts_of(
+            known[replica.log_dir],
+            log_dir=replica.log_dir,
+            broker=replica.broker,
+            whose=replica.topic_partition,
+            directory=replica.path,
+            producer_expiration_ms=producer_expiration_ms,
+        )
+        partitions[replica.topic_partition].append(facts)
+    seen = {facts.log_dir: facts for many in partitions.values() for facts in many}
+    for log_dir, facts in seen.items():
+        whole = msgspec.structs.replace(facts, topic="", partition=-1)
+        findings += [whole.finding(broken) for broken in known[log_dir].broken]
+    works = [
+        work
+        for _, replicas in sorted(partitions.items())
+        for work in _works(sorted(replicas, key=lambda one: (one.broker, one.log_dir)))
+    ]
+    total = sum(work.size for work in works)
+    task_bytes = min(task_bytes, max(1, total // TASKS_MIN))
+    tasks = shared_out(works, task_bytes, size_of=lambda work: work.size)
+    return Plan(
+        tasks=tuple(tasks),
+        replicas=sum(map(len, partitions.values())),
+        segments=len(works),
+        bytes=total,
+        findings=tuple(findings),
+    )
+
+
+def verify(spark: SparkSession, planned: Plan) -> Iterator[Finding]:
+    """All that is wrong, by partition, replica and place; as it is asked for."""
+    if not planned.tasks:
+        return iter(planned.findings)
+    found = findings_frame(spark, planned).orderBy(*ORDER).toLocalIterator()
+    return _chained(planned.findings, (_finding_of(row.asDict()) for row in found))
+
+
+def findings_frame(spark: SparkSession, planned: Plan) -> DataFrame:
+    """A row per finding, with the columns of ``FINDINGS``."""
+    parts = on_workers(spark, planned.tasks, tuple[Work, ...], _walk, PARTS)
+    return parts.groupBy("topic", "partition").applyInArrow(_judge, FINDINGS)
+
+
+# On workers
+
+
+def _walk(task: Sequence[Work]) -> Iterator[pa.RecordBatch]:
+    """Walks over the segments of a task; a row each."""
+    import pyarrow as pa
+
+    schema = arrow_schema(PARTS)
+    for work in task:
+        row = {
+            "topic": work.facts.topic,
+            "partition": work.facts.partition,
+            "facts": msgspec.msgpack.encode(work.facts),
+            "part": msgspec.msgpack.encode(examine_work(work)),
+        }
+        yield pa.RecordBatch.from_pylist([row], schema=schema)
+
+
+def examine_work(work: Work) -> SegmentPart:
+    """Walk over a segment; what else it takes is read from its replica's folder.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    directory = Path(work.facts.directory)
+    snapshots = names.numbered_files(directory, names.SNAPSHOT_SUFFIX)
+    segment = msgspec.structs.replace(
+        work.segment,
+        snapshot_offsets=tuple(offset for offset, _ in snapshots),
+        epochs=read_epochs(directory),
+    )
+    return examine(work.facts, segment)
+
+
+def _judge(rows: pa.Table) -> pa.Table:
+    """All findings of one partition."""
+    import pyarrow as pa
+
+    replicas: defaultdict[bytes, list[SegmentPart]] = defaultdict(list)
+    for facts, part in zip(rows["facts"].to_pylist(), rows["part"].to_pylist(), strict=True):
+        replicas[facts].append(msgspec.msgpack.decode(part, type=SegmentPart))
+    ordered = sorted(
+        (
+            (
+                msgspec.msgpack.decode(facts, type=ReplicaFacts),
+                sorted(parts, key=lambda part: part.base_offset),
+            )
+            for facts, parts in replicas.items()
+        ),
+        key=lambda one: (one[0].broker, one[0].log_dir),
+    )
+    found = [msgspec.to_builtins(finding) for finding in judge_partition(ordered)]
+    return pa.Table.from_pylist(found, schema=arrow_schema(FINDINGS))
+
+
+# On the driver
+
+
+def _works(replicas: Sequence[ReplicaFacts]) -> Iterator[Work]:
+    """The segments of one partition's replicas."""
+    files = [names.numbered_files(Path(facts.directory), names.LOG_SUFFIX) for facts in replicas]
+    starts = [numbered[0][0] if numbered else 0 for numbered in files]
+    for facts, numbered in zip(comparable(replicas, starts), files, strict=True):
+        if facts.recovery_point is None and numbered:
+            # Nobody noted it: only the newest segment was written to.
+            facts = msgspec.structs.replace(facts, recovery_point=numbered[-1][0])
+        for number, (base_offset, path) in enumerate(numbered, 1):
+            segment = Segment(
+                path=str(path),
+                base_offset=base_offset,
+                is_last=number == len(numbered),
+                snapshot_offsets=(),
+                epochs=None,
+            )
+            yield Work(facts=facts, segment=segment, size=path.stat().st_size)
+
+
+def _finding_of(row: dict[str, Any]) -> Finding:
+    return msgspec.convert(row, type=Finding)
+
+
+def _chained(*findings: Iterable[Finding]) -> Iterator[Finding]:
+    for many in findings:
+        yield from many

@@ -1,0 +1,190 @@
+"""Alerts on hanging transactions: when one is raised, how long it stands, when it ends. Pure.
+
+A probe says what hangs now; an alert is told once when it begins and once when it is over. What
+stands in between is the only state, a value that is kept with the batch that it belongs to. A
+partition that could not be asked keeps its alerts: not to know is not good news.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.client.judgement import Verdict
+from txnsim.pipeline.schemas import Column, Table
+from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
+
+ALERT_TABLE: Final = Table(
+    about="A row per alert that was raised or ended.",
+    columns=(
+        Column("event", "string", "raised or ended."),
+        Column("id", "string", "The same for both events of a transaction."),
+        Column("at_ms", "bigint", "Time of the probe that saw it."),
+        Column("since_ms", "bigint", "Time of the probe that raised it."),
+        Column("topic", "string", "Where the transaction is open."),
+        Column("partition", "int", "The same."),
+        Column("producer_id", "bigint", "Whose it is."),
+        Column("producer_epoch", "int", "Of its records."),
+        Column("transactional_id", "string", "Null: no coordinator knows the producer id."),
+        Column("start_offset", "bigint", "Of its first record."),
+        Column("last_timestamp_ms", "bigint", "Of its last record, by its producer's clock."),
+        Column("last_stable_offset", "bigint", "Where `read_committed` readers stop."),
+        Column("high_watermark", "bigint", "Where all other readers stop."),
+        Column("lag", "bigint", "The second less the first: offsets withheld."),
+        Column("reason", "string", "Which rule says that it hangs."),
+        Column("command", "string", "What aborts it, and no other transaction."),
+    ),
+)
+
+
+class AlertEvent(StrEnum):
+    """What became of it."""
+
+    RAISED = "raised"
+    ENDED = "ended"
+
+
+class Alert(msgspec.Struct, frozen=True, kw_only=True):
+    """A hanging transaction, as whoever is woken by it wants to be told."""
+
+    event: AlertEvent
+    id: str
+    """The same for both events of a transaction, and in every repetition of them."""
+    at_ms: int
+    """Time of the probe that saw it."""
+    since_ms: int
+    """Time of the probe that raised it."""
+    topic: str
+    partition: int
+    producer_id: int
+    producer_epoch: int
+    transactional_id: str | None
+    """None: no coordinator knows the producer id."""
+    start_offset: int
+    """Where readers stand, unless an older transaction is open before it."""
+    last_timestamp_ms: int
+    """Of the transaction's last record, by its producer's clock."""
+    last_stable_offset: int
+    high_watermark: int
+    lag: int
+    """Offsets that are withheld from ``read_committed`` readers: ``high_watermark`` −
+    ``last_stable_offset``.
+    """
+    reason: str
+    """Which rule says that it hangs (KIP-664)."""
+    command: str
+    """What aborts it, and no other transaction."""
+
+    @property
+    def sentence(self) -> str:
+        """For people, without a full stop."""
+        where = f"{self.topic}-{self.partition}"
+        whose = f"producer {self.producer_id} epoch {self.producer_epoch}"
+        if self.transactional_id is not None:
+            whose += f" (transactional id {self.transactional_id})"
+        if self.event is AlertEvent.ENDED:
+            return (
+                f"ENDED {where}: the transaction of {whose} at offset {self.start_offset} is over"
+                f" after {(self.at_ms - self.since_ms) // 1_000} s; lag is {self.lag}"
+            )
+        return (
+            f"HANGING {where}: {self.lag} offsets are withheld behind offset"
+            f" {self.last_stable_offset}; the transaction of {whose} is open since offset"
+            f" {self.start_offset} and last wrote at {_time_text(self.last_timestamp_ms)};"
+            f" {self.reason}. To end it: {self.command}"
+        )
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """What a probe has changed."""
+
+    events: tuple[Alert, ...]
+    standing: tuple[Alert, ...]
+    """Alerts that have been raised and have not ended, with the figures of this probe."""
+
+
+def step(
+    standing: Sequence[Alert], rows: Iterable[PartitionLag], *, at_ms: int, program: str
+) -> Step:
+    """Take in a probe.
+
+    Args:
+        standing: What the probe before has left.
+        rows: Every partition that hangs, can't be asked, or has an alert standing; others don't
+            matter.
+        at_ms: Time of this probe.
+        program: How ``txnsim txns`` is called for this cluster.
+    """
+    events: list[Alert] = []
+    remaining: dict[str, Alert] = {one.id: one for one in standing}
+    for row in rows:
+        if row.error is not None or row.lag is None:
+            continue
+        now = {one.id: one for one in _hanging(row, at_ms=at_ms, program=program)}
+        where = (row.topic, row.partition)
+        for old in [one for one in standing if (one.topic, one.partition) == where]:
+            seen = now.pop(old.id, None)
+            if seen is not None:
+                remaining[old.id] = msgspec.structs.replace(seen, since_ms=old.since_ms)
+            else:
+                events.append(_ended(remaining.pop(old.id), row, at_ms))
+        remaining |= now
+        events += now.values()
+    return Step(events=tuple(events), standing=tuple(remaining.values()))
+
+
+def _hanging(row: PartitionLag, *, at_ms: int, program: str) -> Iterator[Alert]:
+    """An alert for each transaction that hangs there."""
+    for held in row.held_by:
+        if held.verdict is Verdict.HANGING:
+            yield _alert(row, held, at_ms=at_ms, program=program)
+
+
+def _alert(row: PartitionLag, held: HeldBy, *, at_ms: int, program: str) -> Alert:
+    assert row.topic is not None, "only of a partition is known who holds it"
+    assert row.partition is not None, "the same"
+    assert row.last_stable_offset is not None, "asked for before"
+    assert row.high_watermark is not None, "the same"
+    assert row.lag is not None, "both are known"
+    where = f"--topic {row.topic} --partition {row.partition}"
+    return Alert(
+        event=AlertEvent.RAISED,
+        id=f"{row.topic}-{row.partition}@{held.start_offset}"
+        f"/{held.producer_id}:{held.producer_epoch}",
+        at_ms=at_ms,
+        since_ms=at_ms,
+        topic=row.topic,
+        partition=row.partition,
+        producer_id=held.producer_id,
+        producer_epoch=held.producer_epoch,
+        transactional_id=held.transactional_id,
+        start_offset=held.start_offset,
+        last_timestamp_ms=held.last_timestamp_ms,
+        last_stable_offset=row.last_stable_offset,
+        high_watermark=row.high_watermark,
+        lag=row.lag,
+        reason=held.reason,
+        command=f"{program} abort {where} --start-offset {held.start_offset}",
+    )
+
+
+def _ended(old: Alert, row: PartitionLag, at_ms: int) -> Alert:
+    assert row.last_stable_offset is not None, "a partition that was asked"
+    assert row.high_watermark is not None, "the same"
+    assert row.lag is not None, "both are known"
+    return msgspec.structs.replace(
+        old,
+        event=AlertEvent.ENDED,
+        at_ms=at_ms,
+        last_stable_offset=row.last_stable_offset,
+        high_watermark=row.high_watermark,
+        lag=row.lag,
+    )
+
+
+def _time_text(time_ms: int) -> str:
+    return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,66 @@
+"""What a streaming query's checkpoint tells: whose it is, and which offsets a batch reaches.
+
+Spark writes a batch's offsets down before it runs, and never changes them: a batch that is repeated
+has the same. Read here, never written. Spark's counterparts are ``StreamMetadata`` (the file
+``metadata``), ``OffsetSeqLog`` (``offsets/N``: a version, a line about the batch, a line per
+source) and ``CommitLog`` (``commits/N``).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+from txnsim.errors import BadInputError
+from txnsim.pipeline.streaming.store import Store
+
+_VERSION: Final = "v1"
+_HEAD_LINES: Final = 2
+
+Offsets = Mapping[str, Mapping[str, int]]
+"""Topic → partition → the offset behind the last one that was read, as the connector writes it."""
+
+
+class Checkpoint:
+    """The checkpoint of one query with one source."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def query_id(self) -> str | None:
+        """The id that a query keeps over its restarts; None where it has not begun."""
+        data = self._store.read("metadata")
+        return None if data is None else str(json.loads(data)["id"])
+
+    def has_committed(self) -> bool:
+        """Whether a batch is behind it."""
+        return any(name.isdigit() for name in self._store.names("commits"))
+
+    def offsets(self, batch_id: int) -> Offsets:
+        """Where a batch that has begun ends.
+
+        Raises:
+            BadInputError: There is no such batch, or it is written down in a way that is not known.
+        """
+        name = f"offsets/{batch_id}"
+        data = self._store.read(name)
+        if data is None:
+            raise BadInputError(f"checkpoint: {name} is missing")
+        return read_offsets(data, name=name)
+
+
+def read_offsets(data: bytes, *, name: str) -> Offsets:
+    """The offsets of the only source of a batch.
+
+    Raises:
+        BadInputError: It is another version, or there are other sources.
+    """
+    version, *lines = data.decode().splitlines()
+    if version != _VERSION or len(lines) != _HEAD_LINES:
+        raise BadInputError(
+            f"checkpoint: {name} is of version {version} with {len(lines)} lines, expected"
+            f" {_VERSION} with {_HEAD_LINES}"
+        )
+    offsets: Offsets = json.loads(lines[-1])
+    return offsets

@@ -1,0 +1,36 @@
+"""What a stream tells whoever has started it, while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from txnsim.pipeline.streaming.alerts import Alert
+from txnsim.pipeline.streaming.sink import Manifest
+
+
+class BatchWritten(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of records has been committed."""
+
+    manifest: Manifest
+
+
+class AlertTold(msgspec.Struct, frozen=True, kw_only=True):
+    """An alert was raised or has ended; told before it is committed, so twice after a crash."""
+
+    alert: Alert
+    connector_lag: int | None
+    """What the connector itself reported last as ``maxOffsetsBehindLatest``."""
+
+
+class NotAsked(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition, a topic or the cluster could not be probed."""
+
+    where: str
+    error: str
+
+
+StreamEvent = BatchWritten | AlertTold | NotAsked
+Told = Callable[[StreamEvent], None]
+"""Hears of it, from threads of Spark's."""

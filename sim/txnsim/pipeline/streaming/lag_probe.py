@@ -1,0 +1,189 @@
+"""How far ``read_committed`` readers are held back, partition by partition, and by whom: one look
+from outside.
+
+Spark's Kafka connector asks for the latest offset with its own isolation level, so behind a
+transaction that never ends it finds the last stable offset, calls it the latest, and reports a lag
+of 0. Here both ends are asked for (ListOffsets with either isolation), and where they differ the
+leader is asked who has a transaction open (DescribeProducers) and all coordinators what they know
+of it (ListTransactions, DescribeTransactions), as KIP-664 has it.
+
+Nothing of Spark is known here, and nothing is changed on the cluster. Kafka's counterparts are
+``ListOffsetsHandler`` and ``TransactionsCommand.FindHangingTransactionsCommand``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError, code_name
+from txnsim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.judgement import Finding, Verdict
+from txnsim.client.metadata import ClusterView
+from txnsim.client.offsets import LATEST, FoundOffset
+from txnsim.client.survey import survey
+from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
+
+
+class HeldBy(msgspec.Struct, frozen=True, kw_only=True):
+    """An open transaction without a write for longer than was asked, and what becomes of it."""
+
+    producer_id: int
+    producer_epoch: int
+    start_offset: int
+    last_timestamp_ms: int
+    """Of its last record, by its producer's clock."""
+    verdict: Verdict
+    reason: str
+    transactional_id: str | None = None
+    """None: no coordinator knows the producer id."""
+    state: str | None = None
+    coordinator_id: int | None = None
+
+    @classmethod
+    def of(cls, finding: Finding) -> HeldBy:
+        """As a survey has found it."""
+        producer = finding.transaction.producer
+        assert producer.txn_start_offset is not None, "a transaction without a start is not open"
+        return cls(
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            start_offset=producer.txn_start_offset,
+            last_timestamp_ms=producer.last_timestamp_ms,
+            verdict=finding.verdict,
+            reason=finding.reason,
+            transactional_id=finding.transactional_id,
+            state=finding.state,
+            coordinator_id=finding.coordinator_id,
+        )
+
+
+class PartitionLag(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition at one probe; what could not be asked is None, and ``error`` says why."""
+
+    topic: str | None = None
+    """None: not even the partitions could be asked for."""
+    partition: int | None = None
+    """None: nor those of this topic."""
+    last_stable_offset: int | None = None
+    high_watermark: int | None = None
+    held_by: tuple[HeldBy, ...] = ()
+    """Old open transactions, the first to begin first."""
+    error: str | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Offsets that are written and that no ``read_committed`` reader is given yet."""
+        if self.high_watermark is None or self.last_stable_offset is None:
+            return None
+        return self.high_watermark - self.last_stable_offset
+
+
+async def probe(
+    admin: Admin,
+    topics: Sequence[str] | None,
+    *,
+    now_ms: int,
+    older_than_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+) -> tuple[PartitionLag, ...]:
+    """Look at every partition once.
+
+    Args:
+        admin: The cluster.
+        topics: These; None: all that are not Kafka's own.
+        now_ms: The wall clock to measure ages by.
+        older_than_ms: Transactions with a younger write are not judged (KIP-664:
+            transaction.max.timeout.ms, as no live one can be older).
+
+    Returns:
+        By topic and partition. A failure is a row with its reason, never an exception: a probe is
+        one of many, and the next one may see more.
+    """
+    try:
+        view = await admin.cluster.refresh(topics)
+    except ClientError as failure:
+        return (PartitionLag(error=str(failure)),)
+    partitions, unled = _partitions(view, everything=topics is None)
+    # The stable offset is asked for first: both only grow, so that the lag is never below zero.
+    latest = dict.fromkeys(partitions, LATEST)
+    stable = await admin.list_offsets(latest, isolation=IsolationLevel.READ_COMMITTED)
+    high = await admin.list_offsets(latest)
+    rows = {one: _row(one, stable[one], high[one]) for one in partitions}
+    lagging = [one for one, row in rows.items() if row.lag]
+    if lagging:
+        rows |= await _judged(admin, lagging, rows, now_ms=now_ms, older_than_ms=older_than_ms)
+    return tuple(sorted((*rows.values(), *unled), key=_place))
+
+
+def _place(row: PartitionLag) -> tuple[str, int]:
+    return row.topic or "", -1 if row.partition is None else row.partition
+
+
+def _partitions(
+    view: ClusterView, *, everything: bool
+) -> tuple[list[TopicPartition], list[PartitionLag]]:
+    """What can be asked about, and a row for each that can't: nobody leads it, or the topic is not
+    there. Waiting for a leader would keep the others waiting too.
+    """
+    partitions: list[TopicPartition] = []
+    rows: list[PartitionLag] = []
+    for topic in view.topics:
+        if everything and (topic.error or topic.name in INTERNAL_TOPICS):
+            continue
+        if topic.error:
+            rows.append(PartitionLag(topic=topic.name, error=code_name(topic.error)))
+        for one in topic.partitions:
+            if one.leader_id >= 0:
+                partitions.append(TopicPartition(topic.name, one.partition))
+            else:
+                rows.append(
+                    PartitionLag(topic=topic.name, partition=one.partition, error="no leader")
+                )
+    return partitions, rows
+
+
+def _row(
+    partition: TopicPartition, stable: FoundOffset | ClientError, high: FoundOffset | ClientError
+) -> PartitionLag:
+    topic, number = partition.topic, partition.partition
+    if isinstance(stable, ClientError):
+        return PartitionLag(topic=topic, partition=number, error=str(stable))
+    if isinstance(high, ClientError):
+        return PartitionLag(topic=topic, partition=number, error=str(high))
+    return PartitionLag(
+        topic=topic,
+        partition=number,
+        last_stable_offset=stable.offset,
+        high_watermark=high.offset,
+    )
+
+
+async def _judged(
+    admin: Admin,
+    lagging: Sequence[TopicPartition],
+    rows: Mapping[TopicPartition, PartitionLag],
+    *,
+    now_ms: int,
+    older_than_ms: int,
+) -> dict[TopicPartition, PartitionLag]:
+    """The rows of partitions that hold readers back, with who does, or why that is not known."""
+    try:
+        found = await survey(admin, now_ms=now_ms, partitions=lagging, older_than_ms=older_than_ms)
+    except ClientError as failure:
+        unread = dict.fromkeys(lagging, failure)
+        findings: tuple[Finding, ...] = ()
+    else:
+        unread, findings = dict(found.unread), found.findings
+    held_by: dict[TopicPartition, list[HeldBy]] = {}
+    for one in findings:
+        held_by.setdefault(one.transaction.partition, []).append(HeldBy.of(one))
+    return {
+        one: msgspec.structs.replace(
+            rows[one],
+            held_by=tuple(sorted(held_by.get(one, ()), key=lambda held: held.start_offset)),
+            error=str(unread[one]) if one in unread else None,
+        )
+        for one in lagging
+    }

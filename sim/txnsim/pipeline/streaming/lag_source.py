@@ -1,0 +1,153 @@
+"""``spark.readStream.format("kafka_lso_lag")``: what holds ``read_committed`` readers back, one row
+per partition and probe.
+
+An offset of this stream is the time of a probe, in milliseconds since 1970. A batch asks the
+cluster once, in its task, however many probes would have been due since the one before: what was is
+no longer to be had. So a batch that is repeated after a crash asks again, and may see what is new.
+Python Data Source API; how the answer is found is ``lag_probe``'s.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.pipeline.schemas import Column, Table
+from txnsim.pipeline.streaming.lag_options import FORMAT, LagOptions
+from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag, probe
+from txnsim.runtime.real import wall_ms
+
+HELD_BY: Final = (
+    Column("producer_id", "bigint", "Whose transaction it is."),
+    Column("producer_epoch", "int", "Of its records."),
+    Column("start_offset", "bigint", "Of its first record."),
+    Column("last_timestamp_ms", "bigint", "Of its last record, by its producer's clock."),
+    Column("verdict", "string", "hanging, decided or alive."),
+    Column("reason", "string", "The rule that says so."),
+    Column("transactional_id", "string", "Null: no coordinator knows the producer id."),
+    Column("state", "string", "Of the transactional id, at its coordinator."),
+    Column("coordinator_id", "int", "The broker that coordinates it."),
+)
+LAG: Final = Table(
+    about="A row per partition and probe.",
+    columns=(
+        Column("probed_at_ms", "bigint", "Wall clock of the prober."),
+        Column("topic", "string", "Null where not even the topics could be asked for."),
+        Column("partition", "int", "Null where the topic's partitions could not."),
+        Column("last_stable_offset", "bigint", "Where `read_committed` readers stop."),
+        Column("high_watermark", "bigint", "Where all other readers stop."),
+        Column("lag", "bigint", "The second less the first: offsets withheld."),
+        Column(
+            "held_by",
+            f"array<struct<{', '.join(f'{one.name}: {one.type}' for one in HELD_BY)}>>",
+            "Open transactions without a write for longer than `olderThanMs`, oldest start first.",
+        ),
+        Column("error", "string", "Why something could not be asked; null if all was."),
+    ),
+)
+_AT: Final = "probed_at_ms"
+
+
+class LagDataSource(DataSource):
+    """Name ``kafka_lso_lag``; options and columns: docs/streaming.md."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return FORMAT
+
+    def schema(self) -> str:
+        """Of the rows."""
+        return LAG.ddl
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
+        """Reads it."""
+        return LagReader(LagOptions.of(self.options))
+
+
+class LagReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Decides on the driver when a probe is due; asks on a worker."""
+
+    def __init__(self, options: LagOptions) -> None:
+        self._options = options
+        self._last_ms: int | None = None
+        """Of the last probe of a query that takes what is there and ends."""
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802 - Spark's name
+        """Before any probe."""
+        return {_AT: 0}
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """One probe, now."""
+        self._last_ms = wall_ms()
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: ARG002, N802 - Spark's
+        """Now, if a probe is due; else where the last one was."""
+        if self._last_ms is not None:
+            return {_AT: max(start[_AT], self._last_ms)}
+        now_ms = wall_ms()
+        return {_AT: now_ms} if now_ms - start[_AT] >= self._options.interval_ms else start
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """One task, unless no probe is due."""
+        return [InputPartition(end[_AT])] if end[_AT] > start[_AT] else []
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        """Probe once."""
+        for row in asyncio.run(_probe(self._options)):
+            yield _as_tuple(partition.value, row)
+
+
+async def _probe(options: LagOptions) -> tuple[PartitionLag, ...]:
+    try:
+        async with Cluster(options.bootstrap, settings=options.settings) as cluster:
+            return await probe(
+                Admin(cluster),
+                options.topics,
+                now_ms=cluster.clock.now_ms(),
+                older_than_ms=options.older_than_ms,
+            )
+    except ClientError as failure:  # nobody answers: the next probe may find somebody
+        return (PartitionLag(error=str(failure)),)
+
+
+def _as_tuple(probed_at_ms: int, row: PartitionLag) -> tuple[Any, ...]:
+    return (
+        probed_at_ms,
+        row.topic,
+        row.partition,
+        row.last_stable_offset,
+        row.high_watermark,
+        row.lag,
+        [
+            (
+                *(held.producer_id, held.producer_epoch, held.start_offset),
+                *(held.last_timestamp_ms, str(held.verdict), held.reason),
+                *(held.transactional_id, held.state, held.coordinator_id),
+            )
+            for held in row.held_by
+        ],
+        row.error,
+    )
+
+
+def lag_of(row: Any) -> PartitionLag:
+    """A row of the table as the value that it was made from."""
+    told = row.asDict(recursive=True)
+    return PartitionLag(
+        topic=told["topic"],
+        partition=told["partition"],
+        last_stable_offset=told["last_stable_offset"],
+        high_watermark=told["high_watermark"],
+        held_by=tuple(msgspec.convert(held, HeldBy) for held in told["held_by"]),
+        error=told["error"],
+    )

@@ -1,0 +1,134 @@
+"""The query of records: Spark's own Kafka connector, ``read_committed``, each batch written once.
+
+What makes it exactly once: Spark writes a batch's offsets down before it runs; below the last
+stable offset every transaction is decided, so a repeated read of the same offsets gives the same
+records; and the sink takes a batch id once. Where the checkpoint is lost, the sink still knows the
+offsets that its last batch reached.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.errors import AnalysisException
+from pyspark.sql import Observation
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import code_name
+from txnsim.errors import BadInputError, ClientError, MissingExtraError
+from txnsim.pipeline.streaming.checkpoint import Checkpoint, Offsets
+from txnsim.pipeline.streaming.events import BatchWritten, Told
+from txnsim.pipeline.streaming.lag_options import CLIENT_PREFIX, LagOptions
+from txnsim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.sink import BatchSink, SinkError
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+EARLIEST: Final = -2
+"""The connector's number for the first offset of a partition."""
+NO_CONNECTOR: Final = (
+    "Spark's Kafka connector is not among the jars of this session: --connector-jars takes a"
+    " directory of them, or org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION for Spark to fetch"
+)
+
+
+class RecordsQuery:
+    """What it reads, and what becomes of a batch."""
+
+    def __init__(
+        self, options: StreamOptions, sink: BatchSink, checkpoint: Checkpoint, told: Told
+    ) -> None:
+        self._options = options
+        self._sink = sink
+        self._checkpoint = checkpoint
+        self._told = told
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """What is read.
+
+        Raises:
+            BadInputError: Checkpoint and sink do not go together, or an option is wrong.
+            ClientError: The cluster did not answer.
+            MissingExtraError: There is no connector.
+        """
+        reader = spark.readStream.format("kafka")
+        for name, value in self._connector_options().items():
+            reader = reader.option(name, value)
+        try:
+            return reader.load()
+        except AnalysisException as failure:
+            if "Failed to find data source" in str(failure) or "DATA_SOURCE" in str(failure):
+                raise MissingExtraError(NO_CONNECTOR) from None
+            raise BadInputError(str(failure)) from failure
+
+    def take(self, rows: DataFrame, batch: int) -> None:
+        """Write a micro-batch, unless it is there."""
+
+        def fill(url: str) -> int:
+            counted = Observation()
+            rows.observe(counted, F.count(F.lit(1)).alias("rows")).write.parquet(url)
+            return int(counted.get["rows"])
+
+        query_id = self._checkpoint.query_id()
+        assert query_id is not None, "Spark writes it down before the first batch"
+        done = self._sink.commit(
+            batch, fill, query_id=query_id, offsets=self._checkpoint.offsets(batch)
+        )
+        if done is not None:
+            self._told(BatchWritten(manifest=done))
+
+    def _connector_options(self) -> dict[str, str]:
+        options = {
+            **{f"{CLIENT_PREFIX}{name}": text for name, text in self._options.client.items()},
+            f"{CLIENT_PREFIX}isolation.level": "read_committed",
+            "subscribe": ",".join(self._options.topics),
+            "startingOffsets": self._starting_offsets(),
+            "includeHeaders": "true",
+        }
+        if self._options.max_offsets is not None:
+            options["maxOffsetsPerTrigger"] = str(self._options.max_offsets)
+        return options
+
+    def _starting_offsets(self) -> str:
+        """Where a checkpoint that has not begun begins: behind what the sink holds already."""
+        last = self._sink.last()
+        query_id = self._checkpoint.query_id()
+        if query_id is not None and self._checkpoint.has_committed():
+            if last is None or self._sink.run_of(query_id) != last.run:
+                raise SinkError(
+                    f"{self._sink.url}: holds nothing of this checkpoint, which has written"
+                    " batches; give it its sink back, or begin anew without it"
+                )
+            return self._options.starting
+        if last is None or last.query_id == query_id:
+            return self._options.starting
+        known = asyncio.run(_partitions(LagOptions.of(self._options.lag_options)))
+        return json.dumps(behind(last.offsets, known))
+
+
+def behind(offsets: Offsets, partitions: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """Starting offsets as the connector wants them: of every partition that there is.
+
+    Args:
+        offsets: Where the sink ends.
+        partitions: What there is: those that the sink does not know are read from their start.
+    """
+    return {
+        topic: {str(one): offsets.get(topic, {}).get(str(one), EARLIEST) for one in numbers}
+        for topic, numbers in partitions.items()
+    }
+
+
+async def _partitions(options: LagOptions) -> dict[str, tuple[int, ...]]:
+    async with Cluster(options.bootstrap, settings=options.settings) as cluster:
+        topics = await Admin(cluster).describe_topics(options.topics)
+    for topic in topics:
+        if topic.error:
+            raise ClientError(f"topic {topic.name!r}: {code_name(topic.error)}")
+    return {one.name: tuple(part.partition for part in one.partitions) for one in topics}

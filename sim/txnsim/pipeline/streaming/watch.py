@@ -1,0 +1,133 @@
+"""The query of alerts: each probe is compared with what stands, and what is new is told and kept.
+
+An alert is told before it is committed: told twice after a crash rather than never. The table of
+alerts has each event once; what stands is kept with the last one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+import msgspec
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, step
+from txnsim.pipeline.streaming.checkpoint import Checkpoint
+from txnsim.pipeline.streaming.events import AlertTold, NotAsked, Told
+from txnsim.pipeline.streaming.lag_options import CLIENT_PREFIX, FORMAT
+from txnsim.pipeline.streaming.lag_probe import PartitionLag
+from txnsim.pipeline.streaming.lag_source import LagDataSource, lag_of
+from txnsim.pipeline.streaming.options import StreamOptions
+from txnsim.pipeline.streaming.sink import BatchSink
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class AlertsQuery:
+    """What it probes, and what becomes of a probe."""
+
+    def __init__(
+        self,
+        options: StreamOptions,
+        sink: BatchSink,
+        checkpoint: Checkpoint,
+        told: Told,
+        *,
+        connector_lag: Callable[[], int | None],
+    ) -> None:
+        self._options = options
+        self._sink = sink
+        self._checkpoint = checkpoint
+        self._told = told
+        self._connector_lag = connector_lag
+        self._not_asked: frozenset[tuple[str, str]] = frozenset()
+        last = sink.last()
+        stood = () if last is None else msgspec.json.decode(last.state, type=tuple[Alert, ...])
+        self.standing = tuple(one for one in stood if one.topic in options.topics)
+        """Alerts that have been raised and have not ended."""
+
+    def rows(self, spark: SparkSession) -> DataFrame:
+        """What is read."""
+        spark.dataSource.register(LagDataSource)
+        reader = spark.readStream.format(FORMAT)
+        for name, value in self._options.lag_options.items():
+            reader = reader.option(name, value)
+        return reader.load()
+
+    def take(self, rows: DataFrame, batch: int) -> None:
+        """Take in a probe; only what an alert may come of leaves the workers."""
+        wanted = (
+            (F.size("held_by") > 0)
+            | F.col("error").isNotNull()
+            | F.concat_ws("-", "topic", "partition").isin(
+                [f"{one.topic}-{one.partition}" for one in self.standing]
+            )
+        )
+        found = list(rows.where(wanted).toLocalIterator())
+        lags = [lag_of(row) for row in found]
+        self._tell_not_asked(lags)
+        at_ms = found[0]["probed_at_ms"] if found else 0
+        done = step(self.standing, lags, at_ms=at_ms, program=self._options.program)
+        if not done.events or self._keep(done.events, done.standing, rows.sparkSession, batch):
+            self.standing = done.standing
+
+    def _keep(
+        self,
+        events: tuple[Alert, ...],
+        standing: tuple[Alert, ...],
+        spark: SparkSession,
+        batch: int,
+    ) -> bool:
+        """Tell what is new, then commit it. False: this batch had been committed before a crash,
+        with other news; the next probe finds these again.
+        """
+        connector_lag = self._connector_lag()
+        for alert in events:
+            self._told(AlertTold(alert=alert, connector_lag=connector_lag))
+        if self._options.alerts_topic is not None:
+            self._send(events, spark, self._options.alerts_topic)
+        query_id = self._checkpoint.query_id()
+        assert query_id is not None, "Spark writes it down before the first batch"
+        done = self._sink.commit(
+            batch,
+            lambda url: _fill(events, spark, url),
+            query_id=query_id,
+            state=standing,
+            follows=False,  # a probe without news is not kept
+        )
+        return done is not None
+
+    def _send(self, alerts: Iterable[Alert], spark: SparkSession, topic: str) -> None:
+        """To a topic, keyed by the alert's id: a compacted one holds how each of them stands."""
+        rows = [(one.id, msgspec.json.encode(one).decode()) for one in alerts]
+        writer = spark.createDataFrame(rows, "key string, value string").write.format("kafka")
+        for name, text in self._options.client.items():
+            writer = writer.option(f"{CLIENT_PREFIX}{name}", text)
+        writer.option("topic", topic).save()
+
+    def _tell_not_asked(self, lags: Iterable[PartitionLag]) -> None:
+        """Each trouble once, until it is over."""
+        failing = frozenset((_place(one), one.error) for one in lags if one.error is not None)
+        for where, error in sorted(failing - self._not_asked):
+            self._told(NotAsked(where=where, error=error))
+        self._not_asked = failing
+
+
+def _fill(alerts: tuple[Alert, ...], spark: SparkSession, url: str) -> int:
+    rows = [
+        (str(one.event), *(getattr(one, name) for name in ALERT_TABLE.names[1:])) for one in alerts
+    ]
+    spark.createDataFrame(rows, ALERT_TABLE.ddl).coalesce(1).write.parquet(url)
+    return len(rows)
+
+
+def _place(row: PartitionLag) -> str:
+    match row.topic, row.partition:
+        case None, _:
+            return "the cluster"
+        case topic, None:
+            return f"topic {topic}"
+        case topic, partition:
+            return f"{topic}-{partition}"

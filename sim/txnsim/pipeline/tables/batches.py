@@ -1,0 +1,101 @@
+"""The table ``batches``: a row per record batch, from its header."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from txnsim.pipeline.options import Check
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.pieces import Ints
+from txnsim.pipeline.scan.recovery import crcs_are_right
+from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.pipeline.scan.walk import batch_rows
+from txnsim.pipeline.tables.rows import (
+    Job,
+    Make,
+    Rows,
+    ignored,
+    integers,
+    not_negative,
+    nothing,
+    of_segment,
+    same,
+    truths,
+    words,
+)
+from txnsim.wire.batch_header import (
+    COMPRESSION_MASK,
+    CONTROL_FLAG,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+)
+from txnsim.wire.compression import NAMES
+
+CODECS: Final = tuple(NAMES[number] for number in sorted(NAMES))
+TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime")
+CONTROL_TYPES: Final = (
+    "abort",
+    "commit",
+    "leader_change",
+    "snapshot_header",
+    "snapshot_footer",
+    "kraft_version",
+    "kraft_voters",
+)
+"""Kafka's ControlRecordType; those behind commit are found in ``__cluster_metadata`` only."""
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    path = Path(segment.path)
+    for table in batch_rows(path, on_damage=ignored, until=segment.size):
+        if job.producer_ids is not None:
+            table = table[:, np.isin(table[kernel.PRODUCER_ID], list(job.producer_ids))]
+        count = table.shape[1]
+        if count:
+            checked = {"is_valid": _validity(path, table, segment, job)}
+            yield Rows(count, {**of_segment(segment, count), **_columns(table), **checked})
+
+
+def _columns(table: Ints) -> dict[str, Make]:
+    attributes = table[kernel.ATTRIBUTES]
+    no_producer = table[kernel.PRODUCER_ID] < 0
+    return {
+        "position": integers(table[kernel.POSITION]),
+        "size_bytes": integers(table[kernel.SIZE]),
+        "base_offset": integers(table[kernel.BASE_OFFSET]),
+        "last_offset": integers(table[kernel.LAST_OFFSET]),
+        "leader_epoch": integers(table[kernel.LEADER_EPOCH]),
+        "crc": integers(table[kernel.CRC]),
+        "codec": words(attributes & COMPRESSION_MASK, CODECS),
+        "timestamp_type": words((attributes & LOG_APPEND_TIME_FLAG) >> 3, TIMESTAMP_TYPES),
+        "is_transactional": truths((attributes & TRANSACTIONAL_FLAG) != 0),
+        "is_control": truths((attributes & CONTROL_FLAG) != 0),
+        "has_delete_horizon": truths((attributes & DELETE_HORIZON_FLAG) != 0),
+        "base_timestamp_ms": integers(table[kernel.BASE_TIMESTAMP]),
+        "max_timestamp_ms": integers(table[kernel.MAX_TIMESTAMP]),
+        "producer_id": integers(table[kernel.PRODUCER_ID], absent=no_producer),
+        "producer_epoch": integers(table[kernel.PRODUCER_EPOCH], absent=no_producer),
+        "base_sequence": not_negative(table[kernel.BASE_SEQUENCE]),
+        "records": integers(table[kernel.RECORDS]),
+        "control_type": words(table[kernel.CONTROL_TYPE], CONTROL_TYPES),
+        "coordinator_epoch": not_negative(table[kernel.COORDINATOR_EPOCH]),
+    }
+
+
+def _validity(path: Path, table: Ints, segment: SegmentFile, job: Job) -> Make:
+    match job.options.check_crc:
+        case Check.ALL:
+            return lambda kind: truths(crcs_are_right(path, table))(kind)
+        case Check.AUTO if segment.is_recovered:
+            return same(True, table.shape[1])  # noqa: FBT003 - the value; what is not is cut
+    return nothing(table.shape[1])

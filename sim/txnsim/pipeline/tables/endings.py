@@ -1,0 +1,56 @@
+"""The table ``endings``: the transactions that ended in a segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from txnsim.pipeline.scan import kernel_fragments as fk
+from txnsim.pipeline.scan.pieces import Ints
+from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.pipeline.scan.walk import ending_rows
+from txnsim.pipeline.tables.fragments import of_producers
+from txnsim.pipeline.tables.rows import (
+    Job,
+    Make,
+    Rows,
+    ignored,
+    not_negative,
+    of_segment,
+    truths,
+)
+
+COLUMNS: Final = {
+    "producer_id": fk.ENDED_PRODUCER,
+    "producer_epoch": fk.ENDED_EPOCH,
+    "first_offset": fk.ENDED_FIRST_OFFSET,
+    "marker_offset": fk.ENDED_MARKER,
+    "coordinator_epoch": fk.ENDED_COORDINATOR_EPOCH,
+    "first_timestamp_ms": fk.ENDED_FIRST_TIMESTAMP,
+    "timestamp_ms": fk.ENDED_TIMESTAMP,
+    "records": fk.ENDED_RECORDS,
+}
+"""Column -> that of the kernel's table; ``is_commit`` is none of numbers."""
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    for table in ending_rows(Path(segment.path), on_damage=ignored, until=segment.size):
+        by_row = np.ascontiguousarray(table.T)
+        wanted = of_producers(by_row, by_row[:, fk.ENDED_PRODUCER], job)
+        if len(wanted):
+            yield Rows(len(wanted), {**of_segment(segment, len(wanted)), **_columns(wanted)})
+
+
+def _columns(table: Ints) -> dict[str, Make]:
+    return {
+        **{name: not_negative(table[:, at]) for name, at in COLUMNS.items()},
+        "is_commit": truths(table[:, fk.ENDED_COMMITTED] == 1),
+    }

@@ -1,0 +1,37 @@
+"""The table ``leader_epochs``: where each leader began to write."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.pipeline.scan.segments import Replica
+from txnsim.pipeline.tables.rows import Job, Rows, of_replica, of_structs
+from txnsim.storage import checkpoints, names
+
+
+class LeaderEpochRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One leader epoch; its fields are columns of the table."""
+
+    leader_epoch: int
+    start_offset: int
+
+
+def read(replica: Replica, job: Job) -> Iterator[Rows]:
+    """The rows of a replica."""
+    del job
+    return of_structs(_rows(Path(replica.path)), partial(of_replica, replica))
+
+
+def _rows(folder: Path) -> Iterator[LeaderEpochRow]:
+    path = folder / names.LEADER_EPOCHS_NAME
+    try:
+        epochs = checkpoints.decode_leader_epochs(path.read_text(), place=str(path))
+    except (OSError, UnicodeDecodeError, CorruptLogRecordError):
+        return  # the table of errors tells, unless there is no such file
+    for epoch, start_offset in epochs:
+        yield LeaderEpochRow(leader_epoch=epoch, start_offset=start_offset)

@@ -1,0 +1,102 @@
+"""Which function makes the rows of which table: one task's work, without Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.pipeline.options import Check
+from txnsim.pipeline.planning import Share
+from txnsim.pipeline.scan.log_dirs import LogDirectory
+from txnsim.pipeline.scan.recovery import cut_short
+from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.tables import (
+    aborted,
+    batches,
+    endings,
+    errors,
+    fragments,
+    leader_epochs,
+    offsets,
+    producer_state,
+    records,
+    replicas,
+    segments,
+    transactions,
+)
+from txnsim.pipeline.tables.rows import Job, Rows
+
+
+class Table(msgspec.Struct, frozen=True, kw_only=True):
+    """How the rows of a table are made."""
+
+    of_segment: Callable[[SegmentFile, Job], Iterator[Rows]] | None = None
+    of_replica: Callable[[Replica, Job], Iterator[Rows]] | None = None
+
+
+TABLES: Final[Mapping[str, Table]] = {
+    "batches": Table(of_segment=batches.read),
+    "fragments": Table(of_segment=fragments.read),
+    "endings": Table(of_segment=endings.read),
+    "records": Table(of_segment=records.read),
+    "producer_state": Table(of_replica=producer_state.read),
+    "aborted": Table(of_replica=aborted.read),
+    "leader_epochs": Table(of_replica=leader_epochs.read),
+    "transactions": Table(of_segment=transactions.read),
+    "offsets": Table(of_segment=offsets.read),
+    "segments": Table(of_segment=segments.read),
+}
+"""All but those that need more than their unit: ``replicas`` and ``errors``."""
+
+
+def rows_of(share: Share, job: Job) -> Iterator[Rows]:
+    """The rows of one task."""
+    match job.options.table:
+        case "errors":
+            return _errors(share, job)
+        case "replicas":
+            return _replicas(share, job)
+        case name:
+            return _rows(TABLES[name], share, job)
+
+
+def _rows(table: Table, share: Share, job: Job) -> Iterator[Rows]:
+    if table.of_segment is not None:
+        for segment, _ in cut_short(share.segments, is_cut=_cuts(job)):
+            yield from _sound(partial(table.of_segment, segment, job))
+    if table.of_replica is not None:
+        for replica in share.replicas:
+            yield from _sound(partial(table.of_replica, replica, job))
+
+
+def _replicas(share: Share, job: Job) -> Iterator[Rows]:
+    directories: dict[str, LogDirectory] = {}
+    for replica in share.replicas:
+        if replica.log_dir not in directories:
+            directories[replica.log_dir] = LogDirectory.at(Path(replica.log_dir))
+        yield from _sound(partial(replicas.read, replica, job, directories[replica.log_dir]))
+
+
+def _errors(share: Share, job: Job) -> Iterator[Rows]:
+    for segment, cut in cut_short(share.segments, is_cut=_cuts(job)):
+        yield from errors.read(segment, job, cut)
+    for replica in share.replicas:
+        yield from errors.read_replica(replica, job)
+    for log_dir in share.log_dirs:
+        yield from errors.read_log_dir(Path(log_dir), job)
+
+
+def _cuts(job: Job) -> bool:
+    return job.options.check_crc is not Check.NONE
+
+
+def _sound(read: Callable[[], Iterator[Rows]]) -> Iterator[Rows]:
+    """Up to where a file or folder can't be read."""
+    try:
+        yield from read()
+    except OSError:
+        return  # the table of errors tells

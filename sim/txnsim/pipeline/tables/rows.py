@@ -1,0 +1,150 @@
+"""Rows of a table as columns that are made only where they are asked for.
+
+A table yields ``Rows``: how many, and per column a function that makes it. Columns that a query
+does not want cost nothing then; those of a place (directory, topic, segment) are the same in all
+rows and are made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from txnsim.pipeline.options import KafkaLogOptions
+from txnsim.pipeline.scan.pieces import Ints
+from txnsim.pipeline.scan.segments import Replica, SegmentFile
+from txnsim.pipeline.scan.walk import Damage
+
+Make = Callable[[pa.DataType], Any]
+"""An array of the type that the schema asks for."""
+
+ROWS_MAX: Final = 1 << 13
+"""How many rows of a decoded table are made at once."""
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True):
+    """What a table is read for: everything that is the same in all tasks."""
+
+    options: KafkaLogOptions
+    columns: tuple[str, ...]
+    """Those that are wanted."""
+    producer_ids: frozenset[int] | None = None
+    """Only these; None for all."""
+
+
+class Rows:
+    """Some rows of a table."""
+
+    __slots__ = ("count", "makers")
+
+    def __init__(self, count: int, makers: Mapping[str, Make]) -> None:
+        self.count = count
+        self.makers = makers
+
+    def in_schema(self, schema: pa.Schema) -> pa.RecordBatch:
+        """As Arrow has them, with the columns of a schema."""
+        return pa.RecordBatch.from_arrays(
+            [self.makers[field.name](field.type) for field in schema], schema=schema
+        )
+
+
+def ignored(_damage: Damage) -> None:
+    """Damage has a table of its own."""
+
+
+# Places
+
+
+def of_replica(replica: Replica, count: int) -> dict[str, Make]:
+    """The columns that say which replica it is."""
+    return {
+        "log_dir": same(replica.log_dir, count),
+        "broker": same(replica.broker, count),
+        "topic": same(replica.topic, count),
+        "partition": same(replica.partition, count),
+    }
+
+
+def of_segment(segment: SegmentFile, count: int) -> dict[str, Make]:
+    """The columns that say which segment it is."""
+    return {
+        **of_replica(segment.replica, count),
+        "segment_base_offset": same(segment.base_offset, count),
+    }
+
+
+# Columns
+
+
+def same(value: object, count: int) -> Make:
+    """One value in all rows."""
+    return lambda kind: pa.repeat(pa.scalar(value, kind), count)
+
+
+def nothing(count: int) -> Make:
+    """Nulls."""
+    return lambda kind: pa.nulls(count, kind)
+
+
+def integers(values: Ints, *, absent: Any = None) -> Make:
+    """Numbers; null where ``absent`` is true."""
+    return lambda kind: pa.array(values.astype(kind.to_pandas_dtype()), type=kind, mask=absent)
+
+
+def not_negative(values: Ints) -> Make:
+    """Numbers; null where there is none, which the kernel says with one below 0."""
+    return integers(values, absent=values < 0)
+
+
+def truths(values: Any, *, absent: Any = None) -> Make:
+    """Booleans; null where ``absent`` is true."""
+    return lambda kind: pa.array(values, type=kind, mask=absent)
+
+
+def words(indexes: Any, choice: Sequence[str]) -> Make:
+    """Words by number; null where there is no word of that number."""
+
+    def make(kind: pa.DataType) -> Any:
+        outside = (indexes < 0) | (indexes >= len(choice))
+        numbers = np.where(outside, 0, indexes).astype(np.int8)
+        return pa.DictionaryArray.from_arrays(
+            pa.array(numbers, mask=outside), pa.array(choice, pa.string())
+        ).cast(kind)
+
+    return make
+
+
+def values(found: Callable[[], list[Any]]) -> Make:
+    """Values of Python, one by one."""
+    return lambda kind: pa.array(found(), type=kind)
+
+
+# Decoded tables
+
+
+def of_structs(
+    found: Iterator[msgspec.Struct], place: Callable[[int], dict[str, Make]]
+) -> Iterator[Rows]:
+    """Rows of values whose fields are named as the columns.
+
+    Args:
+        found: The values.
+        place: The columns that are the same in so many rows.
+    """
+    while chunk := list(islice(found, ROWS_MAX)):
+        yield Rows(
+            len(chunk),
+            {
+                **place(len(chunk)),
+                **{name: _field(chunk, name) for name in chunk[0].__struct_fields__},
+            },
+        )
+
+
+def _field(chunk: list[msgspec.Struct], name: str) -> Make:
+    return values(lambda: [getattr(one, name) for one in chunk])

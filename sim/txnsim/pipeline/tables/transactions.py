@@ -1,0 +1,138 @@
+"""The table ``transactions``: the decoded log of the transaction coordinators.
+
+Every record is a row, also one that this release can't read: it says so in ``problem``. Kafka's
+counterparts: TransactionLog, TransactionStateManager.loadTransactionMetadata.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.pipeline.scan import kernel
+from txnsim.pipeline.scan.segments import SegmentFile
+from txnsim.pipeline.tables.decoded import decoded_batches
+from txnsim.pipeline.tables.rows import Job, Rows, of_segment, of_structs
+from txnsim.txn.log_format import decode_record
+from txnsim.txn.state import Tombstone, TransactionState, TxnTransition
+from txnsim.wire.batch import Record
+from txnsim.wire.batch_header import CONTROL_FLAG
+
+STATES: Final = {
+    TransactionState.EMPTY: "Empty",
+    TransactionState.ONGOING: "Ongoing",
+    TransactionState.PREPARE_COMMIT: "PrepareCommit",
+    TransactionState.PREPARE_ABORT: "PrepareAbort",
+    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
+    TransactionState.COMPLETE_ABORT: "CompleteAbort",
+}
+_INT16: Final = struct.Struct(">h")
+
+
+class TransactionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One record of ``__transaction_state``; its fields are columns of the table."""
+
+    offset: int
+    timestamp_ms: int | None
+    transactional_id: str | None = None
+    is_tombstone: bool
+    value_version: int | None = None
+    state: str | None = None
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    previous_producer_id: int | None = None
+    next_producer_id: int | None = None
+    timeout_ms: int | None = None
+    partitions: tuple[dict[str, str | int], ...] | None = None
+    start_timestamp_ms: int | None = None
+    last_update_timestamp_ms: int | None = None
+    client_transaction_version: int | None = None
+    problem: str | None = None
+
+
+def read(segment: SegmentFile, job: Job) -> Iterator[Rows]:
+    """The rows of a segment.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    found = (
+        row_of(record)
+        for batch in decoded_batches(segment, job)
+        if not batch.columns[kernel.ATTRIBUTES] & CONTROL_FLAG
+        for record in batch.records()
+    )
+    return of_structs(found, partial(of_segment, segment))
+
+
+def row_of(record: Record) -> TransactionRow:
+    """What a record says."""
+    key, value = record.key or b"", record.value
+    try:
+        decoded = decode_record(key, value)
+        problem = _unknown(key, value) if decoded is None else None
+    except CorruptLogRecordError as error:
+        decoded, problem = None, str(error)
+    match decoded:
+        case TxnTransition():
+            return _entry(record, decoded)
+        case Tombstone():
+            return TransactionRow(
+                offset=record.offset,
+                timestamp_ms=record.timestamp_ms,
+                transactional_id=decoded.transactional_id,
+                is_tombstone=True,
+            )
+    return TransactionRow(
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        is_tombstone=value is None,
+        value_version=version_of(value),
+        problem=problem,
+    )
+
+
+def _entry(record: Record, entry: TxnTransition) -> TransactionRow:
+    return TransactionRow(
+        offset=record.offset,
+        timestamp_ms=record.timestamp_ms,
+        transactional_id=entry.transactional_id,
+        is_tombstone=False,
+        value_version=version_of(record.value),
+        state=STATES[entry.state],
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        previous_producer_id=_or_none(entry.prev_producer_id),
+        next_producer_id=_or_none(entry.next_producer_id),
+        timeout_ms=entry.txn_timeout_ms,
+        partitions=tuple(
+            {"topic": one.topic, "partition": one.partition} for one in sorted(entry.partitions)
+        ),
+        start_timestamp_ms=_or_none(entry.start_timestamp_ms),
+        last_update_timestamp_ms=_or_none(entry.last_update_timestamp_ms),
+        client_transaction_version=int(entry.client_version),
+    )
+
+
+def _or_none(number: int) -> int | None:
+    return None if number < 0 else number
+
+
+def version_of(data: bytes | None) -> int | None:
+    """What keys and values of the coordinators' logs begin with; None where there is no room."""
+    if data is None or len(data) < _INT16.size:
+        return None
+    (version,) = _INT16.unpack_from(data)
+    return int(version)
+
+
+def _unknown(key: bytes, value: bytes | None) -> str:
+    """Why a record was skipped that Kafka skips, too."""
+    if version_of(key) != 0:
+        return f"key of version {version_of(key)}, only 0 is known"
+    return f"value of version {version_of(value)}, 0 and 1 are known"

@@ -1,0 +1,68 @@
+"""Which run a trace's file is, and what makes a file no trace. Pure: paths and lines, no Spark.
+
+A trace is JSON lines with a header (``txnsim.runtime.trace``); what ``curl`` keeps of the control
+port's event stream (Server-Sent Events) is read as well, which has no header.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import unquote
+
+SUFFIXES: Final = (".gz", ".zst", ".jsonl", ".ndjson", ".json", ".sse", ".txt")
+"""Left out of a run's name."""
+HEADER_START: Final = '{"k":"run"'
+TRAILER_START: Final = '{"k":"end"'
+"""How the first line and the last one begin: they are found without reading the others."""
+DATA_PREFIX: Final = "data: "
+"""Of the lines of an event stream that have something to say."""
+SILENT_LINE: Final = r"^(id|event|retry)?:|^\s*$"
+"""What is neither an event nor damage: the other lines of an event stream."""
+
+
+def run_names(files: Sequence[str]) -> dict[str, str]:
+    """What each file's run is called: its path without what all have in common, and without suffix.
+
+    Two files that differ in their suffix alone keep it.
+
+    Args:
+        files: Paths or URIs.
+    """
+    paths = {file: path_of(file) for file in dict.fromkeys(files)}
+    shared = _shared_directory(list(paths.values()))
+    names = {file: _without_suffix(path[len(shared) :]) for file, path in paths.items()}
+    taken = list(names.values())
+    return {
+        file: name if taken.count(name) == 1 else paths[file][len(shared) :]
+        for file, name in names.items()
+    }
+
+
+def path_of(uri: str) -> str:
+    """A file as people write it; what is no ``file:`` URI keeps its scheme."""
+    return unquote(uri).removeprefix("file://")
+
+
+def _shared_directory(paths: Sequence[str]) -> str:
+    """What every path begins with, up to a slash."""
+    if not paths:
+        return ""
+    directories = [posixpath.dirname(path).split("/") for path in paths]
+    shared: list[str] = []
+    for parts in zip(*directories, strict=False):
+        if len(set(parts)) > 1:
+            break
+        shared.append(parts[0])
+    return "".join(part + "/" for part in shared) if "/" in paths[0] else ""
+
+
+def _without_suffix(name: str) -> str:
+    found = True
+    while found:
+        found = False
+        for suffix in SUFFIXES:
+            if name.endswith(suffix) and name != suffix:
+                name, found = name.removesuffix(suffix), True
+    return name

@@ -1,0 +1,242 @@
+"""Figures of a trace: drawn from small frames that Spark has aggregated, as SVG that repeats.
+
+The same data give the same bytes under one release of matplotlib: no dates, ids from a fixed salt,
+text as text. A figure takes rows, not frames, so that it can be drawn without Spark.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from txnsim.pipeline.traces.analyses import (
+    BY_VERSION,
+    epoch_bumps,
+    late_transactions,
+    verification_failures,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from pyspark.sql import DataFrame, SparkSession
+
+RANKS: Final = 100
+"""Points of a curve of percentiles, besides the minimum."""
+BUCKETS: Final = 200
+"""Points in time of a curve over time."""
+RUNS_MAX: Final = 8
+"""Curves over time in one figure."""
+_SIZE_INCHES: Final = (7.2, 3.2)
+_SETTINGS: Final[Any] = {
+    "svg.hashsalt": "txnsim",
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+_COLORS: Final = ("#4c72b0", "#dd8452", "#55a868", "#c44e52", "#8172b3", "#937860")
+_RANK_LIST: Final = ", ".join(f"{rank / RANKS:g}D" for rank in range(RANKS + 1))
+
+Cell = int | float | str | None
+Row = Sequence[Cell]
+
+
+def _curve(us: str, table: str) -> str:
+    """Percentiles of a duration by transaction version: version, share, milliseconds."""
+    return f"""
+SELECT transaction_version, position / {RANKS} AS share, us / 1000 AS ms
+FROM (
+  SELECT transaction_version, percentile_approx({us}, array({_RANK_LIST}), 10000) AS ranks
+  FROM {table}
+  WHERE {us} IS NOT NULL
+  GROUP BY transaction_version
+)
+LATERAL VIEW posexplode(ranks) AS position, us
+ORDER BY transaction_version, position
+"""
+
+
+DECIDE_CURVE: Final = _curve("decided_us - began_us", "trace_transactions")
+MARKER_CURVE: Final = _curve("written_us - owed_us", "trace_markers")
+LAG_CURVE: Final = f"""
+WITH ends AS (
+  SELECT max(at_us + lasts_us) + 1 AS ended_us FROM trace_positions
+),
+spread AS (
+  SELECT
+    run, lag, ended_us,
+    explode(sequence(
+      cast(at_us * {BUCKETS} DIV ended_us AS int),
+      cast((at_us + lasts_us) * {BUCKETS} DIV ended_us AS int)
+    )) AS bucket
+  FROM trace_positions
+  CROSS JOIN ends
+  WHERE lasts_us > 0
+)
+SELECT run, bucket * max(ended_us) / {BUCKETS} / 1000000 AS at_s, max(lag) AS lag
+FROM spread
+WHERE run IN (
+  SELECT run FROM trace_positions GROUP BY run ORDER BY sum(lag * lasts_us) DESC, run
+  LIMIT {RUNS_MAX}
+)
+GROUP BY run, bucket
+ORDER BY run, bucket
+"""
+
+
+class Plot(msgspec.Struct, frozen=True, kw_only=True):
+    """One figure: where its rows come from, and how they are drawn."""
+
+    title: str
+    rows: Callable[[SparkSession], DataFrame]
+    draw: Callable[[Axes, Iterable[Row]], None]
+
+
+def draw_all(spark: SparkSession, directory: Path) -> list[Path]:
+    """Draw every figure over the views of a trace; returns the files.
+
+    Args:
+        spark: A session with the views (``tables``).
+        directory: Where to; made if need be.
+    """
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, plot in PLOTS.items():
+        # Aggregated: at most some hundred rows, whatever the trace's size.
+        rows = [tuple(row) for row in plot.rows(spark).toLocalIterator()]
+        path = directory / f"{name}.svg"
+        path.write_bytes(svg(plot, rows))
+        written.append(path)
+    return written
+
+
+def svg(plot: Plot, rows: Iterable[Row]) -> bytes:
+    """One figure as SVG."""
+    import matplotlib as mpl
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with mpl.rc_context(_SETTINGS):
+        figure = Figure(figsize=_SIZE_INCHES, layout="constrained")
+        FigureCanvasSVG(figure)
+        axes = figure.add_subplot()
+        axes.set_title(plot.title)
+        plot.draw(axes, rows)
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format="svg", metadata={"Date": None})
+    return buffer.getvalue()
+
+
+# Kinds of figures
+
+
+def _shares(axes: Axes, rows: Iterable[Row]) -> None:
+    """How many are done after how long, by version."""
+    by_version: dict[Cell, tuple[list[float], list[float]]] = {}
+    for version, share, ms in rows:
+        times, shares = by_version.setdefault(version, ([], []))
+        times.append(float(ms or 0))
+        shares.append(float(share or 0))
+    for color, (version, (times, shares)) in zip(_COLORS, by_version.items(), strict=False):
+        axes.plot(times, shares, color=color, label=_version(version), drawstyle="steps-post")
+    axes.set_xscale("symlog", linthresh=0.1)
+    axes.set_xlabel("milliseconds")
+    axes.set_ylabel("share that takes no longer")
+    _legend(axes)
+
+
+def _over_time(axes: Axes, rows: Iterable[Row]) -> None:
+    """How far last stable offsets are behind, by run."""
+    by_run: dict[str, tuple[list[float], list[float]]] = {}
+    for run, at_s, lag in rows:
+        times, lags = by_run.setdefault(str(run), ([], []))
+        times.append(float(at_s or 0))
+        lags.append(float(lag or 0))
+    for color, (run, (times, lags)) in zip(_COLORS * 2, by_run.items(), strict=False):
+        axes.plot(times, lags, color=color, label=run, drawstyle="steps-post")
+    axes.set_xlabel("seconds")
+    axes.set_ylabel("offsets behind, worst partition")
+    _legend(axes)
+
+
+def _bars(*labels: str) -> Callable[[Axes, Iterable[Row]], None]:
+    """Counts by version, side by side."""
+
+    def draw(axes: Axes, rows: Iterable[Row]) -> None:
+        found = list(rows)
+        width = 0.8 / len(labels)
+        for index, (label, color) in enumerate(zip(labels, _COLORS, strict=False)):
+            places = [
+                place + (index - (len(labels) - 1) / 2) * width for place in range(len(found))
+            ]
+            heights = [float(row[index + 1] or 0) for row in found]
+            bars = axes.bar(places, heights, width=width, color=color, label=label)
+            axes.bar_label(bars, fmt="%g")
+        axes.set_xticks(range(len(found)), [_version(row[0]) for row in found])
+        axes.grid(visible=False, axis="x")
+        axes.set_ylabel("count")
+        _legend(axes)
+
+    return draw
+
+
+def _version(version: Cell) -> str:
+    return "not known" if version is None else f"transaction.version {version}"
+
+
+def _legend(axes: Axes) -> None:
+    if axes.get_legend_handles_labels()[0]:
+        axes.legend(frameon=False)
+
+
+def _by_version(
+    analysis: Callable[[SparkSession], DataFrame], *columns: str
+) -> Callable[[SparkSession], DataFrame]:
+    """The rows of an analysis for each version."""
+
+    def rows(spark: SparkSession) -> DataFrame:
+        frame = analysis(spark)
+        return frame.where(frame.grouped_by == BY_VERSION).select("transaction_version", *columns)
+
+    return rows
+
+
+def _query(text: str) -> Callable[[SparkSession], DataFrame]:
+    return lambda spark: spark.sql(text)
+
+
+PLOTS: Final[dict[str, Plot]] = {
+    "time_to_decide": Plot(
+        title="From the first partition to the decision",
+        rows=_query(DECIDE_CURVE),
+        draw=_shares,
+    ),
+    "marker_delay": Plot(
+        title="From the decision to the marker in the log", rows=_query(MARKER_CURVE), draw=_shares
+    ),
+    "lso_lag": Plot(
+        title="High watermark − last stable offset", rows=_query(LAG_CURVE), draw=_over_time
+    ),
+    "late_transactions": Plot(
+        title="Transactions on partitions",
+        rows=_by_version(late_transactions, "beyond_timeout", "opened_late", "never_closed"),
+        draw=_bars("open beyond the timeout", "opened after the decision", "never closed"),
+    ),
+    "verification_failures": Plot(
+        title="Verifications",
+        rows=_by_version(verification_failures, "asked", "refused", "unanswered"),
+        draw=_bars("asked", "refused", "unanswered"),
+    ),
+    "epoch_bumps": Plot(
+        title="Epoch bumps, by command",
+        rows=_by_version(epoch_bumps, "by_end", "by_init", "by_timeout"),
+        draw=_bars("EndTxn", "InitProducerId", "timeout"),
+    ),
+}
+"""By name; a figure's file is called so."""

@@ -1,0 +1,107 @@
+"""Which broker of a cluster runs which release.
+
+A real broker learns what a peer speaks from its ApiVersions answer, and the controller learns what
+a broker supports when it registers. Here both ask the fleet: it stands for those answers. Kafka's
+counterparts: NodeApiVersions, ClusterFeatureSupportDescriber.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.releases.kafka_4_3 import RELEASE_4_3
+from txnsim.releases.release import FeatureRange, Release
+from txnsim.releases.rules import documentation
+from txnsim.types import BrokerId
+
+
+class Fleet:
+    """The releases of a cluster's brokers; it changes when one is restarted as another release."""
+
+    __slots__ = ("_by_broker", "_ruled", "_rules", "default")
+
+    def __init__(
+        self,
+        default: Release = RELEASE_4_3,
+        by_broker: Mapping[BrokerId, Release] | None = None,
+        rules: Mapping[str, bool] | None = None,
+    ) -> None:
+        """Make a fleet.
+
+        Args:
+            default: Release of brokers that nobody named.
+            by_broker: Those of the others.
+            rules: Switches of ``Rules`` that are turned by hand, whatever the release: a bug of
+                before its fix, or a fix before its release.
+
+        Raises:
+            ConfigError: There is no such switch.
+        """
+        unknown = set(rules or ()) - set(documentation())
+        if unknown:
+            raise ConfigError(f"there is no rule {', '.join(sorted(unknown))}")
+        self.default = default
+        self._by_broker = dict(by_broker or {})
+        self._rules = dict(rules or {})
+        self._ruled: dict[str, Release] = {}
+
+    def of(self, broker_id: BrokerId) -> Release:
+        """The release that a broker runs, or will run when it starts."""
+        release = self._by_broker.get(broker_id, self.default)
+        if not self._rules:
+            return release
+        ruled = self._ruled.get(release.name)
+        if ruled is None:
+            rules = msgspec.structs.replace(release.rules, **self._rules)
+            ruled = self._ruled[release.name] = msgspec.structs.replace(release, rules=rules)
+        return ruled
+
+    def assign(self, broker_id: BrokerId, release: Release) -> None:
+        """From its next start on the broker runs this release."""
+        self._by_broker[broker_id] = release
+
+    def highest(self, broker_id: BrokerId, api_key: int) -> int:
+        """Highest version of an API that a broker understands from another one, -1 for none."""
+        return self.of(broker_id).highest(api_key)
+
+    def complaint(self, release: Release, finalized: Mapping[str, int]) -> str | None:
+        """Why a broker of this release can't register in a cluster with these finalized levels
+        (ClusterControlManager.registerBroker); None where it can.
+        """
+        for name, level in sorted(finalized.items()):
+            supported = release.features.get(name)
+            if level > 0 and (
+                supported is None or not supported.min_level <= level <= supported.max_level
+            ):
+                return (
+                    f"Unable to register because the broker does not support finalized version "
+                    f"{level} of {name}. The broker wants a version between "
+                    f"{supported.min_level if supported else 0} and "
+                    f"{supported.max_level if supported else 0}, inclusive."
+                )
+        return None
+
+    def supporters(
+        self, broker_ids: Iterable[BrokerId]
+    ) -> tuple[tuple[str, Mapping[str, FeatureRange]], ...]:
+        """Who must support a feature level, in the order in which the controller asks: itself (the
+        first broker's node), then every registered broker.
+        """
+        ordered = sorted(broker_ids)
+        nodes = [(f"Local controller {broker_id}", broker_id) for broker_id in ordered[:1]]
+        nodes += [(f"Broker {broker_id}", broker_id) for broker_id in ordered]
+        return tuple((who, self.of(broker_id).features) for who, broker_id in nodes)
+
+    def new_cluster_levels(self, broker_ids: Iterable[BrokerId]) -> dict[str, int]:
+        """Feature levels that all brokers could have formatted a new cluster with, by name."""
+        every = [self.of(broker_id).features for broker_id in broker_ids]
+        names = sorted({name for features in every for name in features})
+        return {
+            name: min(
+                features[name].new_cluster_level if name in features else 0 for features in every
+            )
+            for name in names
+        }

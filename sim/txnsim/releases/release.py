@@ -1,0 +1,56 @@
+"""What a release of Kafka lets its clients see of it: the API versions and features it advertises,
+and the rules it goes by.
+
+Kafka's counterparts are the ``validVersions`` of the message JSON files of that release (without
+unstable ones) and its ``Feature`` enumeration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import msgspec
+
+from txnsim.releases.rules import LATEST, Rules
+
+
+class FeatureRange(msgspec.Struct, frozen=True, kw_only=True):
+    """Levels of a cluster feature that a broker of the release supports, and what a new one has."""
+
+    min_level: int
+    max_level: int
+    new_cluster_level: int
+    """Finalized level of a freshly formatted cluster; 0 is "off" and not advertised."""
+
+
+class Release(msgspec.Struct, frozen=True, kw_only=True):
+    """One emulated release. The mappings are read-only and ascending by key."""
+
+    name: str
+    """Such as ``4.3``."""
+    patch_release: str
+    """The patch release of that line that is emulated: its newest."""
+    api_versions: Mapping[int, tuple[int, int]]
+    """API key -> (lowest, highest) version, as a broker's ApiVersions response tells it."""
+    refused_below: Mapping[int, int]
+    """API key -> lowest version that really works, where lower ones are advertised."""
+    controller_api_versions: Mapping[int, tuple[int, int]]
+    """The same for APIs that brokers send to the controller and clients never see."""
+    features: Mapping[str, FeatureRange]
+    """Feature name -> levels; all of them are supported features of ApiVersions."""
+    rules: Rules = LATEST
+    unstable: Mapping[int, int] = MappingProxyType({})
+    """API key -> highest version where ``unstable.api.versions.enable`` opens one more."""
+
+    def accepts(self, api_key: int, api_version: int) -> bool:
+        """Whether a broker handles that API and version from a client, not only advertises it."""
+        found = self.api_versions.get(api_key)
+        if found is None:
+            return False
+        lowest, highest = found
+        return max(lowest, self.refused_below.get(api_key, lowest)) <= api_version <= highest
+
+    def highest(self, api_key: int) -> int:
+        """Highest version of an API between brokers, -1 where the release does not have it."""
+        return self.api_versions.get(api_key, (-1, -1))[1]

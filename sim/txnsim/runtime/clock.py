@@ -1,0 +1,207 @@
+"""The two clocks over an event loop, real or virtual.
+
+The cluster clock is a source of wall time plus the sum of all advances. Its timers lie in one heap
+of our own, armed at the loop through a single handle: an advance can then fire what has become due
+in the order of deadlines, which a loop's timers could not. The monotonic clock starts at an offset,
+random where time is real, so that mixing the two clocks fails loudly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+from collections.abc import Callable
+from contextvars import Context, copy_context
+from typing import Final
+
+from txnsim.runtime.env import TimerHandle
+
+ARM_MS_MAX: Final = 60_000
+"""The loop is asked to wake at least this often while timers are armed: wall time may jump (a
+suspended laptop, NTP).
+"""
+
+_COMPACT_TIMERS_MIN: Final = 64
+"""The heap is rebuilt once more than half of it is cancelled, but not for fewer timers than this.
+"""
+
+
+class _ClusterTimer:
+    """A ``call_at`` timer.
+
+    Cancelled ones stay in the heap until they surface or the heap is rebuilt.
+    """
+
+    __slots__ = ("callback", "clock", "context", "deadline_ms", "sequence")
+
+    def __init__(
+        self,
+        clock: LoopClock,
+        deadline_ms: int,
+        sequence: int,
+        callback: Callable[[], object],
+        context: Context,
+    ) -> None:
+        self.clock = clock
+        self.deadline_ms = deadline_ms
+        self.sequence = sequence
+        self.callback: Callable[[], object] | None = callback
+        self.context = context
+
+    def __lt__(self, other: _ClusterTimer) -> bool:
+        return (self.deadline_ms, self.sequence) < (other.deadline_ms, other.sequence)
+
+    def cancel(self) -> None:
+        if self.callback is not None:
+            self.callback = None
+            self.clock.forget_cancelled()
+
+
+class LoopClock:
+    """``env.Clock`` over an event loop and two sources of nanoseconds."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        wall_ns: Callable[[], int],
+        monotonic_ns: Callable[[], int],
+        monotonic_start_ms: int = 0,
+    ) -> None:
+        """Start the run's clocks.
+
+        Args:
+            loop: Where timers are armed; its ``call_later`` must go with ``monotonic_ns``.
+            wall_ns: Nanoseconds since the epoch.
+            monotonic_ns: Nanoseconds of the monotonic source.
+            monotonic_start_ms: What ``monotonic_ms`` answers at the start of the run.
+        """
+        self._loop = loop
+        self._wall_ns = wall_ns
+        self._monotonic_ns = monotonic_ns
+        self._start_ns = monotonic_ns()
+        self.stopwatch_ns = monotonic_ns
+        self._monotonic_offset_ns = monotonic_start_ms * 1_000_000 - self._start_ns
+        self._advanced_ms = 0
+        self._timers: list[_ClusterTimer] = []
+        self._sequence = 0
+        self._cancelled = 0
+        self._firing = False
+        self._handle: asyncio.TimerHandle | None = None
+        self._armed_ms = 0
+
+    # Reading
+
+    def now_ms(self) -> int:
+        """Cluster wall time, including what was advanced."""
+        return self._wall_ns() // 1_000_000 + self._advanced_ms
+
+    def monotonic_ms(self) -> int:
+        """Milliseconds from an arbitrary start."""
+        return (self._monotonic_ns() + self._monotonic_offset_ns) // 1_000_000
+
+    def monotonic_us(self) -> int:
+        """Microseconds since this clock was made."""
+        return (self._monotonic_ns() - self._start_ns) // 1_000
+
+    @property
+    def advanced_ms(self) -> int:
+        """Sum of all advances and of what it was set ahead or back."""
+        return self._advanced_ms
+
+    # Timers
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> TimerHandle:
+        """Call back after ``delay_ms`` of monotonic time, in the context of the caller."""
+        return self._loop.call_later(delay_ms / 1_000, callback)
+
+    def call_at(self, deadline_ms: int, callback: Callable[[], object]) -> TimerHandle:
+        """Call back once the cluster clock has reached the deadline, in the context of the caller.
+
+        Timers with one deadline fire in the order in which they were armed.
+        """
+        self._sequence += 1
+        timer = _ClusterTimer(self, deadline_ms, self._sequence, callback, copy_context())
+        heapq.heappush(self._timers, timer)
+        if not self._firing and (self._handle is None or deadline_ms < self._armed_ms):
+            self._arm()
+        return timer
+
+    def advance(self, ms: int) -> None:
+        """Move the cluster clock forward, then fire what is due, earliest deadline first.
+
+        Raises:
+            ValueError: ``ms`` is negative.
+        """
+        if ms < 0:
+            raise ValueError(f"time does not go back (asked for {ms} ms); shift() sets the clock")
+        self._advanced_ms += ms
+        self._fire_due()
+
+    def shift(self, ms: int) -> None:
+        """Set the cluster clock ahead, or back where negative: no time passes, and what is armed
+        by ``call_at`` stays as far away as it was.
+        """
+        self._advanced_ms += ms
+        # All by the same: the order of the heap and the loop's handle stay right.
+        for timer in self._timers:
+            timer.deadline_ms += ms
+        self._armed_ms += ms
+
+    def close(self) -> None:
+        """Forget every ``call_at`` timer and take the handle back from the loop."""
+        self._timers.clear()
+        self._cancelled = 0
+        self._disarm()
+
+    def forget_cancelled(self) -> None:
+        """A timer of the heap was cancelled: rebuild the heap once most of it is dead."""
+        self._cancelled += 1
+        timers = self._timers
+        if len(timers) >= _COMPACT_TIMERS_MIN and self._cancelled * 2 > len(timers):
+            timers[:] = [timer for timer in timers if timer.callback is not None]
+            heapq.heapify(timers)
+            self._cancelled = 0
+
+    def _fire_due(self) -> None:
+        """Fire what is due, also what the fired ones arm for a deadline that has passed; then arm
+        the loop anew.
+        """
+        if self._firing:
+            return  # an advance from within a timer: the outer call goes on with the new time
+        self._firing = True
+        try:
+            timers = self._timers
+            while timers and (timers[0].callback is None or timers[0].deadline_ms <= self.now_ms()):
+                self._fire(heapq.heappop(timers))
+        finally:
+            self._firing = False
+            self._arm()
+
+    def _fire(self, timer: _ClusterTimer) -> None:
+        callback, timer.callback = timer.callback, None
+        if callback is None:
+            self._cancelled = max(0, self._cancelled - 1)
+            return
+        try:
+            timer.context.run(callback)
+        except Exception as error:  # noqa: BLE001 - one timer's bug must not lose the others; the loop reports it
+            self._loop.call_exception_handler(
+                {"message": f"timer callback {callback!r} failed", "exception": error}
+            )
+
+    def _arm(self) -> None:
+        self._disarm()
+        if self._timers:
+            self._armed_ms = self._timers[0].deadline_ms
+            delay_ms = min(max(self._armed_ms - self.now_ms(), 0), ARM_MS_MAX)
+            self._handle = self._loop.call_later(delay_ms / 1_000, self._wake, context=Context())
+
+    def _disarm(self) -> None:
+        if self._handle is not None:
+            self._handle.cancel()
+            self._handle = None
+
+    def _wake(self) -> None:
+        self._handle = None
+        self._fire_due()

@@ -1,0 +1,74 @@
+"""Cut links between nodes, and the messages that wait for them to heal.
+
+A link can be cut in two ways. **Refused**: connections break and new ones are refused, so the
+sender knows at once. **A black hole**: nobody hears anything; the sender waits until its deadline.
+TCP repeats what was not acknowledged, so what waits in a black hole arrives after the heal, unless
+its sender has given up and closed the connection by then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+from txnsim.types import BrokerId
+
+Link = tuple[BrokerId, BrokerId]
+
+
+class Cut(Enum):
+    """How a link is cut."""
+
+    BLACK_HOLE = "nothing arrives, nobody is told"
+    REFUSED = "connections break and are refused"
+
+
+class LinkCuts:
+    """Which links are cut, and what waits on those that swallow."""
+
+    __slots__ = ("_cuts", "_waiting", "_watchers")
+
+    def __init__(self) -> None:
+        self._cuts: dict[Link, Cut] = {}
+        self._waiting: dict[Link, list[Callable[[], object]]] = {}
+        self._watchers: list[Callable[[BrokerId, BrokerId], object]] = []
+
+    def __bool__(self) -> bool:
+        """Some link is cut."""
+        return bool(self._cuts)
+
+    def cut(self, link: Link, how: Cut) -> None:
+        """Cut a link, or cut it in another way; what waits on it goes on waiting."""
+        self._cuts[link] = how
+
+    def heal(self, link: Link) -> list[Callable[[], object]]:
+        """The link is whole again.
+
+        Returns:
+            What has waited, oldest first, for the caller to send on its way.
+        """
+        if self._cuts.pop(link, None) is None:
+            return []
+        return self._waiting.pop(link, [])
+
+    def how(self, link: Link) -> Cut | None:
+        """How a link is cut; None where it is whole."""
+        return self._cuts.get(link)
+
+    def hold(self, link: Link, go_on: Callable[[], object]) -> None:
+        """Keep a message until the link heals."""
+        self._waiting.setdefault(link, []).append(go_on)
+
+    # Who wants to know
+
+    def watch(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
+        """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
+        called.
+        """
+        self._watchers.append(watcher)
+        return lambda: self._watchers.remove(watcher)
+
+    def tell(self, link: Link) -> None:
+        """A link has healed: tell whoever watches."""
+        for watcher in list(self._watchers):
+            watcher(*link)

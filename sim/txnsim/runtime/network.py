@@ -1,0 +1,82 @@
+"""Sockets for clients and links between brokers, over any event loop.
+
+The same class serves real and virtual time: sockets come from the loop's ``create_server`` and
+``create_connection``; the links between brokers (``peer_links``) take deadlines and latencies from
+the clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from txnsim.runtime.peer_links import PeerLinks
+from txnsim.runtime.tls_gate import TlsGates
+
+if TYPE_CHECKING:
+    import ssl
+
+LISTEN_BACKLOG: Final = 1_024
+"""Connections that the kernel may hold before we accept them (socket.listen.backlog.size, 50)."""
+
+
+class LoopNetwork(PeerLinks):
+    """``env.Network`` over an event loop."""
+
+    async def listen(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> _SocketListener:
+        """Accept client connections, over TLS if given; ``port`` 0 picks a free one.
+
+        Raises:
+            OSError: The address is busy or can't be bound.
+        """
+        gates = None if tls is None else TlsGates(self._loop, tls, factory)
+        server = await self._loop.create_server(
+            gates or factory, host, port, backlog=LISTEN_BACKLOG
+        )
+        address = server.sockets[0].getsockname()
+        return _SocketListener(server, (address[0], address[1]), gates)
+
+    async def connect(
+        self,
+        host: str,
+        port: int,
+        factory: Callable[[], asyncio.Protocol],
+        *,
+        tls: ssl.SSLContext | None = None,
+    ) -> asyncio.Transport:
+        """Open a client connection, over TLS if given.
+
+        Raises:
+            OSError: Nobody listens there.
+        """
+        transport, _ = await self._loop.create_connection(factory, host, port, ssl=tls)
+        return transport
+
+
+class _SocketListener:
+    """``env.Listener`` over a server of the loop."""
+
+    __slots__ = ("_gates", "_server", "address")
+
+    def __init__(
+        self, server: asyncio.AbstractServer, address: tuple[str, int], gates: TlsGates | None
+    ) -> None:
+        self._server = server
+        self._gates = gates
+        self.address = address
+
+    async def close(self) -> None:
+        # Not wait_closed(): from Python 3.12 on it waits for the connections too, which the server
+        # closes itself.
+        self._server.close()
+        if self._gates is not None:
+            self._gates.close()
+        await asyncio.sleep(0)  # uvloop frees the port in the next turn

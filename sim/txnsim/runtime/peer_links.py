@@ -1,0 +1,536 @@
+"""Links between brokers, over any event loop.
+
+A request is queued and delivered after the present callback, in order, with all that follows from
+it (``Tasks.soon``): an exchange between brokers takes one turn of the loop, however many requests
+it needs. It fails when its target is not registered or the link is cut (``link_cuts``), and when
+its deadline passes. There is no timer per request: one timer, armed only while something is under
+way, watches the earliest deadline. A link is one direction of requests (source → target) with the
+answers that come back on it, as a TCP connection opened by the source.
+
+**Fault points.** Only while the interceptor is armed is a crossing described and asked about. A
+held or delayed crossing waits alone; later ones of the same link pass it. A request released after
+its deadline is still handled and its answer thrown away: that is a late marker or verification, as
+a peer sees it. A drop leads to ``PeerTimeoutError`` at the deadline. An injected error fails the
+future with ``PeerAnsweredError``, which the caller treats as the top-level error of the reply; so
+does a handler that fails by a bug (UNKNOWN_SERVER_ERROR). A link that breaks (disconnect) fails all
+that is under way on it; a copy (duplicate) is handled like any request that its sender has given
+up.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from types import CoroutineType
+from typing import Any, Final, Protocol, cast
+
+import structlog
+
+from txnsim.errors import (
+    ErrorCode,
+    PeerAnsweredError,
+    PeerDisconnectedError,
+    PeerTimeoutError,
+)
+from txnsim.faults.points import FaultPoint
+from txnsim.runtime.env import (
+    Clock,
+    Interceptor,
+    PassAll,
+    PeerHandler,
+    Tasks,
+    TimerHandle,
+)
+from txnsim.runtime.link_cuts import Cut, Link, LinkCuts
+from txnsim.runtime.peer_call import PeerCall
+from txnsim.runtime.peer_subject import subject_of
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.trace import Tracer
+from txnsim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
+
+_log: Final = structlog.get_logger("txnsim.network")
+
+
+class PeerCodec(Protocol):
+    """Commands between brokers as Kafka's bytes (``api.peer_codec``)."""
+
+    def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
+        """A typed command as a request body."""
+
+    def decode_request(self, api_key: int, api_version: int, body: bytes) -> Any:
+        """The inverse."""
+
+    def encode_response(self, api_key: int, api_version: int, reply: Any) -> bytes:
+        """A typed reply as a response body."""
+
+    def decode_response(self, api_key: int, api_version: int, body: bytes) -> Any:
+        """The inverse."""
+
+
+class PeerLinks:
+    """What the brokers of a run send each other; the peer side of ``env.Network``."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        tracer: Tracer,
+        interceptor: Interceptor | None = None,
+        codec: PeerCodec | None = None,
+        latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+        describe: Callable[[object], Subject] = subject_of,
+    ) -> None:
+        """Join clock, tasks and trace of a run.
+
+        Args:
+            loop: Gives sockets and turns.
+            clock: Deadlines and latencies, both monotonic.
+            tasks: Run the handlers of peer requests.
+            tracer: Told of ``msg.*`` on peer links.
+            interceptor: Asked at the peer fault points; the idle one if None. May be replaced
+                later.
+            codec: Makes peer requests travel as bytes; as objects if None.
+            latency_ms: Drawn once per message and link; None delivers in the next turn of the loop.
+            describe: Whom a command is about, for fault plans.
+        """
+        self.interceptor: Interceptor = interceptor or PassAll()
+        self._loop = loop
+        self._clock = clock
+        self._tasks = tasks
+        self._tracer = tracer
+        self._codec = codec
+        self._latency_ms = latency_ms
+        self._describe = describe
+        self._handlers: dict[BrokerId, PeerHandler] = {}
+        self._cuts = LinkCuts()
+        self._has_cuts = False
+        """Asked per message: while every link is whole, cuts cost one attribute."""
+        self._correlation_id = 0
+        self._links: dict[Link, _Pipe] = {}
+        self._pending: dict[
+            int, dict[int, PeerCall]
+        ] = {}  # by timeout_ms: each in order of deadlines
+        self._deadline_timer: TimerHandle | None = None
+        self._deadline_armed_ms = 0
+        self._waiting: dict[PeerCall, None] = {}  # held or delayed at a fault point
+
+    # Peers
+
+    def register(self, broker_id: BrokerId, handler: PeerHandler) -> None:
+        """Broker ``broker_id`` handles requests of its peers from now on."""
+        self._handlers[broker_id] = handler
+
+    def unregister(self, broker_id: BrokerId) -> None:
+        """Broker ``broker_id`` is gone: requests under way to it and from it fail, new ones too."""
+        self._handlers.pop(broker_id, None)
+        self._fail_where(lambda link: broker_id in link, f"broker {broker_id} went away")
+
+    def cut(self, source: BrokerId, target: BrokerId, how: Cut = Cut.BLACK_HOLE) -> None:
+        """Cut the link, both for requests of ``source`` and for the answers to them.
+
+        Refused, what is under way on it fails and so does every new request until ``heal``. In a
+        black hole all of that waits: for the heal, or for its deadline.
+        """
+        self._cuts.cut((source, target), how)
+        self._has_cuts = True
+        if how is Cut.REFUSED:
+            self._fail_where(lambda link: link == (source, target), "the link was cut")
+
+    def heal(self, source: BrokerId, target: BrokerId) -> None:
+        """Undo ``cut``: what waits on the link goes on, what was given up is lost."""
+        was_cut = self._cuts.how((source, target)) is not None
+        waited = self._cuts.heal((source, target))
+        self._has_cuts = bool(self._cuts)
+        for go_on in waited:
+            self._tasks.soon(go_on)
+        if was_cut:
+            self._cuts.tell((source, target))
+
+    def reaches(self, source: BrokerId, target: BrokerId) -> bool:
+        """Whether the link from ``source`` to ``target`` is whole."""
+        return not self._has_cuts or self._cuts.how((source, target)) is None
+
+    def on_heal(self, watcher: Callable[[BrokerId, BrokerId], object]) -> Callable[[], None]:
+        """Call ``watcher(source, target)`` whenever a link has healed, until what is returned is
+        called.
+        """
+        return self._cuts.watch(watcher)
+
+    @property
+    def in_flight(self) -> int:
+        """Peer requests that have no answer yet."""
+        return sum(map(len, self._pending.values()))
+
+    def request(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        api_key: int,
+        api_version: int,
+        command: object,
+        *,
+        timeout_ms: int,
+    ) -> asyncio.Future[Any]:
+        """``ask``, for those who want a future."""
+        future: asyncio.Future[Any] = self._loop.create_future()
+
+        def pass_on(answer: Pending[Any]) -> None:
+            error = answer.exception()
+            if future.done():
+                return
+            if error is None:
+                future.set_result(answer.result())
+            else:
+                future.set_exception(error)
+
+        self.ask(source, target, api_key, api_version, command, timeout_ms=timeout_ms).on_done(
+            pass_on
+        )
+        return future
+
+    def ask(
+        self,
+        source: BrokerId,
+        target: BrokerId,
+        api_key: int,
+        api_version: int,
+        command: object,
+        *,
+        timeout_ms: int,
+    ) -> Pending[Any]:
+        """Send a typed request to a peer; what is returned will hold its typed reply.
+
+        It is delivered after the present callback, never inside this call. It fails with:
+
+        - PeerAnsweredError: only an error code came back;
+        - PeerDisconnectedError: the peer is not there or went away, or the link was cut;
+        - PeerTimeoutError: no reply within ``timeout_ms`` (monotonic).
+        """
+        answer: Pending[Any] = Pending(self._tasks)
+        pending = self._pending.get(timeout_ms)
+        if pending is None:
+            pending = self._pending[timeout_ms] = {}
+        self._correlation_id += 1
+        body = b""
+        if self._codec is not None:
+            body = self._codec.encode_request(api_key, api_version, command)
+        call = pending[self._correlation_id] = PeerCall(
+            link=(source, target),
+            api_key=api_key,
+            api_version=api_version,
+            command=command,
+            body=body,
+            correlation_id=self._correlation_id,
+            deadline_ms=self._clock.monotonic_ms() + timeout_ms,
+            answer=answer,
+            pending=pending,
+        )
+        if self._deadline_timer is None or call.deadline_ms < self._deadline_armed_ms:
+            self._arm_deadline()
+        if self._tracer.on:
+            call.sent = self._trace_message("msg.send", source, target, call, response=False)
+        if self._latency_ms is not None:
+            self._pipe(call.link).send(self._latency_ms(source, target), lambda: self._arrive(call))
+        else:
+            self._tasks.soon(partial(self._arrive_safely, call))
+        return answer
+
+    # The way there
+
+    def _arrive_safely(self, call: PeerCall) -> None:
+        try:
+            self._arrive(call)
+        except Exception as error:  # noqa: BLE001 - a bug in one delivery is its sender's answer
+            _log.error("peer.delivery_failed", request=str(call), exc_info=error)
+            call.fail(_answered(call, ErrorCode.unknown_server_error))
+
+    def _arrive(self, call: PeerCall) -> None:
+        if not self.interceptor.armed:
+            self._handle(call)
+            return
+        self._cross(FaultPoint.PEER_REQUEST, call, lambda: self._handle(call))
+
+    def _handle(self, call: PeerCall) -> None:
+        source, target = call.link
+        if call.lost:
+            return
+        # One that has timed out is handled all the same, its answer thrown away: what a sender has
+        # written reaches the peer, also when the sender has given up on it.
+        handler = self._handlers.get(target)
+        if handler is None:
+            call.fail(PeerDisconnectedError(f"{call}: no such broker is up"))
+            return
+        if self._has_cuts and self._is_stopped(call, lambda: self._handle(call)):
+            return
+        command = call.command
+        if self._codec is None and not self._tracer.on:
+            # The hot path: a command travels as the object that it is, and nobody watches.
+            answer = handler(call.api_key, call.api_version, command, source)
+            if type(answer) is Pending:
+                answer.on_done(partial(self._settled, call))
+                return
+            self._tasks.drive(
+                _as_coroutine(answer),
+                partial(self._handled, call),
+                name="peer request",
+            )
+            return
+        if self._codec is not None:
+            command = self._codec.decode_request(call.api_key, call.api_version, call.body)
+        before = None
+        if self._tracer.on:
+            received = self._trace_message("msg.recv", target, source, call, response=False)
+            before = self._tracer.caused_by(received)
+        coroutine = _as_coroutine(handler(call.api_key, call.api_version, command, source))
+        self._tasks.drive(
+            coroutine,
+            lambda reply, error: self._handled(call, reply, error),
+            name=f"peer-{call.correlation_id}",
+        )
+        if before is not None:
+            self._tracer.caused_by(before)
+
+    # The way back
+
+    def _settled(self, call: PeerCall, answer: Pending[Any]) -> None:
+        error = answer.exception()
+        self._handled(call, answer.result() if error is None else None, error)
+
+    def _handled(self, call: PeerCall, reply: object, error: BaseException | None) -> None:
+        if error is None:
+            if call.correlation_id in call.pending:  # is_awaited, written out: the hot path
+                self._answer(call, reply)
+        elif isinstance(error, asyncio.CancelledError):
+            call.fail(PeerDisconnectedError(f"{call}: the broker was stopped while it handled it"))
+        else:
+            if not isinstance(error, PeerAnsweredError):
+                _log.error("peer.handler_failed", request=str(call), exc_info=error)
+                error = _answered(call, ErrorCode.unknown_server_error)
+            if call.is_awaited:
+                self._return(call, partial(call.fail, error))
+
+    def _answer(self, call: PeerCall, reply: object) -> None:
+        if self._codec is not None:
+            reply = self._codec.encode_response(call.api_key, call.api_version, reply)
+        if self._tracer.on:
+            source, target = call.link
+            call.sent = self._trace_message("msg.send", target, source, call, response=True)
+        if self._latency_ms is None and not self.interceptor.armed:
+            self._deliver(call, reply)
+        else:
+            self._return(call, lambda: self._deliver(call, reply))
+
+    def _return(self, call: PeerCall, deliver: Callable[[], object]) -> None:
+        """Bring an answer back through latency and fault point."""
+        if self._latency_ms is None:
+            self._cross(FaultPoint.PEER_RESPONSE, call, deliver)
+            return
+        source, target = call.link
+        self._pipe((target, source), back=True).send(
+            self._latency_ms(target, source),
+            lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver),
+        )
+
+    def _is_stopped(self, call: PeerCall, go_on: Callable[[], object]) -> bool:
+        """Whether a message can't go on because its link is cut; ``go_on`` is called after a heal,
+        if the sender still waits then.
+        """
+        how = self._cuts.how(call.link)
+        if how is None:
+            return False
+        if how is Cut.REFUSED:
+            call.fail(PeerDisconnectedError(f"{call}: the link is cut"))
+            return True
+
+        def arrive_late() -> None:
+            if call.is_awaited:
+                go_on()
+
+        self._cuts.hold(call.link, arrive_late)
+        return True
+
+    def _deliver(self, call: PeerCall, reply: object) -> None:
+        if self._has_cuts and self._is_stopped(call, lambda: self._deliver(call, reply)):
+            return
+        if self._codec is not None:
+            reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
+        if self._tracer.on:
+            source, target = call.link
+            self._trace_message("msg.recv", source, target, call, response=True)
+        call.succeed(reply)
+
+    # Fault points
+
+    def _cross(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
+        if not self.interceptor.armed:
+            go_on()
+        elif not self._tracer.on:
+            self._ask(point, call, go_on)
+        else:
+            before = self._tracer.caused_by(call.sent)
+            self._ask(point, call, go_on)
+            self._tracer.caused_by(before)
+
+    def _ask(self, point: FaultPoint, call: PeerCall, go_on: Callable[[], object]) -> None:
+        verdict = self.interceptor.cross(self._crossing(point, call))
+        if verdict is None:
+            go_on()
+        elif isinstance(verdict, Verdict):
+            self._obey(point, call, verdict, go_on)
+        else:
+            self._waiting[call] = None
+            self._tasks.drive(
+                _as_coroutine(verdict),
+                lambda late, error: self._released(point, call, late, error, go_on),
+                name=f"held-{point}-{call.correlation_id}",
+            )
+
+    def _released(
+        self,
+        point: FaultPoint,
+        call: PeerCall,
+        verdict: Verdict | None,
+        error: BaseException | None,
+        go_on: Callable[[], object],
+    ) -> None:
+        self._waiting.pop(call, None)
+        if error is not None:
+            call.fail(PeerDisconnectedError(f"{call}: its wait at {point} was ended ({error!r})"))
+        elif verdict is None:
+            go_on()
+        else:
+            self._obey(point, call, verdict, go_on)
+
+    def _obey(
+        self, point: FaultPoint, call: PeerCall, verdict: Verdict, go_on: Callable[[], object]
+    ) -> None:
+        if verdict.outcome is SubmitOutcome.PASS:
+            go_on()
+        elif verdict.outcome is SubmitOutcome.ERROR:
+            call.fail(_answered(call, ErrorCode(verdict.error)))
+        elif verdict.outcome is SubmitOutcome.DUPLICATE:
+            go_on()
+            for _ in range(verdict.times):
+                self._deliver_copy(call)
+        elif verdict.outcome is SubmitOutcome.DROP_ANSWER:
+            self._handle(call.unheard())  # the deadline will tell the sender
+        elif verdict.outcome is SubmitOutcome.DISCONNECT:
+            self._fail_where(lambda link: link == call.link, "the connection broke")
+        elif self._tracer.on:  # DROP: the deadline will tell the sender
+            source, target = call.link
+            response = point is FaultPoint.PEER_RESPONSE
+            at, peer = (source, target) if response else (target, source)
+            self._trace_message("msg.drop", at, peer, call, response=response)
+
+    def _deliver_copy(self, call: PeerCall) -> None:
+        copy = call.unheard(is_copy=True)
+        self._cross(FaultPoint.PEER_REQUEST, copy, lambda: self._handle(copy))
+
+    def _crossing(self, point: FaultPoint, call: PeerCall) -> Crossing:
+        source, target = call.link
+        return Crossing(
+            point=point,
+            source=f"broker/{source}",
+            target=f"broker/{target}",
+            api_key=call.api_key,
+            api_version=call.api_version,
+            correlation_id=call.correlation_id,
+            subject=self._describe(call.command),
+            line=f"broker/{source} -> broker/{target}",
+            is_copy=call.is_copy,
+        )
+
+    # Deadlines, latency, trace
+
+    def _arm_deadline(self) -> None:
+        """Watch the earliest deadline.
+
+        Each class of timeouts is in order, so only its first one matters.
+        """
+        firsts = [
+            next(iter(calls.values())).deadline_ms for calls in self._pending.values() if calls
+        ]
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+            self._deadline_timer = None
+        if firsts:
+            self._deadline_armed_ms = min(firsts)
+            delay_ms = max(0, self._deadline_armed_ms - self._clock.monotonic_ms())
+            self._deadline_timer = self._clock.call_later(delay_ms, self._expire)
+
+    def _expire(self) -> None:
+        self._deadline_timer = None
+        now_ms = self._clock.monotonic_ms()
+        for timeout_ms, calls in list(self._pending.items()):
+            while calls and (call := next(iter(calls.values()))).deadline_ms <= now_ms:
+                call.fail(PeerTimeoutError(f"{call}: no answer within {timeout_ms} ms"))
+            if not calls:
+                del self._pending[timeout_ms]
+        self._arm_deadline()
+
+    def _fail_where(self, on_link: Callable[[Link], bool], reason: str) -> None:
+        under_way = [call for calls in self._pending.values() for call in calls.values()]
+        for call in [*under_way, *self._waiting]:
+            if on_link(call.link):
+                call.lost = True
+                call.fail(PeerDisconnectedError(f"{call}: {reason}"))
+
+    def _pipe(self, link: Link, *, back: bool = False) -> _Pipe:
+        key = cast(Link, (*link, "back")) if back else link
+        pipe = self._links.get(key)
+        if pipe is None:
+            pipe = self._links[key] = _Pipe(self._clock)
+        return pipe
+
+    def _trace_message(
+        self, kind: str, at: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
+    ) -> int:
+        return self._tracer.emit(
+            kind,
+            f"broker/{at}",
+            parents=() if kind == "msg.send" else (call.sent, self._tracer.cause),
+            data={
+                "api": call.api_key,
+                "version": call.api_version,
+                "correlation": call.correlation_id,
+                "peer": f"broker/{peer}",
+                "response": response,
+            },
+        )
+
+
+class _Pipe:
+    """Latency with order: a message never overtakes an earlier one of the same direction."""
+
+    __slots__ = ("_clock", "_last_ms", "_waiting")
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._last_ms = 0.0
+        self._waiting: deque[Callable[[], object]] = deque()
+
+    def send(self, latency_ms: float, deliver: Callable[[], object]) -> None:
+        now_ms = self._clock.monotonic_us() / 1_000
+        self._last_ms = max(self._last_ms, now_ms + latency_ms)
+        self._waiting.append(deliver)
+        # One timer per message, but each takes the oldest: equal deadlines fire in no promised
+        # order.
+        self._clock.call_later(self._last_ms - now_ms, lambda: self._waiting.popleft()())
+
+
+def _answered(call: PeerCall, error: ErrorCode) -> PeerAnsweredError:
+    return PeerAnsweredError(f"{call}: answered with {error.name}", error=int(error))
+
+
+def _as_coroutine(awaitable: Awaitable[Any]) -> Coroutine[Any, Any, Any]:
+    if type(awaitable) is CoroutineType or asyncio.iscoroutine(awaitable):
+        return awaitable
+    return _wait_for_it(awaitable)
+
+
+async def _wait_for_it(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable

@@ -1,0 +1,122 @@
+"""The real world: system clock, sockets, uvloop where there is one.
+
+Nothing is implemented twice for virtual time: clock, tasks and network are the classes over an
+event loop, put on a real one here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from txnsim.runtime.clock import LoopClock
+from txnsim.runtime.env import Environment, Interceptor
+from txnsim.runtime.network import LoopNetwork
+from txnsim.runtime.peer_links import PeerCodec
+from txnsim.runtime.rng import SeededRng, random_seed
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
+from txnsim.types import BrokerId
+
+T = TypeVar("T")
+
+MONOTONIC_START_MS_MAX: Final = 1 << 40
+"""Upper end of the random start of the monotonic clock: some 35 years, never near wall time, which
+is 1.7e12 ms and more.
+"""
+
+RealTasks = LoopTasks
+RealNetwork = LoopNetwork
+
+
+class RealClock(LoopClock):
+    """``env.Clock`` on the system's clocks."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(
+            loop,
+            wall_ns=time.time_ns,
+            monotonic_ns=time.monotonic_ns,
+            monotonic_start_ms=secrets.randbelow(MONOTONIC_START_MS_MAX),
+        )
+
+
+def wall_ms() -> int:
+    """The wall clock in milliseconds since 1970, for programs that have no event loop."""
+    return time.time_ns() // 1_000_000
+
+
+def real_environment(
+    *,
+    seed: int | None = None,
+    interceptor: Interceptor | None = None,
+    codec: PeerCodec | None = None,
+    latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
+    trace_level: TraceLevel = TraceLevel.OFF,
+    trace_ring_events: int | None = 100_000,
+    run: RunInfo | None = None,
+    logs_requests: bool = False,
+) -> Environment:
+    """The real environment on the running event loop; a random seed unless one is given."""
+    loop = asyncio.get_running_loop()
+    clock = RealClock(loop)
+    tracer = Tracer(clock.monotonic_us, level=trace_level, ring_events=trace_ring_events, run=run)
+    tasks = LoopTasks(loop, tracer=tracer)
+    network = LoopNetwork(
+        loop,
+        clock=clock,
+        tasks=tasks,
+        tracer=tracer,
+        interceptor=interceptor,
+        codec=codec,
+        latency_ms=latency_ms,
+    )
+    rng = SeededRng(random_seed() if seed is None else seed)
+    return Environment(
+        clock=clock,
+        rng=rng,
+        network=network,
+        tasks=tasks,
+        tracer=tracer,
+        logs_requests=logs_requests,
+    )
+
+
+def host_name() -> str:
+    """The name of this machine, as others may know it."""
+    return socket.getfqdn()
+
+
+def tcp_socket(host: str, port: int) -> socket.socket:
+    """A bound TCP socket, for a server that wants to be handed one; 0 picks a port.
+
+    Raises:
+        OSError: The port is busy, or this is no address of ours; the error names it.
+    """
+    bound = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+    except OSError as error:
+        bound.close()
+        raise OSError(error.errno, f"{host}:{port}: {error.strerror}") from error
+    return bound
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """A uvloop where the platform has it, else asyncio's own loop."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+def run(main: Coroutine[Any, Any, T]) -> T:
+    """Run a program to its end on a new event loop."""
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(main)

@@ -1,0 +1,296 @@
+"""Owner of every background task, and the quick way for handlers that seldom wait.
+
+A task costs a turn of the loop and several microseconds. ``drive`` therefore runs a coroutine by
+hand, as long as it waits for nothing but ``Pending``s, which resume it themselves; only if it waits
+for a future does the rest become a task. Each drive has a context of its own, the same for all its
+steps: what a handler sets in a context variable never reaches its caller.
+
+A driven coroutine must not rely on ``asyncio.current_task`` (hence not on ``asyncio.timeout`` or
+``TaskGroup``) in its first steps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import types
+from collections import deque
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context, copy_context
+from typing import Any, Final
+
+import structlog
+
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.trace import Tracer
+
+_log: Final = structlog.get_logger("txnsim.tasks")
+
+FAILURES_KEPT_MAX: Final = 16
+"""Exceptions of background tasks kept for ``close``; every one of them is logged."""
+
+DUE_PER_TURN_MAX: Final = 10_000
+"""Callbacks of ``soon`` in one turn of the loop; more than that, and sockets get their turn first.
+"""
+
+_GONE: Final = object()
+
+Done = Callable[[Any, BaseException | None], object]
+
+
+class LoopTasks:
+    """``env.Tasks`` on the running event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, tracer: Tracer | None = None) -> None:
+        """Run on ``loop``.
+
+        Args:
+            loop: Turns, and the tasks of what waits for futures.
+            tracer: The only one here who keeps something in context variables (the current cause);
+                while it is off, driven coroutines share their caller's context, which is cheaper.
+                Without one, each gets its own, always.
+        """
+        self._loop = loop
+        self._tracer = tracer
+        self._running: dict[
+            asyncio.Task[Any], None
+        ] = {}  # a dict, as it keeps order: close is deterministic
+        self._failures: list[BaseException] = []
+        self._parked: dict[_Drive, None] = {}
+        self._due: deque[Callable[[], object]] = deque()
+        self._due_last: deque[Callable[[], object]] = deque()
+        self._drain_is_due = False
+        # One context for all that is due: it comes from several callers.
+        self._context = copy_context()
+        self.stepping = False
+        """Whether a driven coroutine is being run right now (see ``Pending``)."""
+
+    def __len__(self) -> int:
+        """Tasks and driven coroutines that have not ended yet."""
+        return len(self._running) + len(self._parked)
+
+    def soon(self, callback: Callable[[], object]) -> None:
+        """Run ``callback`` after the present one, before the loop looks at its sockets again.
+
+        What callbacks cause by ``soon`` runs in the same turn: an exchange between brokers is over
+        before the next request of a client is read.
+        """
+        self._due.append(callback)
+        self._see_to_due()
+
+    def at_turn_end(self, callback: Callable[[], object]) -> None:
+        """Run ``callback`` when nothing is due by ``soon`` any more.
+
+        Answers are written then: one after the other they cost a tenth less than one at a time
+        between requests, on both sides.
+        """
+        self._due_last.append(callback)
+        self._see_to_due()
+
+    def _see_to_due(self) -> None:
+        if not self._drain_is_due:
+            self._drain_is_due = True
+            self._loop.call_soon(self._drain, context=self._context)
+
+    def _drain(self) -> None:
+        due, due_last = self._due, self._due_last
+        for _ in range(DUE_PER_TURN_MAX):
+            try:
+                if due:
+                    due.popleft()()
+                elif due_last:
+                    due_last.popleft()()
+                else:
+                    break
+            except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
+                self._failed("callback", error)
+        self._drain_is_due = False
+        if due or due_last:
+            self._see_to_due()
+
+    def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
+        """Run in the background; an exception is logged as a bug and kept for ``close``."""
+        task = self._loop.create_task(coroutine, name=name)
+        self._running[task] = None
+        task.add_done_callback(self._ended)
+        return task
+
+    def drive(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        done: Done,
+        *,
+        name: str,
+        apart: bool = False,
+    ) -> None:
+        """Run the first step at once; only what has to wait for a future becomes a task.
+
+        ``done(result, exception)`` is called exactly once, also when the wait is cancelled (with
+        the CancelledError). What ``done`` itself raises reaches whoever made the last step.
+        """
+        tracer = self._tracer
+        if apart or tracer is None or tracer.on:
+            self._step(_Drive(coroutine, done, name, copy_context()))
+            return
+        # The hot path: _step, written out for a coroutine that ends at once.
+        before = self.stepping
+        self.stepping = True
+        try:
+            awaited = coroutine.send(None)
+        except StopIteration as stop:
+            self.stepping = before
+            done(stop.value, None)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
+            self.stepping = before
+            done(None, error)
+        else:
+            self.stepping = before
+            self._wait(_Drive(coroutine, done, name, None), awaited)
+
+    def _step(self, drive: _Drive) -> None:
+        coroutine, done = drive.coroutine, drive.done
+        context = drive.context
+        before, self.stepping = self.stepping, True
+        try:
+            awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
+        except StopIteration as stop:
+            self.stepping = before
+            done(stop.value, None)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
+            self.stepping = before
+            done(None, error)
+        else:
+            self.stepping = before
+            self._wait(drive, awaited)
+
+    def _wait(self, drive: _Drive, awaited: Any) -> None:
+        """Go on with a coroutine when what it waits for is there."""
+        if isinstance(awaited, Pending):
+            self._parked[drive] = None
+            awaited.on_done(lambda _: self._resume(drive))
+            return
+        if hasattr(awaited, "_asyncio_future_blocking"):
+            # A task takes this mark off at once, and so must we: until then nobody else may await
+            # the same future ("await wasn't used with future").
+            awaited._asyncio_future_blocking = False
+        rest = _Rest(drive.coroutine, awaited, drive.done)
+        task = self._loop.create_task(rest.run(), name=drive.name, context=drive.context)
+        self._running[task] = None
+        task.add_done_callback(rest.settle)
+        task.add_done_callback(self._ended)
+
+    def _resume(self, drive: _Drive) -> None:
+        if self._parked.pop(drive, _GONE) is not _GONE:
+            self._step(drive)
+
+    async def close(self) -> None:
+        """Cancel and await everything that still runs.
+
+        Raises:
+            ExceptionGroup: Background tasks failed since the start: bugs, which were logged when
+                they happened.
+        """
+        while self._running or self._parked:
+            for drive in list(self._parked):
+                del self._parked[drive]
+                drive.coroutine.close()
+                drive.done(None, asyncio.CancelledError())
+            tasks = list(self._running)
+            if not tasks:
+                continue
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+        failures, self._failures = self._failures, []
+        if failures:
+            raise BaseExceptionGroup("background tasks failed", failures)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        del self._running[task]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is not None:
+            self._failed(task.get_name(), error)
+
+    def _failed(self, name: str, error: BaseException) -> None:
+        _log.error("task.failed", task=name, exc_info=error)
+        if len(self._failures) < FAILURES_KEPT_MAX:
+            self._failures.append(error)
+
+
+class _Drive:
+    """A coroutine that is run by hand."""
+
+    __slots__ = ("context", "coroutine", "done", "name")
+
+    def __init__(
+        self,
+        coroutine: Coroutine[Any, Any, Any],
+        done: Done,
+        name: str,
+        context: Context | None,
+    ) -> None:
+        self.coroutine = coroutine
+        self.done = done
+        self.name = name
+        self.context = context
+
+
+class _Rest:
+    """What is left of a driven coroutine after its first step waited."""
+
+    __slots__ = ("_awaited", "_coroutine", "_done")
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any], awaited: object, done: Done) -> None:
+        self._coroutine = coroutine
+        self._awaited = awaited
+        self._done: Done | None = done
+
+    async def run(self) -> None:
+        """Go on to the end and report."""
+        try:
+            result = await _go_on(self._coroutine, self._awaited)
+        except asyncio.CancelledError as error:
+            self._report(None, error)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
+            self._report(None, error)
+        else:
+            self._report(result, None)
+
+    def settle(self, task: asyncio.Task[Any]) -> None:
+        """Report where the task was cancelled before ``run`` began."""
+        if self._done is not None:
+            self._coroutine.close()
+            if task.cancelled():
+                self._report(None, asyncio.CancelledError())
+
+    def _report(self, result: Any, error: BaseException | None) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done(result, error)
+
+
+@types.coroutine
+def _go_on(coroutine: Coroutine[Any, Any, Any], awaited: Any) -> Generator[Any, Any, Any]:
+    """Continue a coroutine that has been stepped by hand and yielded ``awaited``.
+
+    Yielding the future once more hands it to the task as if the task had made the first step. The
+    coroutine's ``__await__`` is used, because ``await`` refuses one that waits.
+    """
+    while True:
+        if hasattr(awaited, "_asyncio_future_blocking"):
+            # The mark by which a task knows that it was awaited; drive took it away.
+            awaited._asyncio_future_blocking = True
+        try:
+            yield awaited
+        except GeneratorExit:
+            coroutine.close()
+            raise
+        except BaseException as error:  # noqa: BLE001 - cancellation too belongs to the coroutine
+            try:
+                awaited = coroutine.throw(error)
+            except StopIteration as stop:
+                return stop.value
+        else:
+            return (yield from coroutine.__await__())

@@ -1,0 +1,99 @@
+"""TLS contexts of listeners and clients, from PEM files or their text.
+
+Python's ``ssl`` reads keys from files only; text lies in a private file for as long as it is read.
+Kafka's counterpart: SslFactory, DefaultSslEngineFactory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ssl
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from txnsim.errors import ConfigError
+from txnsim.security.options import ClientAuth, ClientTls, TlsFiles, TlsPem
+
+_VERIFY: Final = {
+    ClientAuth.NONE: ssl.CERT_NONE,
+    ClientAuth.REQUESTED: ssl.CERT_OPTIONAL,
+    ClientAuth.REQUIRED: ssl.CERT_REQUIRED,
+}
+_VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
+
+
+def server_context(tls: TlsFiles | TlsPem, client_auth: ClientAuth) -> ssl.SSLContext:
+    """The TLS side of a listener.
+
+    Raises:
+        ConfigError: A file can't be read, or something is none of its kind.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        if isinstance(tls, TlsFiles):
+            context.load_cert_chain(tls.certificate, tls.key, _password(tls.key_password))
+            if tls.authority is not None:
+                context.load_verify_locations(tls.authority)
+        else:
+            _load_text(context, tls.certificate, tls.key, tls.key_password)
+            if tls.authority is not None:
+                context.load_verify_locations(cadata=tls.authority)
+            _limit(context, tls.versions)
+    except (OSError, ssl.SSLError) as error:
+        what = f"{tls.certificate}, {tls.key}" if isinstance(tls, TlsFiles) else "of the keystore"
+        raise ConfigError(f"TLS files {what}: {error}") from error
+    context.verify_mode = _VERIFY[client_auth]
+    return context
+
+
+def client_context(tls: ClientTls) -> ssl.SSLContext:
+    """The client's side.
+
+    Raises:
+        ConfigError: A certificate or key is none, or they don't belong together.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    # Java asks for the name only where an algorithm is named, and always for a known authority.
+    context.check_hostname = tls.checks_host
+    context.verify_mode = ssl.CERT_REQUIRED
+    try:
+        if tls.authority is None:
+            context.load_default_certs()
+        else:
+            context.load_verify_locations(cadata=tls.authority)
+        if tls.certificate is not None and tls.key is not None:
+            _load_text(context, tls.certificate, tls.key, tls.key_password)
+        _limit(context, tls.versions)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(f"TLS certificates of the client: {error}") from error
+    return context
+
+
+def _limit(context: ssl.SSLContext, versions: tuple[str, ...]) -> None:
+    if versions:
+        found = sorted(_VERSIONS[name] for name in versions)
+        context.minimum_version, context.maximum_version = found[0], found[-1]
+
+
+def _load_text(context: ssl.SSLContext, certificate: str, key: str, password: str | None) -> None:
+    with _as_file(certificate) as chain, _as_file(key) as private:
+        context.load_cert_chain(chain, private, _password(password))
+
+
+def _password(password: str | None) -> str:
+    """Never None: OpenSSL would ask at the terminal."""
+    return password or ""
+
+
+@contextlib.contextmanager
+def _as_file(text: str) -> Iterator[str]:
+    # A directory of ours alone, so that nobody else reads a key.
+    with tempfile.TemporaryDirectory(prefix="txnsim-tls-") as directory:
+        path = Path(directory, "store.pem")
+        path.touch(mode=0o600)
+        path.write_text(text)
+        yield str(path)

@@ -1,0 +1,196 @@
+"""Listening addresses in memory, for a loop with virtual time.
+
+Host names are names and nothing else; the aliases of loopback are one host, and a wildcard listens
+for all of them. What happens on a connection is in ``virtual_connection``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import random
+from collections.abc import Callable
+from contextvars import copy_context
+from typing import Final
+
+from txnsim.runtime.env import Rng
+from txnsim.runtime.virtual_connection import (
+    Address,
+    VirtualConnection,
+    VirtualTransport,
+)
+
+LATENCY_US_DEFAULT: Final = (50, 500)
+"""One way, drawn evenly: about what a local network has."""
+
+PORT_FIRST: Final = 49_152
+"""First port given out where none is asked for (the dynamic range of RFC 6335)."""
+
+_LOOPBACK: Final = "127.0.0.1"
+_ALIASES: Final = {"localhost": _LOOPBACK, "::1": _LOOPBACK, "": "0.0.0.0", "::": "0.0.0.0"}
+_WILDCARD: Final = "0.0.0.0"
+
+
+class VirtualNet:
+    """Listening addresses and connections of one run."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        rng: Rng,
+        latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
+    ) -> None:
+        """Start without any listener.
+
+        Args:
+            loop: Delivers; its time is the time of the net.
+            rng: Gives each connection its stream ``net.connection.<number>``.
+            latency_us: Least and greatest latency of one way.
+        """
+        self._loop = loop
+        self._rng = rng
+        self._latency_us = latency_us
+        self._servers: dict[Address, VirtualServer] = {}
+        self._connections: dict[int, VirtualConnection] = {}
+        self._opened = 0
+        self._port_next = PORT_FIRST
+
+    @property
+    def connections(self) -> tuple[VirtualConnection, ...]:
+        """Open connections, oldest first."""
+        return tuple(self._connections.values())
+
+    def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> VirtualServer:
+        """Accept connections from now on.
+
+        Raises:
+            OSError: The address is in use.
+        """
+        host = _ALIASES.get(host, host)
+        if port == 0:
+            port = self._free_port()
+        elif self._find(host, port) or (host == _WILDCARD and self._port_taken(port)):
+            raise OSError(errno.EADDRINUSE, f"{host}:{port} is in use")
+        server = VirtualServer(self, self._loop, factory, (host, port))
+        self._servers[host, port] = server
+        return server
+
+    async def connect(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int
+    ) -> tuple[VirtualTransport, asyncio.BaseProtocol]:
+        """Open a connection: one way there, one way back.
+
+        Raises:
+            ConnectionRefusedError: Nobody listens there when the request arrives.
+        """
+        self._opened += 1
+        number = self._opened
+        chance = self._rng.stream(f"net.connection.{number}")
+        host = _ALIASES.get(host, host)
+        await self._pass_time(chance)
+        server = self._find(host, port)
+        if server is None:
+            raise ConnectionRefusedError(errno.ECONNREFUSED, f"nobody listens on {host}:{port}")
+        connection = VirtualConnection(
+            self._loop,
+            number=number,
+            chance=chance,
+            latency_us=self._latency_us,
+            client_address=(_LOOPBACK, self._free_port()),
+            server_address=(host, port),
+            on_closed=lambda: self._connections.pop(number, None),
+        )
+        self._connections[number] = connection
+        connection.server.start(server.factory(), server.context)
+        await self._pass_time(chance)
+        protocol = factory()
+        connection.client.start(protocol, copy_context())
+        # As asyncio does, hand the transport out only after connection_made has run.
+        await asyncio.sleep(0)
+        return connection.client, protocol
+
+    def forget(self, server: VirtualServer) -> None:
+        """``server`` accepts no longer."""
+        self._servers.pop(server.address, None)
+
+    def _find(self, host: str, port: int) -> VirtualServer | None:
+        return self._servers.get((host, port)) or self._servers.get((_WILDCARD, port))
+
+    def _port_taken(self, port: int) -> bool:
+        return any(taken == port for _, taken in self._servers)
+
+    def _free_port(self) -> int:
+        while self._port_taken(self._port_next):
+            self._port_next += 1
+        port = self._port_next
+        self._port_next += 1
+        return port
+
+    async def _pass_time(self, chance: random.Random) -> None:
+        await asyncio.sleep(chance.randint(*self._latency_us) / 1e6)
+
+
+class VirtualServer(asyncio.AbstractServer):
+    """A listening address in memory; what ``loop.create_server`` answers."""
+
+    def __init__(
+        self,
+        net: VirtualNet,
+        loop: asyncio.AbstractEventLoop,
+        factory: Callable[[], asyncio.BaseProtocol],
+        address: Address,
+    ) -> None:
+        self._net = net
+        self._loop = loop
+        self._serving = True
+        self.factory = factory
+        self.address = address
+        self.context = copy_context()
+
+    @property
+    def sockets(self) -> tuple[VirtualSocket, ...]:
+        """One pseudo socket, which knows its name."""
+        return (VirtualSocket(self.address),) if self._serving else ()
+
+    def close(self) -> None:
+        """Stop accepting; connections live on."""
+        if self._serving:
+            self._serving = False
+            self._net.forget(self)
+
+    async def wait_closed(self) -> None:
+        """Nothing to wait for."""
+
+    def get_loop(self) -> asyncio.AbstractEventLoop:
+        """The loop that it was made on."""
+        return self._loop
+
+    def is_serving(self) -> bool:
+        """Whether connections are accepted."""
+        return self._serving
+
+    async def start_serving(self) -> None:
+        """Done already."""
+
+    async def serve_forever(self) -> None:
+        """Accept until cancelled."""
+        try:
+            await self._loop.create_future()
+        finally:
+            self.close()
+
+
+class VirtualSocket:
+    """What is asked of a listening socket: its name."""
+
+    __slots__ = ("_address",)
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    def getsockname(self) -> Address:
+        """Host and port."""
+        return self._address

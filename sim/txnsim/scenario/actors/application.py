@@ -1,0 +1,92 @@
+"""A program that uses a client library as programs do; which one is the player's affair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from txnsim.client.errors import ClientError
+from txnsim.errors import InvariantViolation
+from txnsim.scenario.actors.base import Surroundings
+from txnsim.scenario.answers import GIVEN_UP, Answer, failure
+from txnsim.scenario.players.base import Player
+from txnsim.scenario.recorder import Batch
+from txnsim.scenario.steps_model import Call
+
+
+class ApplicationActor:
+    """One transactional program."""
+
+    def __init__(
+        self, name: str, transactional_id: str, player: Player, around: Surroundings
+    ) -> None:
+        self.name = name
+        self.player = player
+        self._id = transactional_id
+        self._around = around
+        self._recorder = around.recorder
+        self._transaction: str | None = None
+        self._begun = 0
+        self._sent: list[Batch] = []
+        """What is neither acknowledged nor given up."""
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+        """See ``base.Actor``."""
+        del wanted  # which errors are retried is the library's affair
+        sent()
+        try:
+            return await self._call(call)
+        except ClientError as error:
+            answer = failure(error)
+            if call.do in ("await-ack", "give-up"):
+                self._note(answer)
+            elif call.do in ("commit", "abort"):
+                self._end(answer, committed=call.do == "commit")
+            return answer
+
+    async def _call(self, call: Call) -> Answer:
+        player = self.player
+        match call.do:
+            case "begin":
+                await player.begin()
+                self._begun += 1
+                self._transaction = call.transaction or f"{self.name}.T{self._begun}"
+                self._recorder.began(self.name, self._id, self._transaction)
+            case "send":
+                assert call.partition is not None, "the file was accepted"
+                await player.send(call.records[0], call.partition)
+                self._sent.append(
+                    Batch(partition=call.partition, values=call.records, item=call.item)
+                )
+            case "await-ack":
+                self._note(Answer(offset=await player.await_ack()))
+            case "give-up":
+                await player.give_up()
+                self._note(GIVEN_UP)
+            case "commit":
+                await player.commit()
+                self._end(Answer(), committed=True)
+            case "abort":
+                await player.abort()
+                self._end(Answer(), committed=False)
+            case _:
+                raise InvariantViolation(f"{self.name} can't {call.do!r}, the file was accepted")
+        return Answer()
+
+    def _note(self, answer: Answer) -> None:
+        """What became of everything that was sent; an offset is that of the last record."""
+        sent, self._sent = self._sent, []
+        for batch in sent:
+            known = answer if batch is sent[-1] else Answer(error=answer.error)
+            self._recorder.wrote(self.name, self._transaction, batch, known)
+
+    def _end(self, answer: Answer, *, committed: bool) -> None:
+        self._recorder.ended(self.name, self._transaction, answer, committed=committed)
+
+    async def give_up(self, call: Call) -> None:
+        """Never asked for: an application has no calls in the background."""
+
+    async def close(self) -> None:
+        """Leave."""
+        if self._sent:
+            self._note(GIVEN_UP)
+        await self.player.close()

@@ -1,0 +1,116 @@
+"""One call's way to a broker, with the attempts that every client would make."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.client.cluster import LOST, Cluster
+from txnsim.client.errors import ClientError, code_name
+from txnsim.client.positions import group_coordinator
+from txnsim.client.versions import Request
+from txnsim.errors import ErrorCode
+from txnsim.scenario.answers import ANY, Answer, failure, read_answer
+from txnsim.scenario.steps_model import Call
+from txnsim.types import TopicPartition
+
+PATIENCE_MS: Final = 60_000
+"""How long it asks again, and waits for an answer."""
+BACKGROUND_PATIENCE_MS: Final = 3_600_000
+"""What is in the background may be held for as long as a story needs."""
+MAIN: Final = "main"
+"""The connection of requests that name none."""
+ASKED_AGAIN: Final = frozenset(
+    code_name(error)
+    for error in (
+        ErrorCode.concurrent_transactions,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.leader_not_available,
+        ErrorCode.not_coordinator,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.unknown_leader_epoch,
+        ErrorCode.unknown_topic_or_partition,
+    )
+)
+"""Errors after which every client asks again."""
+
+
+class Asking:
+    """The attempts of one call."""
+
+    def __init__(
+        self, cluster: Cluster, call: Call, *, wanted: str, sent: Callable[[], object]
+    ) -> None:
+        """Know whom to ask for.
+
+        Args:
+            cluster: The actor's connections.
+            call: What the step says.
+            wanted: An error that ends the attempts, as the story expects it.
+            sent: Called once the first request is on its way.
+        """
+        self.message: Any = None
+        """The last answer."""
+        self._cluster = cluster
+        self._call = call
+        self._wanted = wanted
+        self._sent = sent
+
+    async def coordinator(self, transactional_id: str, request: Request) -> Answer:
+        """Ask the transaction coordinator."""
+        cluster = self._cluster
+        return await self._ask(
+            request,
+            lambda: cluster.coordinator(transactional_id),
+            lambda: cluster.forget_coordinator(transactional_id),
+        )
+
+    async def leader(self, target: TopicPartition, request: Request) -> Answer:
+        """Ask the leader of a partition."""
+        cluster = self._cluster
+
+        async def find() -> int:
+            return (await cluster.leader(target)).leader_id
+
+        return await self._ask(request, find, lambda: cluster.forget_leader(target.topic))
+
+    async def group_coordinator(self, group: str, request: Request) -> Answer:
+        """Ask the coordinator of a group."""
+        cluster = self._cluster
+        return await self._ask(
+            request, lambda: group_coordinator(cluster, group, cluster.deadline()), _nothing
+        )
+
+    async def _ask(
+        self, request: Request, find: Callable[[], Awaitable[int]], forget: Callable[[], object]
+    ) -> Answer:
+        deadline = self._cluster.deadline(PATIENCE_MS)
+        backoff = self._cluster.backoff()
+        while True:
+            try:
+                answer = await self._once(request, await find())
+            except LOST as error:
+                return failure(error)  # who asks by hand decides by hand what follows from that
+            except ClientError as error:
+                answer = failure(error)
+            done = self._call.once or self._wanted in (answer.error, ANY)
+            if done or answer.error not in ASKED_AGAIN or deadline.passed:
+                return answer
+            forget()
+            await backoff.wait(deadline)
+
+    async def _once(self, request: Request, broker_id: int) -> Answer:
+        connection = await self._cluster.connection(broker_id, lane=self._call.connection or MAIN)
+        patience = PATIENCE_MS if self._call.background is None else BACKGROUND_PATIENCE_MS
+        on_its_way = connection.send(msgspec.structs.replace(request, timeout_ms=patience))
+        self._sent()
+        self.message = await on_its_way
+        return read_answer(self.message)
+
+
+def _nothing() -> None:
+    """Nothing to forget: a group's coordinator is asked for each time."""

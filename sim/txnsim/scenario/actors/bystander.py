@@ -1,0 +1,106 @@
+"""Somebody else, who writes to the same partitions without transactions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final
+
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError
+from txnsim.client.producer import Producer, RecordMetadata
+from txnsim.scenario.actors.base import Surroundings
+from txnsim.scenario.answers import NONE, Answer, failure
+from txnsim.scenario.recorder import Batch
+from txnsim.scenario.steps_model import Call
+
+AT_ONCE_MAX: Final = 200
+"""Records that are on their way at once, where many are written."""
+TOLD_MAX: Final = 5
+"""Records that are named one by one in a story."""
+
+
+class BystanderActor:
+    """An idempotent producer of ``txnsim.client``."""
+
+    def __init__(self, name: str, around: Surroundings) -> None:
+        self.name = name
+        self._around = around
+        self._cluster: Cluster | None = None
+        self._producer: Producer | None = None
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+        """Append; the answer has the offset of the first record."""
+        del wanted  # a client's own retries are what a bystander does
+        producer = await self._ready()
+        sent()
+        answers: list[Answer] = []
+        waiting: list[tuple[Batch, asyncio.Future[RecordMetadata]]] = []
+        at_once = 1 if call.count is None else AT_ONCE_MAX
+        for batch in _records(call):
+            waiting.append((batch, self._send(producer, batch)))
+            if len(waiting) == at_once:
+                answers += await self._answered(waiting)
+                waiting = []
+        answers += await self._answered(waiting)
+        self._tell(call, [answer.offset for answer in answers])
+        refused = (answer for answer in answers if answer.error != NONE)
+        return next(refused, answers[0])
+
+    def _send(self, producer: Producer, batch: Batch) -> asyncio.Future[RecordMetadata]:
+        place = batch.partition
+        return producer.send(place.topic, place.partition, batch.values[0].encode(), key=batch.key)
+
+    async def _answered(
+        self, waiting: Iterable[tuple[Batch, asyncio.Future[RecordMetadata]]]
+    ) -> list[Answer]:
+        answers = []
+        for batch, acknowledgement in waiting:
+            try:
+                answer = Answer(offset=(await acknowledgement).offset)
+            except ClientError as error:
+                answer = failure(error)
+            self._around.recorder.wrote(self.name, None, batch, answer)
+            answers.append(answer)
+        return answers
+
+    async def _ready(self) -> Producer:
+        if self._producer is None:
+            self._cluster = self._around.client(self.name)
+            await self._cluster.connect()
+            self._producer = Producer(self._cluster, idempotent=True)
+        return self._producer
+
+    def _tell(self, call: Call, offsets: list[int]) -> None:
+        values = call.records
+        if call.count is not None:
+            text = f"{call.count} records acknowledged, the last at {offsets[-1]}"
+        elif len(values) > TOLD_MAX:
+            text = f"{len(values)} records acknowledged, the last at {offsets[-1]}"
+        else:
+            text = f"{', '.join(values)} acknowledged at {', '.join(map(str, offsets))}"
+        self._around.tell(self.name, text)
+
+    async def give_up(self, call: Call) -> None:
+        """Never asked for: nothing of a bystander is in the background."""
+
+    async def close(self) -> None:
+        """Leave."""
+        if self._producer is not None:
+            await self._producer.close()
+        if self._cluster is not None:
+            await self._cluster.close()
+
+
+def _records(call: Call) -> Iterator[Batch]:
+    """Each record: those named, or ``count`` under ``keys`` keys in turn."""
+    place = call.partition
+    assert place is not None, "the file was accepted"
+    if call.count is None:
+        for value in call.records:
+            yield Batch(partition=place, values=(value,), key=call.key, item=call.item)
+        return
+    for number in range(call.count):
+        key = call.key if call.keys is None else f"key-{number % call.keys}".encode()
+        value = f"{call.value or 'update'}-{number}"
+        yield Batch(partition=place, values=(value,), key=key, item=call.item)

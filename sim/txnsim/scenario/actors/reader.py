@@ -1,0 +1,157 @@
+"""A consumer that goes on from where it stands, and an application that asks for its positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.fetching import FetchResult, fetch
+from txnsim.client.offsets import EARLIEST, list_offsets
+from txnsim.client.positions import committed_positions
+from txnsim.scenario.actors.base import Surroundings
+from txnsim.scenario.answers import Answer, StoryFailedError, failure
+from txnsim.scenario.model import Actor
+from txnsim.scenario.steps_model import Call
+from txnsim.types import IsolationLevel, TopicPartition
+
+READ_BYTES_MAX: Final = 1_000_000
+NO_WAIT_MS: Final = 0
+"""Whoever looks wants the answer as it stands: a Fetch that waits could be told of later things."""
+
+
+class ReaderActor:
+    """Reads partitions, each from its own position on."""
+
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
+        self.name = name
+        self._part = part
+        self._around = around
+        self._cluster: Cluster | None = None
+        self._positions: dict[tuple[TopicPartition, IsolationLevel], int] = {}
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+        """Read what there is, or ask for a group's positions."""
+        del wanted
+        sent()
+        if call.do == "read-positions":
+            return await self._read_positions(call)
+        place = call.partition
+        assert place is not None, "the file was accepted"
+        isolation = IsolationLevel.READ_COMMITTED
+        if call.uncommitted or self._part.uncommitted:
+            isolation = IsolationLevel.READ_UNCOMMITTED
+        values, last = await self.read(place, isolation, start=call.from_)
+        self._around.tell(self.name, _told(place, isolation, values, last))
+        if call.reads is not None and call.reads != values:
+            raise StoryFailedError(
+                f"{self.name} reads {_listed(values)} from {place}, expected {_listed(call.reads)}"
+            )
+        if last.error != ErrorCode.none:
+            return Answer(error=last.error.name.upper())
+        return Answer()
+
+    async def read(
+        self, place: TopicPartition, isolation: IsolationLevel, *, start: int | None = None
+    ) -> tuple[tuple[str, ...], FetchResult]:
+        """Everything that there is now.
+
+        Args:
+            place: Where.
+            isolation: What may be seen.
+            start: Where to begin; where this reader stands unless given.
+
+        Returns:
+            The values, and the last answer.
+        """
+        key = (place, isolation)
+        offset = self._positions.get(key, 0) if start is None else start
+        values: list[str] = []
+        while True:
+            result = await self._fetch(place, offset, isolation)
+            self._around.recorder.read(self.name, offset, isolation, result)
+            if result.error == ErrorCode.offset_out_of_range and start is None:
+                offset = await self._earliest(place)  # auto.offset.reset=earliest
+                continue
+            values += [
+                (one.value or b"").decode(errors="backslashreplace") for one in result.records
+            ]
+            self._positions[key] = result.next_offset
+            if result.next_offset == offset:
+                return tuple(values), result
+            offset = result.next_offset
+
+    async def _fetch(
+        self, place: TopicPartition, offset: int, isolation: IsolationLevel
+    ) -> FetchResult:
+        try:
+            return await fetch(
+                await self._ready(),
+                place.topic,
+                place.partition,
+                offset,
+                isolation=isolation,
+                max_wait_ms=NO_WAIT_MS,
+                max_bytes=READ_BYTES_MAX,
+            )
+        except ClientError as error:
+            if error.error is None:
+                raise
+            return FetchResult(partition=place, error=error.error, next_offset=offset)
+
+    async def _earliest(self, place: TopicPartition) -> int:
+        found = (await list_offsets(await self._ready(), {place: EARLIEST}))[place]
+        if isinstance(found, ClientError):
+            raise found
+        return found.offset
+
+    async def _read_positions(self, call: Call) -> Answer:
+        group, places = call.group or "", call.partitions or ()
+        try:
+            found = await committed_positions(await self._ready(), group, places)
+        except ClientError as error:
+            answer = failure(error)
+            self._around.recorder.positions(self.name, group, {}, error=answer.error)
+            return answer
+        self._around.recorder.positions(self.name, group, found)
+        told = ", ".join(f"{place} at {offset}" for place, offset in found.items())
+        self._around.tell(self.name, f"group {group} stands on {told}")
+        if call.positions is not None and call.positions != found:
+            raise StoryFailedError(f"group {group} stands on {found}, expected {call.positions}")
+        return Answer()
+
+    async def _ready(self) -> Cluster:
+        if self._cluster is None:
+            self._cluster = self._around.client(self._part.client_id or self.name)
+            await self._cluster.connect()
+        return self._cluster
+
+    async def give_up(self, call: Call) -> None:
+        """Never asked for: nothing of a reader is in the background."""
+
+    async def close(self) -> None:
+        """Leave."""
+        if self._cluster is not None:
+            await self._cluster.close()
+
+
+def _listed(values: tuple[str, ...]) -> str:
+    return ", ".join(values) or "nothing"
+
+
+def _told(
+    place: TopicPartition, isolation: IsolationLevel, values: tuple[str, ...], last: FetchResult
+) -> str:
+    name = isolation.name.lower()
+    if last.error != ErrorCode.none:
+        return f"a {name} Fetch of {place} at {last.next_offset}: {last.error.name.upper()}"
+    stable, high = last.last_stable_offset, last.high_watermark
+    more = ", and then nothing more" if values else ""
+    starves = last.next_offset < high and stable <= last.next_offset
+    why = (
+        f"{more}, though the high watermark is {high}: the last stable offset stands at {stable}"
+        if starves and isolation is IsolationLevel.READ_COMMITTED
+        else f"; the last stable offset is {stable}, the high watermark {high}"
+    )
+    return f"a {name} reader of {place} gets {_listed(values)}{why}"

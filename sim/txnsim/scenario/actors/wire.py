@@ -1,0 +1,268 @@
+"""A producer whose every request is sent by hand, in the order of the story.
+
+It keeps what a client keeps, identity and sequences, so that a step only says what is unusual; and
+it asks again where every client does, unless told otherwise. It has a connection per broker and
+name: requests on one of them are handled one after the other, so what is held needs one of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from txnsim.client import group_requests, requests
+from txnsim.client.cluster import Cluster
+from txnsim.client.session import NO_IDENTITY, TxnProtocol
+from txnsim.client.versions import VersionRange
+from txnsim.errors import InvariantViolation
+from txnsim.scenario.actors.asking import MAIN, Asking
+from txnsim.scenario.actors.base import Surroundings
+from txnsim.scenario.answers import GIVEN_UP, NONE, Answer
+from txnsim.scenario.model import Actor
+from txnsim.scenario.recorder import Batch
+from txnsim.scenario.steps_model import Call
+from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
+from txnsim.wire.batch import Record, build_batch
+
+_OFFSETS: Final[Mapping[TxnProtocol, VersionRange]] = {
+    TxnProtocol.V1: VersionRange(0, 4),
+    TxnProtocol.V2: VersionRange(5, 32767),
+}
+"""Versions of TxnOffsetCommit that mean a protocol."""
+_SEQUENCES: Final = 1 << 31
+
+Note = Callable[[Answer], None]
+
+
+class WireActor:
+    """One transactional producer, request by request."""
+
+    def __init__(self, name: str, part: Actor, around: Surroundings) -> None:
+        self.name = name
+        self.identity = NO_IDENTITY
+        """What it was given last."""
+        self._part = part
+        self._around = around
+        self._recorder = around.recorder
+        self._id = part.transactional_id or name
+        self._cluster: Cluster | None = None
+        v2 = around.transactions_v2 if part.protocol is None else part.protocol == 2
+        self._protocol = TxnProtocol.V2 if v2 else TxnProtocol.V1
+        self._sequences: dict[TopicPartition, int] = {}
+        self._transaction: str | None = None
+        self._begun = 0
+        self._unanswered: dict[int, tuple[Call, Note]] = {}
+        """What is not answered and not given up, by the call's own identity."""
+
+    async def call(self, call: Call, *, wanted: str, sent: Callable[[], object]) -> Answer:
+        """See ``base.Actor``."""
+        if call.do == "begin":
+            return self._begin(call)
+        if self._cluster is None:
+            self._cluster = self._around.client(self._part.client_id or self.name)
+            await self._cluster.connect()
+        asking = Asking(self._cluster, call, wanted=wanted, sent=sent)
+        match call.do:
+            case "init-producer-id":
+                return await self._init(call, asking)
+            case "add-partitions":
+                return await self._add_partitions(call, asking)
+            case "produce":
+                return await self._produce(call, asking)
+            case "add-offsets":
+                return await self._add_offsets(call, asking)
+            case "commit-offsets":
+                return await self._commit_offsets(call, asking)
+            case "commit" | "abort":
+                return await self._end(call, asking)
+        raise InvariantViolation(f"{self.name} can't {call.do!r}, and the file was accepted")
+
+    async def give_up(self, call: Call) -> None:
+        """Close the connection of a call that is not waited for any longer."""
+        _, note = self._unanswered.pop(id(call), (call, None))
+        if note is not None:
+            note(GIVEN_UP)
+        if self._cluster is not None:
+            await self._cluster.disconnect(lane=call.connection or MAIN)
+
+    async def close(self) -> None:
+        """Leave; what was not answered has an unknown outcome."""
+        unanswered, self._unanswered = self._unanswered, {}
+        for _, note in unanswered.values():
+            note(GIVEN_UP)
+        if self._cluster is not None:
+            await self._cluster.close()
+
+    # Requests
+
+    def _begin(self, call: Call) -> Answer:
+        self._begun += 1
+        self._transaction = call.transaction or f"{self.name}.T{self._begun}"
+        self._recorder.began(self.name, self._id, self._transaction)
+        return Answer()
+
+    async def _init(self, call: Call, asking: Asking) -> Answer:
+        known = call.bump or call.producer_id is not None
+        expected = self._identity_of(call) if known else NO_IDENTITY
+        request = requests.init_producer_id(
+            self._id,
+            timeout_ms=self._part.transaction_timeout,
+            producer_id=expected.producer_id,
+            producer_epoch=expected.producer_epoch,
+        )
+        answer = await asking.coordinator(self._id, request)
+        if answer.error == NONE:
+            self._adopt(asking.message)
+        self._recorder.initialised(
+            self.name,
+            self._id,
+            self.identity,
+            answer,
+            timeout_ms=self._part.transaction_timeout,
+        )
+        return answer
+
+    async def _add_partitions(self, call: Call, asking: Asking) -> Answer:
+        if self._protocol is TxnProtocol.V2 and not call.always:
+            return Answer(because="the first record adds its partition")
+        identity, transaction = self._identity_of(call), self._transaction
+        request = requests.add_partitions_to_txn(
+            self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            partitions=call.partitions or (),
+        )
+        answer = await asking.coordinator(self._id, request)
+        self._recorder.added(self.name, transaction, call.partitions or (), answer)
+        return answer
+
+    async def _produce(self, call: Call, asking: Asking) -> Answer:
+        target = call.partition
+        assert target is not None, "the file was accepted"
+        batch = self._batch(call, target)
+        transaction = None if call.plain else self._transaction
+        self._unanswered[id(call)] = (
+            call,
+            lambda answer: self._recorder.wrote(self.name, transaction, batch, answer),
+        )
+        request = requests.produce(
+            {target: self._bytes(batch, transactional=not call.plain)},
+            topic_ids={},
+            transactional_id=None if call.plain else self._id,
+            within=self._protocol.produce_versions,
+        )
+        return self._noted(call, await asking.leader(target, request))
+
+    async def _add_offsets(self, call: Call, asking: Asking) -> Answer:
+        if self._protocol is TxnProtocol.V2 and not call.always:
+            return Answer(because="TxnOffsetCommit adds the group")
+        identity, transaction = self._identity_of(call), self._transaction
+        request = group_requests.add_offsets_to_txn(
+            self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            group_id=call.group or "",
+        )
+        answer = await asking.coordinator(self._id, request)
+        self._recorder.added(self.name, transaction, (), answer)
+        return answer
+
+    async def _commit_offsets(self, call: Call, asking: Asking) -> Answer:
+        identity, transaction = self._identity_of(call), self._transaction
+        group, offsets = call.group or "", call.offsets or {}
+        self._unanswered[id(call)] = (
+            call,
+            lambda answer: self._recorder.sent_offsets(
+                self.name, transaction, group, offsets, answer
+            ),
+        )
+        request = group_requests.txn_offset_commit(
+            self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            group_id=group,
+            offsets=offsets,
+            within=_OFFSETS[self._protocol],
+        )
+        return self._noted(call, await asking.group_coordinator(group, request))
+
+    async def _end(self, call: Call, asking: Asking) -> Answer:
+        identity, transaction = self._identity_of(call), self._transaction
+        committed, asked_ms = call.do == "commit", self._around.environment.clock.now_ms()
+        self._unanswered[id(call)] = (
+            call,
+            lambda answer: self._recorder.ended(
+                self.name, transaction, answer, committed=committed, asked_ms=asked_ms
+            ),
+        )
+        request = requests.end_txn(
+            self._id,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.producer_epoch,
+            committed=committed,
+            within=self._protocol.end_versions,
+        )
+        answer = await asking.coordinator(self._id, request)
+        # Who has given up on this answer has gone on, and learns nothing from it.
+        listens = id(call) in self._unanswered
+        if listens and answer.error == NONE and asking.message.__version__ >= 5:
+            self._adopt(asking.message)
+        return self._noted(call, answer)
+
+    def _noted(self, call: Call, answer: Answer) -> Answer:
+        """Write down what a call came to, unless it was given up."""
+        _, note = self._unanswered.pop(id(call), (call, None))
+        if note is not None:
+            note(answer)
+        return answer
+
+    # State of a client
+
+    def _adopt(self, message: Any) -> None:
+        """Go on as the coordinator says; under a new identity sequences begin anew."""
+        if message.producer_id < 0:
+            return
+        found = ProducerIdAndEpoch(
+            producer_id=ProducerId(message.producer_id),
+            producer_epoch=ProducerEpoch(message.producer_epoch),
+        )
+        if found != self.identity:
+            self.identity = found
+            self._sequences.clear()
+
+    def _identity_of(self, call: Call) -> ProducerIdAndEpoch:
+        own = self.identity
+        return ProducerIdAndEpoch(
+            producer_id=own.producer_id
+            if call.producer_id is None
+            else ProducerId(call.producer_id),
+            producer_epoch=own.producer_epoch if call.epoch is None else ProducerEpoch(call.epoch),
+        )
+
+    def _batch(self, call: Call, target: TopicPartition) -> Batch:
+        first = self._sequences.get(target, 0) if call.sequence is None else call.sequence
+        self._sequences[target] = (first + len(call.records)) % _SEQUENCES
+        return Batch(
+            partition=target,
+            values=call.records,
+            key=call.key,
+            item=call.item,
+            identity=self._identity_of(call),
+            sequence=first,
+        )
+
+    def _bytes(self, batch: Batch, *, transactional: bool) -> bytes:
+        now_ms = self._around.environment.clock.now_ms()
+        assert batch.identity is not None
+        assert batch.sequence is not None
+        return build_batch(
+            [
+                Record(timestamp_ms=now_ms, key=batch.key, value=value.encode())
+                for value in batch.values
+            ],
+            timestamp_ms=now_ms,
+            producer_id=batch.identity.producer_id,
+            producer_epoch=batch.identity.producer_epoch,
+            base_sequence=batch.sequence,
+            transactional=transactional,
+        )

@@ -1,0 +1,104 @@
+"""What a call of an actor comes to: an error by Kafka's name, or none."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.check.observations import Outcome
+from txnsim.client.errors import (
+    AbortableError,
+    ClientError,
+    ConnectionLostError,
+    RequestTimeoutError,
+    RetriableError,
+    code_name,
+)
+from txnsim.errors import ErrorCode, TxnsimError
+
+NONE: Final = "NONE"
+ANY: Final = "any"
+"""Instead of an error: whatever is answered."""
+LOST: Final = "CONNECTION_LOST"
+TIMED_OUT: Final = "REQUEST_TIMED_OUT"
+ABORTABLE: Final = "TRANSACTION_ABORTABLE"
+UNKNOWN_ERRORS: Final = frozenset({LOST, TIMED_OUT, "NETWORK_EXCEPTION"})
+"""Nobody knows whether what was asked took effect."""
+
+
+class StoryFailedError(TxnsimError):
+    """A story could not be told to its end: a step's condition did not come about, somebody was
+    told something else than expected, or a fault never struck.
+    """
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """What a call came to."""
+
+    error: str = NONE
+    """Kafka's name of it, or ``CONNECTION_LOST``."""
+    offset: int = -1
+    """Where the first record is."""
+    because: str = ""
+    """What the client said, or what was seen, in words."""
+
+    @property
+    def outcome(self) -> Outcome:
+        """What the caller may conclude."""
+        if self.error == NONE:
+            return Outcome.OK
+        return Outcome.UNKNOWN if self.error in UNKNOWN_ERRORS else Outcome.FAILED
+
+
+GIVEN_UP: Final = Answer(error=TIMED_OUT, because="nobody waits for the answer any longer")
+
+
+def failure(error: ClientError) -> Answer:
+    """What went wrong for a client, as an answer."""
+    if isinstance(error, ConnectionLostError):
+        name = LOST
+    elif isinstance(error, RequestTimeoutError):
+        name = TIMED_OUT
+    elif isinstance(error, AbortableError) and _is_unknown(error.error):
+        name = ABORTABLE  # what was lost is a record; the commit was not even sent
+    elif error.error is not None:
+        name = error.error.name.upper()
+    else:
+        name = TIMED_OUT if isinstance(error, RetriableError) else type(error).__name__
+    return Answer(error=name, because=str(error))
+
+
+def _is_unknown(error: ErrorCode | None) -> bool:
+    return error is None or error.name.upper() in UNKNOWN_ERRORS
+
+
+def read_answer(message: Any) -> Answer:
+    """The error of an answer, the first of its partitions' that tells something, and the first
+    offset.
+    """
+    errors, offsets = _errors(message), _offsets(message)
+    bad = [error for error in errors if error != ErrorCode.none]
+    telling = [error for error in bad if error != ErrorCode.operation_not_attempted]
+    error = (telling or bad or [ErrorCode.none])[0]
+    return Answer(error=code_name(error), offset=offsets[0] if offsets else -1)
+
+
+def _errors(message: Any) -> list[int]:
+    if hasattr(message, "results_by_topic_v3_and_below"):
+        return [
+            row.partition_error_code
+            for topic in message.results_by_topic_v3_and_below
+            for row in topic.results_by_partition
+        ]
+    if hasattr(message, "responses"):
+        return [row.error_code for topic in message.responses for row in topic.partition_responses]
+    if hasattr(message, "topics"):
+        return [row.error_code for topic in message.topics for row in topic.partitions]
+    return [message.error_code]
+
+
+def _offsets(message: Any) -> list[int]:
+    if not hasattr(message, "responses"):
+        return []
+    return [row.base_offset for topic in message.responses for row in topic.partition_responses]

@@ -1,0 +1,228 @@
+"""What concerns two places of a scenario file: names that are used must be declared, fields must
+fit what they belong to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from txnsim.check.anomaly import Kind
+from txnsim.errors import ErrorCode
+from txnsim.releases.rules import documentation as rules_documentation
+from txnsim.scenario.answers import ANY, LOST
+from txnsim.scenario.fields import ByRun
+from txnsim.scenario.model import HEALTHY, RESERVED, Actor, Scenario
+from txnsim.scenario.players.base import PLAYERS
+from txnsim.scenario.steps import ELSE
+from txnsim.scenario.steps_model import CALLS, CLUSTER, Awaited, Call, ClusterAct, Step
+from txnsim.scenario.suggestions import unknown
+from txnsim.scenario.worlds import leaders_of
+from txnsim.types import TopicPartition
+
+Place = tuple[int | str, ...]
+"""Keys and positions from the top of the document down."""
+Problems = Iterator[tuple[Place, str]]
+
+KINDS = tuple(str(kind) for kind in Kind)
+_ERRORS = frozenset({*(name.upper() for name in ErrorCode.__members__), ANY, LOST})
+
+
+def contradictions(scenario: Scenario) -> Problems:
+    """What does not fit together, with its place."""
+    yield from _head(scenario)
+    told = _Told(scenario)
+    for at, step in enumerate(scenario.steps):
+        yield from told.step(("steps", at), step)
+    for at, step in enumerate(scenario.cure):
+        yield from told.step(("cure", at), step)
+
+
+def _head(scenario: Scenario) -> Problems:
+    rules = rules_documentation()
+    for name, run in scenario.runs.items():
+        place = ("runs", name)
+        if name in RESERVED:
+            yield place, f"{name} means something else; another label is needed"
+        for rule in run.rules:
+            if rule not in rules:
+                yield (*place, "rules", rule), unknown("rule", rule, rules)
+        yield from _verdict((*place, "verdict"), run.verdict)
+        yield from _verdict((*place, "cured"), run.cured or ())
+        if run.cured is not None and not scenario.cure:
+            yield (*place, "cured"), "there is no cure"
+        for at, player in enumerate(run.players or ()):
+            if player not in PLAYERS:
+                yield (*place, "players", at), unknown("player", player, PLAYERS)
+    yield from _verdict(("disarmed",), scenario.disarmed)
+    for name, topic in scenario.topics.items():
+        if topic.leaders and len(topic.leaders) != topic.partitions:
+            yield ("topics", name, "leaders"), f"expected {topic.partitions}, one per partition"
+        for at, leader in enumerate(leaders_of(topic, brokers=scenario.brokers)):
+            if not 1 <= leader <= scenario.brokers:
+                yield (
+                    ("topics", name, "leaders", at),
+                    f"there are brokers 1 to {scenario.brokers}",
+                )
+    for name, actor in scenario.actors.items():
+        yield from _actor(("actors", name), actor)
+    if scenario.control and not any("control" in step.only for step in scenario.steps):
+        yield ("control",), "no step has `only: control`"
+
+
+def _actor(place: Place, actor: Actor) -> Problems:
+    for at, player in enumerate(actor.players):
+        if player not in PLAYERS:
+            yield (*place, "players", at), unknown("player", player, PLAYERS)
+
+
+def _verdict(place: Place, kinds: tuple[str, ...]) -> Problems:
+    for at, kind in enumerate(kinds):
+        if kind not in KINDS:
+            yield (*place, at), unknown("verdict", kind, (HEALTHY, *KINDS))
+
+
+class _Told:
+    """What the steps so far have declared."""
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._scenario = scenario
+        self._rules: list[str] = []
+        self._background: list[str] = []
+
+    def step(self, place: Place, step: Step) -> Problems:
+        """What is wrong with one more step."""
+        for at, word in enumerate(step.only):
+            if word not in self._scenario.words:
+                yield (*place, "only", at), unknown("run, mode or take", word, self._scenario.words)
+        rule = step.rule
+        if rule is not None:
+            act = "hold" if step.hold is not None else "arm"
+            if rule.id in self._rules:
+                yield (*place, act, "id"), f"{rule.id} is armed by a step before"
+            self._rules.append(rule.id)
+        for field, name in (("release", step.release), ("disarm", step.disarm)):
+            if name is not None:
+                yield from self._known((*place, field), "rule", name, self._rules)
+        if step.call is not None:
+            yield from self._call((*place, "call"), step.call)
+        if step.cluster is not None:
+            yield from self._cluster((*place, "cluster"), step.cluster)
+        yield from self._waits(place, step)
+        if step.expect is not None:
+            yield from self._partition((*place, "expect", "partition"), step.expect.partition)
+
+    def _waits(self, place: Place, step: Step) -> Problems:
+        if step.await_ is not None:
+            awaited = step.await_ if isinstance(step.await_, Awaited) else None
+            name = str(step.await_) if awaited is None else awaited.call
+            yield from self._known((*place, "await"), "call", name, self._background)
+            if awaited is not None:
+                yield from self._by_run((*place, "await", "error"), awaited.error)
+        if step.give_up is not None:
+            yield from self._known((*place, "give-up"), "call", step.give_up, self._background)
+        condition = step.wait_until
+        if condition is None:
+            return
+        if step.struck is not None:
+            where = (*place, "wait-until", "struck")
+            yield from self._known(where, "rule", step.struck, self._rules)
+        if condition.answered is not None:
+            where = (*place, "wait-until", "answered")
+            yield from self._known(where, "call", condition.answered, self._background)
+        for field in ("marker", "open", "in_sync"):
+            partition = getattr(condition, field)
+            if partition is not None:
+                name = field.replace("_", "-")
+                yield from self._partition((*place, "wait-until", name), partition)
+
+    # Calls
+
+    def _call(self, place: Place, call: Call) -> Problems:
+        cast = self._scenario.cast
+        if call.who not in cast:
+            yield (*place, "who"), unknown("actor", call.who, cast)
+            return
+        plays = cast[call.who].plays
+        can = CALLS[plays]
+        if call.do not in can:
+            yield (*place, "do"), unknown(f"call of {_article(plays)}", call.do, can)
+            return
+        needed, possible = can[call.do]
+        yield from _fields(place, call.do, call.given, needed, possible)
+        if call.value is not None and call.values is not None:
+            yield (*place, "values"), "either value or values"
+        has_records = call.count is not None or call.value is not None or call.values is not None
+        if call.do in ("produce", "append") and not has_records:
+            yield (*place, "do"), f"{call.do} needs value or values"
+        if call.background is not None:
+            if call.background in self._background:
+                yield (*place, "background"), f"{call.background} is a call of a step before"
+            self._background.append(call.background)
+        if call.partition is not None:
+            yield from self._partition((*place, "partition"), call.partition)
+        for partition in call.partitions or ():
+            yield from self._partition((*place, "partitions"), partition)
+        yield from self._by_run((*place, "error"), call.error)
+
+    def _cluster(self, place: Place, act: ClusterAct) -> Problems:
+        if act.do not in CLUSTER:
+            yield (*place, "do"), unknown("act on the cluster", act.do, CLUSTER)
+            return
+        needed, possible = CLUSTER[act.do]
+        yield from _fields(place, act.do, act.given, needed, possible)
+        if act.do == "move-leader" and (act.partition is None) == (act.coordinator_of is None):
+            yield (*place, "do"), "move-leader needs either partition or coordinator-of"
+        for name, broker in (("to", act.to), ("broker", act.broker)):
+            if broker is not None and not 1 <= broker <= self._scenario.brokers:
+                yield (*place, name), f"there are brokers 1 to {self._scenario.brokers}"
+
+    # Names
+
+    def _partition(self, place: Place, partition: TopicPartition) -> Problems:
+        topics = self._scenario.topics
+        if partition.topic not in topics:
+            yield place, unknown("topic", partition.topic, topics)
+        elif partition.partition >= topics[partition.topic].partitions:
+            last = topics[partition.topic].partitions - 1
+            yield place, f"topic {partition.topic} has the partitions 0 to {last}"
+
+    def _by_run(self, place: Place, given: ByRun | None) -> Problems:
+        if given is None:
+            return
+        expected: Mapping[str, str] = {"": given} if isinstance(given, str) else given
+        words = (*self._scenario.words, ELSE)
+        for word, error in expected.items():
+            where = place if not word else (*place, word)
+            if word and word not in words:
+                yield where, unknown("run, mode or take", word, words)
+            if error not in _ERRORS:
+                yield where, unknown("error", error, sorted(_ERRORS))
+
+    @staticmethod
+    def _known(place: Place, what: str, name: str, known: list[str]) -> Problems:
+        if name not in known:
+            yield place, unknown(what, name, known) if known else f"no step before names {name!r}"
+
+
+def _fields(
+    place: Place,
+    do: str,
+    given: Iterable[str],
+    needed: tuple[str, ...],
+    possible: tuple[str, ...],
+) -> Problems:
+    allowed = tuple(_field(name) for name in (*needed, *possible))
+    for name in sorted(given):
+        if _field(name) not in allowed:
+            yield (*place, _field(name)), unknown(f"field of {do}", _field(name), allowed)
+    for name in needed:
+        if name not in given:
+            yield (*place, "do"), f"{do} needs {_field(name)}"
+
+
+def _field(name: str) -> str:
+    return name.rstrip("_").replace("_", "-")
+
+
+def _article(noun: str) -> str:
+    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"

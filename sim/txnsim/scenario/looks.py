@@ -1,0 +1,109 @@
+"""Looking at everything, as somebody outside can: what a judge needs at the end of a story.
+
+Open transactions are looked at before and after their coordinators are asked, because one
+contradiction between two answers proves nothing.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.client.errors import ClientError
+from txnsim.client.waiting import Deadline, pause
+from txnsim.scenario.stage import LOOKER, Stage
+from txnsim.server.readings import late_transactions
+from txnsim.types import IsolationLevel
+
+SETTLED_LOOKS: Final = 3
+"""So many equal looks in a row are called peace."""
+SETTLE_POLL_MS: Final = 40
+SETTLE_MAX_MS: Final = 5_000
+DECIDED_POLL_MS: Final = 1_000
+DECIDED_MAX_MS: Final = 35_000
+"""A little more than the 30 s after which brokers ask each other again."""
+LATE_GAUGE: Final = "PartitionsWithLateTransactionsCount"
+LONG_MS: Final = 21 * 60_000
+"""Longer than find-hanging's 15 minutes, and than the late gauge's 20."""
+
+
+async def look_at_everything(stage: Stage) -> None:
+    """Open transactions, coordinators, open transactions again, readers, gauges."""
+    await _look_at_producers(stage)
+    await stage.operator.describe_all()
+    await _look_at_producers(stage)
+    for place in stage.partitions:
+        await stage.reader.read(place, IsolationLevel.READ_COMMITTED)
+        await stage.reader.read(place, IsolationLevel.READ_UNCOMMITTED)
+    stage.recorder.gauge(LOOKER, LATE_GAUGE, late_transactions(stage.cluster))
+
+
+async def look_twice(stage: Stage) -> None:
+    """Look when peace has come, and again after longer than anything may take."""
+    stuck = await settle(stage)
+    await look_at_everything(stage)
+    before = late_transactions(stage.cluster)
+    stage.environment.clock.advance(LONG_MS)
+    await settle(stage, patient=not stuck)
+    await look_at_everything(stage)
+    after = late_transactions(stage.cluster)
+    if before or after:
+        stage.say("metrics", f"{LATE_GAUGE} was {before} and is {after}")
+
+
+async def settle(stage: Stage, *, patient: bool = True) -> bool:
+    """Wait until what can be seen does not change any more, or too long: then it is judged so.
+
+    What a coordinator has decided it may have to say again, which takes it a request timeout.
+
+    Args:
+        stage: Where.
+        patient: Whether that is waited for.
+
+    Returns:
+        Whether something is decided and not marked everywhere, all the same.
+    """
+    clock = stage.environment.clock
+    peace, decided = Deadline(clock, SETTLE_MAX_MS), Deadline(clock, DECIDED_MAX_MS * patient)
+    seen, times = await _snapshot(stage), 1
+    while times < SETTLED_LOOKS or (seen.is_decided and not decided.passed):
+        if times < SETTLED_LOOKS and peace.passed and not seen.is_decided:
+            break
+        await pause(clock, SETTLE_POLL_MS if times < SETTLED_LOOKS else DECIDED_POLL_MS)
+        now = await _snapshot(stage)
+        times = times + 1 if now == seen else 1
+        seen = now
+    return seen.is_decided
+
+
+async def _look_at_producers(stage: Stage) -> None:
+    for place in stage.partitions:
+        try:
+            await stage.operator.producers(place)
+        except ClientError as error:
+            stage.say(LOOKER, f"nobody says who writes to {place}: {error}")
+
+
+class _Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What changes while something is under way."""
+
+    states: tuple[str, ...]
+    """Of transactional ids, by broker."""
+    open: tuple[str, ...]
+    """Who writes to the partitions, and since when."""
+
+    @property
+    def is_decided(self) -> bool:
+        """A transaction is decided and not marked everywhere."""
+        return any("Prepare" in states for states in self.states)
+
+
+async def _snapshot(stage: Stage) -> _Snapshot:
+    admin = await stage.operator.admin()
+    listed = await admin.list_transactions()
+    producers = await admin.describe_producers(stage.partitions)
+    return _Snapshot(
+        states=tuple(f"{broker} {found}" for broker, found in sorted(listed.items())),
+        open=tuple(f"{place} {found}" for place, found in sorted(producers.items())),
+    )

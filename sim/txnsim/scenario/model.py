@@ -1,0 +1,161 @@
+"""What a scenario file may say: its head. Steps are in ``steps_model``, values that need reading in
+``fields``; ``reading`` turns a file into these, and ``consistency`` sees to what concerns two
+places of a file.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BeforeValidator, Field
+
+from txnsim.scenario.fields import Milliseconds, Model, Names, Situation
+from txnsim.scenario.steps_model import Step
+
+MODES: Final = {
+    "V-": "no partition verification, as before Apache Kafka 3.6",
+    "V+": "partition verification, transactions v1 (KIP-890 part 1)",
+    "TV2": "transactions v2 (KIP-890 part 2)",
+    "TV2+": "transactions v2 with strict markers (KIP-1228)",
+}
+"""The generations of the protocol, and what they are called."""
+TAKES: Final = ("armed", "disarmed", "control")
+"""With the fault; without it; and, where a file has one, what looks like it and is healthy."""
+PLAYING: Final = ("program", "step-by-step")
+HEALTHY: Final = "healthy"
+RESERVED: Final = (*TAKES, *PLAYING, "else")
+IMPLIED_ACTORS: Final = ("bystander", "reader", "operator")
+"""Everybody's neighbours: there without being declared."""
+
+Verdict = Annotated[
+    tuple[str, ...], BeforeValidator(lambda value: () if value == HEALTHY else _list(value))
+]
+"""Kinds of anomalies, sorted; ``healthy`` for none."""
+
+
+def _list(value: Any) -> Any:
+    return (value,) if isinstance(value, str) else value
+
+
+class Topic(Model):
+    """A topic of the story."""
+
+    partitions: int = Field(default=1, ge=1, le=100)
+    replication_factor: int | None = Field(default=None, ge=1, le=15)
+    """As many as there are brokers, at most three, unless given."""
+    leaders: tuple[int, ...] = ()
+    """Of each partition; brokers 1, 2, 3, … in turn unless given."""
+    configs: dict[str, str | int | float | bool] = Field(default_factory=dict)
+
+
+class Actor(Model):
+    """Somebody who acts, under the name that steps call."""
+
+    plays: Literal["wire", "application", "bystander", "reader", "operator"]
+    transactional_id: str | None = None
+    client_id: str | None = None
+    """The actor's name unless given."""
+    transaction_timeout: Milliseconds = 60_000
+    protocol: Literal[1, 2] | None = None
+    """The flow that a wire actor speaks; that of the mode unless given."""
+    players: tuple[str, ...] = ("own",)
+    """Who may play an application over TCP, the preferred one first."""
+    uncommitted: bool = False
+    """A reader that sees everything."""
+
+
+class Run(Model):
+    """One telling: a world, and what it comes to there."""
+
+    mode: Literal["V-", "V+", "TV2", "TV2+"]
+    title: str = ""
+    rules: dict[str, bool] = Field(default_factory=dict)
+    """Switches of releases (docs/releases.md) turned by hand: a bug before its fix."""
+    as_version: str | None = None
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    players: tuple[str, ...] | None = None
+    """Who of an application's players is able to in this run; all unless given."""
+    verdict: Verdict
+    cured: Verdict | None = None
+    """After the cure; the same as before it where there is no cure."""
+
+    @property
+    def description(self) -> str:
+        """Its world in a few words."""
+        return self.title or MODES[self.mode]
+
+
+class Scenario(Model):
+    """One story."""
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    aliases: tuple[str, ...] = ()
+    animal: str = ""
+    """Its number in the zoo of anomalies; scenarios that share one are variants of each other."""
+    title: str
+    goal: str
+    method: str
+    symptoms: str = ""
+    sources: tuple[str, ...] = ()
+    brokers: int = Field(default=3, ge=1, le=15)
+    settings: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    topics: dict[
+        str,
+        Annotated[Topic, BeforeValidator(lambda v: {"partitions": v} if isinstance(v, int) else v)],
+    ]
+    actors: dict[str, Actor] = Field(default_factory=dict)
+    runs: dict[str, Run]
+    disarmed: Verdict = ()
+    control: str = ""
+    """What looks like the anomaly and is none; played by steps with ``only: control``."""
+    steps: tuple[Step, ...]
+    cure: tuple[Step, ...] = ()
+
+    @property
+    def cast(self) -> dict[str, Actor]:
+        """Everybody who can act."""
+        return {name: Actor(plays=name) for name in IMPLIED_ACTORS} | self.actors
+
+    @property
+    def takes(self) -> tuple[str, ...]:
+        """How it can be told."""
+        return TAKES if self.control else TAKES[:2]
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What ``only`` may name."""
+        modes = dict.fromkeys(run.mode for run in self.runs.values())
+        return tuple(dict.fromkeys((*self.runs, *modes, *self.takes, *PLAYING)))
+
+    @property
+    def has_faults(self) -> bool:
+        """Whether a fault rule belongs to it, which a disarmed run leaves out."""
+        return any(step.rule is not None for step in self.steps)
+
+    def meant_for(self, only: Names, situation: Situation) -> bool:
+        """Whether something restricted to ``only`` belongs to a run.
+
+        Runs and modes are one kind of word, takes another, ways of playing a third; of each kind
+        that is named, one word must fit.
+        """
+        kinds = ((*TAKES,), (*PLAYING,))
+        worlds = tuple(word for word in only if not any(word in kind for kind in kinds))
+        groups = (worlds, *(tuple(word for word in only if word in kind) for kind in kinds))
+        return all(not group or not set(group).isdisjoint(situation.words) for group in groups)
+
+    def steps_of(self, situation: Situation) -> tuple[Step, ...]:
+        """The steps of one run; a disarmed one leaves out what is about faults."""
+        return tuple(step for step in self.steps if self._belongs(step, situation))
+
+    def cure_of(self, situation: Situation) -> tuple[Step, ...]:
+        """The steps of the cure in one run."""
+        return tuple(step for step in self.cure if self._belongs(step, situation))
+
+    def _belongs(self, step: Step, situation: Situation) -> bool:
+        if situation.take == "disarmed" and step.is_about_faults:
+            return False
+        return self.meant_for(step.only, situation)
+
+    def verdict_of(self, run: str, take: str) -> tuple[str, ...]:
+        """What is declared for a telling, before any cure."""
+        return self.runs[run].verdict if take == "armed" else self.disarmed

@@ -1,0 +1,86 @@
+"""What a story asks of an application, whoever plays it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from typing import Final, Protocol
+
+import msgspec
+
+from txnsim.errors import ClientError
+from txnsim.runtime.env import Environment
+from txnsim.types import TopicPartition
+
+PLAYERS: Final = ("own", "kafka-python")
+"""Who can be named as a player of an application."""
+
+REQUEST_TIMEOUT_MS: Final = 1_000
+"""How long the producer waits for an answer. kafka-python gives its coordinator no longer either,
+and does not forgive that one: a busy machine must be able to answer within it.
+"""
+DELIVERY_TIMEOUT_MS: Final = 1_200
+"""How long it waits for a record before it gives up: short, so that stories are, and longer than
+one attempt, which must have closed its connection by then.
+"""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """The part to play."""
+
+    bootstrap: str
+    transactional_id: str
+    client_id: str
+    topic: str
+    partition: int
+    """Where a program sends its record; others are told with each one."""
+    now_ms: int
+    """The cluster clock, for players whose records carry a time they are told."""
+    environment: Environment | None = None
+    """The run's world, for players that live in it; the real one unless given."""
+
+
+class Player(Protocol):
+    """A producer of records in a transaction. What goes wrong is raised as ``ClientError``."""
+
+    name: str
+
+    async def begin(self) -> None:
+        """Get an identity, unless it has one, and begin a transaction."""
+
+    async def send(self, value: str, place: TopicPartition) -> None:
+        """Send a record; don't wait for its acknowledgement."""
+
+    async def await_ack(self) -> int:
+        """Wait until the last record is acknowledged; raises where it is not.
+
+        Returns:
+            Its offset; -1 where the client does not tell.
+        """
+
+    async def give_up(self) -> None:
+        """Wait until the last record's delivery has timed out; raises where it is acknowledged."""
+
+    async def commit(self) -> None:
+        """Commit the transaction."""
+
+    async def abort(self) -> None:
+        """Abort the transaction."""
+
+    async def close(self) -> None:
+        """Leave; harmless at any time."""
+
+    def remarks(self) -> tuple[str, ...]:
+        """What the client said on its own (log lines), with an explanation where one is needed."""
+
+
+async def give_up_on(acknowledgement: Awaitable[object]) -> None:
+    """Wait until a record's delivery has timed out.
+
+    Raises:
+        ClientError: It was acknowledged instead.
+    """
+    try:
+        await acknowledgement
+    except ClientError:
+        return
+    raise ClientError("the record was acknowledged though its request is held")

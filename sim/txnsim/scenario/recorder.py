@@ -1,0 +1,335 @@
+"""Writes down what the actors of a story see, as the history that judges read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from txnsim.check.history import History
+from txnsim.check.observations import (
+    Aborted,
+    Added,
+    Began,
+    Cleaned,
+    Described,
+    Ended,
+    Finding,
+    Gauge,
+    Healed,
+    Initialised,
+    Isolation,
+    Listed,
+    Listing,
+    Position,
+    PositionsRead,
+    Producers,
+    ProducerSeen,
+    Read,
+    Record,
+    Searched,
+    SentOffsets,
+    Wrote,
+)
+from txnsim.client.fetching import FetchResult
+from txnsim.client.txn_views import (
+    ProducerState,
+    TransactionDescription,
+    TransactionListing,
+)
+from txnsim.runtime.env import Clock
+from txnsim.scenario.answers import NONE, Answer
+from txnsim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
+
+
+class Batch(msgspec.Struct, frozen=True, kw_only=True):
+    """Records that were sent together, as their producer knows them."""
+
+    partition: TopicPartition
+    values: tuple[str, ...]
+    key: bytes | None = None
+    item: str | None = None
+    """The unit of work; each value is its own unless given."""
+    identity: ProducerIdAndEpoch | None = None
+    sequence: int | None = None
+
+
+class Recorder:
+    """The history of one run, while it is being written."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.history = History()
+        self._clock = clock
+
+    def _now_ms(self) -> int:
+        return self._clock.now_ms()
+
+    # Producers
+
+    def initialised(
+        self,
+        who: str,
+        transactional_id: str,
+        identity: ProducerIdAndEpoch,
+        answer: Answer,
+        *,
+        timeout_ms: int | None = None,
+    ) -> None:
+        """InitProducerId was answered."""
+        ok = answer.error == NONE
+        self.history.add(
+            Initialised(
+                at_ms=self._now_ms(),
+                who=who,
+                transactional_id=transactional_id,
+                producer_id=identity.producer_id if ok else -1,
+                producer_epoch=identity.producer_epoch if ok else -1,
+                timeout_ms=timeout_ms,
+                outcome=answer.outcome,
+                error=_error(answer),
+            )
+        )
+
+    def began(self, who: str, transactional_id: str, transaction: str) -> None:
+        """A program began a transaction."""
+        self.history.add(
+            Began(
+                at_ms=self._now_ms(),
+                who=who,
+                transaction=transaction,
+                transactional_id=transactional_id,
+            )
+        )
+
+    def added(
+        self,
+        who: str,
+        transaction: str | None,
+        partitions: tuple[TopicPartition, ...],
+        answer: Answer,
+    ) -> None:
+        """AddPartitionsToTxn or AddOffsetsToTxn was answered."""
+        if transaction is None:
+            return
+        self.history.add(
+            Added(
+                at_ms=self._now_ms(),
+                who=who,
+                transaction=transaction,
+                partitions=partitions,
+                outcome=answer.outcome,
+                error=_error(answer),
+            )
+        )
+
+    def wrote(self, who: str, transaction: str | None, batch: Batch, answer: Answer) -> None:
+        """A batch was answered, or given up."""
+        identity = batch.identity
+        for index, value in enumerate(batch.values):
+            self.history.add(
+                Wrote(
+                    at_ms=self._now_ms(),
+                    who=who,
+                    topic=batch.partition.topic,
+                    partition=batch.partition.partition,
+                    transaction=transaction,
+                    value=value,
+                    key=_text(batch.key),
+                    item=value if batch.item is None else batch.item,
+                    outcome=answer.outcome,
+                    error=_error(answer),
+                    offset=answer.offset + index if answer.offset >= 0 else -1,
+                    producer_id=None if identity is None else identity.producer_id,
+                    producer_epoch=None if identity is None else identity.producer_epoch,
+                    sequence=None if batch.sequence is None else batch.sequence + index,
+                )
+            )
+
+    def sent_offsets(
+        self,
+        who: str,
+        transaction: str | None,
+        group: str,
+        offsets: Mapping[TopicPartition, int],
+        answer: Answer,
+    ) -> None:
+        """TxnOffsetCommit was answered, or given up."""
+        for place, offset in offsets.items():
+            self.history.add(
+                SentOffsets(
+                    at_ms=self._now_ms(),
+                    who=who,
+                    topic=place.topic,
+                    partition=place.partition,
+                    transaction=transaction,
+                    group=group,
+                    offset=offset,
+                    outcome=answer.outcome,
+                    error=_error(answer),
+                )
+            )
+
+    def ended(
+        self,
+        who: str,
+        transaction: str | None,
+        answer: Answer,
+        *,
+        committed: bool,
+        asked_ms: int | None = None,
+    ) -> None:
+        """EndTxn was answered, or given up."""
+        if transaction is None:
+            return
+        self.history.add(
+            Ended(
+                at_ms=self._now_ms(),
+                who=who,
+                transaction=transaction,
+                commit=committed,
+                outcome=answer.outcome,
+                error=_error(answer),
+                asked_ms=asked_ms,
+            )
+        )
+
+    # Readers
+
+    def read(self, who: str, asked: int, isolation: IsolationLevel, result: FetchResult) -> None:
+        """A Fetch was answered."""
+        failed = result.error.name.upper() != NONE
+        self.history.add(
+            Read(
+                at_ms=self._now_ms(),
+                who=who,
+                topic=result.partition.topic,
+                partition=result.partition.partition,
+                isolation=Isolation[isolation.name],
+                asked=asked,
+                records=tuple(
+                    Record(offset=one.offset, value=_text(one.value), key=_text(one.key))
+                    for one in result.records
+                ),
+                next_offset=result.next_offset,
+                last_stable_offset=result.last_stable_offset,
+                high_watermark=result.high_watermark,
+                log_start_offset=result.log_start_offset,
+                leader_epoch=result.leader_epoch if result.leader_epoch >= 0 else None,
+                error=result.error.name.upper() if failed else "",
+            )
+        )
+
+    def positions(
+        self, who: str, group: str, found: Mapping[TopicPartition, int], *, error: str = ""
+    ) -> None:
+        """OffsetFetch was answered."""
+        self.history.add(
+            PositionsRead(
+                at_ms=self._now_ms(),
+                who=who,
+                group=group,
+                positions=tuple(
+                    Position(topic=place.topic, partition=place.partition, offset=offset)
+                    for place, offset in found.items()
+                ),
+                error=error,
+            )
+        )
+
+    # Operators
+
+    def described(self, who: str, found: TransactionDescription) -> None:
+        """DescribeTransactions was answered."""
+        self.history.add(
+            Described(
+                at_ms=self._now_ms(),
+                who=who,
+                transactional_id=found.transactional_id,
+                state=found.state,
+                producer_id=found.producer_id,
+                producer_epoch=found.producer_epoch,
+                timeout_ms=found.timeout_ms,
+                start_ms=found.start_time_ms,
+                partitions=found.partitions,
+            )
+        )
+
+    def listed(self, who: str, found: Sequence[TransactionListing]) -> None:
+        """ListTransactions was answered by every broker."""
+        self.history.add(
+            Listed(
+                at_ms=self._now_ms(),
+                who=who,
+                transactions=tuple(
+                    Listing(
+                        transactional_id=one.transactional_id,
+                        producer_id=one.producer_id,
+                        state=one.state,
+                    )
+                    for one in found
+                ),
+            )
+        )
+
+    def producers(self, who: str, place: TopicPartition, found: Sequence[ProducerState]) -> None:
+        """DescribeProducers was answered."""
+        self.history.add(
+            Producers(
+                at_ms=self._now_ms(),
+                who=who,
+                topic=place.topic,
+                partition=place.partition,
+                producers=tuple(
+                    ProducerSeen(
+                        producer_id=one.producer_id,
+                        producer_epoch=one.producer_epoch,
+                        start_offset=one.txn_start_offset,
+                        last_timestamp_ms=one.last_timestamp_ms,
+                    )
+                    for one in found
+                ),
+            )
+        )
+
+    def searched(self, who: str, found: Sequence[Finding]) -> None:
+        """find-hanging has named these."""
+        self.history.add(Searched(at_ms=self._now_ms(), who=who, findings=tuple(found)))
+
+    def aborted(
+        self, who: str, place: TopicPartition, answer: Answer, *, producer_id: int, start: int
+    ) -> None:
+        """An operator's abort was answered."""
+        self.history.add(
+            Aborted(
+                at_ms=self._now_ms(),
+                who=who,
+                topic=place.topic,
+                partition=place.partition,
+                producer_id=producer_id,
+                start_offset=start,
+                outcome=answer.outcome,
+                error=_error(answer),
+            )
+        )
+
+    def cleaned(self, who: str, place: TopicPartition) -> None:
+        """The cleaner has had its turn."""
+        self.history.add(
+            Cleaned(at_ms=self._now_ms(), who=who, topic=place.topic, partition=place.partition)
+        )
+
+    def healed(self, who: str) -> None:
+        """Nothing is broken on purpose any more."""
+        self.history.add(Healed(at_ms=self._now_ms(), who=who))
+
+    def gauge(self, who: str, name: str, value: float) -> None:
+        """A metric was read."""
+        self.history.add(Gauge(at_ms=self._now_ms(), who=who, name=name, value=value))
+
+
+def _error(answer: Answer) -> str:
+    return "" if answer.error == NONE else answer.error
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="backslashreplace")

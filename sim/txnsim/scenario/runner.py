@@ -1,0 +1,273 @@
+"""A scenario from its file to its verdict.
+
+Armed and disarmed runs differ by one thing: in the disarmed one no fault is armed. All of them go
+through the same steps, the same looks at the end and the same judges, who know nothing but what
+clients were told. In virtual time a run is a function of its seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import version
+from typing import Final
+
+import msgspec
+
+from txnsim.check.history import History
+from txnsim.check.judge import judge
+from txnsim.errors import ClientError, ConfigError
+from txnsim.runtime.env import Environment
+from txnsim.runtime.real import real_environment
+from txnsim.runtime.trace import RunInfo, TraceLevel
+from txnsim.runtime.virtual import run_virtual
+from txnsim.scenario.actors.application import ApplicationActor
+from txnsim.scenario.answers import StoryFailedError
+from txnsim.scenario.fields import Situation
+from txnsim.scenario.looks import look_twice
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.players.casting import Cast, Casting, cast
+from txnsim.scenario.recorder import Recorder
+from txnsim.scenario.stage import LOOKER, Stage, stage
+from txnsim.scenario.steps import act, need_strikes
+from txnsim.trace.story import Sentence, story
+
+FAILED: Final = "story-failed"
+"""In place of a verdict where the story could not be told to its end; never the declared one."""
+SEED_DEFAULT: Final = 1
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """What the judges came to, before or after the cure."""
+
+    expected: tuple[str, ...]
+    observed: tuple[str, ...]
+    because: tuple[str, ...] = ()
+    """One sentence for each conviction."""
+
+    @property
+    def as_declared(self) -> bool:
+        """Whether it is what the file says."""
+        return self.expected == self.observed
+
+
+class RunResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What one run came to."""
+
+    scenario: str
+    animal: str
+    run: str
+    mode: str
+    take: str
+    seed: int | None
+    """None in real time."""
+    players: tuple[str, ...]
+    verdict: Finding
+    cured: Finding | None
+    """None where there is no cure."""
+    story: tuple[Sentence, ...]
+    remarks: tuple[str, ...]
+    """Who else might have played, and what clients said on their own."""
+    duration_ms: int
+    history: bytes
+    """What everybody saw, JSON lines."""
+    trace: bytes
+    """The whole trace, JSON lines."""
+
+    @property
+    def as_declared(self) -> bool:
+        """Whether every verdict is the declared one."""
+        return self.verdict.as_declared and (self.cured is None or self.cured.as_declared)
+
+
+class Telling(msgspec.Struct, frozen=True, kw_only=True):
+    """One run to be made."""
+
+    scenario: Scenario
+    run: str
+    take: str = "armed"
+
+    @property
+    def mode(self) -> str:
+        """The mode of its run."""
+        return self.scenario.runs[self.run].mode
+
+    def __str__(self) -> str:
+        return f"{self.scenario.name} {self.run} {self.take}"
+
+
+def tell_virtual(telling: Telling, *, seed: int = SEED_DEFAULT) -> RunResult:
+    """Tell a story once, in virtual time, with our own client as every application.
+
+    Args:
+        telling: Which story, which run.
+        seed: Of all chance in it: the same seed, the same trace.
+    """
+    casts = casts_of(telling, Casting(player="own"))
+    return run_virtual(
+        lambda environment: _run(telling, environment, casts, seed=seed),
+        seed=seed,
+        trace_level=TraceLevel.BRIEF,
+    )
+
+
+async def tell_real(telling: Telling, casting: Casting | None = None) -> RunResult:
+    """Tell a story once, in real time and over TCP.
+
+    Args:
+        telling: Which story, which run.
+        casting: Who is wanted to play applications.
+
+    Raises:
+        ConfigError: Who is wanted can't play it.
+        MissingExtraError: Who is wanted is not installed.
+    """
+    casts = casts_of(telling, casting or Casting())
+    environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_events=None)
+    return await _run(telling, environment, casts, seed=None)
+
+
+def casts_of(telling: Telling, casting: Casting) -> dict[str, Cast]:
+    """Who plays each application.
+
+    Raises:
+        ConfigError: Who is wanted can't play it, or there is nothing to play.
+        MissingExtraError: Who is wanted is not installed.
+    """
+    scenario, able = telling.scenario, telling.scenario.runs[telling.run].players
+    found = {
+        name: cast(
+            tuple(one for one in actor.players if able is None or one in able),
+            casting,
+            where=f"{scenario.name} {telling.run}",
+        )
+        for name, actor in scenario.actors.items()
+        if actor.plays == "application"
+    }
+    if not found and (casting.program is not None or casting.player not in (None, "own")):
+        raise ConfigError(f"{scenario.name} has no application that somebody else could play")
+    return found
+
+
+async def _run(
+    telling: Telling, environment: Environment, casts: Mapping[str, Cast], *, seed: int | None
+) -> RunResult:
+    scenario = telling.scenario
+    situation = Situation(
+        run=telling.run,
+        mode=telling.mode,
+        take=telling.take,
+        program=any(one.program for one in casts.values()),
+    )
+    environment.tracer.run = _info(telling, environment.tracer.run)
+    start_ms = environment.clock.monotonic_ms()
+    recorder = Recorder(environment.clock)
+    notes = _Notes(remarks=[one.remark for one in casts.values() if one.remark])
+    try:
+        async with stage(
+            scenario, situation, casts=casts, environment=environment, recorder=recorder
+        ) as built:
+            await _tell(built, notes)
+    except (ClientError, StoryFailedError) as error:
+        notes.failure = str(error)
+    verdict, cured = _verdicts(telling, recorder.history, notes)
+    tracer = environment.tracer
+    lines: list[bytes] = []
+    tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy")
+    return RunResult(
+        scenario=scenario.name,
+        animal=scenario.animal,
+        run=telling.run,
+        mode=telling.mode,
+        take=telling.take,
+        seed=seed,
+        players=tuple(notes.players),
+        verdict=verdict,
+        cured=cured,
+        story=story(tracer.events(0), tracer.nodes),
+        remarks=tuple(notes.remarks),
+        duration_ms=environment.clock.monotonic_ms() - start_ms,
+        history=recorder.history.to_lines(),
+        trace=b"".join(lines),
+    )
+
+
+class _Notes:
+    """What is learnt while a story is told, up to where it fails."""
+
+    def __init__(self, *, remarks: list[str]) -> None:
+        self.remarks = remarks
+        self.players: list[str] = []
+        self.failure: str | None = None
+        self.before_cure: int | None = None
+        """Length of the history when the cure began; None where it did not come to that."""
+
+
+async def _tell(built: Stage, notes: _Notes) -> None:
+    """Act out every step, look, cure, look again."""
+    scenario, situation = built.scenario, built.situation
+    try:
+        for step in scenario.steps_of(situation):
+            await act(built, step)
+        need_strikes(built)
+        await _end(built)
+        notes.before_cure = len(built.recorder.history)
+        cure = scenario.cure_of(situation)
+        for step in cure:
+            await act(built, step)
+        if cure:
+            await look_twice(built)
+    finally:
+        for actor in built.actors.values():
+            if isinstance(actor, ApplicationActor):
+                notes.players.append(actor.player.name)  # a program tells its name while it plays
+                notes.remarks += actor.player.remarks()
+
+
+async def _end(built: Stage) -> None:
+    """Nothing is broken on purpose any more, and everybody looks."""
+    built.cluster.injector.disarm_all()
+    if not built.healed:
+        built.recorder.healed(LOOKER)
+    built.tell("Everybody looks; twenty-one minutes later, once more.")
+    await look_twice(built)
+
+
+def _verdicts(telling: Telling, history: History, notes: _Notes) -> tuple[Finding, Finding | None]:
+    scenario, take = telling.scenario, telling.take
+    expected = scenario.verdict_of(telling.run, take)
+    if notes.before_cure is None:
+        because = notes.failure or "the story did not come to its end"
+        return Finding(expected=expected, observed=(FAILED,), because=(because,)), None
+    verdict = _judged(history.until(notes.before_cure), expected)
+    if not scenario.cure:
+        return verdict, None
+    declared = scenario.runs[telling.run].cured if take == "armed" else scenario.disarmed
+    after = expected if declared is None else declared
+    if notes.failure is not None:
+        return verdict, Finding(expected=after, observed=(FAILED,), because=(notes.failure,))
+    return verdict, _judged(history, after)
+
+
+def _judged(history: History, expected: tuple[str, ...]) -> Finding:
+    anomalies = judge(history).anomalies
+    return Finding(
+        expected=tuple(sorted(expected)),
+        observed=tuple(sorted({str(one.kind) for one in anomalies})),
+        because=tuple(f"{one.kind}: {one.because}" for one in anomalies),
+    )
+
+
+def _info(telling: Telling, known: RunInfo) -> RunInfo:
+    run = telling.scenario.runs[telling.run]
+    return RunInfo(
+        sim=version("txnsim"),
+        scenario=telling.scenario.name,
+        seed=known.seed,
+        clock=known.clock,
+        settings=(
+            ("run", telling.run),
+            ("mode", telling.mode),
+            ("take", telling.take),
+            *((f"rule {name}", value) for name, value in run.rules.items()),
+        ),
+    )

@@ -1,0 +1,192 @@
+"""Where a story is acted out: a cluster, and everybody who acts on it. Built for one run and taken
+down after it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import Final
+
+from txnsim.cluster.image import TopicImage
+from txnsim.errors import ConfigError
+from txnsim.faults.armed import ArmedRule
+from txnsim.runtime.env import Environment
+from txnsim.scenario.actors.application import ApplicationActor
+from txnsim.scenario.actors.base import Actor as Acting
+from txnsim.scenario.actors.base import Surroundings
+from txnsim.scenario.actors.bystander import BystanderActor
+from txnsim.scenario.actors.operator import OperatorActor
+from txnsim.scenario.actors.reader import ReaderActor
+from txnsim.scenario.actors.wire import WireActor
+from txnsim.scenario.answers import Answer
+from txnsim.scenario.fields import Situation
+from txnsim.scenario.model import Actor, Scenario
+from txnsim.scenario.players.base import Part
+from txnsim.scenario.players.casting import Cast
+from txnsim.scenario.recorder import Recorder
+from txnsim.scenario.steps_model import Call
+from txnsim.scenario.worlds import TRANSACTION_VERSION, new_topic, options_of
+from txnsim.server.cluster import SimCluster
+from txnsim.trace.story import NARRATOR
+from txnsim.types import TopicPartition
+
+LOOKER: Final = "onlooker"
+"""Who looks at everything at the end of a story."""
+PATIENCE_MS: Final = 60_000
+"""For a condition: longer than brokers take until they repeat what was lost (30 s)."""
+
+
+class Background:
+    """A call that goes on while the story does."""
+
+    def __init__(self, who: Acting, call: Call, task: asyncio.Task[Answer]) -> None:
+        self.who = who
+        self.call = call
+        self.task = task
+
+
+class Stage:
+    """The cluster of one run, and its actors."""
+
+    def __init__(
+        self, scenario: Scenario, situation: Situation, cluster: SimCluster, recorder: Recorder
+    ) -> None:
+        self.scenario = scenario
+        self.situation = situation
+        self.cluster = cluster
+        self.recorder = recorder
+        self.actors: dict[str, Acting] = {}
+        self.background: dict[str, Background] = {}
+        self.armed: dict[str, ArmedRule] = {}
+        """Every fault of the story, also those that are not in force any more."""
+        self.healed = False
+        """Nothing is broken on purpose any more, the story says."""
+        self.onlookers: dict[str, str] = {}
+        """Rule -> the rule that counts the answers to what it held."""
+        self.around = Surroundings(
+            environment=cluster.environment,
+            bootstrap=cluster.bootstrap,
+            situation=situation,
+            recorder=recorder,
+            tell=self.say,
+            transactions_v2=TRANSACTION_VERSION[situation.mode] == 2,
+        )
+        self._beginners: list[ReaderActor] = []
+        self.operator = OperatorActor(LOOKER, self.around)
+        self.reader = ReaderActor(LOOKER, Actor(plays="reader"), self.around)
+
+    @property
+    def environment(self) -> Environment:
+        """The run's world."""
+        return self.cluster.environment
+
+    @property
+    def partitions(self) -> tuple[TopicPartition, ...]:
+        """Every partition of the story."""
+        return tuple(
+            TopicPartition(name, index)
+            for name, topic in self.scenario.topics.items()
+            for index in range(topic.partitions)
+        )
+
+    def beginner(self) -> ReaderActor:
+        """A reader that has read nothing yet."""
+        self._beginners.append(ReaderActor(LOOKER, Actor(plays="reader"), self.around))
+        return self._beginners[-1]
+
+    def say(self, who: str, text: str) -> None:
+        """Put a sentence of somebody into the trace."""
+        tracer = self.environment.tracer
+        if tracer.on:
+            tracer.emit("note", who, data={"text": text})
+
+    def tell(self, text: str) -> None:
+        """Put a sentence of the story itself into the trace."""
+        self.say(NARRATOR, text)
+
+    async def close(self) -> None:
+        """Everybody leaves; whoever still waits for something has waited in vain."""
+        for actor in (*self.actors.values(), *self._beginners, self.operator, self.reader):
+            await actor.close()
+        for background in self.background.values():
+            background.task.cancel()
+        tasks = [background.task for background in self.background.values()]
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+@contextlib.asynccontextmanager
+async def stage(
+    scenario: Scenario,
+    situation: Situation,
+    *,
+    casts: Mapping[str, Cast],
+    environment: Environment,
+    recorder: Recorder,
+) -> AsyncIterator[Stage]:
+    """Build the stage of one run and take it down again.
+
+    Args:
+        scenario: The story.
+        situation: Which run of it.
+        casts: Who plays each application.
+        environment: The run's world.
+        recorder: Writes down what is seen.
+
+    Raises:
+        ConfigError: A topic of the story can't be created.
+    """
+    cluster = SimCluster(environment, options_of(scenario, scenario.runs[situation.run]))
+    await cluster.start()
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(cluster.stop)
+        for name, topic in scenario.topics.items():
+            created = cluster.metadata.create_topic(
+                new_topic(name, topic, brokers=scenario.brokers)
+            )
+            if not isinstance(created, TopicImage):
+                raise ConfigError(f"{scenario.name}: topic {name}: {created.reason}")
+        built = Stage(scenario, situation, cluster, recorder)
+        for name, part in scenario.cast.items():
+            built.actors[name] = _actor(built, name, part, casts)
+        stack.push_async_callback(built.close)
+        # Whatever still waits at a fault point when the story ends must not keep its connection.
+        stack.callback(cluster.injector.disarm_all)
+        yield built
+
+
+def _actor(built: Stage, name: str, part: Actor, casts: Mapping[str, Cast]) -> Acting:
+    around = built.around
+    match part.plays:
+        case "wire":
+            return WireActor(name, part, around)
+        case "application":
+            made = casts[name].make(_part(built, name, part))
+            return ApplicationActor(name, part.transactional_id or name, made, around)
+        case "bystander":
+            return BystanderActor(name, around)
+        case "reader":
+            return ReaderActor(name, part, around)
+        case "operator":
+            return OperatorActor(name, around)
+
+
+def _part(built: Stage, name: str, part: Actor) -> Part:
+    """The part of an application; a program is told of the partition that it sends to first."""
+    steps = built.scenario.steps
+    places = [
+        step.call.partition
+        for step in steps
+        if step.call is not None and step.call.who == name and step.call.partition is not None
+    ]
+    place = (*places, *built.partitions)[0]
+    return Part(
+        bootstrap=built.cluster.bootstrap,
+        transactional_id=part.transactional_id or name,
+        client_id=part.client_id or name,
+        topic=place.topic,
+        partition=place.partition,
+        now_ms=built.environment.clock.now_ms(),
+        environment=built.environment,
+    )

@@ -1,0 +1,211 @@
+"""One step of a story acted out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.faults.actions import Hold, Pass
+from txnsim.faults.plan import FaultRule
+from txnsim.faults.points import FaultPoint
+from txnsim.scenario.answers import ANY, NONE, Answer, StoryFailedError
+from txnsim.scenario.cluster_steps import act_on_cluster
+from txnsim.scenario.conditions import expect, until_struck, wait_until
+from txnsim.scenario.fields import ByRun, OffsetByRun, Situation
+from txnsim.scenario.looks import look_at_everything
+from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
+from txnsim.scenario.steps_model import Awaited, Call, Step
+from txnsim.trace.story import ONLOOKER_SUFFIX
+
+T = TypeVar("T")
+
+ELSE: Final = "else"
+HARMLESS: Final = ("disarmed", "control")
+"""Takes in which nothing goes wrong: what runs expect does not hold for them."""
+
+
+async def act(stage: Stage, step: Step) -> None:
+    """Act one step out.
+
+    Raises:
+        StoryFailedError: What the step waits for or expects did not happen.
+        ClientError: An actor could not do its part.
+    """
+    if step.say:
+        stage.tell(step.say)
+    if step.call is not None:
+        await _call(stage, step.call)
+    elif step.await_ is not None:
+        await _await(stage, step.await_)
+    elif step.give_up is not None:
+        await _give_up(stage, step.give_up)
+    elif step.rule is not None:
+        await _arm(stage, step.rule)
+    elif step.release is not None:
+        await _release(stage, step.release)
+    elif step.disarm is not None:
+        stage.cluster.injector.disarm(step.disarm)
+    elif step.cluster is not None:
+        await act_on_cluster(stage, step.cluster)
+    elif step.advance is not None:
+        stage.environment.clock.advance(step.advance)
+    elif step.wait_until is not None:
+        await wait_until(stage, step.wait_until)
+    elif step.expect is not None:
+        await expect(stage, step.expect)
+    elif step.observe == "healed":
+        stage.healed = True
+        stage.recorder.healed(LOOKER)
+    else:
+        await look_at_everything(stage)
+
+
+def need_strikes(stage: Stage) -> None:
+    """See to it that every fault of the story was part of it.
+
+    Raises:
+        StoryFailedError: One never struck.
+    """
+    for rule_id, armed in stage.armed.items():
+        if armed.struck == 0:
+            raise StoryFailedError(f"the fault {rule_id} never struck: the story was not told")
+
+
+# Calls
+
+
+async def _call(stage: Stage, call: Call) -> None:
+    actor = stage.actors[call.who]
+    wanted = expected_error(call.error, stage.situation)
+    if call.background is None:
+        answer = await actor.call(call, wanted=wanted, sent=_nothing)
+        _compare(stage, f"{call.who}: {call.do}", answer, wanted, call.offset)
+        return
+    sent = asyncio.Event()
+    task: asyncio.Task[Answer] = stage.environment.tasks.spawn(
+        actor.call(call, wanted=ANY if call.error is None else wanted, sent=sent.set),
+        name=f"{call.who}: {call.do} ({call.background})",
+    )
+    stage.background[call.background] = Background(actor, call, task)
+    task.add_done_callback(lambda _: sent.set())
+    # It must be on its way before the next step: a story has an order.
+    await sent.wait()
+    if stage.situation.take == "disarmed":
+        await _settled(stage, call.background)  # nothing holds it
+
+
+async def _await(stage: Stage, awaited: str | Awaited) -> None:
+    name = awaited if isinstance(awaited, str) else awaited.call
+    background = stage.background[name]
+    answer = await _settled(stage, name)
+    call = background.call
+    given = call.error if isinstance(awaited, str) or awaited.error is None else awaited.error
+    offset = call.offset if isinstance(awaited, str) or awaited.offset is None else awaited.offset
+    wanted = expected_error(given, stage.situation)
+    _compare(stage, f"{call.who}: {call.do} ({name})", answer, wanted, offset)
+
+
+async def _settled(stage: Stage, name: str) -> Answer:
+    """The answer to a call of the background."""
+    task = stage.background[name].task
+    over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def end() -> None:
+        if not over.done():
+            over.set_result(None)
+
+    task.add_done_callback(lambda _: end())
+    timer = stage.environment.clock.call_later(PATIENCE_MS, end)
+    try:
+        await over
+    finally:
+        timer.cancel()
+    if not task.done():
+        raise StoryFailedError(f"{name} is not answered after {PATIENCE_MS} ms")
+    return task.result()
+
+
+async def _give_up(stage: Stage, name: str) -> None:
+    background = stage.background[name]
+    await background.who.give_up(background.call)
+
+
+def expected_error(given: ByRun | None, situation: Situation) -> str:
+    """The error that a run expects; without the fault, and of a control, NONE
+    unless the file says otherwise."""
+    found = _by_run(given, situation) if isinstance(given, dict) else given
+    return NONE if found is None else found
+
+
+def expected_offset(given: OffsetByRun | None, situation: Situation) -> int | None:
+    """The offset that a run expects; None for whatever it is."""
+    return _by_run(given, situation) if isinstance(given, dict) else given
+
+
+def _by_run(given: Mapping[str, T], situation: Situation) -> T | None:
+    """What a file says for the first word of this run that it has; without the fault, and of a
+    control, only what it says for those.
+    """
+    for word in situation.words:
+        if word in given:
+            return given[word]
+        if word in HARMLESS:
+            return None
+    return given.get(ELSE)
+
+
+def _compare(
+    stage: Stage, what: str, answer: Answer, wanted: str, given: OffsetByRun | None
+) -> None:
+    if answer.error != NONE or wanted not in (NONE, ANY):
+        stage.say(what.split(":")[0], f"{what.split(': ')[1]} is answered {answer.error}")
+    if wanted not in (ANY, answer.error):
+        because = f" ({answer.because})" if answer.because else ""
+        raise StoryFailedError(f"{what} is answered {answer.error}{because}, expected {wanted}")
+    offset = expected_offset(given, stage.situation)
+    if offset is not None and answer.error == NONE and answer.offset != offset:
+        raise StoryFailedError(f"{what} is at offset {answer.offset}, expected {offset}")
+
+
+def _nothing() -> None:
+    """A call in the foreground is over when it is over."""
+
+
+# Faults
+
+
+async def _arm(stage: Stage, rule: FaultRule) -> None:
+    injector = stage.cluster.injector
+    try:
+        stage.armed[rule.id] = injector.arm(rule)
+    except ValueError as error:
+        raise ConfigError(f"rule {rule.id}: {error}") from None
+    if rule.point is FaultPoint.NOW:
+        await until_struck(stage, rule.id, count=1)  # done, not only begun
+    if rule.point is FaultPoint.CLIENT_REQUEST and isinstance(rule.action, Hold):
+        # An onlooker at the way back: what is held can be waited for until it has been handled.
+        onlooker = msgspec.structs.replace(
+            rule,
+            id=rule.id + ONLOOKER_SUFFIX,
+            point=FaultPoint.CLIENT_RESPONSE,
+            action=Pass(),
+        )
+        injector.arm(onlooker)
+        stage.onlookers[rule.id] = onlooker.id
+
+
+async def _release(stage: Stage, rule_id: str) -> None:
+    injector = stage.cluster.injector
+    armed = stage.armed[rule_id]
+    if armed.struck == 0:
+        raise StoryFailedError(f"the fault {rule_id} never struck: there is nothing to release")
+    injector.release(rule_id)
+    onlooker = stage.onlookers.pop(rule_id, None)
+    if onlooker is not None:
+        await until_struck(stage, onlooker, count=armed.released)
+        injector.disarm(onlooker)
+    injector.disarm(rule_id)

@@ -1,0 +1,290 @@
+"""SASL mechanisms, token by token: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER.
+
+An exchange is fed the client's tokens and answers each with a ``Challenge``, ``Authenticated`` or
+``Refused``. It knows nothing of Kafka's frames around them (``server.sasl``). SCRAM's arithmetic is
+the library ``scramp``; the tokens of OAUTHBEARER are read with PyJWT. Kafka's counterparts:
+PlainSaslServer, ScramSaslServer, OAuthBearerSaslServer,
+OAuthBearerUnsecuredValidatorCallbackHandler.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol, TypeGuard
+
+import msgspec
+
+from txnsim.errors import MissingExtraError
+from txnsim.security.scram import BY_SASL_NAME, Credentials
+
+PLAIN: Final = "PLAIN"
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (PLAIN, *BY_SASL_NAME, OAUTHBEARER)
+"""Every mechanism that is spoken here."""
+
+PIP_LINE: Final = "pip install 'txnsim[security]'"
+"""Brings the libraries."""
+_BEARER: Final = re.compile(
+    r"n,(?:a=(?P<authzid>[^,]*))?,\x01(?:(?P<before>[A-Za-z]+=[^\x01]*\x01))*?"
+    r"auth=[Bb]earer +(?P<token>[-A-Za-z0-9._~+/]+=*)\x01(?:[A-Za-z]+=[^\x01]*\x01)*\x01"
+)
+"""OAuthBearerClientInitialResponse: RFC 7628's first message."""
+
+
+class Challenge(msgspec.Struct, frozen=True, kw_only=True):
+    """The client's turn again."""
+
+    token: bytes
+
+
+class Authenticated(msgspec.Struct, frozen=True, kw_only=True):
+    """It is who it says."""
+
+    user: str
+    token: bytes = b""
+    expires_ms: int | None = None
+    """When the credential ends, in wall time; None: never."""
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """It is not, or it said nothing that makes sense."""
+
+    message: str | None = None
+    """What the client is told; None: only that its credentials are invalid, because more would tell
+    a stranger which users there are.
+    """
+
+
+class BearerRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What is asked of an unsecured token: the options ``unsecuredValidator…`` of
+    OAuthBearerUnsecuredValidatorCallbackHandler.
+    """
+
+    principal_claim: str = "sub"
+    scope_claim: str = "scope"
+    required_scope: tuple[str, ...] = ()
+    clock_skew_ms: int = 0
+
+
+UNSECURED: Final = BearerRules()
+"""What is asked of tokens unless options say otherwise."""
+
+Step = Challenge | Authenticated | Refused
+
+
+class Exchange(Protocol):
+    """One run of a mechanism."""
+
+    def feed(self, token: bytes) -> Step:
+        """Answer the client's next token."""
+
+
+class PlainExchange:
+    """PLAIN (RFC 4616): the password in clear."""
+
+    def __init__(self, users: Mapping[str, str]) -> None:
+        self._users = users
+
+    def feed(self, token: bytes) -> Step:
+        """The one token: authorization id, user, password, separated by NUL."""
+        # One more than there should be is all that PlainSaslServer looks for.
+        parts = token.decode(errors="replace").split("\0", 4)[:4]
+        if len(parts) != 3:
+            return Refused(
+                message="Invalid SASL/PLAIN response: expected 3 tokens, got " + str(len(parts))
+            )
+        authorization_id, user, password = parts
+        if not user:
+            return Refused(message="Authentication failed: username not specified")
+        if not password:
+            return Refused(message="Authentication failed: password not specified")
+        if self._users.get(user) != password:
+            return Refused(message="Authentication failed: Invalid username or password")
+        if authorization_id not in ("", user):
+            return Refused(
+                message="Authentication failed: Client requested an authorization id that is "
+                "different from username"
+            )
+        return Authenticated(user=user)
+
+
+class ScramExchange:
+    """SCRAM (RFC 5802), without channel binding."""
+
+    def __init__(self, mechanism: str, credentials: Credentials, *, nonce: str) -> None:
+        """Begin.
+
+        Args:
+            mechanism: Which of the two.
+            credentials: Of every user.
+            nonce: Chance of the server.
+
+        Raises:
+            MissingExtraError: The library is not installed.
+        """
+        scramp = imported("scramp")
+        self._error: type[Exception] = scramp.ScramException
+        self._mechanism = BY_SASL_NAME[mechanism]
+        self._credentials = credentials
+        self._server = scramp.ScramMechanism(mechanism).make_server(self._credential, s_nonce=nonce)
+        self._has_begun = False
+        self._user = ""
+
+    def feed(self, token: bytes) -> Step:
+        """The client's first message, then its final one."""
+        try:
+            text = token.decode()
+            if not self._has_begun:
+                self._has_begun = True
+                self._server.set_client_first(text)
+                return Challenge(token=self._server.get_server_first().encode())
+            self._server.set_client_final(text)
+            final = self._server.get_server_final().encode()
+        except (self._error, UnicodeDecodeError):
+            return Refused()
+        return Authenticated(user=self._user, token=final)
+
+    def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
+        found = self._credentials.get((user, self._mechanism))
+        if found is None:
+            return None
+        self._user = user
+        return found.salt, found.stored_key, found.server_key, found.iterations
+
+
+class BearerExchange:
+    """OAUTHBEARER (RFC 7628) with tokens that nobody has signed: for tests, as in Kafka, where it
+    is the default of the broker's validator.
+    """
+
+    def __init__(self, *, now_ms: int, rules: BearerRules = UNSECURED) -> None:
+        """Begin.
+
+        Args:
+            now_ms: Wall time.
+            rules: What is asked of a token.
+
+        Raises:
+            MissingExtraError: The library is not installed.
+        """
+        self._jwt = imported("jwt")
+        self._now_ms = now_ms
+        self._rules = rules
+        self._failure: str | None = None
+
+    def feed(self, token: bytes) -> Step:
+        """The client's token; after a bad one, the client's \\x01 that ends the exchange."""
+        if self._failure is not None:
+            return Refused(message=self._failure)
+        match = _BEARER.fullmatch(token.decode(errors="replace"))
+        if match is None:
+            return Refused()
+        claims = self._claims(match["token"])
+        if _complaint(claims, self._rules, now_ms=self._now_ms) is not None:
+            return self._failed('{"status":"invalid_token"}')
+        required = self._rules.required_scope
+        if not _scope(claims.get(self._rules.scope_claim)) >= {*required}:
+            return self._failed(
+                f'{{"status":"insufficient_scope", "scope":"[{", ".join(required)}]"}}'
+            )
+        user = claims[self._rules.principal_claim]
+        if match["authzid"] not in (None, "", user):
+            return Refused(
+                message="Authentication failed: Client requested an authorization id "
+                f"({match['authzid']}) that is different from the token's principal name ({user})"
+            )
+        return Authenticated(user=user, expires_ms=int(claims["exp"] * 1_000))
+
+    def _failed(self, why: str) -> Challenge:
+        # RFC 7628, 3.2.2: the reason travels as a challenge, and the client says that it has seen
+        # it.
+        self._failure = why
+        return Challenge(token=why.encode())
+
+    def _claims(self, token: str) -> dict[str, Any]:
+        """The claims of an unsecured token; none where it is anything else."""
+        try:
+            # Without a signature there is nothing to verify; times are ours to compare.
+            whole = self._jwt.decode_complete(
+                token, options={"verify_signature": False, "verify_exp": False}
+            )
+        except self._jwt.PyJWTError:
+            return {}
+        if whole["header"].get("alg") != "none" or whole["signature"]:
+            return {}
+        claims: dict[str, Any] = whole["payload"]
+        return claims
+
+
+def exchange(
+    mechanism: str,
+    *,
+    plain_users: Mapping[str, str],
+    credentials: Credentials,
+    nonce: Callable[[], str],
+    now_ms: int,
+    bearer: BearerRules = UNSECURED,
+) -> Exchange:
+    """A new run of a mechanism of ``MECHANISMS``.
+
+    Args:
+        mechanism: Which.
+        plain_users: Passwords of PLAIN.
+        credentials: Of SCRAM.
+        nonce: Draws the server's nonce.
+        now_ms: Wall time.
+        bearer: What is asked of the tokens of OAUTHBEARER.
+
+    Raises:
+        MissingExtraError: It needs a library that is not installed.
+    """
+    if mechanism == PLAIN:
+        return PlainExchange(plain_users)
+    if mechanism == OAUTHBEARER:
+        return BearerExchange(now_ms=now_ms, rules=bearer)
+    return ScramExchange(mechanism, credentials, nonce=nonce())
+
+
+def _complaint(claims: Mapping[str, Any], rules: BearerRules, *, now_ms: int) -> str | None:
+    """What is wrong with a token's claims (OAuthBearerUnsecuredValidatorCallbackHandler)."""
+    subject: object = claims.get(rules.principal_claim)
+    expires: object = claims.get("exp")
+    issued: object = claims.get("iat")
+    if not isinstance(subject, str) or not subject.strip():
+        return f"no principal name in the claim {rules.principal_claim}"
+    if not _is_number(expires):
+        return "no expiration time"
+    if now_ms - rules.clock_skew_ms >= expires * 1_000:
+        return "expired"
+    if issued is None:
+        return None
+    if not _is_number(issued):
+        return "issued at no time"
+    if issued * 1_000 > now_ms + rules.clock_skew_ms or expires <= issued:
+        return "issued in the future, or after its end"
+    return None
+
+
+def _scope(claim: object) -> frozenset[str]:
+    """What a token is good for (OAuthBearerUnsecuredJws.calculateScope)."""
+    values = claim if isinstance(claim, list) else [claim]
+    return frozenset(value.strip() for value in values if isinstance(value, str) and value.strip())
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def imported(name: str) -> Any:
+    """A library of the extra ``security``.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    import importlib
+
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise MissingExtraError(f"{name} is not installed: {PIP_LINE}") from error

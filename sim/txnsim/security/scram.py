@@ -1,0 +1,185 @@
+"""SCRAM credentials: what is kept of a password, and how users are altered.
+
+A credential holds what RFC 5802 lets a server keep: never the password, nor the salted one. Kafka's
+counterparts: ScramCredential, ScramFormatter, ScramControlManager.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import Iterable, Mapping
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+
+ITERATIONS_MIN: Final = 4_096
+"""For both mechanisms (ScramMechanism.minIterations)."""
+ITERATIONS_MAX: Final = 16_384
+"""ScramControlManager.MAX_ITERATIONS."""
+
+
+class ScramMechanism(IntEnum):
+    """The mechanisms, with their numbers in the protocol."""
+
+    UNKNOWN = 0
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+    @property
+    def sasl_name(self) -> str:
+        """As SASL calls it: ``SCRAM-SHA-256``."""
+        return self.name.replace("_", "-")
+
+    @property
+    def digest(self) -> str:
+        """Its hash, as ``hashlib`` calls it."""
+        return "sha256" if self is ScramMechanism.SCRAM_SHA_256 else "sha512"
+
+
+BY_SASL_NAME: Final = {
+    mechanism.sasl_name: mechanism
+    for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512)
+}
+
+
+class ScramCredential(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server keeps of a user's password."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+
+Credentials = Mapping[tuple[str, int], ScramCredential]
+"""(user, mechanism) -> credential."""
+
+
+class Deletion(msgspec.Struct, frozen=True, kw_only=True):
+    """Forget a user's credential."""
+
+    user: str
+    mechanism: int
+
+
+class Upsertion(msgspec.Struct, frozen=True, kw_only=True):
+    """Set a user's credential; the client has salted the password itself."""
+
+    user: str
+    mechanism: int
+    iterations: int
+    salt: bytes
+    salted_password: bytes
+
+
+Outcomes = dict[str, Rejection | None]
+"""User -> why not; None for what is done."""
+
+
+def credential_of(
+    password: str, *, mechanism: ScramMechanism, salt: bytes, iterations: int = ITERATIONS_MIN
+) -> ScramCredential:
+    """The credential of a password (RFC 5802's ``Hi``)."""
+    salted = hashlib.pbkdf2_hmac(mechanism.digest, password.encode(), salt, iterations)
+    return _from_salted(salted, mechanism=mechanism, salt=salt, iterations=iterations)
+
+
+def alter(
+    credentials: Credentials, *, deletions: Iterable[Deletion], upsertions: Iterable[Upsertion]
+) -> tuple[Credentials, Outcomes]:
+    """Decide on a request to alter users; each user may be altered once in it.
+
+    Returns:
+        The credentials as they are then, and what is answered for each user.
+    """
+    to_delete: dict[str, Deletion] = {}
+    to_set: dict[str, Upsertion] = {}
+    refused: Outcomes = {}
+    for deletion in deletions:
+        if deletion.user in refused:
+            continue
+        if to_delete.pop(deletion.user, None) is not None:
+            refused[deletion.user] = _TWICE
+        elif (complaint := _deletion_complaint(credentials, deletion)) is not None:
+            refused[deletion.user] = complaint
+        else:
+            to_delete[deletion.user] = deletion
+    for upsertion in upsertions:
+        user = upsertion.user
+        if user in refused:
+            continue
+        if to_delete.pop(user, None) is not None or to_set.pop(user, None) is not None:
+            refused[user] = _TWICE
+        elif (complaint := _upsertion_complaint(upsertion)) is not None:
+            refused[user] = complaint
+        else:
+            to_set[user] = upsertion
+    changed = dict(credentials)
+    for deletion in to_delete.values():
+        del changed[deletion.user, deletion.mechanism]
+    for upsertion in to_set.values():
+        mechanism = ScramMechanism(upsertion.mechanism)
+        changed[upsertion.user, upsertion.mechanism] = _from_salted(
+            upsertion.salted_password,
+            mechanism=mechanism,
+            salt=upsertion.salt,
+            iterations=upsertion.iterations,
+        )
+    return changed, {**dict.fromkeys((*to_delete, *to_set)), **refused}
+
+
+def _from_salted(
+    salted: bytes, *, mechanism: ScramMechanism, salt: bytes, iterations: int
+) -> ScramCredential:
+    client_key = hmac.digest(salted, b"Client Key", mechanism.digest)
+    return ScramCredential(
+        salt=salt,
+        stored_key=hashlib.new(mechanism.digest, client_key).digest(),
+        server_key=hmac.digest(salted, b"Server Key", mechanism.digest),
+        iterations=iterations,
+    )
+
+
+_TWICE: Final = Rejection(
+    error=ErrorCode.duplicate_resource,
+    reason="A user credential cannot be altered twice in the same request",
+)
+
+
+def _deletion_complaint(credentials: Credentials, deletion: Deletion) -> Rejection | None:
+    complaint = _name_complaint(deletion.user, deletion.mechanism)
+    if complaint is None and (deletion.user, deletion.mechanism) not in credentials:
+        return Rejection(
+            error=ErrorCode.resource_not_found,
+            reason="Attempt to delete a user credential that does not exist",
+        )
+    return complaint
+
+
+def _upsertion_complaint(upsertion: Upsertion) -> Rejection | None:
+    complaint = _name_complaint(upsertion.user, upsertion.mechanism)
+    if complaint is not None:
+        return complaint
+    if upsertion.iterations < ITERATIONS_MIN:
+        return _unacceptable("Too few iterations")
+    if upsertion.iterations > ITERATIONS_MAX:
+        return _unacceptable("Too many iterations")
+    return None
+
+
+def _name_complaint(user: str, mechanism: int) -> Rejection | None:
+    if not user:
+        return _unacceptable("Username must not be empty")
+    if mechanism not in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
+        return Rejection(
+            error=ErrorCode.unsupported_sasl_mechanism, reason="Unknown SCRAM mechanism"
+        )
+    return None
+
+
+def _unacceptable(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.unacceptable_credential, reason=reason)

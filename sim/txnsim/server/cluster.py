@@ -1,0 +1,588 @@
+"""A whole simulated cluster: brokers, links, controller, listeners, clock.
+
+What ``txnsim serve``, the scenarios, the control port and tests start. It only puts together; see
+``cluster.broker`` for one broker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import partial
+from itertools import count
+from typing import Final
+
+import msgspec
+
+from txnsim.api.authorization.gate import guarded
+from txnsim.api.kip_text import table as kip_text
+from txnsim.api.registry import shipped
+from txnsim.api.request import ApiTable
+from txnsim.cluster import controller
+from txnsim.cluster.broker import Broker
+from txnsim.cluster.broker_logs import BrokerLogs
+from txnsim.cluster.controller import NewTopic
+from txnsim.cluster.controller_node import ControllerNode
+from txnsim.cluster.image import CLIENT_LISTENER, TopicImage
+from txnsim.cluster.metadata import Metadata
+from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.errors import ConfigError, Rejection
+from txnsim.faults.injector import Injector
+from txnsim.releases import Release, fleet_from, release_named
+from txnsim.runtime.env import Environment
+from txnsim.runtime.skewed_clock import SkewedClock
+from txnsim.security.options import NO_SECURITY, SecurityOptions, check_security
+from txnsim.server.calm import end_starts, let_end, undisturb
+from txnsim.server.entrance import Entrance, authorizer_of
+from txnsim.server.fault_hands import FaultHands
+from txnsim.server.first_image import first_image, registered
+from txnsim.server.listener import BrokerListener
+from txnsim.server.loading import LoadedCluster
+from txnsim.server.member import Door, Member, MemberState
+from txnsim.server.snapshot import Snapshot, restored
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.txn.producer_ids import FIRST_PRODUCER_ID
+from txnsim.types import BrokerId, ProducerId, TopicPartition
+
+KIP_TEXT_PORT_DISTANCE: Final = 100
+"""From the first client port to the first one that answers by the letter of the KIPs."""
+
+
+class ClusterOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What to start."""
+
+    brokers: int = 3
+    host: str = "127.0.0.1"
+    port: int = 9092
+    """First of consecutive ports; 0 picks free ones."""
+    ports: tuple[int, ...] = ()
+    """The port of each broker's listener in clear, where they are not consecutive."""
+    advertised_host: str | None = None
+    """What clients are told to connect to; the listening host unless given, and this machine's name
+    where that is everywhere.
+    """
+    advertised: tuple[tuple[str, int], ...] = ()
+    """Host and port that clients are told of each broker's listener in clear, where somebody
+    between them and us translates ports, as containers do.
+    """
+    topics: tuple[tuple[str, int], ...] = ()
+    """(name, partitions) of topics to create at start, replicated to up to three brokers."""
+    settings: Settings = DEFAULTS
+    kip_text_port: int | None = None
+    """First of consecutive ports of the listeners that ``settings.kip_text`` opens; 0 picks free
+    ones. ``KIP_TEXT_PORT_DISTANCE`` above ``port`` unless given.
+    """
+    as_version: tuple[str, ...] = ()
+    """Kafka releases to behave as: ``3.9`` for all brokers, ``1=3.9`` for one
+    (``releases.fleet_from``); 4.3 unless named.
+    """
+    rules: Mapping[str, bool] = {}
+    """Switches of ``releases.Rules`` turned by hand: a bug of before its fix, for a scenario."""
+    security: SecurityOptions = NO_SECURITY
+    """Listeners with TLS and SASL, users, ACLs (docs/security.md)."""
+    loaded: LoadedCluster | None = None
+    """Disks to go on with, for one start; ``brokers`` is as many as have left one."""
+
+    @property
+    def broker_ids(self) -> tuple[BrokerId, ...]:
+        """The number of each broker, in the order of their ports."""
+        if self.loaded is not None:
+            return tuple(self.loaded.logs)
+        return tuple(BrokerId(index + 1) for index in range(self.brokers))
+
+
+def port_step(options: ClusterOptions) -> int:
+    """From a port of one broker to the same listener's of the next: 1, or as much more as it takes
+    that no two listeners want the same.
+    """
+    ports = {options.port} if options.security.has_plain_listener else set()
+    ports.update(listener.port for listener in options.security.listeners)
+    ports.discard(0)
+    return next(
+        step
+        for step in count(1)
+        if len({port + index * step for port in ports for index in range(options.brokers)})
+        == len(ports) * options.brokers
+    )
+
+
+class SimCluster:
+    """A running cluster in this process."""
+
+    def __init__(self, environment: Environment, options: ClusterOptions) -> None:
+        if options.brokers < 1:
+            raise ConfigError(f"a cluster needs at least one broker, asked for {options.brokers}")
+        for name, given in (("ports", options.ports), ("advertised", options.advertised)):
+            if given and len(given) != options.brokers:
+                raise ConfigError(
+                    f"{name}: {len(given)} for {options.brokers} brokers, one for each"
+                )
+        self.environment = environment
+        self.options = options
+        self.fleet = fleet_from(
+            options.as_version,
+            brokers=options.brokers,
+            rules=options.rules,
+            broker_ids=options.broker_ids,
+        )
+        """Which broker runs which release of Kafka."""
+        self.members: dict[BrokerId, Member] = {}
+        """Every broker by its id, whether it runs or not."""
+        self._bound: list[BrokerListener] = []
+        check_security(options.security)
+        self._authorizer = authorizer_of(options.security)
+        self._entrances = [
+            Entrance(listener, options.security, environment)
+            for listener in sorted(
+                options.security.listeners,
+                # Its address is the one that a broker is known by (BrokerImage.address).
+                key=lambda listener: listener.name != CLIENT_LISTENER,
+            )
+        ]
+        self.injector = Injector(
+            clock=environment.clock,
+            tracer=environment.tracer,
+            tasks=environment.tasks,
+            rng=environment.rng,
+        )
+        """Where faults are armed: every crossing of this cluster's network passes it."""
+        environment.network.interceptor = self.injector
+        self.injector.hands = FaultHands(self)
+        self._metadata: Metadata | None = None
+        self._controller: ControllerNode | None = None
+        self._resetting = asyncio.Lock()
+
+    @property
+    def brokers(self) -> dict[BrokerId, Broker]:
+        """The brokers that run, by their ids."""
+        return {
+            broker_id: member.broker
+            for broker_id, member in self.members.items()
+            if member.broker is not None
+        }
+
+    @property
+    def listeners(self) -> list[BrokerListener]:
+        """The listeners of the brokers that run."""
+        return [member.listener for member in self.members.values() if member.listener is not None]
+
+    @property
+    def controller(self) -> ControllerNode:
+        """The controller; there from ``start`` on."""
+        assert self._controller is not None
+        return self._controller
+
+    @property
+    def metadata(self) -> Metadata:
+        """The cluster's metadata; there from ``start`` on."""
+        assert self._metadata is not None
+        return self._metadata
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of every broker, as clients take it, at the listener in clear; at the first
+        one where there is none.
+        """
+        if self.options.security.has_plain_listener:
+            return self._addresses(CLIENT_LISTENER)
+        return self._addresses(self._entrances[0].listener.name)
+
+    @property
+    def kip_text_bootstrap(self) -> str | None:
+        """The same of the listeners that answer by the letter of the KIPs; None without them."""
+        return self._addresses(kip_text.LISTENER) if self.options.settings.kip_text else None
+
+    def bootstrap_of(self, listener: str) -> str:
+        """``host:port`` of every broker at the listener of that name."""
+        return self._addresses(listener)
+
+    async def start(self) -> None:
+        """Bind every port, then let the brokers live, then handle requests.
+
+        Raises:
+            OSError: A port is busy; nothing stays bound.
+            ConfigError: A topic of the options can't be created.
+        """
+        try:
+            loaded = self.options.loaded
+            self._make_brokers(
+                await self._bind(),
+                first_producer_id=FIRST_PRODUCER_ID if loaded is None else loaded.first_producer_id,
+                loaded=loaded,
+            )
+            self._create_topics()
+        except BaseException:
+            await self.stop()
+            raise
+        for member in self.members.values():
+            member.let_in()
+
+    async def stop(self) -> None:
+        """Close the listeners, stop the brokers, end every task."""
+        for listener in self._bound:
+            await listener.close()
+        if self._controller is not None:
+            self._controller.stop()
+        for member in self.members.values():
+            if member.state is not MemberState.DOWN:
+                await member.kill()
+        await self.environment.tasks.close()
+
+    # Between tests
+
+    def snapshot(self) -> Snapshot:
+        """The present state, for ``reset``."""
+        releases = {broker_id: self.fleet.of(broker_id) for broker_id in self.members}
+        return Snapshot(image=self.metadata.image, releases=releases)
+
+    async def reset(self, snapshot: Snapshot) -> None:
+        """Make it a fresh cluster on the same ports, with the topics and settings of a snapshot.
+
+        It is as if every machine had been formatted: logs, transactions, producers and groups are
+        gone, whatever was held is thrown away, faults are disarmed, links whole, clocks right, and
+        every broker runs. Clients are disconnected; who connects again meets the new cluster.
+        Producer ids and topic ids go on: nobody from before is taken for somebody of now.
+
+        Raises:
+            OSError: A broker is down and can't have its port back; the others go on.
+        """
+        async with self._resetting:
+            await end_starts(self.members.values())
+            heirs = await self._heirs(snapshot)
+            former = self.metadata.image
+            controller, members = self.controller, tuple(self.members.values())
+            for member in members:
+                if member.listener is not None:
+                    member.listener.pause()  # what is let go now is not answered any more
+            self.injector.disarm_all()
+            self.injector.forget()
+            for member in members:
+                if member.state is not MemberState.DOWN:
+                    await member.kill()
+            controller.stop()
+            undisturb(self.environment, (CONTROLLER_ID, *self.members))
+            # What was held goes on now, in the loop's next turns, finds its broker gone, and ends.
+            await let_end()
+            for broker_id, release in snapshot.releases.items():
+                self.fleet.assign(broker_id, release)
+            self._bound = heirs
+            self._make_brokers(
+                [self._respoken(member, snapshot.releases[member.broker_id]) for member in members],
+                first_producer_id=controller.next_producer_id,
+            )
+            fresh = msgspec.structs.replace(
+                self.metadata.image, offset=former.offset, features_epoch=former.features_epoch
+            )
+            self.metadata.publish(
+                restored(fresh, snapshot, new_topic_id=self.metadata.new_topic_id)
+            )
+            for member in self.members.values():
+                member.let_in()
+
+    async def _heirs(self, snapshot: Snapshot) -> list[BrokerListener]:
+        """A listener for each broker's next life: it has the sockets of the present one, or new
+        ones where the broker is down.
+        """
+        heirs: dict[BrokerId, BrokerListener] = {}
+        try:
+            for broker_id, member in self.members.items():
+                heir = heirs[broker_id] = self._new_listener()
+                if member.listener is None:
+                    for door in self._respoken(member, snapshot.releases[broker_id]):
+                        await heir.bind(
+                            door.host, door.port, apis=door.apis, entrance=door.entrance
+                        )
+        except OSError:
+            for heir in heirs.values():
+                await heir.close()
+            raise
+        for broker_id, member in self.members.items():
+            if member.listener is not None:
+                doors = self._respoken(member, snapshot.releases[broker_id])
+                heirs[broker_id].succeed(member.listener, [door.apis for door in doors])
+        return list(heirs.values())
+
+    def _respoken(self, member: Member, release: Release) -> tuple[Door, ...]:
+        """A broker's doors, with what that release speaks there."""
+        spoken = self._spoken(release)
+        return tuple(
+            door
+            if door.apis.listener == kip_text.LISTENER
+            else msgspec.structs.replace(door, apis=self._apis(spoken, door.apis.listener))
+            for door in member.doors
+        )
+
+    # Life of brokers
+
+    async def start_broker(self, broker_id: BrokerId, *, as_version: str | None = None) -> None:
+        """Start a broker that is down, on its ports and its disk; done when it serves clients.
+
+        Args:
+            broker_id: Which one.
+            as_version: The release of Kafka that it runs from now on; the one of its last life
+                unless given.
+
+        Raises:
+            ConfigError: There is no such broker or release, it is not down, or the cluster's
+                features are at levels that the release does not know.
+            OSError: One of its ports is taken by now.
+        """
+        member = self.member(broker_id)
+        if as_version is not None and member.state is MemberState.DOWN:
+            release = release_named(as_version)
+            complaint = self.fleet.complaint(release, self.metadata.image.features)
+            if complaint is not None:
+                raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
+            self.fleet.assign(broker_id, release)
+            member.doors = self._respoken(member, release)
+        await member.start()
+
+    async def stop_broker(self, broker_id: BrokerId) -> None:
+        """Stop a broker in good order: its leaders move away first.
+
+        Raises:
+            ConfigError: There is no such broker, or it does not run.
+        """
+        await self.member(broker_id).stop()
+
+    async def kill_broker(self, broker_id: BrokerId, *, lose_unflushed: bool = False) -> None:
+        """End a broker at once; the controller notices when its session ends.
+
+        Args:
+            broker_id: Which one.
+            lose_unflushed: Its machine broke down: what was not on disk yet is lost.
+
+        Raises:
+            ConfigError: There is no such broker, or it does not run.
+        """
+        await self.member(broker_id).kill(lose_unflushed=lose_unflushed)
+
+    def isolate(self, broker_id: BrokerId, *, from_clients: bool = False) -> None:
+        """Cut a broker off from the controller and from all others, as black holes.
+
+        It goes on with the metadata that it has, also as a leader whom the others have replaced
+        (a zombie), until ``heal``.
+
+        Args:
+            broker_id: Which one.
+            from_clients: Clients don't reach it either.
+
+        Raises:
+            ConfigError: There is no such broker.
+        """
+        member = self.member(broker_id)
+        for other in self._others(broker_id):
+            self.environment.network.cut(broker_id, other)
+            self.environment.network.cut(other, broker_id)
+        if from_clients:
+            member.cut_off_clients()
+
+    def heal(self, broker_id: BrokerId) -> None:
+        """Undo ``isolate``: the broker hears of everything that it has missed.
+
+        Raises:
+            ConfigError: There is no such broker.
+        """
+        member = self.member(broker_id)
+        for other in self._others(broker_id):
+            self.environment.network.heal(other, broker_id)
+            self.environment.network.heal(broker_id, other)
+        member.let_in()
+
+    def is_isolated(self, broker_id: BrokerId) -> bool:
+        """Whether a broker can't reach the controller."""
+        return not self.environment.network.reaches(broker_id, CONTROLLER_ID)
+
+    def member(self, broker_id: BrokerId) -> Member:
+        """The broker of that id, whether it runs or not.
+
+        Raises:
+            ConfigError: There is none.
+        """
+        member = self.members.get(broker_id)
+        if member is None:
+            known = ", ".join(map(str, self.members))
+            raise ConfigError(f"there is no broker {broker_id}, only {known}")
+        return member
+
+    def _others(self, broker_id: BrokerId) -> list[BrokerId]:
+        return [CONTROLLER_ID, *(other for other in self.members if other != broker_id)]
+
+    # Leaders
+
+    def move_leader(
+        self, topic_partition: TopicPartition, leader: BrokerId | None = None
+    ) -> BrokerId:
+        """Hand the leadership of a partition to another in-sync replica.
+
+        Args:
+            topic_partition: The partition.
+            leader: The broker; the first other one that is in sync and lives unless given.
+
+        Returns:
+            The new leader.
+
+        Raises:
+            ConfigError: There is no such partition, or nobody, or not that broker, can lead it.
+        """
+        moved = controller.move_leader(self.metadata.image, topic_partition, leader)
+        if isinstance(moved, Rejection):
+            raise ConfigError(moved.reason)
+        image, new_leader = moved
+        self.metadata.publish(image)
+        return new_leader
+
+    # Parts
+
+    async def _bind(self) -> list[tuple[Door, ...]]:
+        """Open the doors of each broker, so that every port is known before the brokers live."""
+        doors = []
+        for index in range(self.options.brokers):
+            listener = self._new_listener()
+            self._bound.append(listener)
+            doors.append(
+                tuple(
+                    [
+                        Door(
+                            host=host,
+                            port=await listener.bind(host, port, apis=apis, entrance=entrance),
+                            apis=apis,
+                            entrance=entrance,
+                        )
+                        for host, port, apis, entrance in self._wanted_doors(index)
+                    ]
+                )
+            )
+        return doors
+
+    def _new_listener(self) -> BrokerListener:
+        return BrokerListener(environment=self.environment, settings=self.options.settings)
+
+    def _spoken(self, release: Release) -> ApiTable:
+        """What brokers of a release speak under the cluster's settings."""
+        settings = self.options.settings
+        return shipped(
+            release,
+            unstable=settings.unstable_api_versions_enable,
+            telemetry=settings.client_telemetry_enable,
+        )
+
+    def _wanted_doors(self, index: int) -> list[tuple[str, int, ApiTable, Entrance | None]]:
+        """Host, port, API table and entrance of each listener of a broker; port 0 is any free
+        one.
+        """
+        options = self.options
+        away = index * port_step(options)
+        apis = self._spoken(self.fleet.of(options.broker_ids[index]))
+        doors: list[tuple[str, int, ApiTable, Entrance | None]] = []
+        if options.security.has_plain_listener:
+            plain = self._apis(apis, CLIENT_LISTENER)
+            port = options.port and options.port + away
+            if options.ports:
+                port = options.ports[index]
+            doors.append((options.host, port, plain, None))
+        for entrance in self._entrances:
+            listener = entrance.listener
+            doors.append(
+                (
+                    listener.host or options.host,
+                    listener.port and listener.port + away,
+                    self._apis(apis, listener.name),
+                    entrance,
+                )
+            )
+        if options.settings.kip_text:
+            kip_text_port = options.kip_text_port
+            if kip_text_port is None:
+                kip_text_port = options.port and options.port + KIP_TEXT_PORT_DISTANCE
+            port = kip_text_port and kip_text_port + index
+            doors.append((options.host, port, self._apis(kip_text.KIP_TEXT), None))
+        return doors
+
+    def _apis(self, apis: ApiTable, listener: str | None = None) -> ApiTable:
+        """What is spoken at a listener of that name, as far as it is allowed."""
+        if listener is not None and listener != apis.listener:
+            apis = msgspec.structs.replace(apis, listener=listener)
+        return guarded(apis, self._authorizer)
+
+    def _addresses(self, listener: str) -> str:
+        return ",".join(
+            "{}:{}".format(*broker.address(listener))
+            for broker in self.metadata.image.alive_brokers()
+        )
+
+    def _make_brokers(
+        self,
+        doors: list[tuple[Door, ...]],
+        *,
+        first_producer_id: ProducerId = FIRST_PRODUCER_ID,
+        loaded: LoadedCluster | None = None,
+    ) -> None:
+        options = self.options
+        image = first_image(
+            registered(options, doors),
+            settings=options.settings,
+            security=options.security,
+            fleet=self.fleet,
+            salt=self.environment.rng.stream("scram.salts").randbytes,
+            loaded=loaded,
+        )
+        network = self.environment.network
+        metadata = self._metadata = Metadata(
+            image=image,
+            settings=options.settings,
+            random_bits=self.environment.rng.stream("topic-ids").getrandbits,
+            fleet=self.fleet,
+            reaches=lambda broker_id: network.reaches(CONTROLLER_ID, broker_id),
+        )
+        self._controller = ControllerNode(
+            metadata=metadata,
+            environment=self.environment,
+            first_producer_id=first_producer_id,
+        )
+        self._controller.start()
+        for broker_id, own, listener in zip(image.brokers, doors, self._bound, strict=True):
+            logs = BrokerLogs(options.settings)
+            for one in () if loaded is None else loaded.logs[broker_id]:
+                logs.adopt(one.topic_id, one.log, high_watermark=one.high_watermark)
+            clock = SkewedClock(self.environment.clock)
+            machine = self._machine(clock)
+            member = Member(
+                broker_id=broker_id,
+                environment=machine,
+                clock=clock,
+                metadata=metadata,
+                disk=logs,
+                doors=own,
+                make_broker=partial(self._make_broker, machine, logs),
+            )
+            self.members[broker_id] = member
+            member.join(listener)
+
+    def _machine(self, clock: SkewedClock) -> Environment:
+        """The world as one broker's machine sees it: by a clock of its own."""
+        world = self.environment
+        return Environment(
+            clock=clock,
+            rng=world.rng,
+            network=world.network,
+            tasks=world.tasks,
+            tracer=world.tracer,
+        )
+
+    def _make_broker(self, machine: Environment, logs: BrokerLogs, broker_id: BrokerId) -> Broker:
+        return Broker(
+            broker_id=broker_id,
+            environment=machine,
+            metadata=self.metadata,
+            logs=logs,
+        )
+
+    def _create_topics(self) -> None:
+        factor = min(3, self.options.brokers)
+        for name, partitions in self.options.topics:
+            created = self.metadata.create_topic(
+                NewTopic(name=name, partitions=partitions, replication_factor=factor)
+            )
+            if not isinstance(created, TopicImage):
+                raise ConfigError(f"topic {name}: {created.reason}")

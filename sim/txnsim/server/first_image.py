@@ -1,0 +1,101 @@
+"""The metadata that a cluster starts with: freshly formatted, or as its disks have been left."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.cluster import controller
+from txnsim.cluster.image import CLIENT_LISTENER, BrokerImage, ClusterImage
+from txnsim.releases import Fleet
+from txnsim.runtime.real import host_name
+from txnsim.security.acls import NO_ACLS
+from txnsim.security.options import SecurityOptions
+from txnsim.server.entrance import first_credentials
+from txnsim.server.loading import LoadedCluster
+from txnsim.server.member import Door
+from txnsim.settings import Settings
+
+if TYPE_CHECKING:
+    from txnsim.server.cluster import ClusterOptions
+
+EVERYWHERE: Final = ("", "0.0.0.0", "::")
+"""Addresses to listen on that nobody can connect to."""
+
+
+def first_image(
+    brokers: Sequence[BrokerImage],
+    *,
+    settings: Settings,
+    security: SecurityOptions,
+    fleet: Fleet,
+    salt: Callable[[int], bytes],
+    loaded: LoadedCluster | None = None,
+) -> ClusterImage:
+    """The image with these brokers.
+
+    Args:
+        brokers: They are alive.
+        settings: Of the cluster.
+        security: Its ACLs and users.
+        fleet: Which broker runs which release.
+        salt: Random bytes, for credentials.
+        loaded: What the disks say; a cluster is formatted without it.
+    """
+    if loaded is None:
+        image = controller.initial_image(
+            cluster_id=settings.cluster_id,
+            brokers=tuple(brokers),
+            transaction_version=settings.transaction_version,
+            min_insync_replicas=settings.min_insync_replicas,
+            fleet=fleet,
+        )
+    else:
+        image = loaded.image
+        for broker in brokers:
+            # A registration's epoch is its offset in the metadata log.
+            image = image.with_broker(msgspec.structs.replace(broker, epoch=image.offset + 1))
+    image = image.with_acls(NO_ACLS.plus(security.acls))
+    if security.scram_users:
+        image = image.with_scram(first_credentials(security, salt))
+    return image
+
+
+def registered(options: ClusterOptions, doors: Sequence[tuple[Door, ...]]) -> list[BrokerImage]:
+    """Each broker as clients are told of it.
+
+    Args:
+        options: What is started.
+        doors: Where each broker listens, in the order of ``options.broker_ids``.
+    """
+    return [
+        BrokerImage(
+            broker_id=broker_id,
+            epoch=number,
+            host=_told(options, own[0], number)[0],
+            port=_told(options, own[0], number)[1],
+            addresses={
+                door.apis.listener: _told(options, door, number)
+                for door in own
+                if door.apis.listener != CLIENT_LISTENER
+            },
+        )
+        for number, (broker_id, own) in enumerate(zip(options.broker_ids, doors, strict=True), 1)
+    ]
+
+
+def _told(options: ClusterOptions, door: Door, number: int) -> tuple[str, int]:
+    """Host and port by which clients are told to come to a broker's door."""
+    if options.advertised and door.apis.listener == CLIENT_LISTENER:
+        return options.advertised[number - 1]
+    named = None if door.entrance is None else door.entrance.listener.advertised_host
+    return named or options.advertised_host or _reachable(door.host), door.port
+
+
+def _reachable(host: str) -> str:
+    """What clients are told of a listening address; of "everywhere" this machine's name, as Kafka's
+    default is.
+    """
+    return host_name() if host in EVERYWHERE else host

@@ -1,0 +1,54 @@
+"""What lies on a broker's disk, as the files that Apache Kafka would have there.
+
+Everything is in memory here, so this is where it becomes files: for ``kafka-dump-log``, for a real
+broker, for whoever wants to look.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from itertools import chain
+
+from txnsim.server.cluster import SimCluster
+from txnsim.storage.log_dir import StoredReplica, log_dir_files
+from txnsim.storage.metadata_files import MetaProperties
+from txnsim.storage.metadata_snapshot import metadata_files
+from txnsim.storage.stored_file import StoredFile
+from txnsim.types import BrokerId
+
+
+def log_dir_of(cluster: SimCluster, broker_id: BrokerId) -> Iterator[StoredFile]:
+    """The files of a broker's log directory, as a clean shutdown at this moment would leave it.
+
+    Raises:
+        ConfigError: There is no such broker.
+    """
+    member = cluster.member(broker_id)
+    image = cluster.metadata.image
+    features = cluster.fleet.of(broker_id).features
+    metadata = metadata_files(
+        image,
+        features={name: (one.min_level, one.max_level) for name, one in features.items()},
+        next_producer_id=cluster.controller.next_producer_id,
+        now_ms=cluster.environment.clock.now_ms(),
+    )
+    own = log_dir_files(
+        (
+            StoredReplica(log=log, topic_id=topic_id)
+            for topic_id, log in member.disk.replicas()
+            if image.topic_by_id(topic_id) is not None
+        ),
+        MetaProperties(
+            cluster_id=image.cluster_id,
+            node_id=broker_id,
+            directory_id=_directory_id(image.cluster_id, broker_id),
+        ),
+        broker_epoch=image.brokers[broker_id].epoch,
+    )
+    return chain(own, metadata)
+
+
+def _directory_id(cluster_id: str, broker_id: BrokerId) -> uuid.UUID:
+    """The same every time, as that of a disk (KIP-858)."""
+    return uuid.uuid5(uuid.NAMESPACE_OID, f"{cluster_id}/{broker_id}")

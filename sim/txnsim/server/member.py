@@ -1,0 +1,361 @@
+"""A member of the cluster: one broker id across its lives.
+
+The ports and the disk stay; each start makes a new broker with an epoch of its own. A start goes as
+in Kafka: register, follow the metadata, be unfenced, and only then accept clients. A stop hands
+leaders away first; a kill does not. Kafka's counterpart: BrokerServer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterator
+from enum import Enum
+from typing import Final, Protocol
+
+import msgspec
+
+from txnsim.api.request import ApiTable
+from txnsim.cluster.broker import Broker
+from txnsim.cluster.broker_lifecycle import BrokerLifecycle
+from txnsim.cluster.crossings import Crossings
+from txnsim.cluster.log_trace import LogTrace
+from txnsim.cluster.metadata import Metadata
+from txnsim.cluster.peers import Peers
+from txnsim.errors import ConfigError
+from txnsim.faults.points import FaultPoint
+from txnsim.log.partition_log import PartitionLog
+from txnsim.runtime.env import Environment
+from txnsim.runtime.skewed_clock import SkewedClock
+from txnsim.server.entrance import Entrance
+from txnsim.server.listener import BrokerListener
+from txnsim.types import BrokerId, BrokerRegistrationCommand, TopicPartition
+
+SHUTDOWN_TIMEOUT_MS: Final = 300_000
+"""How long a controlled shutdown may take (BrokerServer.shutdown: five minutes)."""
+
+
+LOG_DIR_FAILURE_TIMEOUT_MS: Final = 30_000
+"""How long the controller may be out of reach before a broker with a failed log directory ends
+itself (log.dir.failure.timeout.ms).
+"""
+
+
+class MemberState(Enum):
+    """What a member does."""
+
+    STARTING = "it registers, follows the metadata and waits to be unfenced"
+    RUNNING = "it serves clients"
+    STOPPING = "its leaders are being moved away"
+    DOWN = "it does not run"
+
+
+class Door(msgspec.Struct, frozen=True, kw_only=True):
+    """A listening address that a broker has in every life."""
+
+    host: str
+    port: int
+    apis: ApiTable
+    entrance: Entrance | None = None
+    """What clients have to pass there before they are served."""
+
+
+class Disk(Protocol):
+    """What outlives a broker (``cluster.broker_logs``)."""
+
+    is_full: bool
+    has_failed: bool
+
+    def close(self) -> None:
+        """The broker stops in good order."""
+
+    def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
+        """The machine broke down; the logs that have lost records."""
+
+    def replicas(self) -> Iterator[tuple[uuid.UUID, PartitionLog]]:
+        """(topic id, log) of everything that is stored."""
+
+
+class Member:
+    """One broker of the cluster, whether it runs or not."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        environment: Environment,
+        clock: SkewedClock,
+        metadata: Metadata,
+        disk: Disk,
+        doors: tuple[Door, ...],
+        make_broker: Callable[[BrokerId], Broker],
+    ) -> None:
+        """A member that does not run yet.
+
+        Args:
+            broker_id: Its number.
+            environment: The world as its machine sees it.
+            clock: Its machine's, the one of ``environment``.
+            metadata: The controller's.
+            disk: Its logs.
+            doors: Where it listens.
+            make_broker: A broker on this member's disk.
+        """
+        self.broker_id = broker_id
+        self.clock = clock
+        """What its machine takes for the time; it outlives the broker."""
+        self.disk = disk
+        self.lagging: set[TopicPartition] = set()
+        """What it is to fall behind in, in every life."""
+        self.doors = doors
+        self.state = MemberState.DOWN
+        self.is_cut_off_from_clients = False
+        self.broker: Broker | None = None
+        self.listener: BrokerListener | None = None
+        self._environment = environment
+        self._metadata = metadata
+        self._crossings = Crossings(
+            node=f"broker/{broker_id}", network=environment.network, tasks=environment.tasks
+        )
+        self._make_broker = make_broker
+        self._peers = Peers(
+            network=environment.network,
+            broker_id=broker_id,
+            request_timeout_ms=metadata.settings.request_timeout_ms,
+        )
+        self._lifecycle: BrokerLifecycle | None = None
+        self._life = 0
+        """Counts starts and ends: whoever had to wait sees whether it is still the same one."""
+        self._clean_epoch = -1
+        """What a clean shutdown has left on the disk (Kafka's CleanShutdownFileHandler)."""
+        self._waiting: asyncio.Future[bool] | None = None
+        """Whoever starts or stops it waits here: True when it went well."""
+        self._chance = environment.rng.stream(f"incarnations.b{broker_id}")
+
+    # Lives
+
+    def join(self, listener: BrokerListener) -> None:
+        """Live as a broker of the freshly formatted cluster: registered and unfenced already.
+
+        Args:
+            listener: Bound; it is opened by the caller, when every broker lives.
+        """
+        self.listener = listener
+        self._begin_life()
+        self._lifecycle = self._new_lifecycle()
+        self._lifecycle.go_on(self._metadata.image.brokers[self.broker_id].epoch)
+        self.state = MemberState.RUNNING
+
+    async def start(self) -> None:
+        """Start it again and wait until it serves clients, on the same ports and the same disk.
+
+        While the session of a killed broker lasts, its registration is refused, as in Kafka.
+
+        Raises:
+            ConfigError: It runs already, or was killed meanwhile.
+            OSError: One of its ports is taken by now.
+        """
+        if self.state is not MemberState.DOWN:
+            raise self._wrong_state("start", "stop or kill it first")
+        self.state = MemberState.STARTING
+        self._life += 1
+        if self._crossings.armed:
+            life = self._life
+            await self._crossings.verdict(FaultPoint.PROCESS_START)
+            if life != self._life:
+                raise ConfigError(f"broker {self.broker_id} was killed before it had started")
+        self._lifecycle = self._new_lifecycle()
+        self._lifecycle.register(
+            self._registration(), on_registered=self._registered, on_unfenced=self._settle
+        )
+        # From now on this disk belongs to an incarnation that has not stopped in order.
+        self._clean_epoch = -1
+        try:
+            is_unfenced = await self._wait()
+        except asyncio.CancelledError:
+            await self._end("start cancelled")
+            raise
+        if not is_unfenced:
+            raise ConfigError(f"broker {self.broker_id} was killed while it started")
+        listener = self.listener = BrokerListener(
+            environment=self._environment, settings=self._metadata.settings
+        )
+        try:
+            for door in self.doors:
+                await listener.bind(door.host, door.port, apis=door.apis, entrance=door.entrance)
+        except OSError:
+            await self._end("port taken")
+            raise
+        if self.broker is None:
+            await listener.close()
+            raise ConfigError(f"broker {self.broker_id} was killed while it started")
+        self.state = MemberState.RUNNING
+        self._trace("node.up", epoch=self._lifecycle.broker_epoch)
+        if not self.is_cut_off_from_clients:
+            listener.open(self.broker)
+
+    async def stop(self) -> None:
+        """Move its leaders away, then stop it in good order (a controlled shutdown).
+
+        Raises:
+            ConfigError: It does not run, or was killed meanwhile.
+        """
+        if self.state is not MemberState.RUNNING:
+            raise self._wrong_state("stop", "only one that runs can be")
+        if self._crossings.armed:
+            life = self._life
+            await self._crossings.verdict(FaultPoint.PROCESS_STOP)
+            if life != self._life or self.state is not MemberState.RUNNING:
+                raise ConfigError(f"broker {self.broker_id} did not wait to be stopped")
+        self.state = MemberState.STOPPING
+        lifecycle = self._lifecycle
+        assert lifecycle is not None
+        lifecycle.shut_down(self._settle)
+        timer = self._environment.clock.call_later(SHUTDOWN_TIMEOUT_MS, self._settle)
+        try:
+            may_stop = await self._wait()
+        finally:
+            timer.cancel()
+        if not may_stop:
+            raise ConfigError(f"broker {self.broker_id} was killed while it stopped")
+        if not self.disk.has_failed:
+            self._clean_epoch = lifecycle.broker_epoch
+        await self._end("stopped", then=self.disk.close)
+
+    async def kill(self, *, lose_unflushed: bool = False) -> None:
+        """End it at once, as ``kill -9`` does: nobody is told, the controller finds out by itself.
+
+        Args:
+            lose_unflushed: The machine broke down with it: what was not on disk yet is lost.
+
+        Raises:
+            ConfigError: It does not run.
+        """
+        if self.state is MemberState.DOWN:
+            raise self._wrong_state("kill", "start it first")
+        if not lose_unflushed:
+            await self._end("killed")
+            return
+        await self._end("machine lost", then=self._lose_unflushed)
+
+    def _lose_unflushed(self) -> None:
+        losers = self.disk.lose_unflushed(now_ms=self._environment.clock.now_ms())
+        log_trace = LogTrace(self._environment.tracer, f"broker/{self.broker_id}")
+        if log_trace.on:
+            for log in losers:
+                log_trace.truncated(log)
+
+    async def _end(self, reason: str, *, then: Callable[[], object] | None = None) -> None:
+        """Its last moment is one step: nobody can start it again half dead."""
+        self.state = MemberState.DOWN
+        self._life += 1
+        self._trace("node.down", reason=reason)
+        self._settle(went_well=False)
+        if self._lifecycle is not None:
+            self._lifecycle.stop()
+        broker, self.broker = self.broker, None
+        listener, self.listener = self.listener, None
+        if listener is not None:
+            listener.is_gone = True  # nothing that is held anywhere takes effect any more
+        if broker is not None:
+            broker.stop()
+        if then is not None:
+            then()
+        if listener is not None:
+            await listener.close()
+
+    # Replicas
+
+    def lag(self, topic_partition: TopicPartition) -> None:
+        """Let it fall behind in a partition, until ``catch_up``."""
+        self.lagging.add(topic_partition)
+        if self.broker is not None:
+            self.broker.replica_fetchers.lag(topic_partition)
+
+    def catch_up(self, topic_partition: TopicPartition) -> None:
+        """Undo ``lag``."""
+        self.lagging.discard(topic_partition)
+        if self.broker is not None:
+            self.broker.replica_fetchers.catch_up(topic_partition)
+
+    # Clients
+
+    def cut_off_clients(self) -> None:
+        """Clients hear nothing any more: their connections are black holes, until ``let_in``."""
+        self.is_cut_off_from_clients = True
+        if self.listener is not None:
+            self.listener.pause()
+
+    def let_in(self) -> None:
+        """Clients reach it again; what they have sent meanwhile is handled."""
+        self.is_cut_off_from_clients = False
+        if self.listener is not None and self.broker is not None:
+            self.listener.open(self.broker)
+
+    # Parts
+
+    def _new_lifecycle(self) -> BrokerLifecycle:
+        return BrokerLifecycle(
+            broker_id=self.broker_id,
+            peers=self._peers,
+            clock=self._environment.clock,
+            settings=self._metadata.settings,
+            metadata_offset=lambda: -1 if self.broker is None else self.broker.image.offset,
+        )
+
+    def _registration(self) -> BrokerRegistrationCommand:
+        known = self._metadata.image.brokers[self.broker_id]
+        return BrokerRegistrationCommand(
+            broker_id=self.broker_id,
+            cluster_id=self._metadata.image.cluster_id,
+            incarnation_id=uuid.UUID(int=self._chance.getrandbits(128), version=4),
+            host=known.host,
+            port=known.port,
+            addresses=known.addresses,
+            rack=known.rack,
+            previous_broker_epoch=self._clean_epoch,
+        )
+
+    def _registered(self, _epoch: int) -> None:
+        """The controller knows the new incarnation: it leads nothing and begins to follow."""
+        self._begin_life()
+
+    def _begin_life(self) -> None:
+        broker = self.broker = self._make_broker(self.broker_id)
+        broker.replica_fetchers.lagging = self.lagging
+        broker.on_directory_failure = self._directory_failed
+        broker.start()
+
+    def _directory_failed(self) -> None:
+        """The controller has to hear of it; a broker that can't tell it ends itself."""
+        lifecycle = self._lifecycle
+        assert lifecycle is not None
+        lifecycle.directory_failed()
+        life = self._life
+
+        def give_up() -> None:
+            if life == self._life and not lifecycle.is_failure_known:
+                self._environment.tasks.spawn(self.kill(), name=f"broker-{self.broker_id}-gives-up")
+
+        self._environment.clock.call_later(LOG_DIR_FAILURE_TIMEOUT_MS, give_up)
+
+    def _settle(self, *, went_well: bool = True) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is not None and not waiting.done():
+            waiting.set_result(went_well)
+
+    async def _wait(self) -> bool:
+        waiting: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        self._waiting = waiting
+        return await waiting
+
+    def _trace(self, kind: str, **data: object) -> None:
+        tracer = self._environment.tracer
+        if tracer.on:
+            tracer.emit(kind, f"broker/{self.broker_id}", data={"role": "broker", **data})
+
+    def _wrong_state(self, verb: str, advice: str) -> ConfigError:
+        return ConfigError(
+            f"broker {self.broker_id} can't be asked to {verb} while it is "
+            f"{self.state.name.lower()}: {advice}"
+        )

@@ -1,0 +1,98 @@
+"""Log lines of requests, for who wants them (level debug).
+
+While a request is handled its connection, client, transactional id and correlation id are bound, as
+structlog's context variables: whatever is logged on its way carries them. Nothing of this is done
+unless the environment says so (``Environment.logs_requests``). Kafka's counterpart:
+RequestChannel's ``kafka.request.logger``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from structlog.contextvars import bound_contextvars
+
+from txnsim.api.request import Answer, Handler, Request
+from txnsim.errors import ErrorCode
+from txnsim.server.crossings import Struck
+from txnsim.wire import codec
+from txnsim.wire.apis import api_name
+from txnsim.wire.error_codes import errors_of, position_of_error
+
+if TYPE_CHECKING:
+    from txnsim.server.listener import BrokerListener
+
+_log: Final = structlog.get_logger("txnsim.request")
+
+
+async def logged(
+    work: Coroutine[Any, Any, Any],
+    request: Request,
+    handler: Handler,
+    *,
+    listener: BrokerListener,
+    connection: str,
+) -> Any:
+    """Handle a request and log when it begins and ends.
+
+    It must run in a context of its own, so that what is bound here is seen by nobody else.
+
+    Args:
+        work: What handles it.
+        request: Which one.
+        handler: Knows whom it is about.
+        listener: Where it came in.
+        connection: By which connection.
+    """
+    subject = handler.subject(request)
+    bound: dict[str, Any] = {
+        "broker": request.broker.broker_id,
+        "connection": connection,
+        "client_id": request.client_id,
+        "correlation_id": request.correlation_id,
+        "api": api_name(request.api_key),
+        "version": request.api_version,
+    }
+    if subject.transactional_id:
+        bound["transactional_id"] = subject.transactional_id
+    with bound_contextvars(**bound):
+        _log.debug("request.received", principal=request.principal)
+        started_ns = listener.stopwatch_ns()
+        reply = await work
+        _log.debug(
+            "request.answered",
+            ms=round((listener.stopwatch_ns() - started_ns) / 1_000_000, 3),
+            **outcome(request, reply),
+        )
+        return reply
+
+
+def outcome(request: Request, reply: Any) -> dict[str, Any]:
+    """What a request came to: ``errors``, by Kafka's names, each once, or ``answer``, why there is
+    none; nothing where all is well.
+
+    Args:
+        request: What was asked.
+        reply: What its handler has answered, a fault's doing included.
+    """
+    if type(reply) is Struck:
+        reply = reply.reply
+    if isinstance(reply, Answer):
+        return {"answer": reply.name.lower()}
+    found: list[int] = []
+    if isinstance(reply, bytes):
+        at = position_of_error(codec.response_class(request.api_key, request.api_version))
+        if at is not None:
+            found.append(int.from_bytes(reply[at : at + 2], "big", signed=True))
+    else:
+        tell = errors_of(reply.__class__)
+        assert tell is not None, "each answer of Kafka's has a place for errors"
+        tell(reply, found.append)
+    errors = sorted({_NAMES.get(error, str(error)) for error in found if error})
+    return {"errors": errors} if errors else {}
+
+
+_NAMES: Final = {int(error): error.name.upper() for error in ErrorCode}
+"""Kafka's names; a fault may answer with a code that has none."""

@@ -1,0 +1,256 @@
+"""SASL on one connection: Kafka's frames around the mechanisms' tokens.
+
+Until a client has said who it is, its frames are looked at here; afterwards only its handshake to
+authenticate again (KIP-368) and the end of its session are. It says what is to be done and does
+nothing itself. Kafka's counterpart: SaslServerAuthenticator, whose states are these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.api import api_versions
+from txnsim.api.request import Request
+from txnsim.errors import ErrorCode
+from txnsim.security import sasl
+from txnsim.security.principals import ANONYMOUS, user
+from txnsim.wire import codec
+from txnsim.wire.apis import API_VERSIONS, api_name
+
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+HANDSHAKE_VERSIONS: Final = (0, 1)
+AUTHENTICATE_VERSIONS: Final = (0, 2)
+REAUTHENTICATION_PAUSE_MS: Final = 1_000
+"""Least time between two of them (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
+
+
+class SaslState(Enum):
+    """What is expected next."""
+
+    FIRST = "ApiVersions or SaslHandshake"
+    HANDSHAKE = "SaslHandshake; ApiVersions is told once"
+    TOKENS = "SaslAuthenticate requests"
+    RAW_TOKENS = "tokens without a header (SaslHandshake v0)"
+    OTHER_MECHANISM = "nothing: a client may not come back with another mechanism"
+    COMPLETE = "requests"
+
+
+class Then(Enum):
+    """What is to be done with a frame."""
+
+    HANDLE = "it is an ordinary request"
+    SEND = "it is answered"
+    REFUSE = "it is a request that its API answers with ILLEGAL_SASL_STATE, then as FAIL"
+    FAIL = "it is answered after a pause, then the connection is closed"
+
+
+class SaslStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What a frame leads to."""
+
+    then: Then
+    answer: bytes = b""
+    """A whole response with its size; empty for none."""
+    reason: str = ""
+    """Why it failed, for the log."""
+
+
+HANDLE: Final = SaslStep(then=Then.HANDLE)
+
+
+class SaslRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What the connections of a listener have in common."""
+
+    mechanisms: tuple[str, ...]
+    """Those enabled (``sasl.enabled.mechanisms``)."""
+    max_reauth_ms: int
+    """``connections.max.reauth.ms``; 0: a session has no end."""
+    begin: Callable[[str], sasl.Exchange]
+    """A new run of a mechanism."""
+    now_ms: Callable[[], int]
+    """Wall time: tokens end by it."""
+    monotonic_ms: Callable[[], int]
+    """Sessions end by it."""
+
+
+class SaslSession:
+    """The authentication of one connection."""
+
+    __slots__ = (
+        "_began_again_ms",
+        "_ends_ms",
+        "_exchange",
+        "_mechanism",
+        "_previous",
+        "_rules",
+        "principal",
+        "state",
+    )
+
+    def __init__(self, rules: SaslRules) -> None:
+        self.state = SaslState.FIRST
+        self.principal = ANONYMOUS
+        self._rules = rules
+        self._mechanism = ""
+        self._exchange: sasl.Exchange | None = None
+        self._ends_ms: int | None = None
+        self._previous: tuple[str, str] | None = None
+        """Mechanism and principal of before, while a client authenticates again."""
+        self._began_again_ms: int | None = None
+
+    def take(self, frame: bytes) -> SaslStep:
+        """Look at a frame.
+
+        Raises:
+            BadInputError: It is no request of Kafka's.
+        """
+        if self.state is SaslState.COMPLETE:
+            return self._take_later(frame)
+        if self.state is SaslState.RAW_TOKENS:
+            return self._take_raw(frame)
+        if self.state is SaslState.OTHER_MECHANISM:
+            return _failed(f"another mechanism than {self._mechanism} to authenticate again")
+        header = codec.read_request_header(frame)
+        if self.state is SaslState.TOKENS:
+            return self._take_token(header, frame)
+        if header.api_key == SASL_HANDSHAKE:
+            return self._take_handshake(header, frame)
+        if header.api_key == API_VERSIONS and self.state is SaslState.FIRST:
+            return HANDLE
+        return _failed(f"{api_name(header.api_key)} during the SASL handshake")
+
+    def handled(self, request: Request) -> None:
+        """A request is answered: after ApiVersions a handshake has to come, unless the client is to
+        ask again in a version that is known, or by a better name.
+        """
+        if self.state is SaslState.FIRST and api_versions.is_valid(request):
+            self.state = SaslState.HANDSHAKE
+
+    # States
+
+    def _take_later(self, frame: bytes) -> SaslStep:
+        """A request of somebody who is known (Processor.processCompletedReceives)."""
+        if self._ends_ms is None:
+            return HANDLE
+        now_ms = self._rules.monotonic_ms()
+        if int.from_bytes(frame[:2], "big") != SASL_HANDSHAKE:
+            if now_ms > self._ends_ms:
+                return _failed("the session has ended and the client did not authenticate again")
+            return HANDLE
+        began_ms = self._began_again_ms
+        if began_ms is not None and now_ms - began_ms < REAUTHENTICATION_PAUSE_MS:
+            return HANDLE  # which says ILLEGAL_SASL_STATE
+        self._began_again_ms = now_ms
+        self._previous = (self._mechanism, self.principal)
+        self.state = SaslState.HANDSHAKE
+        return self._take_handshake(codec.read_request_header(frame), frame)
+
+    def _take_handshake(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
+        if not HANDSHAKE_VERSIONS[0] <= header.api_version <= HANDSHAKE_VERSIONS[1]:
+            return _failed(f"SaslHandshake v{header.api_version} is not supported")
+        mechanism = codec.decode_request(header, frame).mechanism
+        is_known = mechanism in self._rules.mechanisms
+        answer = _framed(
+            header,
+            error_code=ErrorCode.none if is_known else ErrorCode.unsupported_sasl_mechanism,
+            mechanisms=self._rules.mechanisms,
+        )
+        if not is_known:
+            return _failed(f"unsupported SASL mechanism {mechanism}", answer)
+        if self._previous is not None and self._previous[0] != mechanism:
+            self.state = SaslState.OTHER_MECHANISM
+            return SaslStep(then=Then.SEND, answer=answer)
+        self._mechanism = mechanism
+        self._exchange = self._rules.begin(mechanism)
+        self.state = SaslState.TOKENS if header.api_version >= 1 else SaslState.RAW_TOKENS
+        return SaslStep(then=Then.SEND, answer=answer)
+
+    def _take_raw(self, token: bytes) -> SaslStep:
+        step = self._feed(token)
+        if isinstance(step, sasl.Refused):
+            return _failed(self._wording(step))
+        if isinstance(step, sasl.Authenticated):
+            self._complete(step)
+        return SaslStep(then=Then.SEND, answer=_sized(step.token))
+
+    def _take_token(self, header: codec.RequestHeader, frame: bytes) -> SaslStep:
+        key, version = header.api_key, header.api_version
+        if key != SASL_AUTHENTICATE:
+            return SaslStep(then=Then.REFUSE, reason=f"{api_name(key)} during SASL authentication")
+        if not AUTHENTICATE_VERSIONS[0] <= version <= AUTHENTICATE_VERSIONS[1]:
+            return _failed(f"SaslAuthenticate v{version} is not supported")
+        step = self._feed(codec.decode_request(header, frame).auth_bytes)
+        if isinstance(step, sasl.Refused):
+            why = self._wording(step)
+            return _failed(
+                why,
+                _framed(
+                    header,
+                    error_code=ErrorCode.sasl_authentication_failed,
+                    error_message=why,
+                    auth_bytes=b"",
+                    session_lifetime=timedelta(0),
+                ),
+            )
+        lifetime_ms = self._complete(step) if isinstance(step, sasl.Authenticated) else 0
+        return SaslStep(
+            then=Then.SEND,
+            answer=_framed(
+                header,
+                error_code=ErrorCode.none,
+                error_message="",
+                auth_bytes=step.token,
+                session_lifetime=timedelta(milliseconds=lifetime_ms),
+            ),
+        )
+
+    # Parts
+
+    def _feed(self, token: bytes) -> sasl.Step:
+        assert self._exchange is not None
+        step = self._exchange.feed(token)
+        if isinstance(step, sasl.Authenticated) and self._previous is not None:
+            _, principal = self._previous
+            if user(step.user) != principal:
+                old, new = principal.replace(":", "."), user(step.user).replace(":", ".")
+                return sasl.Refused(
+                    message=f"Cannot change principals during re-authentication from {old}: {new}"
+                )
+        return step
+
+    def _complete(self, step: sasl.Authenticated) -> int:
+        """It is known who it is; returns how long for, 0 for no end."""
+        self.principal = user(step.user)
+        self.state = SaslState.COMPLETE
+        self._exchange = self._previous = None
+        limits = [self._rules.max_reauth_ms] if self._rules.max_reauth_ms > 0 else []
+        if step.expires_ms is not None:
+            limits.append(max(0, step.expires_ms - self._rules.now_ms()))
+        self._ends_ms = self._rules.monotonic_ms() + min(limits) if limits else None
+        return min(limits, default=0)
+
+    def _wording(self, refused: sasl.Refused) -> str:
+        again = "re-authentication" if self._previous is not None else "authentication"
+        return refused.message or (
+            f"Authentication failed during {again} due to invalid credentials with SASL "
+            f"mechanism {self._mechanism}"
+        )
+
+
+def _failed(reason: str, answer: bytes = b"") -> SaslStep:
+    return SaslStep(then=Then.FAIL, answer=answer, reason=reason)
+
+
+def _sized(token: bytes) -> bytes:
+    return len(token).to_bytes(4, "big") + token
+
+
+def _framed(header: codec.RequestHeader, **values: Any) -> bytes:
+    key, version = header.api_key, header.api_version
+    body = codec.encode_body(codec.build(codec.response_class(key, version), **values))
+    return codec.frame_response(key, version, header.correlation_id, body)

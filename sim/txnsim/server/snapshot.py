@@ -1,0 +1,76 @@
+"""The state that a cluster can be taken back to between tests, as one value.
+
+It is what an operator has set: topics with their assignments and configs, features, dynamic
+configs, quotas, ACLs, users, and which broker runs which release. Records, transactions, producers
+and groups are not part of it. Images are immutable, so taking one copies nothing.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from txnsim.cluster.controller import new_partition
+from txnsim.cluster.image import ClusterImage, TopicImage
+from txnsim.releases import Release
+from txnsim.types import BrokerId
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """What there was at one moment."""
+
+    image: ClusterImage
+    releases: Mapping[BrokerId, Release]
+
+    @property
+    def topics(self) -> tuple[TopicImage, ...]:
+        """Its topics, by name."""
+        return tuple(topic for _, topic in sorted(self.image.topics.items()))
+
+
+def restored(
+    fresh: ClusterImage, snapshot: Snapshot, *, new_topic_id: Callable[[], uuid.UUID]
+) -> ClusterImage:
+    """A freshly formatted cluster with everything that the snapshot has.
+
+    Topics get new ids, as if they had been deleted and created again: no client can take the new
+    ones for the old. Each is led by its preferred replica.
+
+    Args:
+        fresh: The image of the new cluster: its brokers are alive.
+        snapshot: What it shall have.
+        new_topic_id: Chance.
+    """
+    was = snapshot.image
+    image = msgspec.structs.replace(
+        fresh,
+        # Above all that clients have seen: they may compare it with what they remember.
+        offset=max(was.offset, fresh.offset),
+        features=was.features,
+        features_epoch=max(was.features_epoch, fresh.features_epoch),
+        broker_configs=was.broker_configs,
+        group_configs=was.group_configs,
+        client_metrics=was.client_metrics,
+        client_quotas=was.client_quotas,
+        acls=was.acls,
+        scram=was.scram,
+    )
+    for topic in snapshot.topics:
+        image = image.with_topic(
+            msgspec.structs.replace(
+                topic,
+                topic_id=new_topic_id(),
+                partitions=tuple(
+                    new_partition(_whole(one.replicas, one.adding), fresh)
+                    for one in topic.partitions
+                ),
+            )
+        )
+    return image
+
+
+def _whole(replicas: tuple[BrokerId, ...], adding: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+    """The replicas without those that a reassignment was about to bring."""
+    return tuple(one for one in replicas if one not in adding) or replicas

@@ -1,0 +1,217 @@
+"""What a cluster is, as its disks say: topics, who has which replica, who leads.
+
+Pure. Where the disks hold the metadata log, that is the word of the controller. Without one, as
+with ZooKeeper, the folders have to say it: there is what has a folder, and in sync is who has the
+longest log. Kafka's counterparts: MetadataImage, PartitionChangeBuilder.electLeader.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from txnsim.cluster.controller import KRAFT_VERSION, internal_topic
+from txnsim.cluster.image import (
+    NO_LEADER,
+    TRANSACTION_VERSION,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from txnsim.errors import ConfigError
+from txnsim.log.partition_log import PartitionLog
+from txnsim.releases import Fleet
+from txnsim.settings import Settings
+from txnsim.storage.disks import Disks
+from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch, TopicPartition
+
+
+class LoadedLog(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica on a broker's disk."""
+
+    topic_id: uuid.UUID
+    log: PartitionLog
+    high_watermark: int
+    """What was noted of it last."""
+
+
+Logs = Mapping[BrokerId, Mapping[TopicPartition, LoadedLog]]
+"""What lies on each broker's disk."""
+
+
+def described(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
+    """Topics as they were, with only those replicas whose brokers are here.
+
+    Raises:
+        ConfigError: A partition could be led by none of these brokers, or they can't be of the
+            release that they are to run.
+    """
+    if disks.metadata is None:
+        return _derived(disks, settings=settings, fleet=fleet)
+    image = disks.metadata.image
+    for broker_id in disks.folders:
+        complaint = fleet.complaint(fleet.of(broker_id), image.features)
+        if complaint is not None:
+            raise ConfigError(f"broker {broker_id}: {complaint}")
+    held = {one.replica.topic_partition.topic for _, one in disks.all_folders()}
+    topics = {
+        name: msgspec.structs.replace(
+            topic,
+            partitions=tuple(
+                _within(one, frozenset(disks.folders), TopicPartition(name, index))
+                for index, one in enumerate(topic.partitions)
+            ),
+        )
+        for name, topic in image.topics.items()
+        if name in held
+    }
+    return msgspec.structs.replace(
+        image,
+        topics=topics,
+        topic_names={topic.topic_id: name for name, topic in topics.items()},
+        # Level 0 is a level, and the log begins without saying it.
+        features={**dict.fromkeys(fleet.new_cluster_levels(disks.folders), 0), **image.features},
+    )
+
+
+def _within(
+    partition: PartitionImage, here: frozenset[BrokerId], topic_partition: TopicPartition
+) -> PartitionImage:
+    """The partition with the brokers that are here.
+
+    Raises:
+        ConfigError: None of them may lead it.
+    """
+
+    def kept(ids: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+        return tuple(one for one in ids if one in here)
+
+    if not kept(partition.isr) and not kept(partition.elr):
+        in_sync = partition.isr or partition.elr or partition.last_known_elr
+        raise ConfigError(
+            f"{topic_partition}: no directory of a broker that was in sync "
+            f"({', '.join(map(str, in_sync))}) is among those to load; without one nobody knows "
+            "what was committed. Give it, too, or load other topics only (--load-topic)"
+        )
+    return msgspec.structs.replace(
+        partition,
+        replicas=kept(partition.replicas),
+        isr=kept(partition.isr),
+        elr=kept(partition.elr),
+        last_known_elr=kept(partition.last_known_elr),
+        removing=kept(partition.removing),
+        adding=kept(partition.adding),
+    )
+
+
+def _derived(disks: Disks, *, settings: Settings, fleet: Fleet) -> ClusterImage:
+    """Topics as the folders show them; leaders are not known yet."""
+    replicas: dict[str, dict[int, list[BrokerId]]] = {}
+    ids: dict[str, uuid.UUID] = {}
+    for broker_id, folder in disks.all_folders():
+        where = folder.replica.topic_partition
+        replicas.setdefault(where.topic, {}).setdefault(where.partition, []).append(broker_id)
+        if folder.topic_id is not None:
+            known = ids.setdefault(where.topic, folder.topic_id)
+            if known != folder.topic_id:
+                raise ConfigError(
+                    f"{folder.replica.path}: topic {where.topic} has the id {folder.topic_id} here "
+                    f"and {known} elsewhere; only a metadata log could tell which one is there"
+                )
+    image = ClusterImage(cluster_id=disks.cluster_id)
+    chosen = {TRANSACTION_VERSION: settings.transaction_version, KRAFT_VERSION: 0}
+    for name, level in fleet.new_cluster_levels(disks.folders).items():
+        image = image.with_feature(name, min(level, chosen.get(name, level)))
+    for name, by_partition in sorted(replicas.items()):
+        configs = internal_topic(name, image=image, settings=settings).configs
+        image = image.with_topic(
+            TopicImage(
+                name=name,
+                # As long as nobody has named one, the same with every load.
+                topic_id=ids.get(name) or uuid.uuid5(uuid.NAMESPACE_OID, name),
+                partitions=_leaderless(name, by_partition),
+                configs={key: value for key, value in configs.items() if value is not None},
+                is_internal=name in INTERNAL_TOPICS,
+            )
+        )
+    return image
+
+
+def _leaderless(
+    topic: str, replicas: Mapping[int, Sequence[BrokerId]]
+) -> tuple[PartitionImage, ...]:
+    """The partitions of a topic, before it is known who leads."""
+    missing = set(range(max(replicas) + 1)) - set(replicas)
+    if missing:
+        raise ConfigError(
+            f"{TopicPartition(topic, min(missing))}: no directory to load holds a replica of it"
+        )
+    return tuple(
+        PartitionImage(
+            leader=NO_LEADER,
+            leader_epoch=LeaderEpoch(0),
+            partition_epoch=0,
+            replicas=tuple(brokers),
+            isr=tuple(brokers),
+        )
+        for _, brokers in sorted(replicas.items())
+    )
+
+
+# Who leads
+
+
+def restarted(image: ClusterImage, logs: Logs, *, knows_isr: bool) -> ClusterImage:
+    """Every partition has a leader under the next epoch.
+
+    Args:
+        image: As ``described`` it.
+        logs: Of each broker.
+        knows_isr: The ISRs in it are the controller's word.
+    """
+    changes: dict[TopicPartition, PartitionImage] = {}
+    for name, topic in image.topics.items():
+        for index, partition in enumerate(topic.partitions):
+            topic_partition = TopicPartition(name, index)
+            stored = {
+                one: logs[one][topic_partition]
+                for one in partition.replicas
+                if topic_partition in logs[one]
+            }
+            epoch = max(
+                (partition.leader_epoch, *(one.log.latest_epoch for one in stored.values()))
+            )
+            in_sync = partition.isr or partition.elr if knows_isr else _longest(stored)
+            leader = partition.leader if partition.leader in in_sync else in_sync[0]
+            changes[topic_partition] = msgspec.structs.replace(
+                partition,
+                leader=leader,
+                leader_epoch=LeaderEpoch(epoch + 1),
+                partition_epoch=partition.partition_epoch + 1,
+                isr=in_sync,
+                elr=tuple(one for one in partition.elr if one not in in_sync),
+                last_known_elr=(),
+                is_recovering=False,
+            )
+    return image.with_partitions(changes)
+
+
+def _longest(stored: Mapping[BrokerId, LoadedLog]) -> tuple[BrokerId, ...]:
+    """Who may be in sync, the one with the longest log of the newest epoch first; who ends below
+    what that one knows to be committed is not.
+    """
+
+    def length(broker_id: BrokerId) -> tuple[int, int, int]:
+        log = stored[broker_id].log
+        return log.latest_epoch, log.log_end_offset, -broker_id
+
+    ranked = sorted(stored, key=length, reverse=True)
+    committed = stored[ranked[0]].high_watermark
+    newest = stored[ranked[0]].log.latest_epoch
+    return tuple(
+        one
+        for one in ranked
+        if stored[one].log.latest_epoch == newest and stored[one].log.log_end_offset >= committed
+    )

@@ -1,0 +1,84 @@
+"""Checkpoints: small text files of offsets, whose first line is a version and whose second is the
+number of lines that follow.
+
+Kafka's counterparts: CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.types import TopicPartition
+
+VERSION: Final = 0
+FRONT_LINES: Final = 2
+
+
+def encode_leader_epochs(epochs: Iterable[tuple[int, int]]) -> str:
+    """``leader-epoch-checkpoint`` of (leader epoch, first offset)."""
+    return _encode([f"{epoch} {offset}" for epoch, offset in epochs])
+
+
+def decode_leader_epochs(text: str, *, place: str) -> tuple[tuple[int, int], ...]:
+    """(leader epoch, first offset) in the order of the file.
+
+    Raises:
+        CorruptLogRecordError: It can't be read; the message begins with ``place`` and the line.
+    """
+    return tuple(
+        (int(epoch), int(offset))
+        for epoch, offset in (_fields(line, 2, at) for line, at in _lines(text, place))
+    )
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> str:
+    """An offset of each partition, as ``replication-offset-checkpoint`` and its like have it."""
+    return _encode(
+        [f"{whose.topic} {whose.partition} {offset}" for whose, offset in sorted(offsets.items())]
+    )
+
+
+def decode_offsets(text: str, *, place: str) -> dict[TopicPartition, int]:
+    """The offset of each partition.
+
+    Raises:
+        CorruptLogRecordError: It can't be read; the message begins with ``place`` and the line.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    for line, at in _lines(text, place):
+        topic, partition, offset = _fields(line, 3, at, words=1)
+        offsets[TopicPartition(topic, int(partition))] = int(offset)
+    return offsets
+
+
+def _encode(lines: list[str]) -> str:
+    return "".join(f"{line}\n" for line in (VERSION, len(lines), *lines))
+
+
+def _lines(text: str, place: str) -> list[tuple[str, str]]:
+    """(line, where it is) of each entry."""
+    lines = text.splitlines()
+    if not lines:  # a broker makes the file before it has anything to note
+        return []
+    if len(lines) < FRONT_LINES:
+        raise CorruptLogRecordError(f"{place}: {len(lines)} lines, without version and count")
+    (version, count), entries = lines[:FRONT_LINES], lines[FRONT_LINES:]
+    if version != str(VERSION):
+        raise CorruptLogRecordError(f"{place}: version {version!r}, expected {VERSION}")
+    if count != str(len(entries)):
+        raise CorruptLogRecordError(f"{place}: {len(entries)} entries, but it announces {count!r}")
+    return [(line, f"{place}:{number}") for number, line in enumerate(entries, FRONT_LINES + 1)]
+
+
+def _fields(line: str, count: int, at: str, *, words: int = 0) -> list[str]:
+    """The fields of a line, of which all behind the first ``words`` are numbers."""
+    fields = line.split(" ")
+    if len(fields) != count or not all(map(_is_number, fields[words:])):
+        raise CorruptLogRecordError(f"{at}: {line!r} is no entry")
+    return fields
+
+
+def _is_number(text: str) -> bool:
+    return text.removeprefix("-").isascii() and text.removeprefix("-").isdigit()

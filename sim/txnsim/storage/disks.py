@@ -1,0 +1,218 @@
+"""The log directories of a cluster's brokers, as they were left: whose they are, what they hold,
+what the checkpoints say. Looked through before anything is read.
+
+A broker may have several directories (JBOD); all of a cluster have one cluster id. What can't
+belong together is refused, with the file that shows it. Kafka's counterparts: LogManager.loadLogs,
+MetaPropertiesEnsemble.verify.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ConfigError, CorruptLogRecordError
+from txnsim.storage import checkpoints, names
+from txnsim.storage.metadata_files import (
+    MetaProperties,
+    decode_meta_properties,
+    decode_partition_metadata,
+)
+from txnsim.storage.metadata_log import FOLDER_NAME, StoredMetadata, read_metadata_log
+from txnsim.storage.replica_loading import Noted
+from txnsim.types import BrokerId, TopicPartition
+
+_METADATA: Final = names.topic_partition_of(FOLDER_NAME)
+
+
+class StoredFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica's folder with all that stands beside it."""
+
+    replica: names.PartitionDirectory
+    topic_id: uuid.UUID | None
+    """None where there is no ``partition.metadata``, as before Kafka 2.8."""
+    noted: Noted
+    high_watermark: int
+    was_clean: bool
+    """The broker had stopped in order."""
+    size: int
+    """Bytes of its segments."""
+
+
+class LogDirectory(msgspec.Struct, frozen=True, kw_only=True):
+    """One log directory."""
+
+    path: Path
+    meta: MetaProperties
+    folders: tuple[StoredFolder, ...]
+    """By topic and partition, without the metadata log."""
+
+
+class Disks(msgspec.Struct, frozen=True, kw_only=True):
+    """What all directories hold together."""
+
+    cluster_id: str
+    folders: Mapping[BrokerId, tuple[StoredFolder, ...]]
+    """Broker -> its replicas, by topic and partition."""
+    metadata: StoredMetadata | None
+    """Of the copy that knows most; None where there is no metadata log, as with ZooKeeper."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum(one.size for _, one in self.all_folders())
+
+    def all_folders(self) -> Iterator[tuple[BrokerId, StoredFolder]]:
+        """Each replica with the broker that has it."""
+        return ((broker_id, one) for broker_id, owned in self.folders.items() for one in owned)
+
+    def only(self, topics: Iterable[str]) -> Disks:
+        """The same without the folders of other topics."""
+        wanted = frozenset(topics)
+        return msgspec.structs.replace(
+            self,
+            folders={
+                broker_id: tuple(
+                    one for one in owned if one.replica.topic_partition.topic in wanted
+                )
+                for broker_id, owned in self.folders.items()
+            },
+        )
+
+
+def find_disks(paths: Sequence[Path]) -> Disks:
+    """Look through the log directories of a cluster.
+
+    Raises:
+        ConfigError: They can't be loaded, or not together; the message names the file.
+        OSError: A file can't be read.
+    """
+    directories = [_directory(path) for path in paths]
+    by_id: dict[uuid.UUID, LogDirectory] = {}
+    first = directories[0]
+    for one in directories:
+        if one.meta.cluster_id != first.meta.cluster_id:
+            raise ConfigError(
+                f"{one.path / names.META_PROPERTIES_NAME}: cluster.id is {one.meta.cluster_id!r}, "
+                f"that of {first.path} is {first.meta.cluster_id!r}"
+            )
+        directory_id = one.meta.directory_id
+        twin = one if directory_id is None else by_id.setdefault(directory_id, one)
+        if twin is not one:
+            raise ConfigError(
+                f"{one.path / names.META_PROPERTIES_NAME}: it is the same directory as {twin.path}"
+            )
+    return Disks(
+        cluster_id=first.meta.cluster_id,
+        folders=_by_broker(directories, metadata := _newest_metadata(directories)),
+        metadata=metadata,
+    )
+
+
+def _directory(path: Path) -> LogDirectory:
+    properties = path / names.META_PROPERTIES_NAME
+    if not properties.is_file():
+        raise ConfigError(
+            f"{properties} is missing: {path} is no log directory of a broker (log.dirs), nor a "
+            "copy of one"
+        )
+    try:
+        meta = decode_meta_properties(properties.read_text(), place=str(properties))
+        noted = {name: _offsets(path / name) for name in _CHECKPOINTS}
+        return LogDirectory(path=path, meta=meta, folders=_folders(path, noted))
+    except CorruptLogRecordError as error:
+        raise ConfigError(str(error)) from error
+
+
+_CHECKPOINTS: Final = (
+    names.HIGH_WATERMARKS_NAME,
+    names.RECOVERY_POINTS_NAME,
+    names.LOG_STARTS_NAME,
+    names.CLEANER_OFFSETS_NAME,
+)
+
+
+def _offsets(path: Path) -> dict[TopicPartition, int]:
+    if not path.exists():
+        return {}
+    return checkpoints.decode_offsets(path.read_text(), place=str(path))
+
+
+def _folders(
+    path: Path, noted: Mapping[str, Mapping[TopicPartition, int]]
+) -> tuple[StoredFolder, ...]:
+    was_clean = (path / names.CLEAN_SHUTDOWN_NAME).exists()
+    return tuple(
+        StoredFolder(
+            replica=replica,
+            topic_id=_topic_id(replica.path),
+            noted=Noted(
+                recovery_point=noted[names.RECOVERY_POINTS_NAME].get(replica.topic_partition, 0),
+                log_start_offset=noted[names.LOG_STARTS_NAME].get(replica.topic_partition, 0),
+                cleaned_until=noted[names.CLEANER_OFFSETS_NAME].get(replica.topic_partition),
+            ),
+            high_watermark=noted[names.HIGH_WATERMARKS_NAME].get(replica.topic_partition, 0),
+            was_clean=was_clean,
+            size=sum(
+                file.stat().st_size
+                for _, file in names.numbered_files(replica.path, names.LOG_SUFFIX)
+            ),
+        )
+        for replica in names.partition_directories(path)
+        if replica.topic_partition != _METADATA
+    )
+
+
+def _topic_id(folder: Path) -> uuid.UUID | None:
+    path = folder / names.PARTITION_METADATA_NAME
+    if not path.exists():
+        return None
+    return decode_partition_metadata(path.read_text(), place=str(path))
+
+
+def _newest_metadata(directories: Iterable[LogDirectory]) -> StoredMetadata | None:
+    """Of the copy whose end was written by the last controller, and of those of the longest."""
+    found = []
+    for one in directories:
+        try:
+            metadata = read_metadata_log(one.path / FOLDER_NAME, cluster_id=one.meta.cluster_id)
+        except CorruptLogRecordError as error:
+            raise ConfigError(str(error)) from error
+        if metadata is not None:
+            found.append(metadata)
+    return max(found, key=lambda metadata: metadata.age, default=None)
+
+
+def _by_broker(
+    directories: Iterable[LogDirectory], metadata: StoredMetadata | None
+) -> dict[BrokerId, tuple[StoredFolder, ...]]:
+    """The replicas of each broker; a directory of a mere controller has none and counts for none.
+
+    Raises:
+        ConfigError: Two directories of a broker hold the same replica, or none is of a broker.
+    """
+    found: dict[BrokerId, dict[TopicPartition, StoredFolder]] = {}
+    for one in directories:
+        broker_id = BrokerId(one.meta.node_id)
+        is_broker = one.folders or metadata is None or broker_id in metadata.broker_ids
+        if not is_broker:
+            continue
+        owned = found.setdefault(broker_id, {})
+        for folder in one.folders:
+            twin = owned.setdefault(folder.replica.topic_partition, folder)
+            if twin is not folder:
+                raise ConfigError(
+                    f"{folder.replica.path}: node {broker_id} has that replica in "
+                    f"{twin.replica.path}, too; two brokers can't have one node.id"
+                )
+    if not found:
+        first = next(iter(directories)).path
+        raise ConfigError(f"{first}: no broker has left anything there")
+    return {
+        broker_id: tuple(folder for _, folder in sorted(found[broker_id].items()))
+        for broker_id in sorted(found)
+    }

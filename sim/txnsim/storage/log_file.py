@@ -1,0 +1,129 @@
+"""The ``.log`` file of a segment: whole record batches, one behind the other.
+
+It is read in pieces of bounded size, whatever its length. What follows the last whole and sound
+batch is a *torn tail*: an unclean stop leaves one, and a broker cuts it off when it recovers the
+log (LogSegment.recover). Batches before format v2 are not read. Kafka's counterparts: FileRecords,
+FileLogInputStream.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+
+from txnsim.wire.batch import BatchHeader, crc_is_valid, read_batch_header
+from txnsim.wire.batch_header import (
+    HEADER_SIZE,
+    LENGTH_MIN,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+)
+
+CHUNK_BYTES: Final = 1 << 20
+BATCH_BYTES_MAX: Final = 1 << 30
+"""No broker takes a larger one; what claims to be is damaged."""
+
+
+class TornTail(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a file stops making sense."""
+
+    position: int
+    """Of the first byte that belongs to no sound batch."""
+    size: int
+    """Bytes from there to the end of the file."""
+    reason: str
+
+
+class StoredBatch(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """A batch and its place in the file."""
+
+    position: int
+    header: BatchHeader
+    data: bytes
+
+
+def read_log_file(
+    path: Path,
+    *,
+    on_torn: Callable[[TornTail], object],
+    check_crc: bool = True,
+    chunk_bytes: int = CHUNK_BYTES,
+) -> Iterator[StoredBatch]:
+    """The sound batches of a segment, in order.
+
+    Args:
+        path: The file.
+        on_torn: Told once where the file stops making sense, if it does; nothing follows then.
+        check_crc: Compute each batch's CRC; without, damaged records are found by nobody.
+        chunk_bytes: How much is read at once; more only for a larger batch.
+
+    Raises:
+        OSError: The file can't be read.
+    """
+    with path.open("rb") as file:
+        size = path.stat().st_size
+        window = _Window(file, chunk_bytes)
+        position = 0
+        while position < size:
+            front = window.bytes_at(position, HEADER_SIZE)
+            problem = _problem_of(front, size - position)
+            if not problem:
+                data = window.bytes_at(position, LOG_OVERHEAD + _length_of(front))
+                header = read_batch_header(data)
+                if check_crc and not crc_is_valid(data, header):
+                    problem = f"the batch of offset {header.base_offset} has another CRC"
+            if problem:
+                on_torn(TornTail(position=position, size=size - position, reason=problem))
+                return
+            yield StoredBatch(position=position, header=header, data=data)
+            position += header.size
+
+
+def _problem_of(front: bytes, left: int) -> str:
+    """What is wrong with a batch, as far as its header tells; empty if nothing is.
+
+    Args:
+        front: Its header, or what there is of it.
+        left: Bytes from its beginning to the end of the file.
+    """
+    if left < HEADER_SIZE:
+        return f"{left} bytes, less than a header"
+    magic = front[MAGIC_POSITION]
+    if magic != MAGIC:
+        return f"a batch of format {magic}, only {MAGIC} is read"
+    length = LOG_OVERHEAD + _length_of(front)
+    if not LENGTH_MIN <= length - LOG_OVERHEAD <= BATCH_BYTES_MAX:
+        return f"a batch that claims {length} bytes"
+    if length > left:
+        return f"{left} bytes of a batch of {length}"
+    return ""
+
+
+def _length_of(front: bytes) -> int:
+    """Size of a batch behind the field that says so, as it claims."""
+    return int.from_bytes(front[8:LOG_OVERHEAD], "big", signed=True)
+
+
+class _Window:
+    """A piece of the file in memory."""
+
+    __slots__ = ("_chunk_bytes", "_data", "_file", "_start")
+
+    def __init__(self, file: BinaryIO, chunk_bytes: int) -> None:
+        self._file = file
+        self._chunk_bytes = chunk_bytes
+        self._start = 0
+        self._data = b""
+
+    def bytes_at(self, position: int, length: int) -> bytes:
+        """``length`` bytes of the file from ``position`` on; fewer at its end."""
+        begin = position - self._start
+        if begin < 0 or begin + length > len(self._data):
+            self._file.seek(position)
+            self._data = self._file.read(max(length, self._chunk_bytes))
+            self._start, begin = position, 0
+        return self._data[begin : begin + length]

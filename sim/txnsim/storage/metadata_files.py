@@ -1,0 +1,94 @@
+"""Two small files of properties: whose log directory this is (``meta.properties``), and which
+topic's folder (``partition.metadata``).
+
+Kafka's counterparts: MetaProperties (version 1), PartitionMetadataFile. A topic's id is written as
+Kafka's Uuid, 22 characters of base64.
+"""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+
+UUID_CHARACTERS: Final = 22
+_PARTITION_METADATA_VERSION: Final = "0"
+_META_VERSION: Final = "1"
+
+
+class MetaProperties(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose log directory it is."""
+
+    cluster_id: str
+    node_id: int
+    directory_id: uuid.UUID | None = None
+
+
+def encode_meta_properties(meta: MetaProperties) -> str:
+    """The text of ``meta.properties``."""
+    lines = [f"cluster.id={meta.cluster_id}", f"node.id={meta.node_id}", f"version={_META_VERSION}"]
+    if meta.directory_id is not None:
+        lines.insert(1, f"directory.id={uuid_text(meta.directory_id)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def decode_meta_properties(text: str, *, place: str) -> MetaProperties:
+    """What it says; version 0, of brokers with ZooKeeper, has ``broker.id``.
+
+    Raises:
+        CorruptLogRecordError: Something is missing or no number; the message begins with ``place``.
+    """
+    found = _properties(text)
+    node = found.get("node.id", found.get("broker.id", ""))
+    if not node.isascii() or not node.isdigit():
+        raise CorruptLogRecordError(f"{place}: node.id is {node!r}, expected a number")
+    directory = found.get("directory.id")
+    return MetaProperties(
+        cluster_id=found.get("cluster.id", ""),
+        node_id=int(node),
+        directory_id=None if directory is None else _uuid_of(directory, place),
+    )
+
+
+def encode_partition_metadata(topic_id: uuid.UUID) -> str:
+    """The text of ``partition.metadata``."""
+    return f"version: {_PARTITION_METADATA_VERSION}\ntopic_id: {uuid_text(topic_id)}\n"
+
+
+def decode_partition_metadata(text: str, *, place: str) -> uuid.UUID:
+    """The topic's id.
+
+    Raises:
+        CorruptLogRecordError: Another version, or no id; the message begins with ``place``.
+    """
+    found = dict(line.split(": ", 1) for line in text.splitlines() if ": " in line)
+    if found.get("version") != _PARTITION_METADATA_VERSION:
+        raise CorruptLogRecordError(f"{place}: version {found.get('version')!r}, expected 0")
+    return _uuid_of(found.get("topic_id", ""), place)
+
+
+def uuid_text(value: uuid.UUID) -> str:
+    """An id as Kafka writes it (Uuid.toString)."""
+    return urlsafe_b64encode(value.bytes).decode().rstrip("=")
+
+
+def _uuid_of(text: str, place: str) -> uuid.UUID:
+    problem = f"{place}: {text!r} is no id of {UUID_CHARACTERS} characters"
+    if len(text) != UUID_CHARACTERS:
+        raise CorruptLogRecordError(problem)
+    try:
+        return uuid.UUID(bytes=urlsafe_b64decode(text + "=="))
+    except ValueError as error:
+        raise CorruptLogRecordError(problem) from error
+
+
+def _properties(text: str) -> dict[str, str]:
+    lines = (line.strip() for line in text.splitlines())
+    return {
+        key.strip(): value.strip()
+        for key, _, value in (line.partition("=") for line in lines if not line.startswith("#"))
+    }

@@ -1,0 +1,346 @@
+"""The metadata log of a KRaft cluster as it lies on disk: what a broker's copy of it says about
+topics, features, configs and producer ids.
+
+Every KRaft broker has a copy, ``__cluster_metadata-0``: segments like any other log's, and
+snapshots (``OFFSET-EPOCH.checkpoint``) with all that is true at an offset. A copy knows no high
+watermark, so all of it counts. Read here is what a cluster needs that is to go on with those disks;
+security, quotas and log directories are skipped. Kafka's counterparts: MetadataRecordSerde,
+MetadataDelta.replay, PartitionRegistration.merge.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Iterator
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.cluster.image import ClusterImage, PartitionImage, TopicImage
+from txnsim.errors import CorruptBatchError, CorruptLogRecordError
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
+from txnsim.storage.names import LOG_SUFFIX, numbered_files
+from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch
+from txnsim.wire.decoder import DecodeFaultError, Reader, reader
+from txnsim.wire.messages import metadata_records as schema
+from txnsim.wire.records import read_records
+from txnsim.wire.varint import read_uvarint
+
+FOLDER_NAME: Final = "__cluster_metadata-0"
+FRAME_VERSION: Final = 1
+_SNAPSHOT: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+_NO_CHANGE: Final = -2
+"""The leader of a PartitionChangeRecord that leaves it as it is."""
+
+
+class Key(IntEnum):
+    """Kinds of records that are read."""
+
+    REGISTER_BROKER = 0
+    UNREGISTER_BROKER = 1
+    TOPIC = 2
+    PARTITION = 3
+    CONFIG = 4
+    PARTITION_CHANGE = 5
+    REMOVE_TOPIC = 9
+    FEATURE_LEVEL = 12
+    PRODUCER_IDS = 15
+    BEGIN_TRANSACTION = 23
+    END_TRANSACTION = 24
+    ABORT_TRANSACTION = 25
+    CLEAR_ELR = 28
+
+
+class Resource(IntEnum):
+    """Whose a config is (ConfigResource.Type)."""
+
+    TOPIC = 2
+    BROKER = 4
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+_SCHEMAS: Final[dict[Key, tuple[Any, ...]]] = {
+    Key.TOPIC: (schema.TopicRecord,),
+    Key.PARTITION: (schema.PartitionRecordV0, schema.PartitionRecordV1, schema.PartitionRecordV2),
+    Key.CONFIG: (schema.ConfigRecord,),
+    Key.PARTITION_CHANGE: (schema.PartitionChangeRecord,) * 3,
+    Key.REMOVE_TOPIC: (schema.RemoveTopicRecord,),
+    Key.FEATURE_LEVEL: (schema.FeatureLevelRecord,),
+    Key.PRODUCER_IDS: (schema.ProducerIdsRecord,),
+    Key.CLEAR_ELR: (schema.ClearElrRecord,),
+}
+"""Kind -> schema by version."""
+
+
+class StoredMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """What a copy of the metadata log says."""
+
+    image: ClusterImage
+    """Topics, features and configs; no brokers, whose addresses are of another machine."""
+    broker_ids: frozenset[BrokerId]
+    """The registered brokers."""
+    next_producer_id: int
+    """No block has held this id yet, nor any above."""
+    controller_epoch: int
+    """Of the controller that wrote the end of the log."""
+
+    @property
+    def age(self) -> tuple[int, int]:
+        """The greater, the more a copy knows."""
+        return (self.controller_epoch, self.image.offset)
+
+
+def read_metadata_log(folder: Path, *, cluster_id: str) -> StoredMetadata | None:
+    """What the copy in a folder says, from its newest snapshot on; None where there is no record.
+
+    Raises:
+        CorruptLogRecordError: A record can't be read; the message begins with the file.
+        OSError: A file can't be read.
+    """
+    if not folder.is_dir():
+        return None
+    found = _Metadata()
+    start = 0
+    snapshot = max(
+        ((int(name[1]), path) for path in folder.iterdir() if (name := _snapshot_of(path))),
+        default=None,
+    )
+    if snapshot is not None:
+        start = snapshot[0]
+        for batch in _batches(snapshot[1]):
+            found.take(batch, snapshot[1])
+        found.end_offset = start
+    for _, path in numbered_files(folder, LOG_SUFFIX):
+        for batch in _batches(path):
+            if batch.header.base_offset >= start:
+                found.take(batch, path)
+    return found.frozen(cluster_id) if found.batches else None
+
+
+def _snapshot_of(path: Path) -> re.Match[str] | None:
+    return _SNAPSHOT.fullmatch(path.name)
+
+
+def _batches(path: Path) -> Iterator[StoredBatch]:
+    """Up to a torn tail: a controller, too, cuts it off (KafkaRaftLog.recover)."""
+    torn: list[TornTail] = []
+    return read_log_file(path, on_torn=torn.append)
+
+
+class _Topic:
+    """A topic in the making."""
+
+    __slots__ = ("name", "partitions", "topic_id")
+
+    def __init__(self, name: str, topic_id: uuid.UUID) -> None:
+        self.name = name
+        self.topic_id = topic_id
+        self.partitions: dict[int, PartitionImage] = {}
+
+
+class _Metadata:
+    """What is known after so many records."""
+
+    def __init__(self) -> None:
+        self.batches = 0
+        self.end_offset = 0
+        self._controller_epoch = 0
+        self._topics: dict[uuid.UUID, _Topic] = {}
+        self._features: dict[str, int] = {}
+        self._features_epoch = 0
+        self._configs: dict[Resource, dict[str, dict[str, str]]] = {one: {} for one in Resource}
+        self._broker_ids: set[BrokerId] = set()
+        self._next_producer_id = 0
+        self._held: list[tuple[Key, Any]] | None = None
+        """Records of a metadata transaction that has not ended yet (KIP-868)."""
+
+    def take(self, batch: StoredBatch, path: Path) -> None:
+        """The next batch.
+
+        Raises:
+            CorruptLogRecordError: A record can't be read.
+        """
+        self.batches += 1
+        self.end_offset = batch.header.last_offset + 1
+        self._controller_epoch = batch.header.leader_epoch
+        if batch.header.is_control:
+            return
+        place = f"{path}, offset {batch.header.base_offset}"
+        try:
+            values = [record.value for record in read_records(batch.data)]
+        except CorruptBatchError as error:
+            raise CorruptLogRecordError(f"{place}: {error}") from error
+        for value in values:
+            decoded = _decoded(value or b"", place)
+            if decoded is not None:
+                self._replay(*decoded)
+
+    def _replay(self, key: Key, record: Any) -> None:
+        match key:
+            case Key.BEGIN_TRANSACTION:
+                self._held = []
+            case Key.ABORT_TRANSACTION:
+                self._held = None
+            case Key.END_TRANSACTION:
+                held, self._held = self._held or [], None
+                for each in held:
+                    self._apply(*each)
+            case _ if self._held is not None:
+                self._held.append((key, record))
+            case _:
+                self._apply(key, record)
+
+    def _apply(self, key: Key, record: Any) -> None:
+        match key:
+            case Key.REGISTER_BROKER:
+                self._broker_ids.add(record)
+            case Key.UNREGISTER_BROKER:
+                self._broker_ids.discard(record)
+            case Key.TOPIC:
+                self._topics[record.topic_id] = _Topic(record.name, record.topic_id)
+            case Key.PARTITION:
+                partitions = self._topics[record.topic_id].partitions
+                partitions[record.partition_id] = _whole(record)
+            case Key.PARTITION_CHANGE:
+                partitions = self._topics[record.topic_id].partitions
+                partitions[record.partition_id] = _changed(partitions[record.partition_id], record)
+            case Key.REMOVE_TOPIC:
+                gone = self._topics.pop(record.topic_id)
+                self._configs[Resource.TOPIC].pop(gone.name, None)
+            case Key.CONFIG:
+                self._configure(record)
+            case Key.FEATURE_LEVEL:
+                self._features[record.name] = record.feature_level
+                self._features_epoch = self.end_offset
+            case Key.PRODUCER_IDS:
+                self._next_producer_id = record.next_producer_id
+            case _:
+                self._clear_elr(record.topic_name)
+
+    def _configure(self, record: Any) -> None:
+        if record.resource_type not in set(Resource):
+            return
+        every = self._configs[Resource(record.resource_type)]
+        configs = every.setdefault(record.resource_name, {})
+        if record.value is None:
+            configs.pop(record.name, None)
+        else:
+            configs[record.name] = record.value
+
+    def _clear_elr(self, name: str) -> None:
+        for topic in self._topics.values():
+            if name in ("", topic.name):
+                topic.partitions = {
+                    index: msgspec.structs.replace(one, elr=(), last_known_elr=())
+                    for index, one in topic.partitions.items()
+                }
+
+    def frozen(self, cluster_id: str) -> StoredMetadata:
+        """All of it as values."""
+        configs = {
+            resource: {name: kept for name, kept in sorted(every.items()) if kept}
+            for resource, every in self._configs.items()
+        }
+        topics = {
+            topic.name: TopicImage(
+                name=topic.name,
+                topic_id=topic.topic_id,
+                partitions=tuple(one for _, one in sorted(topic.partitions.items())),
+                configs=configs[Resource.TOPIC].get(topic.name, {}),
+                is_internal=topic.name in INTERNAL_TOPICS,
+            )
+            for topic in sorted(self._topics.values(), key=lambda topic: topic.name)
+        }
+        return StoredMetadata(
+            image=ClusterImage(
+                cluster_id=cluster_id,
+                offset=self.end_offset,
+                topics=topics,
+                topic_names={topic.topic_id: name for name, topic in topics.items()},
+                features=self._features,
+                features_epoch=self._features_epoch,
+                broker_configs=configs[Resource.BROKER],
+                group_configs=configs[Resource.GROUP],
+                client_metrics=configs[Resource.CLIENT_METRICS],
+            ),
+            broker_ids=frozenset(self._broker_ids),
+            next_producer_id=self._next_producer_id,
+            controller_epoch=self._controller_epoch,
+        )
+
+
+def _decoded(value: bytes, place: str) -> tuple[Key, Any] | None:
+    """A record with its kind; None for a kind that is not read.
+
+    Of a registration only the id is known: it stands in front, in every version.
+    """
+    try:
+        frame, at = read_uvarint(value, 0)
+        number, at = read_uvarint(value, at)
+        version, at = read_uvarint(value, at)
+        if frame != FRAME_VERSION:
+            raise CorruptLogRecordError(f"{place}: a record of frame version {frame}")
+        if number not in set(Key):
+            return None
+        key = Key(number)
+        if key in (Key.REGISTER_BROKER, Key.UNREGISTER_BROKER):
+            return key, BrokerId(int.from_bytes(value[at : at + 4], "big", signed=True))
+        if key not in _SCHEMAS:
+            return key, None
+        versions = _SCHEMAS[key]
+        if version >= len(versions):
+            raise CorruptLogRecordError(
+                f"{place}: a {versions[0].__name__} of version {version}, known up to "
+                f"{len(versions) - 1}"
+            )
+        read: Reader = reader(versions[version])
+        return key, read(value, at, len(value))[0]
+    except (DecodeFaultError, IndexError, ValueError) as error:
+        raise CorruptLogRecordError(f"{place}: {error}") from error
+
+
+def _whole(record: Any) -> PartitionImage:
+    return PartitionImage(
+        leader=BrokerId(record.leader),
+        leader_epoch=LeaderEpoch(record.leader_epoch),
+        partition_epoch=record.partition_epoch,
+        replicas=_brokers(record.replicas),
+        isr=_brokers(record.isr),
+        elr=_brokers(getattr(record, "eligible_leader_replicas", None)),
+        last_known_elr=_brokers(getattr(record, "last_known_elr", None)),
+        is_recovering=record.leader_recovery_state == 1,
+        removing=_brokers(record.removing_replicas),
+        adding=_brokers(record.adding_replicas),
+    )
+
+
+def _changed(was: PartitionImage, record: Any) -> PartitionImage:
+    """A field that is null leaves what was; each leader has an epoch of its own, the same one
+    elected again, too.
+    """
+
+    def either(ids: tuple[int, ...] | None, before: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+        return before if ids is None else _brokers(ids)
+
+    is_led_anew = record.leader != _NO_CHANGE
+    recovery = record.leader_recovery_state
+    return PartitionImage(
+        leader=BrokerId(record.leader) if is_led_anew else was.leader,
+        leader_epoch=LeaderEpoch(was.leader_epoch + 1) if is_led_anew else was.leader_epoch,
+        partition_epoch=was.partition_epoch + 1,
+        replicas=either(record.replicas, was.replicas),
+        isr=either(record.isr, was.isr),
+        elr=either(record.eligible_leader_replicas, was.elr),
+        last_known_elr=either(record.last_known_elr, was.last_known_elr),
+        is_recovering=was.is_recovering if recovery < 0 else recovery == 1,
+        removing=either(record.removing_replicas, was.removing),
+        adding=either(record.adding_replicas, was.adding),
+    )
+
+
+def _brokers(ids: tuple[int, ...] | None) -> tuple[BrokerId, ...]:
+    return tuple(map(BrokerId, ids or ()))

@@ -1,0 +1,181 @@
+"""A copy of the metadata log as a broker has it that has just taken a snapshot: all that is true at
+one offset, as records.
+
+``storage.metadata_log`` reads it back, and so does Kafka's own ``kafka-dump-log
+--cluster-metadata-decoder``. Not in it is what has no record of its own there: who may log in is
+kept elsewhere here. Kafka's counterparts: MetadataImage.write, RecordsSnapshotWriter.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from txnsim.cluster.image import (
+    CLIENT_LISTENER,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+)
+from txnsim.storage.metadata_log import FOLDER_NAME, FRAME_VERSION, Key, Resource
+from txnsim.storage.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, file_name
+from txnsim.storage.stored_file import StoredFile
+from txnsim.wire.batch import Record, build_batch, read_batch_header
+from txnsim.wire.batch_header import pack_batch
+from txnsim.wire.encoder import writer
+from txnsim.wire.messages import metadata_records as schema
+from txnsim.wire.records import encode_record
+
+EPOCH: Final = 1
+"""Of the one controller that there is."""
+RECORDS_PER_BATCH: Final = 1_000
+METADATA_VERSION: Final = "metadata.version"
+KRAFT_VERSION: Final = "kraft.version"
+"""Has a control record of its own; at level 0 it has none."""
+
+_CONTROL: Final = 0x20
+_HEADER_KEY: Final = b"\0\0\0\3"
+_HEADER: Final = b"\0\0" + bytes(8) + b"\0"
+"""SnapshotHeaderRecord: version, time of the last record, no tags."""
+_FOOTER_KEY: Final = b"\0\0\0\4"
+_FOOTER: Final = b"\0\0\0"
+
+
+def metadata_files(
+    image: ClusterImage,
+    *,
+    features: Mapping[str, tuple[int, int]],
+    next_producer_id: int,
+    now_ms: int,
+) -> Iterator[StoredFile]:
+    """The folder of the metadata log.
+
+    Args:
+        image: The metadata.
+        features: Levels that brokers support.
+        next_producer_id: No block has held it yet.
+        now_ms: The time of the snapshot.
+    """
+    values = list(_values(image, features, next_producer_id))
+    batches = [_control(_HEADER_KEY, _HEADER, 0, now_ms)]
+    for at in range(0, len(values), RECORDS_PER_BATCH):
+        batches.append(
+            build_batch(
+                [Record(value=value) for value in values[at : at + RECORDS_PER_BATCH]],
+                timestamp_ms=now_ms,
+                base_offset=_behind(batches),
+                leader_epoch=EPOCH,
+            )
+        )
+    batches.append(_control(_FOOTER_KEY, _FOOTER, _behind(batches), now_ms))
+    # A snapshot is of all below its offset; its own batches count from 0.
+    name = f"{image.offset:020d}-{EPOCH:010d}.checkpoint"
+    yield StoredFile(path=f"{FOLDER_NAME}/{name}", parts=tuple(batches))
+    for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+        yield StoredFile.of(f"{FOLDER_NAME}/{file_name(image.offset, suffix)}", b"")
+
+
+def _behind(batches: Sequence[bytes]) -> int:
+    return read_batch_header(batches[-1]).last_offset + 1
+
+
+def _control(key: bytes, value: bytes, offset: int, now_ms: int) -> bytes:
+    record = encode_record(Record(key=key, value=value), offset_delta=0, timestamp_delta_ms=0)
+    return pack_batch(
+        record,
+        base_offset=offset,
+        leader_epoch=EPOCH,
+        attributes=_CONTROL,
+        last_offset_delta=0,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=1,
+    )
+
+
+def _values(
+    image: ClusterImage, features: Mapping[str, tuple[int, int]], next_producer_id: int
+) -> Iterator[bytes]:
+    # What is needed to read the rest comes first.
+    for name in sorted(image.features, key=lambda name: (name != METADATA_VERSION, name)):
+        level = image.features[name]
+        if level > 0 and name != KRAFT_VERSION:
+            yield _encoded(
+                Key.FEATURE_LEVEL, schema.FeatureLevelRecord(name=name, feature_level=level)
+            )
+    for _, broker in sorted(image.brokers.items()):
+        yield _encoded(Key.REGISTER_BROKER, _registration(broker, features), version=3)
+    for _, topic in sorted(image.topics.items()):
+        yield _encoded(Key.TOPIC, schema.TopicRecord(name=topic.name, topic_id=topic.topic_id))
+        for index, partition in enumerate(topic.partitions):
+            record = _partition(topic.topic_id, index, partition)
+            yield _encoded(Key.PARTITION, record, version=2)
+    yield from _configs(
+        Resource.TOPIC, {name: topic.configs for name, topic in image.topics.items()}
+    )
+    yield from _configs(Resource.BROKER, image.broker_configs)
+    yield from _configs(Resource.GROUP, image.group_configs)
+    yield from _configs(Resource.CLIENT_METRICS, image.client_metrics)
+    yield _encoded(
+        Key.PRODUCER_IDS,
+        schema.ProducerIdsRecord(broker_id=-1, broker_epoch=-1, next_producer_id=next_producer_id),
+    )
+
+
+def _encoded(key: Key, message: Any, *, version: int = 0) -> bytes:
+    out = [bytes((FRAME_VERSION, key, version))]
+    writer(type(message))(message, out.append)
+    return b"".join(out)
+
+
+def _configs(kind: Resource, every: Mapping[str, Mapping[str, str]]) -> Iterable[bytes]:
+    return (
+        _encoded(
+            Key.CONFIG,
+            schema.ConfigRecord(resource_type=kind, resource_name=whose, name=name, value=value),
+        )
+        for whose, configs in sorted(every.items())
+        for name, value in sorted(configs.items())
+    )
+
+
+def _registration(broker: BrokerImage, features: Mapping[str, tuple[int, int]]) -> Any:
+    return schema.RegisterBrokerRecordV3(
+        broker_id=broker.broker_id,
+        incarnation_id=broker.incarnation_id or uuid.UUID(int=0),
+        broker_epoch=broker.epoch,
+        end_points=(
+            schema.BrokerEndpoint(
+                name=CLIENT_LISTENER, host=broker.host, port=broker.port, security_protocol=0
+            ),
+        ),
+        features=tuple(
+            schema.BrokerFeature(name=name, min_supported_version=least, max_supported_version=most)
+            for name, (least, most) in sorted(features.items())
+        ),
+        rack=broker.rack,
+        fenced=not broker.alive,
+        in_controlled_shutdown=broker.in_controlled_shutdown,
+    )
+
+
+def _partition(topic_id: uuid.UUID, index: int, partition: PartitionImage) -> Any:
+    return schema.PartitionRecordV2(
+        partition_id=index,
+        topic_id=topic_id,
+        replicas=partition.replicas,
+        isr=partition.isr,
+        removing_replicas=partition.removing,
+        adding_replicas=partition.adding,
+        leader=partition.leader,
+        leader_recovery_state=int(partition.is_recovering),
+        leader_epoch=partition.leader_epoch,
+        partition_epoch=partition.partition_epoch,
+        directories=tuple(uuid.UUID(int=0) for _ in partition.replicas),
+        eligible_leader_replicas=partition.elr or None,
+        last_known_elr=partition.last_known_elr or None,
+    )

@@ -1,0 +1,86 @@
+"""The file of a producer snapshot: ``00000000000000000042.snapshot`` holds the producers of a
+partition as all records below offset 42 have left them.
+
+Version 1: int16 version, uint32 CRC-32C of all that follows, then the entries, 46 bytes each. The
+last one of a partition that was stopped in order names each open transaction with its first offset,
+so it is the quickest way to ask a log directory for hanging ones. Kafka's counterparts:
+ProducerStateManager.readSnapshot and writeSnapshot, ProducerSnapshot.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from struct import Struct
+from typing import Final
+
+import crc32c
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.producer_state import SnapshotEntry
+
+VERSION: Final = 1
+_FRONT: Final = Struct(">hI")
+_COUNT: Final = Struct(">i")
+_ENTRY: Final = Struct(">qhiqiqiq")
+
+
+def encode(entries: Iterable[SnapshotEntry]) -> bytes:
+    """The bytes of the file."""
+    packed = [
+        _ENTRY.pack(
+            entry.producer_id,
+            entry.producer_epoch,
+            entry.last_sequence,
+            entry.last_offset,
+            entry.offset_delta,
+            entry.timestamp,
+            entry.coordinator_epoch,
+            entry.txn_first_offset,
+        )
+        for entry in entries
+    ]
+    covered = _COUNT.pack(len(packed)) + b"".join(packed)
+    crc: int = crc32c.crc32c(covered)
+    return _FRONT.pack(VERSION, crc) + covered
+
+
+def decode(data: bytes) -> tuple[SnapshotEntry, ...]:
+    """The entries of the file, in its order.
+
+    Raises:
+        CorruptLogRecordError: Another version, another CRC than stated, or cut off.
+    """
+    start = _FRONT.size + _COUNT.size
+    if len(data) < start:
+        raise CorruptLogRecordError(f"a producer snapshot of {len(data)} bytes")
+    version, crc = _FRONT.unpack_from(data)
+    if version != VERSION:
+        raise CorruptLogRecordError(f"a producer snapshot of version {version}")
+    computed: int = crc32c.crc32c(memoryview(data)[_FRONT.size :])
+    if computed != crc:
+        raise CorruptLogRecordError(f"a producer snapshot with CRC {crc}, computed {computed}")
+    (count,) = _COUNT.unpack_from(data, _FRONT.size)
+    if len(data) != start + count * _ENTRY.size:
+        raise CorruptLogRecordError(f"a producer snapshot of {count} producers, {len(data)} bytes")
+    return tuple(
+        SnapshotEntry(
+            producer_id=producer_id,
+            producer_epoch=epoch,
+            last_sequence=last_sequence,
+            last_offset=last_offset,
+            offset_delta=offset_delta,
+            timestamp=timestamp,
+            coordinator_epoch=coordinator_epoch,
+            txn_first_offset=txn_first_offset,
+        )
+        for (
+            producer_id,
+            epoch,
+            last_sequence,
+            last_offset,
+            offset_delta,
+            timestamp,
+            coordinator_epoch,
+            txn_first_offset,
+        ) in _ENTRY.iter_unpack(data[start:])
+    )

@@ -1,0 +1,100 @@
+"""Which files of a replica's folder a starting broker takes for its log, and which it throws away.
+
+A broker that was killed in the midst of compaction leaves copies: ``.cleaned`` ones are not done
+and go; ``.swap`` ones are done and take the place of all files of the offsets that they cover;
+``.deleted`` ones have been given up already. Nothing is changed on disk here. Kafka's counterpart:
+LogLoader.removeTempFilesAndCollectSwapFiles and the passes behind it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.storage.log_file import read_log_file
+from txnsim.storage.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
+
+_NUMBERED: Final = re.compile(r"(\d{20})(\.[a-z]+)(\.cleaned|\.swap|\.deleted)?")
+
+
+class SegmentFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """The files of one segment."""
+
+    base_offset: int
+    log: Path
+    txn_index: Path | None
+    has_index: bool
+    """Without its offset index a segment is recovered, whatever the rest says."""
+
+
+class ReplicaFiles(msgspec.Struct, frozen=True, kw_only=True):
+    """What counts in a folder."""
+
+    segments: tuple[SegmentFiles, ...]
+    """By base offset."""
+    snapshots: tuple[tuple[int, Path], ...]
+    """Of the producers' state, by offset."""
+
+
+def replica_files(folder: Path) -> ReplicaFiles:
+    """What a broker would go by that starts with this folder.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    numbered = [
+        (int(found[1]), found[2], found[3], path)
+        for path in sorted(folder.iterdir())
+        if (found := _NUMBERED.fullmatch(path.name))
+    ]
+    half_done = min((offset for offset, _, mark, _ in numbered if mark == ".cleaned"), default=None)
+    swapped = [
+        (offset, suffix, path)
+        for offset, suffix, mark, path in numbered
+        if mark == ".swap" and (half_done is None or offset < half_done)
+    ]
+    covered = _covered([(at, path) for at, suffix, path in swapped if suffix == LOG_SUFFIX])
+    kept: dict[tuple[str, int], Path] = {
+        (suffix, offset): path
+        for offset, suffix, mark, path in numbered
+        if mark is None and offset not in covered
+    }
+    kept |= {(suffix, offset): path for offset, suffix, path in swapped}
+    return ReplicaFiles(
+        segments=tuple(
+            SegmentFiles(
+                base_offset=offset,
+                log=path,
+                txn_index=kept.get((TXN_INDEX_SUFFIX, offset)),
+                has_index=(INDEX_SUFFIX, offset) in kept,
+            )
+            for (suffix, offset), path in sorted(kept.items())
+            if suffix == LOG_SUFFIX
+        ),
+        snapshots=tuple(
+            (offset, path)
+            for (suffix, offset), path in sorted(kept.items())
+            if suffix == SNAPSHOT_SUFFIX
+        ),
+    )
+
+
+def _covered(swapped: list[tuple[int, Path]]) -> range:
+    """Offsets whose files the compacted segments replace."""
+    if not swapped:
+        return range(0)
+    behind = []
+    for base_offset, path in swapped:
+        end = base_offset
+        for batch in read_log_file(path, on_torn=lambda _: None, check_crc=False):
+            end = batch.header.last_offset + 1
+        behind.append(end)
+    return range(min(base for base, _ in swapped), max(behind))

@@ -1,0 +1,120 @@
+"""What lies in the folder of a replica, in short: read once, whoever left it there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.storage import names, producer_snapshot
+from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
+from txnsim.wire.batch import read_control_record
+
+
+class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A transaction without an end in this replica."""
+
+    producer_id: int
+    producer_epoch: int
+    first_offset: int
+
+
+class ReplicaSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica's folder."""
+
+    topic: str
+    partition: int
+    directory: str
+    segments: int
+    batches: int
+    bytes: int
+    """Of sound batches."""
+    first_offset: int
+    """Of the oldest segment."""
+    end_offset: int
+    """Behind the last sound batch."""
+    open_transactions: tuple[OpenTransaction, ...]
+    """By first offset."""
+    torn: TornTail | None = None
+    """What a broker would cut off; what lies behind it, in later segments too, is not counted."""
+    torn_file: str = ""
+
+
+def summarize(replica: names.PartitionDirectory) -> ReplicaSummary:
+    """Read a replica from its oldest segment to its end, or to where it stops making sense.
+
+    Raises:
+        OSError: A file can't be read.
+    """
+    files = names.numbered_files(replica.path, names.LOG_SUFFIX)
+    first_offset = files[0][0] if files else 0
+    walk = _Walk(first_offset, _opened_before(replica.path, first_offset))
+    torn: list[TornTail] = []
+    torn_file = ""
+    for _, path in files:
+        for stored in read_log_file(path, on_torn=torn.append):
+            walk.take(stored)
+        if torn:
+            torn_file = path.name
+            break
+    return ReplicaSummary(
+        topic=replica.topic_partition.topic,
+        partition=replica.topic_partition.partition,
+        directory=str(replica.path),
+        segments=len(files),
+        batches=walk.batches,
+        bytes=walk.bytes,
+        first_offset=first_offset,
+        end_offset=walk.end_offset,
+        open_transactions=tuple(sorted(walk.open.values(), key=lambda one: one.first_offset)),
+        torn=torn[0] if torn else None,
+        torn_file=torn_file,
+    )
+
+
+def _opened_before(directory: Path, offset: int) -> dict[int, OpenTransaction]:
+    """Transactions that began in segments which are deleted by now: the snapshot there tells."""
+    path = directory / names.file_name(offset, names.SNAPSHOT_SUFFIX)
+    try:
+        entries = producer_snapshot.decode(path.read_bytes())
+    except (FileNotFoundError, CorruptLogRecordError):
+        return {}  # a broker goes on without it, too
+    return {
+        entry.producer_id: OpenTransaction(
+            producer_id=entry.producer_id,
+            producer_epoch=entry.producer_epoch,
+            first_offset=entry.txn_first_offset,
+        )
+        for entry in entries
+        if entry.txn_first_offset >= 0
+    }
+
+
+class _Walk:
+    """What is known after so many batches."""
+
+    __slots__ = ("batches", "bytes", "end_offset", "open")
+
+    def __init__(self, offset: int, opened: dict[int, OpenTransaction]) -> None:
+        self.batches = 0
+        self.bytes = 0
+        self.end_offset = offset
+        self.open = opened
+
+    def take(self, stored: StoredBatch) -> None:
+        """The next batch."""
+        header = stored.header
+        self.batches += 1
+        self.bytes += header.size
+        self.end_offset = header.last_offset + 1
+        if header.is_control:
+            control = read_control_record(stored.data)
+            if control is not None and control.is_marker:
+                self.open.pop(header.producer_id, None)
+        elif header.is_transactional and header.producer_id not in self.open:
+            self.open[header.producer_id] = OpenTransaction(
+                producer_id=header.producer_id,
+                producer_epoch=header.producer_epoch,
+                first_offset=header.base_offset,
+            )

@@ -1,0 +1,206 @@
+"""Replicas put into the log directory of a stopped broker, in place of empty ones of the same name.
+
+The broker there takes them for its own: it made the folder when the topic was created, and its
+``partition.metadata``, which says which topic that is, stays. Leaders have other epochs there, so
+batches are of epoch 0, which no later one contradicts; that field is the broker's own, and no CRC
+covers it. The checkpoints of the directory are told. Kafka's counterparts: LogManager.loadLogs,
+DefaultRecordBatch.setPartitionLeaderEpoch.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ConfigError
+from txnsim.storage import checkpoints, names
+from txnsim.storage.disks import StoredFolder, find_disks
+from txnsim.storage.lock import LOCK_NAME, is_in_use
+from txnsim.storage.log_file import read_log_file
+from txnsim.storage.metadata_files import MetaProperties, decode_meta_properties
+from txnsim.storage.metadata_log import FOLDER_NAME, read_metadata_log
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import assign
+
+EPOCH: Final = 0
+"""Leader epoch of everything that is put there."""
+_NUMBERED: Final = re.compile(r"\d{20}\..+")
+
+
+class Target(msgspec.Struct, frozen=True, kw_only=True):
+    """A replica's folder that is to be filled."""
+
+    log_dir: Path
+    replica: names.PartitionDirectory
+    is_empty: bool
+    """No record has been written there yet."""
+
+
+class Planted(msgspec.Struct, frozen=True, kw_only=True):
+    """What was put into a folder."""
+
+    directory: str
+    files: int
+    bytes: int
+    """Of segments."""
+    end_offset: int
+
+
+def find_targets(log_dirs: Sequence[Path], topics: Iterable[str]) -> tuple[Target, ...]:
+    """The folders of these topics in the log directories of stopped brokers.
+
+    Raises:
+        ConfigError: That is no log directory, a broker runs on it, a topic is not there, or not
+            all of its replicas: one that stays empty might lead, and the others would follow it.
+        OSError: A file can't be read.
+    """
+    found = []
+    wanted = frozenset(topics)
+    for log_dir in log_dirs:
+        if not (log_dir / names.META_PROPERTIES_NAME).is_file():
+            raise ConfigError(f"{log_dir} is no log directory: meta.properties is missing")
+        if is_in_use(log_dir):
+            raise ConfigError(f"{log_dir / LOCK_NAME}: a broker runs on that directory; stop it")
+        found += [
+            Target(log_dir=log_dir, replica=one, is_empty=_is_empty(one.path))
+            for one in names.partition_directories(log_dir)
+            if one.topic_partition.topic in wanted
+        ]
+    for topic in sorted(wanted - {one.replica.topic_partition.topic for one in found}):
+        raise ConfigError(
+            f"{', '.join(map(str, log_dirs))}: no replica of topic {topic} is there; create it on "
+            "that cluster first, with as many partitions"
+        )
+    _check_replicas(log_dirs, found)
+    return tuple(found)
+
+
+def _check_replicas(log_dirs: Sequence[Path], found: Sequence[Target]) -> None:
+    """Every replica that the metadata log knows is among those found."""
+    held = {(_meta(one.log_dir).node_id, one.replica.topic_partition) for one in found}
+    copies = (
+        read_metadata_log(log_dir / FOLDER_NAME, cluster_id=_meta(log_dir).cluster_id)
+        for log_dir in log_dirs
+    )
+    newest = max((one for one in copies if one is not None), key=lambda one: one.age, default=None)
+    if newest is None:
+        return
+    for where in sorted({one.replica.topic_partition for one in found}):
+        partition = newest.image.partition(where)
+        for broker_id in () if partition is None else partition.replicas:
+            if (broker_id, where) not in held:
+                raise ConfigError(
+                    f"{where}: it has a replica on broker {broker_id}, too, of which no folder is "
+                    "in the directories given; empty as it is it might lead, and the records "
+                    "would be cut off. Name its directory, and let it make the folder first"
+                )
+
+
+def _meta(log_dir: Path) -> MetaProperties:
+    path = log_dir / names.META_PROPERTIES_NAME
+    return decode_meta_properties(path.read_text(), place=str(path))
+
+
+def plant(
+    targets: Iterable[Target],
+    source: Path,
+    *,
+    on_folder: Callable[[Target], object] = lambda _: None,
+) -> tuple[Planted, ...]:
+    """Fill the folders with the replicas that lie in another log directory.
+
+    Args:
+        targets: What to fill.
+        source: Has a replica of each.
+        on_folder: Told of each folder before it is filled.
+
+    Raises:
+        OSError: Something can't be read or written.
+    """
+    stored = {one.replica.topic_partition: one for _, one in find_disks([source]).all_folders()}
+    planted = []
+    for target in targets:
+        on_folder(target)
+        planted.append(_plant(target, stored[target.replica.topic_partition]))
+    return tuple(planted)
+
+
+def _plant(target: Target, source: StoredFolder) -> Planted:
+    folder = target.replica.path
+    # Beside the log directory: in it a folder that is no replica's keeps a broker from starting.
+    with tempfile.TemporaryDirectory(dir=target.log_dir.parent, prefix="txnsim-") as fresh:
+        for path in sorted(source.replica.path.iterdir()):
+            if path.suffix == names.LOG_SUFFIX:
+                _copy_segment(path, Path(fresh) / path.name)
+            elif _NUMBERED.fullmatch(path.name):
+                _copy(path.read_bytes(), Path(fresh) / path.name)
+        first = names.numbered_files(source.replica.path, names.LOG_SUFFIX)[0][0]
+        start = max(first, source.noted.log_start_offset)
+        is_written = source.noted.recovery_point > start
+        _copy(
+            checkpoints.encode_leader_epochs([(EPOCH, start)] if is_written else []).encode(),
+            Path(fresh) / names.LEADER_EPOCHS_NAME,
+        )
+        for path in sorted(folder.iterdir()):
+            if _NUMBERED.fullmatch(path.name):
+                path.unlink()
+        for path in sorted(Path(fresh).iterdir()):
+            shutil.move(path, folder / path.name)
+    _note(target.log_dir, target.replica.topic_partition, source)
+    return Planted(
+        directory=str(folder),
+        files=sum(1 for path in folder.iterdir() if path.is_file()),
+        bytes=source.size,
+        end_offset=source.noted.recovery_point,
+    )
+
+
+def _copy_segment(path: Path, target: Path) -> None:
+    with target.open("wb") as file:
+        for stored in read_log_file(path, on_torn=lambda _: None, check_crc=False):
+            file.write(
+                assign(stored.data, base_offset=stored.header.base_offset, leader_epoch=EPOCH)
+            )
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _copy(data: bytes, target: Path) -> None:
+    with target.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _note(log_dir: Path, topic_partition: TopicPartition, source: StoredFolder) -> None:
+    """Tell the directory's checkpoints: what they said was of another log."""
+    noted = source.noted
+    told = {
+        names.HIGH_WATERMARKS_NAME: source.high_watermark,
+        names.RECOVERY_POINTS_NAME: noted.recovery_point,
+        names.LOG_STARTS_NAME: noted.log_start_offset or None,
+        names.CLEANER_OFFSETS_NAME: noted.cleaned_until,
+    }
+    for name, offset in told.items():
+        path = log_dir / name
+        text = path.read_text() if path.exists() else ""
+        offsets = checkpoints.decode_offsets(text, place=str(path))
+        offsets.pop(topic_partition, None)
+        if offset is not None:
+            offsets[topic_partition] = offset
+        partial = path.with_name(path.name + ".tmp")  # as CheckpointFile.write does it
+        _copy(checkpoints.encode_offsets(offsets).encode(), partial)
+        partial.replace(path)
+
+
+def _is_empty(folder: Path) -> bool:
+    return not any(
+        path.stat().st_size for _, path in names.numbered_files(folder, names.LOG_SUFFIX)
+    )

@@ -1,0 +1,70 @@
+"""The file of a segment's aborted transactions: ``00000000000000000042.txnindex``.
+
+Entries of 34 bytes in the order of their markers: int16 version 0, then int64 each of producer id,
+first offset, last offset (of the marker) and last stable offset. Kafka's counterpart:
+TransactionIndex, AbortedTxn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from struct import Struct
+from typing import Final
+
+from txnsim.errors import CorruptLogRecordError
+from txnsim.log.txn_index import AbortedTxn
+
+VERSION: Final = 0
+_ENTRY: Final = Struct(">hqqqq")
+ENTRY_BYTES: Final = _ENTRY.size
+
+
+def encode(entries: Iterable[AbortedTxn]) -> bytes:
+    """The bytes of the file."""
+    return b"".join(
+        _ENTRY.pack(
+            VERSION,
+            entry.producer_id,
+            entry.first_offset,
+            entry.last_offset,
+            entry.last_stable_offset,
+        )
+        for entry in entries
+    )
+
+
+def decode(data: bytes, *, place: str) -> tuple[AbortedTxn, ...]:
+    """The entries of the file.
+
+    Raises:
+        CorruptLogRecordError: Another version, offsets that do not rise, or cut off; the message
+            begins with ``place`` and the position.
+    """
+    return tuple(iter_entries(data, place=place))
+
+
+def iter_entries(data: bytes, *, place: str) -> Iterator[AbortedTxn]:
+    """The entries of the file one by one, up to damage.
+
+    Raises:
+        CorruptLogRecordError: As ``decode``, behind the last sound entry.
+    """
+    whole = len(data) - len(data) % ENTRY_BYTES
+    before = -1
+    for number, (version, producer_id, first, last, stable) in enumerate(
+        _ENTRY.iter_unpack(data[:whole])
+    ):
+        at = f"{place}, byte {number * ENTRY_BYTES}"
+        if version != VERSION:
+            raise CorruptLogRecordError(f"{at}: an aborted transaction of version {version}")
+        if last <= before:
+            raise CorruptLogRecordError(f"{at}: the marker at {last} comes behind that at {before}")
+        before = last
+        yield AbortedTxn(
+            producer_id=producer_id,
+            first_offset=first,
+            last_offset=last,
+            last_stable_offset=stable,
+        )
+    if whole != len(data):
+        raise CorruptLogRecordError(f"{place}, byte {whole}: {len(data) - whole} bytes too many")

@@ -1,0 +1,71 @@
+"""A simulated Kafka cluster in your tests: what users' tests import.
+
+- ``cluster.AsyncSimulatedKafka`` lives in the caller's event loop; its twin
+  ``blocking.SimulatedKafka`` in a thread, for clients that block. Their parts: ``faults``, ``life``
+  (clock, brokers, leaders), ``topics`` (and transactions), ``recording`` (the trace).
+- ``judging`` has the assertions; what they compare is in ``reading`` and ``exactly_once``.
+  ``histories`` notes what was seen, for the judges of scenarios.
+- ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
+- ``plugin`` is the pytest plugin, ``report`` what a failing test shows. ``container`` starts the
+  cluster of the container image.
+
+The names below are imported when they are first used: pytest loads the plugin in every run of
+whoever has txnsim installed, and most tests don't want a cluster.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from txnsim.faults.plan import FaultRule
+    from txnsim.testing.blocking import Clock, Fault, Faults, SimulatedKafka
+    from txnsim.testing.cluster import AsyncSimulatedKafka
+    from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultState
+    from txnsim.testing.life import AsyncClock
+    from txnsim.testing.reading import Fate, ReadRecord
+    from txnsim.testing.scenarios import run_scenario
+    from txnsim.testing.virtual import run_virtual
+
+__all__ = [
+    "AsyncClock",
+    "AsyncFault",
+    "AsyncFaults",
+    "AsyncSimulatedKafka",
+    "Clock",
+    "Fate",
+    "Fault",
+    "FaultRule",
+    "FaultState",
+    "Faults",
+    "ReadRecord",
+    "SimulatedKafka",
+    "run_scenario",
+    "run_virtual",
+]
+
+_HOMES: Final = {
+    "AsyncClock": "txnsim.testing.life",
+    "AsyncFault": "txnsim.testing.faults",
+    "AsyncFaults": "txnsim.testing.faults",
+    "AsyncSimulatedKafka": "txnsim.testing.cluster",
+    "Clock": "txnsim.testing.blocking",
+    "Fate": "txnsim.testing.reading",
+    "Fault": "txnsim.testing.blocking",
+    "FaultRule": "txnsim.faults.plan",
+    "FaultState": "txnsim.testing.faults",
+    "Faults": "txnsim.testing.blocking",
+    "ReadRecord": "txnsim.testing.reading",
+    "SimulatedKafka": "txnsim.testing.blocking",
+    "run_scenario": "txnsim.testing.scenarios",
+    "run_virtual": "txnsim.testing.virtual",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for."""
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(home), name)

@@ -1,0 +1,308 @@
+"""The same cluster for clients that block: ``with SimulatedKafka() as kafka``.
+
+The cluster lives in a thread of its own, so a client may block the test's thread as long as it
+likes. Every method is the twin of an asynchronous one, see there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from txnsim.faults.plan import FaultRule
+from txnsim.server.cluster import SimCluster
+from txnsim.testing.cluster import DEFAULTS, AsyncSimulatedKafka
+from txnsim.testing.faults import WAIT_MS, AsyncFault, AsyncFaults
+from txnsim.testing.histories import AsyncHistory
+from txnsim.testing.home import Home, LoopThread, Resident, blocking
+from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
+from txnsim.testing.options import Topics, Wanted
+from txnsim.testing.recording import AsyncTrace
+from txnsim.testing.topics import AsyncTopics, AsyncTransactions
+
+ResidentT = TypeVar("ResidentT", bound=Resident)
+
+
+class Fault:
+    """A rule that was armed, and what comes of it."""
+
+    def __init__(self, asynchronous: AsyncFault, home: Home) -> None:
+        self.asynchronous = asynchronous
+        self._home = home
+
+    @property
+    def id(self) -> str:
+        """Its name."""
+        return self.asynchronous.id
+
+    @property
+    def rule(self) -> FaultRule:
+        """The rule."""
+        return self.asynchronous.rule
+
+    @property
+    def matched(self) -> int:
+        """How many crossings it has concerned so far."""
+        return self.asynchronous.matched
+
+    @property
+    def struck(self) -> int:
+        """How many it has struck so far."""
+        return self.asynchronous.struck
+
+    @property
+    def held(self) -> int:
+        """How many wait for its release now."""
+        return self.asynchronous.held
+
+    @property
+    def failure(self) -> str | None:
+        """Why its action on the cluster could not be carried out, the last time."""
+        return self.asynchronous.failure
+
+    def wait_until_struck(self, count: int = 1, *, timeout_ms: int = WAIT_MS) -> None:
+        """See ``AsyncFaults.wait_until_struck``."""
+        self._home.block(self.asynchronous.wait_until_struck(count, timeout_ms=timeout_ms))
+
+    def release(self) -> int:
+        """See ``AsyncFaults.release``."""
+        return self._home.block(self.asynchronous.release())
+
+    def disarm(self) -> None:
+        """See ``AsyncFaults.disarm``."""
+        self._home.block(self.asynchronous.disarm())
+
+
+class _Front(Generic[ResidentT]):
+    """Stands in front of one side of a cluster."""
+
+    def __init__(self, asynchronous: ResidentT) -> None:
+        self.asynchronous = asynchronous
+
+
+class Faults(_Front[AsyncFaults]):
+    """The faults of one cluster."""
+
+    def arm(
+        self,
+        rule: FaultRule | Mapping[str, Any] | str | None = None,
+        /,
+        *,
+        may_miss: bool = False,
+        **fields: Any,
+    ) -> Fault:
+        """See ``AsyncFaults.arm``."""
+        faults = self.asynchronous
+        armed = faults.home.block(faults.arm(rule, may_miss=may_miss, **fields))
+        return Fault(armed, faults.home)
+
+    release = blocking(AsyncFaults.release)
+    disarm = blocking(AsyncFaults.disarm)
+    disarm_all = blocking(AsyncFaults.disarm_all)
+    wait_until_struck = blocking(AsyncFaults.wait_until_struck)
+    states = blocking(AsyncFaults.states)
+    never_struck = blocking(AsyncFaults.never_struck)
+
+
+class Clock(_Front[AsyncClock]):
+    """The cluster clock."""
+
+    now_ms = blocking(AsyncClock.now_ms)
+    advance = blocking(AsyncClock.advance)
+    jump = blocking(AsyncClock.jump)
+
+
+class Brokers(_Front[AsyncBrokers]):
+    """The lives of a cluster's brokers."""
+
+    states = blocking(AsyncBrokers.states)
+    stop = blocking(AsyncBrokers.stop)
+    start = blocking(AsyncBrokers.start)
+    kill = blocking(AsyncBrokers.kill)
+    isolate = blocking(AsyncBrokers.isolate)
+    heal = blocking(AsyncBrokers.heal)
+
+
+class Leaders(_Front[AsyncLeaders]):
+    """Who leads which partition."""
+
+    of = blocking(AsyncLeaders.of)
+    move = blocking(AsyncLeaders.move)
+    coordinator_of = blocking(AsyncLeaders.coordinator_of)
+
+
+class BlockingTopics(_Front[AsyncTopics]):
+    """The topics of one cluster."""
+
+    create = blocking(AsyncTopics.create)
+    names = blocking(AsyncTopics.names)
+    read = blocking(AsyncTopics.read)
+    committed = blocking(AsyncTopics.committed)
+    offsets = blocking(AsyncTopics.offsets)
+
+
+class Transactions(_Front[AsyncTransactions]):
+    """The transactions of one cluster."""
+
+    list = blocking(AsyncTransactions.list)
+    describe = blocking(AsyncTransactions.describe)
+    producers = blocking(AsyncTransactions.producers)
+    wait_for_state = blocking(AsyncTransactions.wait_for_state)
+    hanging = blocking(AsyncTransactions.hanging)
+    repair = blocking(AsyncTransactions.repair)
+
+
+class Trace(_Front[AsyncTrace]):
+    """What has happened in one cluster."""
+
+    level = blocking(AsyncTrace.level)
+    position = blocking(AsyncTrace.position)
+    events = blocking(AsyncTrace.events)
+    story = blocking(AsyncTrace.story)
+    note = blocking(AsyncTrace.note)
+    export = blocking(AsyncTrace.export)
+
+
+class History(_Front[AsyncHistory]):
+    """What was seen of one cluster."""
+
+    note = blocking(AsyncHistory.note)
+    look = blocking(AsyncHistory.look)
+    observations = blocking(AsyncHistory.observations)
+    verdict = blocking(AsyncHistory.verdict)
+
+
+class SimulatedKafka:
+    """A cluster of brokers in a thread of this process."""
+
+    def __init__(
+        self,
+        *,
+        brokers: int = DEFAULTS.brokers,
+        topics: Topics = (),
+        transaction_version: int | None = None,
+        settings: Mapping[str, Any] | None = None,
+        as_version: str | Sequence[str] = (),
+        rules: Mapping[str, bool] | None = None,
+        port: int = DEFAULTS.port,
+        trace: str = DEFAULTS.trace,
+        seed: int | None = None,
+    ) -> None:
+        """See ``AsyncSimulatedKafka``.
+
+        Raises:
+            ConfigError: What is asked for can't be had.
+        """
+        self.asynchronous = AsyncSimulatedKafka(
+            brokers=brokers,
+            topics=topics,
+            transaction_version=transaction_version,
+            settings=settings,
+            as_version=as_version,
+            rules=rules,
+            port=port,
+            trace=trace,
+            seed=seed,
+        )
+        self._wanted = self.asynchronous.wanted
+        self._given: LoopThread | None = None
+        self._thread: LoopThread | None = None
+
+    @classmethod
+    def of(cls, asked: Wanted, *, thread: LoopThread | None = None) -> Self:
+        """A cluster as described.
+
+        Args:
+            asked: The description.
+            thread: Where it is to live, beside others; one of its own unless given.
+        """
+        self = cls()
+        self._wanted = asked
+        self._given = thread
+        return self
+
+    # Life
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start it; every broker serves clients when this returns.
+
+        Raises:
+            ConfigError: What is asked for can't be had.
+            OSError: A port is busy.
+            RuntimeError: It runs already.
+        """
+        if self._thread is not None:
+            raise RuntimeError("the cluster runs already")
+        thread = self._given or LoopThread()
+        kafka = AsyncSimulatedKafka.of(self._wanted, home=thread.home)
+        try:
+            thread.home.block(kafka.start())
+        except BaseException:
+            self._leave(thread)
+            raise
+        self._thread = thread
+        self.asynchronous = kafka
+        """The same cluster for coroutines of any loop."""
+        self.faults = Faults(kafka.faults)
+        """Faults: arm, release, wait until one has struck."""
+        self.clock = Clock(kafka.clock)
+        """The cluster's clock."""
+        self.brokers = Brokers(kafka.brokers)
+        """Stop, start, kill, isolate brokers."""
+        self.leaders = Leaders(kafka.leaders)
+        """Who leads what."""
+        self.topics = BlockingTopics(kafka.topics)
+        """Create topics, read them."""
+        self.transactions = Transactions(kafka.transactions)
+        """Transactions as an operator sees them."""
+        self.trace = Trace(kafka.trace)
+        """What has happened."""
+        self.history = History(kafka.history)
+        """What was seen from outside, for the judges."""
+
+    def stop(self) -> None:
+        """Stop it; harmless where it does not run."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        try:
+            thread.home.block(self.asynchronous.stop())
+        finally:
+            self._leave(thread)
+
+    def _leave(self, thread: LoopThread) -> None:
+        if thread is not self._given:
+            thread.stop()
+
+    reset = blocking(AsyncSimulatedKafka.reset)
+
+    # Looking
+
+    @property
+    def bootstrap(self) -> str:
+        """``host:port`` of every broker, as clients take it (``bootstrap.servers``)."""
+        return self.asynchronous.bootstrap
+
+    @property
+    def cluster(self) -> SimCluster:
+        """The cluster itself, for what is not offered here; use it in its own loop only."""
+        return self.asynchronous.cluster
+
+    # Judging
+
+    assert_no_hanging_transactions = blocking(AsyncSimulatedKafka.assert_no_hanging_transactions)
+    assert_exactly_once = blocking(AsyncSimulatedKafka.assert_exactly_once)
+    assert_all_faults_struck = blocking(AsyncSimulatedKafka.assert_all_faults_struck)

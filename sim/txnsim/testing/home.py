@@ -1,0 +1,147 @@
+"""The event loop that a cluster lives in, and the ways into it: from the same loop, from another
+loop, from a thread that blocks.
+
+What touches a cluster runs in its loop, always. ``in_home`` makes a coroutine method do so whoever
+awaits it; ``blocking`` makes the twin of such a method that waits like any function. So everything
+that can be done to a cluster is written once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
+from typing import Any, Concatenate, Final, ParamSpec, Protocol, TypeVar
+
+from txnsim.runtime.real import new_event_loop
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+JOIN_SECONDS: Final = 10
+"""How long a loop's thread may take to end."""
+
+
+class Home:
+    """The loop of a cluster."""
+
+    __slots__ = ("loop",)
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await ``work`` in this loop, from whichever loop is running."""
+        if asyncio.get_running_loop() is self.loop:
+            return await work
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self.loop))
+
+    def block(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run ``work`` in this loop and wait for it, from another thread.
+
+        Raises:
+            RuntimeError: This is the loop's own thread: it would wait for itself.
+        """
+        if _running_loop() is self.loop:
+            work.close()
+            raise RuntimeError("the cluster lives in this very loop: use AsyncSimulatedKafka here")
+        future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        try:
+            return future.result()
+        except BaseException:
+            future.cancel()  # Ctrl-C while waiting: nobody wants the rest
+            raise
+
+
+class LoopThread:
+    """A thread that does nothing but run an event loop."""
+
+    def __init__(self) -> None:
+        """Start it; the loop runs when this returns."""
+        started: Future[Home] = Future()
+        self._stop = asyncio.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name="txnsim", daemon=True
+        )
+        self._thread.start()
+        self.home = started.result()
+
+    def stop(self) -> None:
+        """End the loop and its thread."""
+        self.home.loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join(JOIN_SECONDS)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs."""
+        return self._thread.is_alive()
+
+    def _run(self, started: Future[Home]) -> None:
+        async def until_stopped() -> None:
+            started.set_result(Home(asyncio.get_running_loop()))
+            await self._stop.wait()
+
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(until_stopped())
+
+
+class Resident(Protocol):
+    """Whatever has a home."""
+
+    @property
+    def home(self) -> Home:
+        """The loop that it lives in."""
+
+
+class Twin(Protocol):
+    """Whatever stands in front of a resident, for callers that block."""
+
+    @property
+    def asynchronous(self) -> Any:
+        """The resident."""
+
+
+R = TypeVar("R", bound=Resident)
+
+
+def in_home(
+    method: Callable[Concatenate[R, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[R, P], Coroutine[Any, Any, T]]:
+    """Make a method run in its object's loop, whoever awaits it."""
+
+    @functools.wraps(method)
+    async def run(self: R, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self.home.run(method(self, *args, **kwargs))
+
+    return run
+
+
+def blocking(
+    method: Callable[Concatenate[R, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Any, P], T]:
+    """The twin of a method that waits for its end like any function."""
+
+    is_verdict = method.__name__.startswith("assert_")
+
+    @functools.wraps(method)
+    def run(self: Twin, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        __tracebackhide__ = True
+        resident = self.asynchronous
+        home: Home = resident.home
+        try:
+            return home.block(method(resident, *args, **kwargs))
+        except AssertionError as verdict:
+            if is_verdict:  # the message says it all; how it was found out would bury it
+                raise verdict.with_traceback(None) from None
+            raise
+
+    return run
+
+
+def _running_loop() -> asyncio.AbstractEventLoop | None:
+    try:
+        return asyncio.get_running_loop()
+    except RuntimeError:
+        return None

@@ -1,0 +1,62 @@
+"""A scenario from a test: ``run_scenario("z01", run="V-")`` and what it came to.
+
+The same runner as ``txnsim scenario run``, so the outcome is the same.
+"""
+
+from __future__ import annotations
+
+from txnsim.errors import ConfigError
+from txnsim.runtime import real
+from txnsim.scenario.catalog import find
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.players.casting import Casting
+from txnsim.scenario.runner import (
+    SEED_DEFAULT,
+    RunResult,
+    Telling,
+    tell_real,
+    tell_virtual,
+)
+
+
+def run_scenario(
+    name: str,
+    *,
+    run: str | None = None,
+    take: str = "armed",
+    seed: int = SEED_DEFAULT,
+    over_tcp: bool = False,
+    player: str | None = None,
+) -> RunResult:
+    """Run a scenario once and judge it.
+
+    Args:
+        name: Its name or alias, or a YAML file.
+        run: Which of its runs; need not be said where there is one.
+        take: ``armed``, ``disarmed`` (without the fault) or ``control`` (what only looks like it).
+        seed: Of all chance in virtual time.
+        over_tcp: In real time and over TCP, not in virtual time.
+        player: Who plays the application: ``own`` or ``kafka-python``; over TCP then.
+
+    Returns:
+        What it came to: ``verdict.observed`` and ``verdict.expected``, ``as_declared``, ``story``.
+
+    Raises:
+        ConfigError: There is no such scenario or run, or nobody to play it.
+        MissingExtraError: Who is wanted is not installed.
+    """
+    _path, scenario = find(name)
+    telling = Telling(scenario=scenario, run=_run_of(scenario, run), take=take)
+    if over_tcp or player is not None:
+        return real.run(tell_real(telling, Casting(player=player)))
+    return tell_virtual(telling, seed=seed)
+
+
+def _run_of(scenario: Scenario, run: str | None) -> str:
+    names = list(scenario.runs)
+    if run is None and len(names) == 1:
+        return names[0]
+    if run not in names:
+        asked = "say which run" if run is None else f"no run {run!r}"
+        raise ConfigError(f"scenario {scenario.name}: {asked}; there are {', '.join(names)}")
+    return run

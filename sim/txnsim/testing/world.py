@@ -1,0 +1,150 @@
+"""A cluster with its environment, which can be taken down and built anew on the same ports; and the
+client by which tests look at it from outside.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.connection import ClientSettings
+from txnsim.errors import ConfigError
+from txnsim.runtime.env import Environment
+from txnsim.runtime.real import real_environment
+from txnsim.runtime.trace import RunInfo, Tracer
+from txnsim.server.cluster import ClusterOptions, SimCluster
+from txnsim.testing.home import Home
+from txnsim.testing.options import Wanted
+
+ONLOOKER: Final = "txnsim-testing"
+"""Client id of whoever looks from outside: fault rules that name a client spare it."""
+
+
+class World:
+    """What runs behind one ``SimulatedKafka``."""
+
+    def __init__(self, home: Home, wanted: Wanted, environment: Environment | None = None) -> None:
+        """Nothing runs yet.
+
+        Args:
+            home: The loop that all of it lives in.
+            wanted: The cluster.
+            environment: The world that it lives in, which belongs to the caller then; a real one
+                unless given.
+        """
+        self.home = home
+        self.wanted = wanted
+        self._given = environment
+        self._sim: SimCluster | None = None
+        self._outside: Cluster | None = None
+        self.starts = 0
+        """How often a cluster was built."""
+        self.tracer: Tracer | None = None
+        """What has happened in the last one, also when it is gone."""
+
+    @property
+    def sim(self) -> SimCluster:
+        """The cluster.
+
+        Raises:
+            RuntimeError: It does not run.
+        """
+        if self._sim is None:
+            raise RuntimeError("the cluster does not run: start it, or use it as a context manager")
+        return self._sim
+
+    @property
+    def is_running(self) -> bool:
+        """Whether there is a cluster."""
+        return self._sim is not None
+
+    @property
+    def environment(self) -> Environment:
+        """Clock, trace and all."""
+        return self.sim.environment
+
+    async def start(self) -> None:
+        """Build it.
+
+        Raises:
+            RuntimeError: It runs already.
+        """
+        if self._sim is not None:
+            raise RuntimeError("the cluster runs already")
+        await self._build(self.wanted.options())
+
+    async def stop(self) -> None:
+        """Take it down; harmless where nothing runs."""
+        sim, self._sim = self._sim, None
+        outside, self._outside = self._outside, None
+        if sim is None:
+            return
+        # Whatever waits at a fault point must not keep its connection, nor whoever waits for it.
+        sim.injector.disarm_all()
+        if outside is not None:
+            await outside.close()
+        await sim.stop()
+
+    async def reset(self) -> None:
+        """Take it down and build it anew: the same addresses, nothing else of before.
+
+        Raises:
+            ConfigError: It lives in somebody else's environment, or has listeners whose ports it
+                can't have again.
+        """
+        before = self.sim
+        options = before.options
+        if self._given is not None:
+            raise ConfigError("a cluster in virtual time can't be reset: start another run")
+        if options.security.listeners or options.settings.kip_text:
+            raise ConfigError("a cluster with further listeners can't be reset: start another one")
+        ports = tuple(member.doors[0].port for member in before.members.values())
+        await self.stop()
+        await self._build(msgspec.structs.replace(options, ports=ports))
+
+    async def admin(self) -> Admin:
+        """An operator's client, connected on first use."""
+        return Admin(await self.outside())
+
+    async def outside(self) -> Cluster:
+        """The connections of whoever looks from outside."""
+        if self._outside is None:
+            environment = self.environment
+            outside = Cluster(
+                self.sim.bootstrap,
+                settings=ClientSettings(client_id=ONLOOKER, retry_backoff_ms=5),
+                clock=environment.clock,
+                tasks=environment.tasks,
+            )
+            await outside.connect()
+            self._outside = outside
+        return self._outside
+
+    async def _build(self, options: ClusterOptions) -> None:
+        environment = self._given
+        if environment is None:
+            environment = real_environment(
+                seed=self.wanted.seed,
+                trace_level=self.wanted.trace_level,
+                run=RunInfo(seed=self.wanted.seed),
+            )
+        self.tracer = environment.tracer
+        sim = SimCluster(environment, options)
+        await sim.start()
+        self._sim = sim
+        self.starts += 1
+
+
+class Inhabitant:
+    """One side of a cluster, as tests see it."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    @property
+    def home(self) -> Home:
+        """The cluster's loop."""
+        return self._world.home

@@ -1,0 +1,217 @@
+"""The trace as a story: the events that matter, each as one sentence with its time and place.
+
+Told from the trace alone, so that a story can also be told of a file that somebody sends. Which
+kinds are worth a sentence is decided here; what they carry is in ``runtime.trace_kinds``. What goes
+without saying is left out: a state on the way to another one that is reached, plain batches,
+offsets that only follow them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from txnsim.runtime.trace import Event
+
+NARRATOR: Final = "scenario"
+"""The node whose notes are the story's own sentences."""
+ONLOOKER_SUFFIX: Final = "-answered"
+"""Ends the id of a rule that only counts what another one has struck."""
+
+Data = Mapping[str, Any]
+
+
+class Sentence(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of a story."""
+
+    at_ms: int
+    """Milliseconds since the run began."""
+    who: str
+    text: str
+    told: bool = False
+    """Said by the story itself, not by what happened."""
+
+
+def story(events: Iterable[Event], nodes: Sequence[str]) -> tuple[Sentence, ...]:
+    """The sentences of a run, in order.
+
+    Args:
+        events: The run's events.
+        nodes: Their nodes' names, by index.
+    """
+    teller = _Teller(nodes)
+    for event in events:
+        teller.hear(event)
+    return tuple(sentence for sentence in teller.sentences if sentence is not None)
+
+
+def place(node: str) -> str:
+    """A node of the trace as people call it."""
+    match node.split("/", 3):
+        case ["broker", broker, "txn", _]:
+            return f"coordinator (broker {broker})"
+        case ["broker", broker, "log", partition]:
+            return f"{partition} (broker {broker})"
+        case [kind, name]:
+            return f"{kind} {name}"
+    return node
+
+
+class _Teller:
+    """Listens to events in order and makes sentences of them."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self.sentences: list[Sentence | None] = []
+        """None where one was taken back."""
+        self._nodes = nodes
+        self._on_the_way: dict[str, int] = {}
+        """Transactional id -> where its last Prepare… was told."""
+        self._released: set[int] = set()
+        """Events that the release of something held has brought about."""
+        self._strikes: dict[str, int] = {}
+        self._marked: dict[int, int] = {}
+        """Node -> where the marker was told that nothing has followed there yet."""
+
+    def hear(self, event: Event) -> None:
+        """One more event."""
+        data = event.d if isinstance(event.d, Mapping) else {}
+        if event.k == "fault.release" or not self._released.isdisjoint(event.p):
+            self._released.add(event.i)
+        match event.k:
+            case "txn.complete":
+                self._transaction(event, data)
+            case "fault.hit":
+                self._strike(event, data)
+            case "log.lso":
+                self._stable(event, data)
+            case kind if kind in _TELLERS:
+                if kind == "marker.written":
+                    self._marked[event.n] = len(self.sentences)
+                elif kind.startswith("log."):
+                    self._marked.pop(event.n, None)
+                text = _TELLERS[kind](data, released=event.i in self._released)
+                if text:
+                    self._say(event, text)
+
+    def _say(self, event: Event, text: str) -> None:
+        node = self._nodes[event.n]
+        sentence = Sentence(
+            at_ms=event.t // 1000,
+            who=place(node),
+            text=text,
+            told=event.k == "note" and node == NARRATOR,
+        )
+        before = self.sentences[-1] if self.sentences else None
+        if before is None or (before.who, before.text) != (sentence.who, sentence.text):
+            self.sentences.append(sentence)  # several attempts fare alike: once is enough
+
+    def _transaction(self, event: Event, data: Data) -> None:
+        state, transactional_id = str(data.get("state")), event.tx.split("/")[0]
+        if state == "Empty":
+            # Without a history it is only there; else InitProducerId has given it a new epoch.
+            if data.get("last_epoch", -1) >= 0:
+                self._say(event, f"{transactional_id} goes on with epoch {data.get('epoch')}")
+            return
+        before = self._on_the_way.pop(transactional_id, None)
+        if state.startswith("Complete") and before is not None:
+            self.sentences[before] = None
+        if state.startswith("Prepare"):
+            self._on_the_way[transactional_id] = len(self.sentences)
+        partitions = data.get("partitions") or ()
+        where = f" with {', '.join(map(str, partitions))}" if partitions else ""
+        self._say(
+            event,
+            f"{transactional_id}{_identity(data)} is {state}{where}",
+        )
+
+    def _strike(self, event: Event, data: Data) -> None:
+        rule, action = str(data.get("rule")), str(data.get("action"))
+        if rule.endswith(ONLOOKER_SUFFIX) or action == "pass":
+            return
+        self._strikes[rule] = self._strikes.get(rule, 0) + 1
+        is_first = self._strikes[rule] == 1
+        if "api" in data:
+            source = str(data.get("source")).removeprefix("client/")
+            self._say(event, f"{action}{'' if is_first else ' another'} {data['api']} of {source}")
+        elif "target" in data:
+            again = "" if is_first else " again"
+            where = f"{data.get('point')} of {place(str(data['target']))}"
+            self._say(event, f"{action}{again} at {where}")
+        else:
+            self._say(event, action)
+
+    def _stable(self, event: Event, data: Data) -> None:
+        """Where a marker has moved it, the marker's sentence says so too."""
+        at = self._marked.pop(event.n, None)
+        marker = None if at is None else self.sentences[at]
+        if at is not None and marker is not None:
+            self.sentences[at] = msgspec.structs.replace(
+                marker, text=f"{marker.text}; the last stable offset is {data.get('to')}"
+            )
+
+
+class _Tell(Protocol):
+    """An event's sentence; empty for nothing."""
+
+    def __call__(self, data: Data, *, released: bool) -> str: ...
+
+
+def _note(data: Data, *, released: bool) -> str:  # noqa: ARG001 - called by table
+    return " ".join(str(data.get("text", "")).split())
+
+
+def _marker(data: Data, *, released: bool) -> str:  # noqa: ARG001 - called by table
+    kind = "COMMIT" if data.get("committed") else "ABORT"
+    return f"{kind} marker{_identity(data)} at offset {data.get('offset')}"
+
+
+def _marker_refused(data: Data, *, released: bool) -> str:  # noqa: ARG001 - called by table
+    return f"refuses a marker{_identity(data)}: {data.get('error')}"
+
+
+def _append(data: Data, *, released: bool) -> str:
+    if not data.get("txn"):
+        return ""
+    does = "opens a transaction" if data.get("opened") else "is"
+    return f"{_batch(data, released=released)} {does} at offset {data.get('base')}"
+
+
+def _duplicate(data: Data, *, released: bool) -> str:
+    return f"{_batch(data, released=released)} is there already, at offset {data.get('base')}"
+
+
+def _reject(data: Data, *, released: bool) -> str:
+    batch = _batch(data, released=released)
+    return f"{batch} is refused with {data.get('error')}: {data.get('reason')}"
+
+
+def _answer(data: Data, *, released: bool) -> str:
+    error = data.get("error")
+    if error == "NONE":
+        return ""
+    return (
+        f"{_batch(data, released=released)} for {data.get('tp')} is refused: asked, the "
+        f"coordinator says {error}"
+    )
+
+
+def _batch(data: Data, *, released: bool) -> str:
+    return f"{'the released' if released else 'a'} batch{_identity(data)}"
+
+
+def _identity(data: Data) -> str:
+    return f" (producer {data.get('pid')}, epoch {data.get('epoch')})" if "pid" in data else ""
+
+
+_TELLERS: Final[Mapping[str, _Tell]] = {
+    "note": _note,
+    "marker.written": _marker,
+    "marker.refused": _marker_refused,
+    "log.append": _append,
+    "log.duplicate": _duplicate,
+    "log.reject": _reject,
+    "verify.answer": _answer,
+}
+"""Kind -> its sentence, given the payload and whether a release has brought it about."""

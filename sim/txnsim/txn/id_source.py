@@ -1,0 +1,66 @@
+"""Producer ids for a coordinator: the shell around ``ProducerIdPool``, which asks the controller.
+
+Counterpart in Kafka: RPCProducerIdManager.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from txnsim.errors import PeerError
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.pending import Pending
+from txnsim.txn.producer_ids import ProducerIdPool
+from txnsim.types import AllocateProducerIdsReply, ProducerId
+
+AllocateProducerIds = Callable[[], Awaitable[AllocateProducerIdsReply]]
+"""Ask the controller for a block; raises PeerError where no answer came."""
+
+
+class ProducerIdSource:
+    """Unused producer ids; the next block is fetched in the background."""
+
+    def __init__(self, *, clock: Clock, tasks: Tasks, allocate: AllocateProducerIds) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._allocate = allocate
+        self._pool = ProducerIdPool()
+        self._waiting: list[Pending[None]] = []
+
+    def take(self) -> ProducerId | None:
+        """An unused id; None where no block is at hand, which asks for one."""
+        taken = self._pool.take()
+        self._request()
+        return taken
+
+    async def ready(self) -> None:
+        """Wait until the controller has answered, where no id is at hand: what brokers did before
+        KAFKA-14694.
+        """
+        if self._pool.has_id:
+            return
+        self._pool.want()
+        self._request()
+        if self._pool.is_asking:
+            answered: Pending[None] = Pending(self._tasks)
+            self._waiting.append(answered)
+            await answered
+
+    def _request(self) -> None:
+        if self._pool.start_request(now_ms=self._clock.monotonic_ms()):
+            self._tasks.drive(_await(self._allocate()), self._on_block, name="producer ids")
+
+    def _on_block(
+        self, reply: AllocateProducerIdsReply | None, error: BaseException | None
+    ) -> None:
+        self._pool.on_reply(reply, now_ms=self._clock.monotonic_ms())
+        waiting, self._waiting = self._waiting, []
+        for answered in waiting:
+            answered.resolve(None)
+        if error is not None and not isinstance(error, PeerError | asyncio.CancelledError):
+            raise error
+
+
+async def _await(answer: Awaitable[AllocateProducerIdsReply]) -> AllocateProducerIdsReply:
+    return await answer

@@ -1,0 +1,80 @@
+"""What the text of KIP-890 asks of the transaction log where Kafka does otherwise.
+
+Two pure functions between a coordinator and its log, used only where ``kip_text`` is set: for
+clusters whose clients are to be tried against the letter of the KIP. Kafka writes the previous
+producer id into every record and never restores the last producer epoch.
+"""
+
+from __future__ import annotations
+
+from txnsim.txn.state import (
+    EPOCH_EXHAUSTED,
+    TransactionState,
+    TxnMetadata,
+    TxnTransition,
+)
+from txnsim.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerEpoch,
+    TransactionVersion,
+)
+
+_PAST_THE_END = frozenset({TransactionState.EMPTY, TransactionState.ONGOING})
+
+
+def as_logged(record: TxnTransition) -> TxnTransition:
+    """What is written of a move: past the end of a transaction nobody can ask for that end again,
+    so the identity that it was asked under is not kept any more.
+    """
+    if record.state not in _PAST_THE_END or record.prev_producer_id == NO_PRODUCER_ID:
+        return record
+    return TxnTransition(
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id,
+        prev_producer_id=NO_PRODUCER_ID,
+        next_producer_id=record.next_producer_id,
+        producer_epoch=record.producer_epoch,
+        last_producer_epoch=record.last_producer_epoch,
+        txn_timeout_ms=record.txn_timeout_ms,
+        state=record.state,
+        partitions=record.partitions,
+        start_timestamp_ms=record.start_timestamp_ms,
+        last_update_timestamp_ms=record.last_update_timestamp_ms,
+        client_version=record.client_version,
+        fences_epoch=record.fences_epoch,
+    )
+
+
+def as_loaded(txn: TxnMetadata) -> TxnMetadata:
+    """An entry read from the log, with the epoch under which its end was asked for."""
+    last_epoch = _last_epoch(txn)
+    if last_epoch == txn.last_producer_epoch:
+        return txn
+    return TxnMetadata(
+        transactional_id=txn.transactional_id,
+        producer_id=txn.producer_id,
+        prev_producer_id=txn.prev_producer_id,
+        next_producer_id=txn.next_producer_id,
+        producer_epoch=txn.producer_epoch,
+        last_producer_epoch=last_epoch,
+        txn_timeout_ms=txn.txn_timeout_ms,
+        state=txn.state,
+        partitions=txn.partitions,
+        start_timestamp_ms=txn.start_timestamp_ms,
+        last_update_timestamp_ms=txn.last_update_timestamp_ms,
+        client_version=txn.client_version,
+    )
+
+
+def _last_epoch(txn: TxnMetadata) -> ProducerEpoch:
+    """The epoch is one less than the present one, which is why the record need not hold it; of a
+    producer id that was used up it is the last but one there is.
+    """
+    if txn.client_version < TransactionVersion.TV_2 or txn.state in _PAST_THE_END:
+        return NO_PRODUCER_EPOCH
+    if txn.prev_producer_id == NO_PRODUCER_ID:
+        return NO_PRODUCER_EPOCH
+    if txn.prev_producer_id != txn.producer_id:
+        return ProducerEpoch(EPOCH_EXHAUSTED)
+    return ProducerEpoch(txn.producer_epoch - 1)

@@ -1,0 +1,393 @@
+"""Records of ``__transaction_state``, byte for byte as Kafka writes them.
+
+Follows TransactionLogKey.json and TransactionLogValue.json: value version 0 while
+``transaction.version`` is finalized at 0, else version 1 with tagged fields. Both can always be
+read. Knows nothing of the log they go to.
+
+The writer is hand-made: a record is built for every move of every transaction, and a coordinator
+that is slow here is slow everywhere. It makes the whole record batch, uncompressed, at once.
+
+Counterpart in Kafka: TransactionLog.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import groupby
+from typing import Final
+
+from txnsim.errors import CorruptLogRecordError, ErrorCode, Rejection
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.txn.state import (
+    NO_PARTITIONS,
+    Tombstone,
+    TransactionState,
+    TxnRecord,
+    TxnTransition,
+)
+from txnsim.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+from txnsim.wire.batch_header import HEADER_SIZE, pack_batch, pack_plain_batch
+
+_TAG_PREV_PRODUCER_ID: Final = 0
+_TAG_NEXT_PRODUCER_ID: Final = 1
+_TAG_CLIENT_VERSION: Final = 2
+
+_KEY_HEAD: Final = struct.Struct("!hh")
+_VALUE_HEAD: Final = struct.Struct("!hqhib")
+_VALUE_TIMES: Final = struct.Struct("!qq")
+_INT16: Final = struct.Struct("!h")
+_INT32: Final = struct.Struct("!i")
+_INT64: Final = struct.Struct("!q")
+_TAG_INT64: Final = struct.Struct("!BBq")
+_CLIENT_VERSION_TAG: Final = struct.Struct("!BBh")
+
+_RECORD_OVERHEAD_MAX: Final = 40
+"""Upper bound of what surrounds key and value: varints, attributes, no headers."""
+
+_STATES: Final = {
+    state.value: state
+    for state in TransactionState
+    # The other two are only ever pending: Kafka fails to load them
+    if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
+}
+
+
+# Writing
+
+
+def refuse_record(record: TxnRecord, level: TransactionVersion) -> Rejection | None:
+    """A value of version 0 has no room for the protocol version, which must not be dropped.
+
+    Met when ``transaction.version`` was lowered to 0 under live transactions of version 2.
+    """
+    if level >= TransactionVersion.TV_1 or isinstance(record, Tombstone):
+        return None
+    if record.client_version == TransactionVersion.TV_0:
+        return None
+    return Rejection(
+        error=ErrorCode.unsupported_version,
+        reason=f"{record.transactional_id}: a transaction of version {record.client_version:d} "
+        "cannot be logged while transaction.version is finalized at 0 (TransactionLogValue v0)",
+    )
+
+
+def encode_batch(
+    records: Sequence[TxnRecord],
+    *,
+    level: TransactionVersion,
+    now_ms: int,
+    rules: Rules = LATEST,
+) -> bytes:
+    """One uncompressed record batch, not transactional, without a producer.
+
+    Args:
+        records: What to write; ``refuse_record`` has passed each.
+        level: Finalized level of ``transaction.version``.
+        now_ms: Timestamp of every record.
+        rules: The broker's.
+    """
+    if len(records) == 1 and isinstance(records[0], TxnTransition):
+        return _encode_move(records[0], level, now_ms, rules)
+    parts: list[bytes] = []
+    for index, record in enumerate(records):
+        key = _key_field(record.transactional_id)
+        # attributes, timestamp delta, offset delta
+        head = b"\x00\x00" + _varint(index)
+        if isinstance(record, Tombstone):
+            parts += (_varint(len(head) + len(key) + 2), head, key, b"\x01\x00")
+        else:
+            value = encode_value(record, level=level, rules=rules)
+            value_length = _varint(len(value))
+            length = len(head) + len(key) + len(value_length) + len(value) + 1
+            parts += (_varint(length), head, key, value_length, value, b"\x00")
+    return pack_batch(
+        b"".join(parts),
+        base_offset=0,  # the log fills in the offset and its leader epoch
+        leader_epoch=-1,
+        attributes=0,
+        last_offset_delta=len(records) - 1,
+        base_timestamp_ms=now_ms,
+        max_timestamp_ms=now_ms,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=len(records),
+    )
+
+
+def _encode_move(
+    record: TxnTransition, level: TransactionVersion, now_ms: int, rules: Rules
+) -> bytes:
+    """The batch of a single move: what every step of a transaction writes, so without a detour."""
+    key = _key_field(record.transactional_id)
+    value = encode_value(record, level=level, rules=rules)
+    value_length = _varint(len(value))
+    length = 4 + len(key) + len(value_length) + len(value)
+    payload = b"".join(
+        # length, attributes and the two deltas, key, value, no headers
+        (_varint(length), b"\x00\x00\x00", key, value_length, value, b"\x00")
+    )
+    return pack_plain_batch(payload, timestamp_ms=now_ms)
+
+
+def tombstone_batches(
+    tombstones: Sequence[Tombstone], *, batch_bytes_max: int
+) -> list[list[Tombstone]]:
+    """Split tombstones so that each batch stays within ``batch_bytes_max``."""
+    batches: list[list[Tombstone]] = []
+    room = 0
+    for tombstone in tombstones:
+        needed = len(tombstone.transactional_id.encode()) + _RECORD_OVERHEAD_MAX
+        if not batches or needed > room:
+            batches.append([])
+            room = batch_bytes_max - HEADER_SIZE
+        batches[-1].append(tombstone)
+        room -= needed
+    return batches
+
+
+@lru_cache(maxsize=65_536)
+def _key_field(transactional_id: TransactionalId) -> bytes:
+    """The key of a record with its length: the same in all records of a transactional id."""
+    key = encode_key(transactional_id)
+    return _varint(len(key)) + key
+
+
+def encode_key(transactional_id: TransactionalId) -> bytes:
+    """TransactionLogKey version 0."""
+    text = transactional_id.encode()
+    return _KEY_HEAD.pack(0, len(text)) + text
+
+
+def encode_value(
+    transition: TxnTransition, *, level: TransactionVersion, rules: Rules = LATEST
+) -> bytes:
+    """TransactionLogValue in the version that ``level`` calls for."""
+    flexible = level >= _TV_1
+    head = _VALUE_HEAD.pack(
+        1 if flexible else 0,
+        transition.producer_id,
+        transition.producer_epoch,
+        transition.txn_timeout_ms,
+        transition.state,
+    )
+    times = _VALUE_TIMES.pack(transition.last_update_timestamp_ms, transition.start_timestamp_ms)
+    if transition.state is _EMPTY:
+        partitions = b"\x00" if flexible else b"\xff\xff\xff\xff"
+    else:
+        partitions = _encode_partitions(transition.partitions, flexible=flexible)
+    if not flexible:
+        return head + partitions + times
+    return head + partitions + times + _encode_tags(transition, rules)
+
+
+def _encode_tags(transition: TxnTransition, rules: Rules) -> bytes:
+    """Tagged fields; one at its default is left out."""
+    tags = b""
+    count = 0
+    if transition.prev_producer_id != NO_PRODUCER_ID and rules.swapped_ids_are_logged:
+        count += 1
+        tags += _TAG_INT64.pack(_TAG_PREV_PRODUCER_ID, 8, transition.prev_producer_id)
+    if transition.next_producer_id != NO_PRODUCER_ID and rules.swapped_ids_are_logged:
+        count += 1
+        tags += _TAG_INT64.pack(_TAG_NEXT_PRODUCER_ID, 8, transition.next_producer_id)
+    if transition.client_version:
+        count += 1
+        tags += _CLIENT_VERSION_TAG.pack(_TAG_CLIENT_VERSION, 2, transition.client_version)
+    return _COUNTS[count] + tags
+
+
+@lru_cache(maxsize=4_096)
+def _encode_partitions(partitions: frozenset[TopicPartition], *, flexible: bool) -> bytes:
+    """Grouped by topic and sorted, so that equal runs write equal logs.
+
+    Cached: the record that prepares an end repeats the set of the record before, and most
+    producers write to the same partitions in every transaction.
+    """
+    topics = [
+        (topic.encode(), [each.partition for each in group])
+        for topic, group in groupby(sorted(partitions), key=lambda each: each.topic)
+    ]
+    parts = []
+    if flexible:
+        parts.append(_uvarint(len(topics) + 1))
+        for topic, ids in topics:
+            parts += (_uvarint(len(topic) + 1), topic, _uvarint(len(ids) + 1))
+            parts += (struct.pack(f"!{len(ids)}i", *ids), b"\x00")
+    else:
+        parts.append(_INT32.pack(len(topics)))
+        for topic, ids in topics:
+            parts += (_INT16.pack(len(topic)), topic, _INT32.pack(len(ids)))
+            parts.append(struct.pack(f"!{len(ids)}i", *ids))
+    return b"".join(parts)
+
+
+def _uvarint(value: int) -> bytes:
+    if value < 0x80:
+        return bytes((value,))
+    out = bytearray()
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+# Module constants: looking a member up in its enum costs more than the comparison
+_TV_1: Final = TransactionVersion.TV_1
+_EMPTY: Final = TransactionState.EMPTY
+
+_COUNTS: Final = (b"\x00", b"\x01", b"\x02", b"\x03")
+
+_VARINTS: Final = [_uvarint(2 * value) for value in range(1_024)]
+"""Zigzag varints of the usual lengths."""
+
+
+def _varint(value: int) -> bytes:
+    """Zigzag varint of a length, which is not negative."""
+    return _VARINTS[value] if value < 1_024 else _uvarint(2 * value)
+
+
+# Reading
+
+
+def decode_record(key: bytes, value: bytes | None, *, rules: Rules = LATEST) -> TxnRecord | None:
+    """What a record of the log says.
+
+    Returns:
+        None where key or value have a version that is not known: Kafka skips these.
+
+    Raises:
+        CorruptLogRecordError: The bytes end too early, name a state that is never written, or have
+            a version that this broker's release insists on knowing.
+    """
+    try:
+        key_version, size = _KEY_HEAD.unpack_from(key)
+        if key_version != 0:
+            return None
+        transactional_id = TransactionalId(key[4 : 4 + size].decode())
+        if value is None:
+            return Tombstone(transactional_id=transactional_id)
+        return _decode_value(transactional_id, value, rules)
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise CorruptLogRecordError(
+            f"unreadable record of __transaction_state: {error}, key {key.hex()}"
+        ) from error
+
+
+def _decode_value(
+    transactional_id: TransactionalId, value: bytes, rules: Rules
+) -> TxnTransition | None:
+    (version,) = _INT16.unpack_from(value)
+    if not 0 <= version <= (1 if rules.flexible_records_are_read else 0):
+        if rules.unknown_records_are_skipped:
+            return None
+        raise CorruptLogRecordError(f"{transactional_id}: unknown version {version} of its record")
+    _, producer_id, producer_epoch, timeout_ms, status = _VALUE_HEAD.unpack_from(value)
+    state = _STATES.get(status)
+    if state is None:
+        raise CorruptLogRecordError(f"{transactional_id}: unknown transaction state {status}")
+    cursor = _Cursor(value, _VALUE_HEAD.size)
+    partitions = cursor.partitions(flexible=version == 1)
+    last_update_ms, start_ms = cursor.int64(), cursor.int64()
+    prev_id, next_id, client_version = cursor.tags() if version == 1 else (-1, -1, 0)
+    if not rules.client_version_is_kept:  # the tags came with it
+        prev_id, next_id, client_version = -1, -1, 0
+    try:
+        client = TransactionVersion(client_version)
+    except ValueError as error:
+        raise CorruptLogRecordError(f"{transactional_id}: {error}") from error
+    return TxnTransition(
+        transactional_id=transactional_id,
+        producer_id=ProducerId(producer_id),
+        prev_producer_id=ProducerId(prev_id),
+        next_producer_id=ProducerId(next_id),
+        producer_epoch=ProducerEpoch(producer_epoch),
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        txn_timeout_ms=timeout_ms,
+        state=state,
+        partitions=partitions,
+        start_timestamp_ms=start_ms,
+        last_update_timestamp_ms=last_update_ms,
+        client_version=client,
+    )
+
+
+class _Cursor:
+    """Reads primitives one after the other."""
+
+    __slots__ = ("_at", "_data")
+
+    def __init__(self, data: bytes, at: int) -> None:
+        self._data = data
+        self._at = at
+
+    def int64(self) -> int:
+        return self._fixed(_INT64)
+
+    def partitions(self, *, flexible: bool) -> frozenset[TopicPartition]:
+        topics = self._length(flexible=flexible, fixed=_INT32)
+        if topics <= 0:  # null in Empty, no elements in CompleteX
+            return NO_PARTITIONS
+        found = []
+        for _ in range(topics):
+            topic = self._take(self._length(flexible=flexible, fixed=_INT16)).decode()
+            count = self._length(flexible=flexible, fixed=_INT32)
+            ids = struct.unpack(f"!{count}i", self._take(4 * count))
+            found += [TopicPartition(topic, partition) for partition in ids]
+            if flexible:
+                self.tags()
+        return frozenset(found)
+
+    def tags(self) -> tuple[int, int, int]:
+        """Previous producer id, next producer id, protocol version; unknown tags are skipped."""
+        prev_id, next_id, client_version = -1, -1, 0
+        for _ in range(self._uvarint()):
+            tag = self._uvarint()
+            field = _Cursor(self._take(self._uvarint()), 0)
+            match tag:
+                case 0:
+                    prev_id = field._fixed(_INT64)
+                case 1:
+                    next_id = field._fixed(_INT64)
+                case 2:
+                    client_version = field._fixed(_INT16)
+                case _:  # NextProducerEpoch is in the schema; no release writes or reads it
+                    pass
+        return prev_id, next_id, client_version
+
+    def _length(self, *, flexible: bool, fixed: struct.Struct) -> int:
+        """-1 for null."""
+        return self._uvarint() - 1 if flexible else self._fixed(fixed)
+
+    def _fixed(self, form: struct.Struct) -> int:
+        (value,) = form.unpack_from(self._data, self._at)
+        self._at += form.size
+        return int(value)
+
+    def _uvarint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            if byte < 0x80:
+                return value
+            shift += 7
+
+    def _take(self, size: int) -> bytes:
+        taken = self._data[self._at : self._at + size]
+        if len(taken) != size:
+            raise IndexError(f"{size} bytes wanted at {self._at}, {len(taken)} left")
+        self._at += size
+        return taken

@@ -1,0 +1,167 @@
+"""The decisions of a transaction coordinator: what a request or a timer makes of one transactional
+id.
+
+Every ``decide_*`` reads an entry and answers with a ``Decision`` (record to append, reply to
+release, effects) or a ``Rejection``, and leaves no trace; ``txnsim.txn.transitions`` alone changes an
+entry. ``NeedsProducerId`` asks for the same call with an unused producer id.
+
+Here: adding and verifying partitions, the two timers, queries. InitProducerId is in
+``machine_init``, ends in ``machine_end``.
+
+Counterpart in Kafka: TransactionCoordinator.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.txn.commands import (
+    PARTITIONS_ADDED,
+    AddPartitions,
+    MarkersOwed,
+    PartitionsAdded,
+    PartitionsVerified,
+    TransactionDescription,
+    VerifyPartitions,
+)
+from txnsim.txn.refusals import UNKNOWN_ID, concurrent, fenced, not_found, other_producer
+from txnsim.txn.state import (
+    IDLE_STATES,
+    PREPARED_STATES,
+    TIMEOUT_NEVER_MS,
+    Tombstone,
+    TransactionState,
+    TxnMetadata,
+    TxnTransition,
+)
+from txnsim.txn.transitions import to_ongoing
+from txnsim.types import (
+    Decision,
+    ProducerEpoch,
+    ProducerId,
+    TransactionalId,
+    TransactionVersion,
+)
+
+AddDecision = Decision[TxnTransition, PartitionsAdded, MarkersOwed]
+
+_ONGOING: Final = TransactionState.ONGOING
+
+_ALREADY_ADDED: Final[AddDecision] = Decision(reply=PARTITIONS_ADDED)
+
+
+# Partitions
+
+
+def decide_add_partitions(
+    txn: TxnMetadata | None, command: AddPartitions, *, now_ms: int, rules: Rules = LATEST
+) -> AddDecision | Rejection:
+    """Make partitions part of the transaction, opening it where none is open."""
+    if txn is None:
+        return UNKNOWN_ID
+    # KAFKA-18660: before the identity, which an overflow is about to change
+    if txn.pending_state is not None and rules.pending_comes_before_identity:
+        return concurrent(txn)
+    refusal = _refuse_identity(txn, command.producer_id, command.producer_epoch)
+    if refusal is not None:
+        return refusal
+    if txn.pending_state is not None or txn.state in PREPARED_STATES:
+        return concurrent(txn)
+    if txn.state is _ONGOING and command.partitions <= txn.partitions:
+        return _ALREADY_ADDED
+    target = to_ongoing(
+        txn,
+        partitions=command.partitions,
+        client_version=(
+            command.transaction_version if rules.client_version_is_kept else TransactionVersion.TV_0
+        ),
+        now_ms=now_ms,
+    )
+    return Decision(records=(target,), reply=PARTITIONS_ADDED)
+
+
+def decide_verify(
+    txn: TxnMetadata | None, command: VerifyPartitions, *, rules: Rules = LATEST
+) -> PartitionsVerified | Rejection:
+    """Tell which partitions are part of the transaction. A pending move is not looked at
+    (KAFKA-14904).
+    """
+    if txn is None:
+        return UNKNOWN_ID
+    if txn.pending_state is not None and not rules.verify_ignores_pending:
+        return concurrent(txn)
+    refusal = _refuse_identity(txn, command.producer_id, command.producer_epoch)
+    if refusal is not None:
+        return refusal
+    if txn.state in PREPARED_STATES:
+        return concurrent(txn)
+    unverified = (
+        ErrorCode.transaction_abortable
+        if rules.unverified_is_abortable
+        else ErrorCode.invalid_txn_state
+    )
+    return PartitionsVerified(
+        results=tuple(
+            (partition, ErrorCode.none if partition in txn.partitions else unverified)
+            for partition in command.partitions
+        )
+    )
+
+
+# Timers
+
+
+def is_timed_out(txn: TxnMetadata, *, now_ms: int, rules: Rules = LATEST) -> bool:
+    """The abort scan must end this transaction: strictly later than its start plus its timeout."""
+    return (
+        txn.state is _ONGOING
+        and txn.pending_state is None
+        and (txn.txn_timeout_ms != TIMEOUT_NEVER_MS or not rules.longest_timeout_is_never)
+        and txn.start_timestamp_ms + txn.txn_timeout_ms < now_ms
+    )
+
+
+def decide_expiry(txn: TxnMetadata, *, now_ms: int, expiration_ms: int) -> Tombstone | None:
+    """The record that forgets an idle transactional id, None while it must be kept."""
+    expires = (
+        txn.pending_state is None
+        and txn.state in IDLE_STATES
+        and txn.last_update_timestamp_ms <= now_ms - expiration_ms
+    )
+    return Tombstone(transactional_id=txn.transactional_id) if expires else None
+
+
+# Queries
+
+
+def describe(
+    txn: TxnMetadata | None, transactional_id: TransactionalId
+) -> TransactionDescription | Rejection:
+    """The committed fields of an entry, whatever is pending."""
+    if txn is None:
+        return not_found(transactional_id)
+    return TransactionDescription(
+        transactional_id=txn.transactional_id,
+        state=txn.state.wire_name,
+        timeout_ms=txn.txn_timeout_ms,
+        start_timestamp_ms=txn.start_timestamp_ms,
+        last_update_timestamp_ms=txn.last_update_timestamp_ms,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        partitions=tuple(sorted(txn.partitions)),
+    )
+
+
+# Helpers
+
+
+def _refuse_identity(
+    txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
+) -> Rejection | None:
+    if producer_id != txn.producer_id:
+        return other_producer(txn, producer_id)
+    if producer_epoch != txn.producer_epoch:
+        return fenced(txn, producer_epoch)
+    return None

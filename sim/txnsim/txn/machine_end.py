@@ -1,0 +1,243 @@
+"""Decisions about the end of a transaction: EndTxn under either protocol, and the abort that a
+fence or the timeout forces.
+
+Which protocol is followed is said by the request alone (version 5 and up: version 2 of the
+protocol). Under versions 0 and 1 a late duplicate of an EndTxn can't be told from a new one at the
+same epoch; version 2 bumps the epoch at every end and so can (KIP-890).
+
+Counterpart in Kafka: TransactionCoordinator.endTransactionWithTV1 and endTransaction.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.txn.commands import (
+    MARKERS_OWED,
+    NEEDS_PRODUCER_ID,
+    EndTxn,
+    MarkersOwed,
+    NeedsProducerId,
+)
+from txnsim.txn.refusals import UNKNOWN_ID, concurrent, fenced, other_producer
+from txnsim.txn.state import (
+    EPOCH_EXHAUSTED,
+    PREPARED_STATES,
+    TransactionState,
+    TxnMetadata,
+    TxnTransition,
+)
+from txnsim.txn.transitions import (
+    fence_epoch_of,
+    needs_rotation,
+    to_prepared_v1,
+    to_prepared_v2,
+)
+from txnsim.types import (
+    NO_PRODUCER_ID,
+    PRODUCER_EPOCH_MAX,
+    Decision,
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TransactionVersion,
+)
+
+EndDecision = Decision[TxnTransition, ProducerIdAndEpoch, MarkersOwed]
+
+_TV_2: Final = TransactionVersion.TV_2
+_EMPTY: Final = TransactionState.EMPTY
+_ONGOING: Final = TransactionState.ONGOING
+_COMPLETE_COMMIT: Final = TransactionState.COMPLETE_COMMIT
+_COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
+
+
+def decide_end_txn(
+    txn: TxnMetadata | None,
+    command: EndTxn,
+    *,
+    now_ms: int,
+    fresh: ProducerId | None = None,
+    rules: Rules = LATEST,
+) -> EndDecision | Rejection | NeedsProducerId:
+    """Commit or abort, as the producer asks.
+
+    Args:
+        txn: The entry, None where there is none.
+        command: The request.
+        now_ms: Cluster time.
+        fresh: An unused producer id, on the second call after ``NeedsProducerId``.
+        rules: The broker's.
+    """
+    if txn is None:
+        return UNKNOWN_ID
+    if command.transaction_version >= _TV_2:
+        return _decide_v2(txn, command, now_ms, fresh, rules)
+    return _decide_v1(txn, command, now_ms)
+
+
+def decide_fence(
+    txn: TxnMetadata,
+    *,
+    finalized: TransactionVersion,
+    now_ms: int,
+    fresh: ProducerId | None = None,
+    by_timeout: bool = False,
+    rules: Rules = LATEST,
+) -> EndDecision | Rejection | NeedsProducerId:
+    """Abort an open transaction against its producer's will, shutting the producer out.
+
+    Kafka raises the epoch first (PrepareEpochFence) and runs EndTxn on itself afterwards; here both
+    are one step, so no client can slip in between. The protocol is that of the cluster's finalized
+    level, whatever the producer speaks.
+
+    Args:
+        txn: The entry: Ongoing, nothing pending.
+        finalized: Finalized level of ``transaction.version``.
+        now_ms: Cluster time.
+        fresh: An unused producer id, on the second call after ``NeedsProducerId``.
+        by_timeout: The timeout asks for it, not another producer.
+        rules: The broker's.
+    """
+    if txn.producer_epoch == PRODUCER_EPOCH_MAX and not rules.last_epoch_recovers:
+        return _no_epoch_left(txn)
+    if finalized < _TV_2:
+        bumps = rules.timeout_bumps_epoch or not by_timeout
+        fence_epoch = fence_epoch_of(txn, rules) if bumps else None
+        return _end(to_prepared_v1(txn, committed=False, now_ms=now_ms, fence_epoch=fence_epoch))
+    if not rules.fence_bumps_once:
+        return _fence_twice(txn, now_ms, rules)
+    if not rules.fence_rotates_exhausted_id:
+        return _end(to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms))
+    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rules=rules)
+
+
+# Versions 0 and 1
+
+
+def _decide_v1(txn: TxnMetadata, command: EndTxn, now_ms: int) -> EndDecision | Rejection:
+    if command.producer_id != txn.producer_id:
+        return other_producer(txn, command.producer_id)
+    if command.producer_epoch != txn.producer_epoch:
+        return fenced(txn, command.producer_epoch)
+    if txn.pending_state is not None:
+        return concurrent(txn)
+    if txn.state is _ONGOING:
+        return _end(to_prepared_v1(txn, committed=command.committed, now_ms=now_ms))
+    if txn.state in PREPARED_STATES:
+        return concurrent(txn) if _agrees(txn, command) else _invalid_state(txn, command)
+    if txn.state is not _EMPTY and _agrees(txn, command):
+        return Decision(reply=_identity(txn))
+    return _invalid_state(txn, command)
+
+
+# Version 2
+
+
+def _decide_v2(
+    txn: TxnMetadata, command: EndTxn, now_ms: int, fresh: ProducerId | None, rules: Rules
+) -> EndDecision | Rejection | NeedsProducerId:
+    # KAFKA-18464: before any check of identity, as the identity is about to change
+    if txn.pending_state is not None:
+        return concurrent(txn)
+    asked_epoch, epoch = command.producer_epoch, txn.producer_epoch
+    overflow_retry = (
+        txn.prev_producer_id == command.producer_id
+        and asked_epoch == EPOCH_EXHAUSTED
+        and epoch == 0
+    )
+    if command.producer_id != txn.producer_id and not overflow_retry:
+        return other_producer(txn, command.producer_id)
+    bump_retry = epoch == asked_epoch + 1
+    state = txn.state
+    if state is _ONGOING or state is _EMPTY:
+        if asked_epoch != epoch:
+            return fenced(txn, command.producer_epoch)
+        if command.committed and state is _EMPTY:
+            return _invalid_state(txn, command)
+        return _end_v2(txn, committed=command.committed, now_ms=now_ms, fresh=fresh, rules=rules)
+    if state in PREPARED_STATES:
+        if not bump_retry:
+            return fenced(txn, command.producer_epoch)
+        return concurrent(txn) if _agrees(txn, command) else _invalid_state(txn, command)
+    if bump_retry or overflow_retry:
+        if _agrees(txn, command):
+            return Decision(reply=_identity(txn))
+        if command.committed and rules.late_commit_is_fenced:
+            return fenced(txn, command.producer_epoch)  # KAFKA-20785: the timeout was quicker
+        return _invalid_state(txn, command)
+    if asked_epoch != epoch:
+        return fenced(txn, command.producer_epoch)
+    if command.committed:
+        return _invalid_state(txn, command)
+    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rules=rules)
+
+
+def _fence_twice(txn: TxnMetadata, now_ms: int, rules: Rules) -> EndDecision | Rejection:
+    """Before KAFKA-19367: the fence raises the epoch, and the end that follows raises it again."""
+    fence_epoch = fence_epoch_of(txn, rules)
+    if fence_epoch == PRODUCER_EPOCH_MAX:
+        return _no_epoch_left(txn)
+    return _end(
+        to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms, fence_epoch=fence_epoch)
+    )
+
+
+def _end_v2(
+    txn: TxnMetadata, *, committed: bool, now_ms: int, fresh: ProducerId | None, rules: Rules
+) -> EndDecision | Rejection | NeedsProducerId:
+    if txn.producer_epoch == PRODUCER_EPOCH_MAX and (committed or not rules.last_epoch_recovers):
+        return _no_epoch_left(txn)
+    if needs_rotation(txn):
+        if fresh is None:
+            return NEEDS_PRODUCER_ID
+    else:
+        fresh = None
+    return _end(to_prepared_v2(txn, committed=committed, fresh=fresh, now_ms=now_ms))
+
+
+# Answers
+
+
+def _end(transition: TxnTransition) -> EndDecision:
+    """Log the end; the producer is told the identity that holds once the transaction is
+    complete.
+    """
+    if transition.next_producer_id != NO_PRODUCER_ID:
+        reply = ProducerIdAndEpoch(
+            producer_id=transition.next_producer_id, producer_epoch=ProducerEpoch(0)
+        )
+    else:
+        reply = ProducerIdAndEpoch(
+            producer_id=transition.producer_id, producer_epoch=transition.producer_epoch
+        )
+    return Decision(records=(transition,), reply=reply, effects=MARKERS_OWED)
+
+
+def _identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
+    return ProducerIdAndEpoch(producer_id=txn.producer_id, producer_epoch=txn.producer_epoch)
+
+
+def _agrees(txn: TxnMetadata, command: EndTxn) -> bool:
+    """The transaction was, or is being, ended the way the producer asks for."""
+    commits = txn.state is TransactionState.PREPARE_COMMIT or txn.state is _COMPLETE_COMMIT
+    return commits == command.committed
+
+
+def _no_epoch_left(txn: TxnMetadata) -> Rejection:
+    """An IllegalStateException of a real broker; the client sees its error code."""
+    return Rejection(
+        error=ErrorCode.unknown_server_error,
+        reason=f"{txn.transactional_id}: no epoch is left after {txn.producer_epoch}",
+    )
+
+
+def _invalid_state(txn: TxnMetadata, command: EndTxn) -> Rejection:
+    result = "commit" if command.committed else "abort"
+    return Rejection(
+        error=ErrorCode.invalid_txn_state,
+        reason=f"{txn.transactional_id}: no {result} from {txn.state.wire_name} "
+        f"at epoch {txn.producer_epoch} by epoch {command.producer_epoch}",
+    )

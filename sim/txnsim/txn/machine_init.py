@@ -1,0 +1,178 @@
+"""Decisions about InitProducerId: who may have the transactional id, with which producer id and
+epoch.
+
+A caller without an expected identity always fences every older session. A caller with one (KIP-360)
+gets a bump when it is current, the same answer again when it repeats its last successful call, and
+PRODUCER_FENCED otherwise.
+
+Counterpart in Kafka: TransactionCoordinator.handleInitProducerId and prepareInitProducerIdTransit.
+"""
+
+from __future__ import annotations
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.settings import Settings
+from txnsim.txn.commands import (
+    NEEDS_PRODUCER_ID,
+    InitProducerId,
+    MarkersOwed,
+    NeedsProducerId,
+)
+from txnsim.txn.machine_end import decide_fence
+from txnsim.txn.refusals import concurrent, fenced
+from txnsim.txn.state import (
+    EPOCH_EXHAUSTED,
+    PREPARED_STATES,
+    TIMEOUT_NEVER_MS,
+    TransactionState,
+    TxnMetadata,
+    TxnTransition,
+    is_epoch_exhausted,
+)
+from txnsim.txn.transitions import to_empty, to_first
+from txnsim.types import (
+    NO_PRODUCER_EPOCH,
+    Decision,
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TransactionVersion,
+)
+
+InitDecision = Decision[TxnTransition, ProducerIdAndEpoch | Rejection, MarkersOwed]
+"""The reply is a ``Rejection`` where an open transaction is aborted first: the caller must come
+again.
+"""
+
+
+def check_init_producer_id(command: InitProducerId, settings: Settings) -> Rejection | None:
+    """What is refused whoever owns the transactional id; asked before ownership."""
+    if command.transactional_id == "":
+        return Rejection(error=ErrorCode.invalid_request, reason="the transactional id is empty")
+    if command.enable_two_phase_commit and not settings.transaction_two_phase_commit_enable:
+        return Rejection(
+            error=ErrorCode.transactional_id_authorization_failed,
+            reason="two-phase commit is off (transaction.two.phase.commit.enable, KIP-939)",
+        )
+    if command.keep_prepared:
+        return Rejection(
+            error=ErrorCode.unsupported_version,
+            reason="KeepPreparedTxn is not implemented by any broker yet (KIP-939)",
+        )
+    max_timeout_ms = settings.transaction_max_timeout_ms
+    if not command.enable_two_phase_commit and not 0 < command.timeout_ms <= max_timeout_ms:
+        return Rejection(
+            error=ErrorCode.invalid_transaction_timeout,
+            reason=f"timeout of {command.timeout_ms} ms is not within 1 … {max_timeout_ms} "
+            "(transaction.max.timeout.ms)",
+        )
+    return None
+
+
+def decide_init_producer_id(
+    txn: TxnMetadata | None,
+    command: InitProducerId,
+    *,
+    finalized: TransactionVersion,
+    now_ms: int,
+    fresh: ProducerId | None = None,
+    rules: Rules = LATEST,
+) -> InitDecision | Rejection | NeedsProducerId:
+    """Hand out an identity for a transactional id.
+
+    Args:
+        txn: The entry, None where there is none.
+        command: The request, which ``check_init_producer_id`` has passed.
+        finalized: Finalized level of ``transaction.version``; says how an open transaction is
+            aborted.
+        now_ms: Cluster time.
+        fresh: An unused producer id, on the second call after ``NeedsProducerId``.
+        rules: The broker's.
+    """
+    timeout_ms = TIMEOUT_NEVER_MS if command.enable_two_phase_commit else command.timeout_ms
+    if txn is None:
+        if fresh is None:
+            return NEEDS_PRODUCER_ID
+        assert command.transactional_id is not None
+        first = to_first(
+            command.transactional_id, producer_id=fresh, timeout_ms=timeout_ms, now_ms=now_ms
+        )
+        return _hand_out(first)
+    if txn.pending_state is not None:
+        return concurrent(txn)
+    expected = command.expected
+    if expected is not None and not _is_identity_plausible(txn, expected):
+        return fenced(txn, expected.producer_epoch)
+    if txn.state in PREPARED_STATES:
+        return concurrent(txn)
+    if txn.state is TransactionState.ONGOING:
+        fence = decide_fence(txn, finalized=finalized, now_ms=now_ms, fresh=fresh, rules=rules)
+        if isinstance(fence, NeedsProducerId | Rejection):
+            return fence
+        come_again = Rejection(
+            error=ErrorCode.concurrent_transactions,
+            reason=f"{txn.transactional_id}: the open transaction is being aborted first",
+        )
+        return Decision(records=fence.records, reply=come_again, effects=fence.effects)
+    return _decide_idle(txn, expected, timeout_ms, now_ms, fresh)
+
+
+def _decide_idle(
+    txn: TxnMetadata,
+    expected: ProducerIdAndEpoch | None,
+    timeout_ms: int,
+    now_ms: int,
+    fresh: ProducerId | None,
+) -> InitDecision | Rejection | NeedsProducerId:
+    """From Empty and CompleteX: prepareProducerIdRotation or prepareIncrementProducerEpoch."""
+    epoch = txn.producer_epoch
+    asked = None if expected is None else expected.producer_epoch
+    producer_id = txn.producer_id
+    bumped, last_epoch = ProducerEpoch(epoch + 1), NO_PRODUCER_EPOCH
+    if is_epoch_exhausted(epoch):
+        if asked is not None and asked != epoch:
+            # An IllegalStateException on a real broker; the client sees its error code
+            return Rejection(
+                error=ErrorCode.unknown_server_error,
+                reason=f"{txn.transactional_id}: epoch {epoch} is exhausted, expected was {asked}",
+            )
+        if fresh is None:
+            return NEEDS_PRODUCER_ID
+        producer_id, bumped = fresh, ProducerEpoch(0)
+        last_epoch = NO_PRODUCER_EPOCH if asked is None else epoch
+    elif asked is not None and epoch != NO_PRODUCER_EPOCH:
+        if asked == epoch:
+            last_epoch = epoch
+        elif asked == txn.last_producer_epoch:  # the same call again, its answer was lost
+            bumped, last_epoch = epoch, txn.last_producer_epoch
+        else:
+            return fenced(txn, asked)
+    target = to_empty(
+        txn,
+        producer_id=producer_id,
+        producer_epoch=bumped,
+        last_producer_epoch=last_epoch,
+        timeout_ms=timeout_ms,
+        now_ms=now_ms,
+    )
+    return _hand_out(target)
+
+
+def _is_identity_plausible(txn: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
+    """Only the producer id is compared: the epoch is judged later, by state."""
+    return (
+        txn.producer_epoch == NO_PRODUCER_EPOCH
+        or expected.producer_id == txn.producer_id
+        or (
+            expected.producer_id == txn.prev_producer_id
+            and expected.producer_epoch >= EPOCH_EXHAUSTED
+        )
+    )
+
+
+def _hand_out(target: TxnTransition) -> InitDecision:
+    identity = ProducerIdAndEpoch(
+        producer_id=target.producer_id, producer_epoch=target.producer_epoch
+    )
+    return Decision(records=(target,), reply=identity)

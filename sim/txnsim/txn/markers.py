@@ -1,0 +1,337 @@
+"""Which transaction markers are owed to which broker.
+
+A prepared transaction owes one marker to the leader of each of its partitions. Markers are queued
+per leader, at most one request is under way to each broker, and whatever gathers meanwhile goes out
+in the next one. What comes back is judged here; what follows from it (a transaction is complete, a
+partition must be tried again) is told to the caller as values.
+
+There is no bound on the queue other than the number of transactional ids: each owes once at a time.
+
+Counterpart in Kafka: TransactionMarkerChannelManager, TransactionMarkerRequestCompletionHandler.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, InvariantViolation
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
+from txnsim.types import (
+    BrokerId,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TxnMarker,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+
+class NoLeader(Enum):
+    """Why a marker has no destination."""
+
+    UNKNOWN = "unknown"
+    """The partition exists; its leader is not known or not reachable. Asked again later."""
+    # Enum's own hash is written in Python, and leaders are keys at every transaction's end.
+    __hash__ = object.__hash__
+
+    NO_SUCH_PARTITION = "no such partition"
+    """The partition, or its topic, is gone: no marker is needed any more."""
+
+
+LeaderLookup = BrokerId | NoLeader
+LeaderOf = Callable[[TopicPartition], LeaderLookup]
+
+_DONE: Final = frozenset(
+    {
+        ErrorCode.none,
+        # A log that can't hold markers holds no transactions either
+        ErrorCode.unsupported_for_message_format,
+        ErrorCode.unsupported_version,
+    }
+)
+_RETRIED: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.not_leader_or_follower,
+        ErrorCode.not_enough_replicas,
+        ErrorCode.not_enough_replicas_after_append,
+        ErrorCode.request_timed_out,
+        ErrorCode.kafka_storage_error,
+    }
+)
+_GIVEN_UP: Final = frozenset(
+    {ErrorCode.invalid_producer_epoch, ErrorCode.transaction_coordinator_fenced}
+)
+
+
+class Debt(msgspec.Struct, frozen=True, kw_only=True):
+    """The markers of one prepared transaction, and the record that completes it afterwards."""
+
+    transactional_id: TransactionalId
+    txn_partition: int
+    """Partition of ``__transaction_state``."""
+    coordinator_epoch: CoordinatorEpoch
+    producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    committed: bool
+    transaction_version: int
+    completion: TxnTransition
+    cause: int = -1
+    """Trace event that the debt is due to."""
+
+
+class OwedMarker(msgspec.Struct, frozen=True, kw_only=True):
+    """A marker for some partitions of one leader."""
+
+    debt: Debt
+    marker: TxnMarker
+
+
+class MarkerBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """One WriteTxnMarkers request and what it is about, in the same order."""
+
+    broker_id: BrokerId
+    owed: tuple[OwedMarker, ...]
+    command: WriteTxnMarkersCommand
+
+
+class MarkerOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer means for one marker."""
+
+    debt: Debt
+    done: frozenset[TopicPartition]
+    """Marked, or in no need of it."""
+    retry: frozenset[TopicPartition]
+    refusal: int = 0
+    """Error for which the transaction is given up, 0 for none."""
+    refused: frozenset[TopicPartition] = frozenset()
+    """Partitions that answered so."""
+
+
+def debt_of(
+    txn: TxnMetadata,
+    completion: TxnTransition,
+    *,
+    txn_partition: int,
+    coordinator_epoch: CoordinatorEpoch,
+    cause: int = -1,
+) -> Debt:
+    """What a prepared transaction owes. Its markers carry the identity it was prepared with."""
+    return Debt(
+        transactional_id=txn.transactional_id,
+        txn_partition=txn_partition,
+        coordinator_epoch=coordinator_epoch,
+        producer_id=txn.producer_id,
+        producer_epoch=txn.producer_epoch,
+        committed=txn.state is TransactionState.PREPARE_COMMIT,
+        transaction_version=int(txn.client_version),
+        completion=completion,
+        cause=cause,
+    )
+
+
+def judge(
+    owed: OwedMarker, errors: Mapping[TopicPartition, int], *, rules: Rules = LATEST
+) -> MarkerOutcome | None:
+    """What the errors of its partitions mean for a marker; None where one is never sent by Kafka.
+
+    A partition that the answer leaves out stays owed and is not tried again.
+    """
+    done, retry, refused, refusal = [], [], [], 0
+    for partition in owed.marker.partitions:
+        error = errors.get(partition)
+        if error is None:
+            continue
+        if error in _DONE:
+            done.append(partition)
+        elif error in _RETRIED and (
+            rules.storage_errors_are_retried or error != ErrorCode.kafka_storage_error
+        ):
+            retry.append(partition)
+        elif error in _GIVEN_UP:
+            refused.append(partition)
+            refusal = error
+        else:
+            return None
+    return MarkerOutcome(
+        debt=owed.debt,
+        done=frozenset(done),
+        retry=frozenset(retry),
+        refusal=refusal,
+        refused=frozenset(refused),
+    )
+
+
+_Unrouted = tuple[Debt, frozenset[TopicPartition]]
+
+
+class MarkerQueue:
+    """Everything one broker's coordinators owe."""
+
+    __slots__ = ("_in_flight", "_owing", "_queued", "_rules", "_unknown", "_waiting")
+
+    def __init__(self, *, rules: Rules = LATEST) -> None:
+        self._rules = rules
+        self._owing: dict[TransactionalId, Debt] = {}
+        self._queued: dict[BrokerId, list[OwedMarker]] = {}
+        self._waiting: list[_Unrouted] = []
+        self._unknown: list[_Unrouted] = []
+        self._in_flight: dict[BrokerId, MarkerBatch] = {}
+
+    # Owing
+
+    def owe(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
+        """Remember a debt and its markers; an older one of the same transactional id is
+        replaced.
+        """
+        self._owing[debt.transactional_id] = debt
+        self.wait(debt, partitions)
+
+    def wait(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
+        """These markers are to be routed, or routed again, in the next round."""
+        self._waiting.append((debt, partitions))
+
+    def is_owed(self, debt: Debt) -> bool:
+        """False once paid, given up, or replaced by a later one (KAFKA-16352)."""
+        return self._owing.get(debt.transactional_id) is debt
+
+    def forget(self, debt: Debt) -> bool:
+        """Drop this debt, never a later one of the same id; True where it was still owed."""
+        if not self.is_owed(debt):
+            return False
+        del self._owing[debt.transactional_id]
+        return True
+
+    def forget_stale(self, debt: Debt) -> None:
+        """An answer came for a debt of an older coordinator epoch. Before KAFKA-16352 it took
+        whatever that transactional id owes with it.
+        """
+        if not self._rules.stale_answers_spare_newer_debt:
+            self._owing.pop(debt.transactional_id, None)
+
+    def drop(self, txn_partition: int) -> tuple[Debt, ...]:
+        """Forget all debts of a partition of ``__transaction_state``, with their markers."""
+        dropped = tuple(
+            debt for debt in self._owing.values() if debt.txn_partition == txn_partition
+        )
+        for debt in dropped:
+            del self._owing[debt.transactional_id]
+        for broker_id, queue in list(self._queued.items()):
+            kept = [each for each in queue if each.debt.txn_partition != txn_partition]
+            if kept:
+                self._queued[broker_id] = kept
+            else:
+                del self._queued[broker_id]
+        self._waiting = [each for each in self._waiting if each[0].txn_partition != txn_partition]
+        self._unknown = [each for each in self._unknown if each[0].txn_partition != txn_partition]
+        return dropped
+
+    # Routing
+
+    def route(
+        self, debt: Debt, partitions: Iterable[TopicPartition], leader_of: LeaderOf
+    ) -> frozenset[TopicPartition]:
+        """Queue markers for the present leaders.
+
+        Returns:
+            Partitions that are gone: they count as marked.
+        """
+        by_leader: dict[LeaderLookup, list[TopicPartition]] = {}
+        for partition in sorted(partitions):
+            by_leader.setdefault(leader_of(partition), []).append(partition)
+        gone = frozenset(by_leader.pop(NoLeader.NO_SUCH_PARTITION, ()))
+        unknown = by_leader.pop(NoLeader.UNKNOWN, None)
+        if unknown is not None:
+            self._unknown.append((debt, frozenset(unknown)))
+        for leader, owned in by_leader.items():
+            assert not isinstance(leader, NoLeader)
+            marker = TxnMarker(
+                producer_id=debt.producer_id,
+                producer_epoch=debt.producer_epoch,
+                committed=debt.committed,
+                coordinator_epoch=debt.coordinator_epoch,
+                transaction_version=debt.transaction_version,
+                partitions=tuple(owned),
+            )
+            self._queued.setdefault(leader, []).append(OwedMarker(debt=debt, marker=marker))
+        return gone
+
+    def take_waiting(self) -> list[_Unrouted]:
+        """Everything to be routed, with what had no known leader the last time."""
+        taken, self._waiting, self._unknown = self._unknown + self._waiting, [], []
+        return taken
+
+    # Sending
+
+    def take_batches(self) -> list[MarkerBatch]:
+        """The requests to send now: one to each broker that is owed and has none under way."""
+        batches = []
+        for broker_id in [each for each in self._queued if each not in self._in_flight]:
+            owed = tuple(self._queued.pop(broker_id))
+            batch = MarkerBatch(
+                broker_id=broker_id,
+                owed=owed,
+                command=WriteTxnMarkersCommand(markers=tuple(each.marker for each in owed)),
+            )
+            self._in_flight[broker_id] = batch
+            batches.append(batch)
+        return batches
+
+    def on_reply(self, batch: MarkerBatch, reply: WriteTxnMarkersReply) -> list[MarkerOutcome]:
+        """The answer to a request.
+
+        Where a producer id is missing or an error is none that a leader gives, this and all later
+        markers of the request are left as they are, neither repeated nor done, as on a real broker.
+        """
+        self._land(batch)
+        errors = {producer_id: dict(results) for producer_id, results in reply.results}
+        outcomes = []
+        for owed in batch.owed:
+            found = errors.get(owed.debt.producer_id)
+            outcome = None if found is None else judge(owed, found, rules=self._rules)
+            if outcome is None:
+                break
+            outcomes.append(outcome)
+        return outcomes
+
+    def on_lost(self, batch: MarkerBatch) -> list[MarkerOutcome]:
+        """No answer: everything in the request must be sent again."""
+        self._land(batch)
+        return [
+            MarkerOutcome(debt=owed.debt, done=frozenset(), retry=frozenset(owed.marker.partitions))
+            for owed in batch.owed
+        ]
+
+    # Queries
+
+    @property
+    def owing_count(self) -> int:
+        """Transactions that wait for markers, or were given up."""
+        return len(self._owing)
+
+    @property
+    def unknown_count(self) -> int:
+        """Kafka's UnknownDestinationQueueSize."""
+        return len(self._unknown)
+
+    @property
+    def queued_count(self) -> int:
+        """Markers that wait for their request."""
+        return sum(len(queue) for queue in self._queued.values())
+
+    @property
+    def has_queued(self) -> bool:
+        """Some broker could be sent a request now."""
+        return any(broker_id not in self._in_flight for broker_id in self._queued)
+
+    def _land(self, batch: MarkerBatch) -> None:
+        if self._in_flight.pop(batch.broker_id, None) is not batch:
+            raise InvariantViolation(f"an answer from broker {batch.broker_id} to no request")

@@ -1,0 +1,151 @@
+"""Producer ids, in blocks: how a broker uses up its blocks and how the controller gives them out.
+
+A broker never waits for a block. It asks for the next one when nine tenths of the present one are
+used, and when it has run dry it answers COORDINATOR_LOAD_IN_PROGRESS and asks (KAFKA-14694): the
+first InitProducerId after a start usually gets that. What is left of a block at a restart is lost;
+ids are never given out twice.
+
+Counterparts in Kafka: RPCProducerIdManager, ProducerIdControlManager.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode
+from txnsim.types import AllocateProducerIdsCommand, AllocateProducerIdsReply, ProducerId
+
+BLOCK_LENGTH: Final = 1_000
+RETRY_BACKOFF_MS: Final = 50
+"""Pause after a failed request for a block (RPCProducerIdManager.RETRY_BACKOFF_MS)."""
+
+FIRST_PRODUCER_ID: Final = ProducerId(0)
+"""The first one that a formatted cluster gives out."""
+
+_PREFETCH_NUMERATOR: Final = 9
+_PREFETCH_DENOMINATOR: Final = 10
+_INT64_MAX: Final = 2**63 - 1
+
+
+class ProducerIdBlock(msgspec.Struct, frozen=True, kw_only=True):
+    """The ids ``first`` … ``first + length - 1``."""
+
+    first: int
+    length: int
+
+    @property
+    def last(self) -> int:
+        """Last id of the block; ``first - 1`` where it is empty."""
+        return self.first + self.length - 1
+
+    @property
+    def prefetch_at(self) -> int:
+        """The id whose use asks for the next block."""
+        return self.first + self.length * _PREFETCH_NUMERATOR // _PREFETCH_DENOMINATOR
+
+
+_NO_BLOCK: Final = ProducerIdBlock(first=0, length=0)
+
+
+class ProducerIdPool:
+    """A broker's blocks: the one in use and perhaps the next."""
+
+    __slots__ = ("_block", "_following", "_in_flight", "_next_id", "_retry_at_ms", "_wanted")
+
+    def __init__(self) -> None:
+        self._block = _NO_BLOCK
+        self._following: ProducerIdBlock | None = None
+        self._next_id = 0
+        self._wanted = False
+        self._in_flight = False
+        self._retry_at_ms: int | None = None
+
+    def take(self) -> ProducerId | None:
+        """An unused id; None where there is none now. ``wants_block`` may have changed after it."""
+        if self._next_id > self._block.last:
+            if self._following is None:
+                self._wanted = True
+                return None
+            self._block, self._following = self._following, None
+            self._next_id = self._block.first
+        taken = self._next_id
+        self._next_id += 1
+        if taken == self._block.prefetch_at:
+            self._wanted = True
+        return ProducerId(taken)
+
+    @property
+    def has_id(self) -> bool:
+        """``take`` would give one."""
+        return self._next_id <= self._block.last or self._following is not None
+
+    @property
+    def is_asking(self) -> bool:
+        """A request is under way."""
+        return self._in_flight
+
+    def want(self) -> None:
+        """Have the next ``start_request`` ask, whatever is left."""
+        self._wanted = True
+
+    def start_request(self, *, now_ms: int) -> bool:
+        """True: send AllocateProducerIds now, and hand its answer to ``on_reply``.
+
+        A want that meets the pause after a failure is dropped; the next ``take`` renews it.
+
+        Args:
+            now_ms: Monotonic time.
+        """
+        wanted, self._wanted = self._wanted, False
+        if not wanted or self._in_flight or self._following is not None:
+            return False
+        if self._retry_at_ms is not None and now_ms < self._retry_at_ms:
+            return False
+        self._retry_at_ms = None
+        self._in_flight = True
+        return True
+
+    def on_reply(self, reply: AllocateProducerIdsReply | None, *, now_ms: int) -> bool:
+        """The answer; None where there was none. False where it brought no block.
+
+        A block that does not lie above the present one is refused (KAFKA-20031).
+        """
+        self._in_flight = False
+        if reply is None or reply.error != ErrorCode.none or reply.first <= self._block.last:
+            self._retry_at_ms = now_ms + RETRY_BACKOFF_MS
+            return False
+        self._following = ProducerIdBlock(first=reply.first, length=reply.length)
+        return True
+
+
+class ProducerIdAllocator(msgspec.Struct, frozen=True, kw_only=True):
+    """The controller's share: the next id that no block has held."""
+
+    next_producer_id: int = FIRST_PRODUCER_ID
+
+    def allocate(
+        self, command: AllocateProducerIdsCommand, *, broker_epoch: int | None
+    ) -> tuple[ProducerIdAllocator, AllocateProducerIdsReply]:
+        """The allocator afterwards, and the answer.
+
+        Args:
+            command: The request.
+            broker_epoch: Epoch under which the broker is registered, None where it is not.
+        """
+        if broker_epoch is None:
+            return self, _refusal(ErrorCode.broker_id_not_registered)
+        if broker_epoch != command.broker_epoch:
+            return self, _refusal(ErrorCode.stale_broker_epoch)
+        first = self.next_producer_id
+        if first > _INT64_MAX - BLOCK_LENGTH:
+            return self, _refusal(ErrorCode.unknown_server_error)
+        return (
+            ProducerIdAllocator(next_producer_id=first + BLOCK_LENGTH),
+            AllocateProducerIdsReply(first=first, length=BLOCK_LENGTH),
+        )
+
+
+def _refusal(error: ErrorCode) -> AllocateProducerIdsReply:
+    return AllocateProducerIdsReply(error=error)

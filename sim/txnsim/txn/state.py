@@ -1,0 +1,321 @@
+"""States of a transaction, the moves between them, and the values a coordinator keeps and logs.
+
+The table ``VALID_PREVIOUS_STATES`` is the truth: code asks it, tests and diagrams are made from it.
+What a coordinator knows of one transactional id is a ``TxnMetadata``; what it writes to
+``__transaction_state`` is a ``TxnTransition`` (or a ``Tombstone``). Both are frozen: a change makes
+a new value, and only ``txnsim.txn.transitions`` makes it.
+
+Counterpart in Kafka: TransactionState, TransactionMetadata, TxnTransitMetadata.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import InvariantViolation
+from txnsim.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+
+NO_TIMESTAMP: Final = -1
+"""Start of a transaction that never started."""
+
+TIMEOUT_NEVER_MS: Final = 2_147_483_647
+"""Timeout of a transaction under two-phase commit (KIP-939): the abort scan leaves it alone."""
+
+EPOCH_EXHAUSTED: Final = 32_766
+"""From this epoch on a producer id must be rotated: 32767 is kept for the coordinator's last
+fence.
+"""
+
+NO_PARTITIONS: Final[frozenset[TopicPartition]] = frozenset()
+
+
+class TransactionState(IntEnum):
+    """Where a transactional id stands; the number is its id in the log.
+
+    While a move is being logged the entry is *pending* and nearly every call meets
+    CONCURRENT_TRANSACTIONS.
+    """
+
+    EMPTY = 0
+    """Has an identity, no transaction. Adding partitions opens one; InitProducerId bumps the epoch;
+    a commit is INVALID_TXN_STATE, an abort too before KIP-890's version 2 and an empty abort from
+    it on. Expires. Leaves to: Ongoing, Empty, PrepareAbort (version 2), Dead.
+    """
+
+    ONGOING = 1
+    """A transaction is open. Adding partitions enlarges it; EndTxn prepares its end; InitProducerId
+    or the timeout fences it. Never expires. Leaves to: Ongoing, PrepareCommit, PrepareAbort.
+    """
+
+    PREPARE_COMMIT = 2
+    """Committed for certain, markers under way. Calls meet CONCURRENT_TRANSACTIONS, an abort that
+    is not held up by the pending completion meets INVALID_TXN_STATE. Leaves to: CompleteCommit,
+    once every partition has its marker.
+    """
+
+    PREPARE_ABORT = 3
+    """Aborted for certain, markers under way. Answers as PrepareCommit does. Leaves to:
+    CompleteAbort.
+    """
+
+    COMPLETE_COMMIT = 4
+    """Committed and marked everywhere. A repeated commit succeeds without a change. Expires.
+    Leaves to: Ongoing, Empty, PrepareAbort (version 2), Dead."""
+
+    COMPLETE_ABORT = 5
+    """Aborted and marked everywhere. A repeated abort succeeds without a change. Expires.
+    Leaves to: Ongoing, Empty, PrepareAbort (version 2), Dead."""
+
+    DEAD = 6
+    """Expired: only ever pending, while the tombstone is being written. Calls meet
+    CONCURRENT_TRANSACTIONS.
+    """
+
+    PREPARE_EPOCH_FENCE = 7
+    """A newer producer or the timeout is about to abort the transaction: only ever pending, on the
+    way to PrepareAbort. Fencing and preparing the abort are one step here, so nobody sees it.
+    """
+
+    # Enum's own hash is written in Python, and states are looked up in sets at every request.
+    __hash__ = int.__hash__
+
+    @property
+    def wire_name(self) -> str:
+        """The name ListTransactions and DescribeTransactions show."""
+        return WIRE_NAMES[self]
+
+
+WIRE_NAMES: Final[Mapping[TransactionState, str]] = {
+    TransactionState.EMPTY: "Empty",
+    TransactionState.ONGOING: "Ongoing",
+    TransactionState.PREPARE_COMMIT: "PrepareCommit",
+    TransactionState.PREPARE_ABORT: "PrepareAbort",
+    TransactionState.COMPLETE_COMMIT: "CompleteCommit",
+    TransactionState.COMPLETE_ABORT: "CompleteAbort",
+    TransactionState.DEAD: "Dead",
+    TransactionState.PREPARE_EPOCH_FENCE: "PrepareEpochFence",
+}
+
+_IDLE: Final = frozenset(
+    {
+        TransactionState.EMPTY,
+        TransactionState.COMPLETE_COMMIT,
+        TransactionState.COMPLETE_ABORT,
+    }
+)
+_OPENABLE: Final = _IDLE | {TransactionState.ONGOING}
+_ONGOING: Final = frozenset({TransactionState.ONGOING})
+_FENCEABLE: Final = frozenset({TransactionState.ONGOING, TransactionState.PREPARE_EPOCH_FENCE})
+
+_VERSION_1: Final[Mapping[TransactionState, frozenset[TransactionState]]] = {
+    TransactionState.EMPTY: _IDLE,
+    TransactionState.ONGOING: _OPENABLE,
+    TransactionState.PREPARE_COMMIT: _ONGOING,
+    TransactionState.PREPARE_ABORT: _FENCEABLE,
+    TransactionState.COMPLETE_COMMIT: frozenset({TransactionState.PREPARE_COMMIT}),
+    TransactionState.COMPLETE_ABORT: frozenset({TransactionState.PREPARE_ABORT}),
+    TransactionState.DEAD: _IDLE,
+    TransactionState.PREPARE_EPOCH_FENCE: _ONGOING,
+}
+
+VALID_PREVIOUS_STATES: Final[
+    Mapping[TransactionVersion, Mapping[TransactionState, frozenset[TransactionState]]]
+] = {
+    # TransactionMetadata.VALID_PREVIOUS_STATES of Kafka 3.x
+    TransactionVersion.TV_0: _VERSION_1,
+    TransactionVersion.TV_1: _VERSION_1,
+    # TransactionState.VALID_PREVIOUS_STATES of Kafka 4.x: an abort needs no open transaction
+    # (KIP-890)
+    TransactionVersion.TV_2: {
+        **_VERSION_1,
+        TransactionState.PREPARE_ABORT: _FENCEABLE | _IDLE,
+    },
+}
+"""For each version of the protocol: target state -> states it may be entered from."""
+
+IDLE_STATES: Final = _IDLE
+"""No transaction is open or ending: the states that expire and that InitProducerId starts from."""
+
+PREPARED_STATES: Final = frozenset(
+    {TransactionState.PREPARE_COMMIT, TransactionState.PREPARE_ABORT}
+)
+
+
+class TxnMetadata(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """All a coordinator knows of one transactional id."""
+
+    transactional_id: TransactionalId
+    producer_id: ProducerId
+    prev_producer_id: ProducerId = NO_PRODUCER_ID
+    """Producer id held just before the last transition."""
+    next_producer_id: ProducerId = NO_PRODUCER_ID
+    """Producer id that takes over when the ending transaction is complete (epoch overflow,
+    KIP-890).
+    """
+    producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+    last_producer_epoch: ProducerEpoch = NO_PRODUCER_EPOCH
+    """Epoch before the last bump, so that a retry is told from a zombie. Never logged: lost when
+    the coordinator moves.
+    """
+    txn_timeout_ms: int
+    state: TransactionState = TransactionState.EMPTY
+    partitions: frozenset[TopicPartition] = NO_PARTITIONS
+    """Ongoing: all that were added. Prepared: those still waiting for their marker."""
+    start_timestamp_ms: int = NO_TIMESTAMP
+    last_update_timestamp_ms: int
+    client_version: TransactionVersion = TransactionVersion.TV_0
+    """Protocol version that the transaction was opened or ended with."""
+    pending_state: TransactionState | None = None
+    """Target of the move whose record is being appended, or of the completion that waits for
+    markers.
+    """
+    has_failed_epoch_fence: bool = False
+    """A fence raised the epoch and its record was lost: the next fence keeps this epoch
+    (KAFKA-9666).
+    """
+
+
+class TxnTransition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One record of ``__transaction_state``: everything an entry is after the move."""
+
+    transactional_id: TransactionalId
+    producer_id: ProducerId
+    prev_producer_id: ProducerId
+    next_producer_id: ProducerId
+    producer_epoch: ProducerEpoch
+    last_producer_epoch: ProducerEpoch
+    """Not logged."""
+    txn_timeout_ms: int
+    state: TransactionState
+    partitions: frozenset[TopicPartition]
+    start_timestamp_ms: int
+    last_update_timestamp_ms: int
+    client_version: TransactionVersion
+    fences_epoch: bool = False
+    """Not logged: before version 2 a fence raises the entry's epoch at once, whether or not the
+    record is written.
+    """
+
+
+class Tombstone(msgspec.Struct, frozen=True, kw_only=True):
+    """The record that forgets a transactional id."""
+
+    transactional_id: TransactionalId
+
+
+TxnRecord = TxnTransition | Tombstone
+
+
+def is_epoch_exhausted(epoch: int) -> bool:
+    """True when the next bump must come with another producer id."""
+    return epoch >= EPOCH_EXHAUSTED
+
+
+def check_prepare(txn: TxnMetadata, transition: TxnTransition) -> None:
+    """Refuse to begin a move that the table or the identity forbids
+    (TransactionMetadata.prepareTransitionTo).
+
+    Raises:
+        InvariantViolation: A move is in flight already, the target has no identity, or the table
+        has no such move.
+    """
+    target = transition.state
+    if txn.pending_state is not None:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: cannot begin {target.wire_name} while "
+            f"{txn.pending_state.wire_name} is pending"
+        )
+    if transition.producer_id < 0:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: illegal new producer id {transition.producer_id}"
+        )
+    if transition.producer_epoch < 0:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: illegal new producer epoch {transition.producer_epoch}"
+        )
+    if txn.state not in VALID_PREVIOUS_STATES[transition.client_version][target]:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: no move from {txn.state.wire_name} to {target.wire_name}"
+        )
+
+
+def check_complete(txn: TxnMetadata, transition: TxnTransition) -> None:
+    """Refuse to finish a move that is not the one begun (TransactionMetadata.completeTransitionTo).
+
+    Raises:
+        InvariantViolation: The pending state or a field that must not change differs.
+    """
+    if txn.pending_state is not transition.state:
+        raise InvariantViolation(
+            f"{txn.transactional_id}: completing {transition.state.wire_name}, "
+            f"but pending is {txn.pending_state!r}"
+        )
+    match transition.state:
+        case TransactionState.ONGOING:
+            sound = _is_sound_ongoing(txn, transition)
+        case TransactionState.PREPARE_COMMIT | TransactionState.PREPARE_ABORT:
+            sound = _is_sound_prepare(txn, transition)
+        case TransactionState.COMPLETE_COMMIT | TransactionState.COMPLETE_ABORT:
+            sound = _is_sound_complete(txn, transition)
+        case TransactionState.EMPTY:
+            sound = _is_sound_empty(txn, transition)
+        case _:  # Dead and PrepareEpochFence are never written
+            sound = False
+    if not sound:
+        raise InvariantViolation(f"unsound completion: {txn!r} by {transition!r}")
+
+
+def _is_sound_empty(txn: TxnMetadata, to: TxnTransition) -> bool:
+    epochs = (txn.producer_epoch, txn.producer_epoch + 1)
+    same_id = to.producer_id == txn.producer_id and to.producer_epoch in epochs
+    new_id = to.producer_id != txn.producer_id and to.producer_epoch == 0
+    return (same_id or new_id) and not to.partitions and to.start_timestamp_ms == NO_TIMESTAMP
+
+
+def _is_sound_ongoing(txn: TxnMetadata, to: TxnTransition) -> bool:
+    return (
+        to.producer_id == txn.producer_id
+        and to.producer_epoch == txn.producer_epoch
+        and to.txn_timeout_ms == txn.txn_timeout_ms
+        and to.partitions >= txn.partitions
+    )
+
+
+def _is_sound_prepare(txn: TxnMetadata, to: TxnTransition) -> bool:
+    version_2 = to.client_version >= TransactionVersion.TV_2
+    began_from = to.last_producer_epoch if version_2 else to.producer_epoch
+    empty_abort = version_2 and txn.state is not TransactionState.ONGOING
+    return (
+        to.producer_id == txn.producer_id
+        and began_from == txn.producer_epoch
+        and to.partitions == txn.partitions
+        and to.txn_timeout_ms == txn.txn_timeout_ms
+        and (empty_abort or to.start_timestamp_ms == txn.start_timestamp_ms)
+    )
+
+
+def _is_sound_complete(txn: TxnMetadata, to: TxnTransition) -> bool:
+    same_identity = to.producer_id == txn.producer_id and to.producer_epoch == txn.producer_epoch
+    overflow = (
+        to.client_version >= TransactionVersion.TV_2
+        and to.producer_epoch == 0
+        and to.prev_producer_id == txn.producer_id
+        and to.last_producer_epoch == txn.last_producer_epoch
+    )
+    return (
+        (same_identity or overflow)
+        and to.start_timestamp_ms != NO_TIMESTAMP
+        and to.txn_timeout_ms == txn.txn_timeout_ms
+    )

@@ -1,0 +1,133 @@
+"""The coordinator's trace events. Call these under ``if tracer.on`` only: they format.
+
+``decided``, ``prepared``, ``appended`` and ``completed`` make themselves the current cause, so that
+a command's events form a chain: decided, pending, in the log, in effect, markers owed. A command
+runs in a context of its own (``Tasks.drive``); who owes markers in passing puts the cause back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.runtime.trace import Tracer
+from txnsim.txn.markers import Debt
+from txnsim.txn.state import TxnMetadata, TxnTransition
+from txnsim.types import (
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    CoordinatorEpoch,
+    TopicPartition,
+    TransactionVersion,
+)
+
+
+def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> str:
+    """The name of a transaction in the trace."""
+    return f"{txn.transactional_id}/{txn.producer_id}:{txn.producer_epoch}"
+
+
+def decided(
+    tracer: Tracer,
+    node: str,
+    transactional_id: str,
+    txn: TxnMetadata | None,
+    command: str,
+    rejection: Rejection | None,
+) -> None:
+    """A command was decided, for or against."""
+    data: dict[str, object] = {"command": command}
+    if txn is not None:
+        data.update(_fields(txn))
+    if rejection is not None:
+        data["error"] = rejection.error.name
+        data["reason"] = rejection.reason
+    tx = transactional_id if txn is None else tx_of(txn)
+    tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
+
+
+def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
+    """A move is pending; ``level`` is that of the feature ``transaction.version`` now."""
+    data = {**_fields(txn), "level": int(level)}
+    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
+
+
+def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode) -> None:
+    """The log answered."""
+    partition = node.rpartition("/")[2]
+    data = {"state": record.state.wire_name, "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
+    if error is not ErrorCode.none:
+        data["error"] = error.name
+    tracer.caused_by(tracer.emit("txn.append", node, tx=tx_of(record), data=data))
+
+
+def completed(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
+    """A move took effect; ``level`` is that of the feature ``transaction.version`` now."""
+    data = {**_fields(txn), "level": int(level)}
+    tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=data))
+
+
+def loaded(
+    tracer: Tracer, node: str, partition: int, epoch: CoordinatorEpoch, transactions: int
+) -> None:
+    """A partition of the transaction log was loaded."""
+    tracer.emit(
+        "txn.load",
+        node,
+        data={
+            "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}",
+            "coordinator_epoch": epoch,
+            "transactions": transactions,
+        },
+    )
+
+
+def unloaded(tracer: Tracer, node: str, partition: int, epoch: int | None) -> None:
+    """A partition of the transaction log was let go."""
+    data: dict[str, object] = {"tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
+    if epoch is not None:
+        data["coordinator_epoch"] = epoch
+    tracer.emit("txn.unload", node, data=data)
+
+
+def marker(
+    tracer: Tracer,
+    kind: str,
+    node: str,
+    debt: Debt,
+    partitions: Iterable[TopicPartition],
+    *,
+    target: BrokerId | None = None,
+    parents: tuple[int, ...] = (),
+    **more: str,
+) -> int:
+    """One event for each partition of a marker; the index of the last one, -1 for none."""
+    last = -1
+    for partition in partitions:
+        data: dict[str, object] = {
+            "pid": debt.producer_id,
+            "epoch": debt.producer_epoch,
+            "committed": debt.committed,
+            "coordinator_epoch": debt.coordinator_epoch,
+            "tp": str(partition),
+            **more,
+        }
+        if target is not None:
+            data["target"] = f"broker/{target}"
+        last = tracer.emit(kind, node, parents=parents, tx=tx_of(debt), data=data)
+    return last
+
+
+def _fields(txn: TxnMetadata) -> dict[str, object]:
+    return {
+        "state": txn.state.wire_name,
+        "pending": None if txn.pending_state is None else txn.pending_state.wire_name,
+        "pid": txn.producer_id,
+        "epoch": txn.producer_epoch,
+        "last_epoch": txn.last_producer_epoch,
+        "timeout_ms": txn.txn_timeout_ms,
+        "started_ms": txn.start_timestamp_ms,
+        "updated_ms": txn.last_update_timestamp_ms,
+        "partitions": [str(partition) for partition in sorted(txn.partitions)],
+        "version": int(txn.client_version),
+    }

@@ -1,0 +1,406 @@
+"""The only place where the state of a transaction changes. Its rules:
+
+1. ``to_*`` compute the target of a move and touch nothing.
+2. ``begin`` marks a move as pending. Apart from the fence of protocol versions 0 and 1 nothing else
+   changes yet.
+3. ``apply`` finishes it once its record is in the log. Loading calls the same function with every
+   record it reads.
+4. ``withdraw`` forgets a move whose record did not make it.
+5. A prepared transaction becomes complete only when ``acknowledge`` has removed its last partition.
+
+Counterpart in Kafka: TransactionMetadata.prepare* and completeTransitionTo.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.errors import InvariantViolation
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.txn.state import (
+    IDLE_STATES,
+    NO_PARTITIONS,
+    NO_TIMESTAMP,
+    PREPARED_STATES,
+    Tombstone,
+    TransactionState,
+    TxnMetadata,
+    TxnRecord,
+    TxnTransition,
+    check_complete,
+    check_prepare,
+    is_epoch_exhausted,
+)
+from txnsim.types import (
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    PRODUCER_EPOCH_MAX,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+
+# Module constants: looking a member up in its enum costs more than the comparison
+_TV_2: Final = TransactionVersion.TV_2
+_EMPTY: Final = TransactionState.EMPTY
+_ONGOING: Final = TransactionState.ONGOING
+_PREPARE_COMMIT: Final = TransactionState.PREPARE_COMMIT
+_PREPARE_ABORT: Final = TransactionState.PREPARE_ABORT
+_COMPLETE_COMMIT: Final = TransactionState.COMPLETE_COMMIT
+_COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
+
+
+# Moves
+
+
+def begin(txn: TxnMetadata | None, record: TxnRecord, *, now_ms: int) -> TxnMetadata:
+    """The entry while ``record`` is being appended.
+
+    A transactional id never seen before gets its entry now, before its first record: if that is
+    lost the entry stays, Empty and without an epoch, as on a real broker.
+
+    Raises:
+        InvariantViolation: The move is not allowed from here.
+    """
+    if isinstance(record, Tombstone):
+        return _begin_expiry(txn, record)
+    if txn is None:
+        txn = _new_entry(record, now_ms)
+    check_prepare(txn, record)
+    return TxnMetadata(
+        transactional_id=txn.transactional_id,
+        producer_id=txn.producer_id,
+        prev_producer_id=txn.prev_producer_id,
+        next_producer_id=txn.next_producer_id,
+        # TransactionCoordinator.endTransaction before version 2: the fence takes hold before it is
+        # logged
+        producer_epoch=_fence_epoch(record) if record.fences_epoch else txn.producer_epoch,
+        last_producer_epoch=NO_PRODUCER_EPOCH if record.fences_epoch else txn.last_producer_epoch,
+        txn_timeout_ms=txn.txn_timeout_ms,
+        state=txn.state,
+        partitions=txn.partitions,
+        start_timestamp_ms=txn.start_timestamp_ms,
+        last_update_timestamp_ms=txn.last_update_timestamp_ms,
+        client_version=txn.client_version,
+        pending_state=record.state,
+        has_failed_epoch_fence=txn.has_failed_epoch_fence,
+    )
+
+
+def apply(
+    txn: TxnMetadata | None, record: TxnRecord, *, rules: Rules = LATEST
+) -> TxnMetadata | None:
+    """The entry after ``record`` was written; None when it was a tombstone.
+
+    Args:
+        txn: The pending entry, or None while loading: the log of a compacted topic need not hold
+            the record before.
+        record: What was written, or read.
+        rules: The broker's.
+
+    Raises:
+        InvariantViolation: The record does not finish the pending move.
+    """
+    if isinstance(record, Tombstone):
+        return None
+    if txn is not None:
+        check_complete(txn, record)
+        if not rules.moves_replace_whole_entry:
+            record = _partly(txn, record)
+    completes = record.state is _COMPLETE_COMMIT or record.state is _COMPLETE_ABORT
+    return TxnMetadata(
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id,
+        prev_producer_id=record.prev_producer_id,
+        next_producer_id=record.next_producer_id,
+        producer_epoch=record.producer_epoch,
+        last_producer_epoch=record.last_producer_epoch,
+        txn_timeout_ms=record.txn_timeout_ms,
+        state=record.state,
+        partitions=record.partitions,
+        start_timestamp_ms=record.start_timestamp_ms,
+        last_update_timestamp_ms=record.last_update_timestamp_ms,
+        client_version=record.client_version,
+        has_failed_epoch_fence=txn is not None and txn.has_failed_epoch_fence and not completes,
+    )
+
+
+def withdraw(txn: TxnMetadata, record: TxnRecord) -> TxnMetadata:
+    """The entry after the append of ``record`` failed: nothing pending, and a failed fence
+    remembered (KAFKA-9666; whether it is heeded, ``fence_epoch_of`` says).
+    """
+    fenced = isinstance(record, TxnTransition) and record.fences_epoch
+    return _replace(txn, has_failed_epoch_fence=fenced or txn.has_failed_epoch_fence)
+
+
+def acknowledge(txn: TxnMetadata, partitions: frozenset[TopicPartition]) -> TxnMetadata:
+    """The entry after these partitions have, or no longer need, their marker.
+
+    Raises:
+        InvariantViolation: The transaction is not waiting for markers.
+    """
+    if txn.pending_state is not _COMPLETE_COMMIT and txn.pending_state is not _COMPLETE_ABORT:
+        raise InvariantViolation(f"{txn.transactional_id}: marker acknowledged, none owed: {txn!r}")
+    return _replace(txn, partitions=txn.partitions - partitions, pending_state=txn.pending_state)
+
+
+# Targets
+
+
+def to_empty(
+    txn: TxnMetadata,
+    *,
+    producer_id: ProducerId,
+    producer_epoch: ProducerEpoch,
+    last_producer_epoch: ProducerEpoch,
+    timeout_ms: int,
+    now_ms: int,
+) -> TxnTransition:
+    """A new session: prepareIncrementProducerEpoch and prepareProducerIdRotation."""
+    return TxnTransition(
+        transactional_id=txn.transactional_id,
+        producer_id=producer_id,
+        prev_producer_id=txn.producer_id,
+        next_producer_id=txn.next_producer_id,
+        producer_epoch=producer_epoch,
+        last_producer_epoch=last_producer_epoch,
+        txn_timeout_ms=timeout_ms,
+        state=_EMPTY,
+        partitions=NO_PARTITIONS,
+        start_timestamp_ms=NO_TIMESTAMP,
+        last_update_timestamp_ms=now_ms,
+        client_version=txn.client_version,
+    )
+
+
+def to_first(
+    transactional_id: TransactionalId, *, producer_id: ProducerId, timeout_ms: int, now_ms: int
+) -> TxnTransition:
+    """The first session of a transactional id."""
+    return TxnTransition(
+        transactional_id=transactional_id,
+        producer_id=producer_id,
+        prev_producer_id=producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        producer_epoch=ProducerEpoch(0),
+        last_producer_epoch=NO_PRODUCER_EPOCH,
+        txn_timeout_ms=timeout_ms,
+        state=_EMPTY,
+        partitions=NO_PARTITIONS,
+        start_timestamp_ms=NO_TIMESTAMP,
+        last_update_timestamp_ms=now_ms,
+        client_version=TransactionVersion.TV_0,
+    )
+
+
+def to_ongoing(
+    txn: TxnMetadata,
+    *,
+    partitions: frozenset[TopicPartition],
+    client_version: TransactionVersion,
+    now_ms: int,
+) -> TxnTransition:
+    """Partitions added, the transaction opened where it was not: prepareAddPartitions."""
+    ongoing = txn.state is _ONGOING
+    return TxnTransition(
+        transactional_id=txn.transactional_id,
+        producer_id=txn.producer_id,
+        prev_producer_id=txn.producer_id,
+        next_producer_id=txn.next_producer_id,
+        producer_epoch=txn.producer_epoch,
+        last_producer_epoch=txn.last_producer_epoch,
+        txn_timeout_ms=txn.txn_timeout_ms,
+        state=_ONGOING,
+        partitions=txn.partitions | partitions if txn.partitions else partitions,
+        start_timestamp_ms=txn.start_timestamp_ms if ongoing else now_ms,
+        last_update_timestamp_ms=now_ms,
+        client_version=client_version,
+    )
+
+
+def to_prepared_v1(
+    txn: TxnMetadata,
+    *,
+    committed: bool,
+    now_ms: int,
+    fence_epoch: ProducerEpoch | None = None,
+) -> TxnTransition:
+    """The end decided under protocol version 0 or 1: the epoch stays, unless a fence raises it."""
+    fences = fence_epoch is not None
+    return TxnTransition(
+        transactional_id=txn.transactional_id,
+        producer_id=txn.producer_id,
+        prev_producer_id=txn.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        producer_epoch=txn.producer_epoch if fence_epoch is None else fence_epoch,
+        last_producer_epoch=NO_PRODUCER_EPOCH if fences else txn.last_producer_epoch,
+        txn_timeout_ms=txn.txn_timeout_ms,
+        state=_PREPARE_COMMIT if committed else _PREPARE_ABORT,
+        partitions=txn.partitions,
+        start_timestamp_ms=txn.start_timestamp_ms,
+        last_update_timestamp_ms=now_ms,
+        client_version=TransactionVersion.TV_0,
+        fences_epoch=fences,
+    )
+
+
+def to_prepared_v2(
+    txn: TxnMetadata,
+    *,
+    committed: bool,
+    fresh: ProducerId | None,
+    now_ms: int,
+    fence_epoch: ProducerEpoch | None = None,
+) -> TxnTransition:
+    """The end decided under protocol version 2: every end bumps the epoch (KIP-890).
+
+    Args:
+        txn: The entry; not Ongoing for an empty abort.
+        committed: Commit or abort.
+        fresh: The producer id that takes over; given if and only if the epoch is exhausted.
+        now_ms: Cluster time.
+        fence_epoch: Epoch that a fence has raised the entry to already (before KAFKA-19367).
+    """
+    epoch = txn.producer_epoch if fence_epoch is None else fence_epoch
+    # KAFKA-20090: only bugs lead to 32767 before the end, and then an abort must still get through
+    stuck = epoch == PRODUCER_EPOCH_MAX and not committed
+    return TxnTransition(
+        transactional_id=txn.transactional_id,
+        producer_id=txn.producer_id,
+        prev_producer_id=txn.producer_id,
+        next_producer_id=NO_PRODUCER_ID if fresh is None else fresh,
+        producer_epoch=epoch if stuck else ProducerEpoch(epoch + 1),
+        last_producer_epoch=epoch,
+        txn_timeout_ms=txn.txn_timeout_ms,
+        state=_PREPARE_COMMIT if committed else _PREPARE_ABORT,
+        partitions=txn.partitions,
+        start_timestamp_ms=txn.start_timestamp_ms if txn.state is _ONGOING else now_ms,
+        last_update_timestamp_ms=now_ms,
+        client_version=_TV_2,
+        fences_epoch=fence_epoch is not None,
+    )
+
+
+def to_complete(txn: TxnMetadata, *, now_ms: int) -> TxnTransition:
+    """All markers written: prepareComplete. On overflow the next producer id takes over at epoch 0.
+
+    Raises:
+        InvariantViolation: The transaction is not prepared.
+    """
+    if txn.state not in PREPARED_STATES:
+        raise InvariantViolation(f"{txn.transactional_id}: cannot complete {txn.state.wire_name}")
+    overflow = txn.client_version >= _TV_2 and txn.next_producer_id != NO_PRODUCER_ID
+    return TxnTransition(
+        transactional_id=txn.transactional_id,
+        producer_id=txn.next_producer_id if overflow else txn.producer_id,
+        prev_producer_id=txn.producer_id,
+        next_producer_id=NO_PRODUCER_ID,
+        producer_epoch=ProducerEpoch(0) if overflow else txn.producer_epoch,
+        last_producer_epoch=txn.last_producer_epoch,
+        txn_timeout_ms=txn.txn_timeout_ms,
+        state=_COMPLETE_COMMIT if txn.state is _PREPARE_COMMIT else _COMPLETE_ABORT,
+        partitions=NO_PARTITIONS,
+        start_timestamp_ms=txn.start_timestamp_ms,
+        last_update_timestamp_ms=now_ms,
+        client_version=txn.client_version,
+    )
+
+
+def fence_epoch_of(txn: TxnMetadata, rules: Rules = LATEST) -> ProducerEpoch:
+    """Epoch that shuts the present producer out: prepareFenceProducerEpoch.
+
+    Not raised again after a fence whose record was lost (KAFKA-9666), nor beyond the last epoch
+    there is.
+    """
+    is_repeated = txn.has_failed_epoch_fence and rules.failed_fence_keeps_epoch
+    if is_repeated or txn.producer_epoch == PRODUCER_EPOCH_MAX:
+        return txn.producer_epoch
+    return ProducerEpoch(txn.producer_epoch + 1)
+
+
+def needs_rotation(txn: TxnMetadata) -> bool:
+    """True when an end under version 2 must name the producer id that takes over."""
+    return is_epoch_exhausted(txn.producer_epoch)
+
+
+# Helpers
+
+
+def _fence_epoch(record: TxnTransition) -> ProducerEpoch:
+    """What a fence makes of the entry's epoch before its record is written."""
+    return record.last_producer_epoch if record.client_version >= _TV_2 else record.producer_epoch
+
+
+def _partly(txn: TxnMetadata, record: TxnTransition) -> TxnTransition:
+    """The record as far as an entry of Kafka before 4.1 took it over: a new session keeps the old
+    start, and the swapped producer ids stay where no end under version 2 moves them.
+    """
+    state = record.state
+    completes = state is _COMPLETE_COMMIT or state is _COMPLETE_ABORT
+    prepares = state is _PREPARE_COMMIT or state is _PREPARE_ABORT
+    version_2 = record.client_version >= _TV_2
+    moves_prev = state is _EMPTY or (completes and version_2)
+    moves_next = (completes or prepares) and version_2
+    return TxnTransition(
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id,
+        prev_producer_id=record.prev_producer_id if moves_prev else txn.prev_producer_id,
+        next_producer_id=record.next_producer_id if moves_next else txn.next_producer_id,
+        producer_epoch=record.producer_epoch,
+        last_producer_epoch=record.last_producer_epoch,
+        txn_timeout_ms=record.txn_timeout_ms,
+        state=state,
+        partitions=record.partitions,
+        start_timestamp_ms=(
+            txn.start_timestamp_ms if state is _EMPTY else record.start_timestamp_ms
+        ),
+        last_update_timestamp_ms=record.last_update_timestamp_ms,
+        client_version=record.client_version,
+    )
+
+
+def _new_entry(record: TxnTransition, now_ms: int) -> TxnMetadata:
+    return TxnMetadata(
+        transactional_id=record.transactional_id,
+        producer_id=record.producer_id,
+        txn_timeout_ms=record.txn_timeout_ms,
+        last_update_timestamp_ms=now_ms,
+    )
+
+
+def _begin_expiry(txn: TxnMetadata | None, record: Tombstone) -> TxnMetadata:
+    if txn is None or txn.pending_state is not None or txn.state not in IDLE_STATES:
+        raise InvariantViolation(f"{record.transactional_id}: cannot expire {txn!r}")
+    return _replace(txn, pending_state=TransactionState.DEAD)
+
+
+def _replace(
+    txn: TxnMetadata,
+    *,
+    partitions: frozenset[TopicPartition] | None = None,
+    pending_state: TransactionState | None = None,
+    has_failed_epoch_fence: bool | None = None,
+) -> TxnMetadata:
+    """A typed stand-in for ``structs.replace``, which mypy does not check; ``pending_state`` is
+    always set.
+    """
+    return TxnMetadata(
+        transactional_id=txn.transactional_id,
+        producer_id=txn.producer_id,
+        prev_producer_id=txn.prev_producer_id,
+        next_producer_id=txn.next_producer_id,
+        producer_epoch=txn.producer_epoch,
+        last_producer_epoch=txn.last_producer_epoch,
+        txn_timeout_ms=txn.txn_timeout_ms,
+        state=txn.state,
+        partitions=txn.partitions if partitions is None else partitions,
+        start_timestamp_ms=txn.start_timestamp_ms,
+        last_update_timestamp_ms=txn.last_update_timestamp_ms,
+        client_version=txn.client_version,
+        pending_state=pending_state,
+        has_failed_epoch_fence=(
+            txn.has_failed_epoch_fence if has_failed_epoch_fence is None else has_failed_epoch_fence
+        ),
+    )

@@ -1,0 +1,64 @@
+"""Record batches as raw bytes (magic 2): one place to import from.
+
+- ``batch_header``: the header, walking over batches, patching offset, epoch and timestamp, CRC.
+- ``records``: building a batch from records and reading them back.
+- ``control``: transaction markers.
+- ``compression``: codecs.
+"""
+
+from __future__ import annotations
+
+from txnsim.wire.batch_header import (
+    HEADER_SIZE,
+    LENGTH_MIN,
+    LOG_OVERHEAD,
+    MAGIC,
+    BatchHeader,
+    Buffer,
+    assign,
+    crc_is_valid,
+    crc_of,
+    iter_batches,
+    read_batch_header,
+    read_magic,
+    restamp,
+)
+from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+from txnsim.wire.control import (
+    ABORT,
+    COMMIT,
+    ControlRecord,
+    control_batch,
+    read_control_record,
+)
+from txnsim.wire.records import Record, build_batch, largest_timestamp_ms, read_records
+
+__all__ = [
+    "ABORT",
+    "COMMIT",
+    "GZIP",
+    "HEADER_SIZE",
+    "LENGTH_MIN",
+    "LOG_OVERHEAD",
+    "LZ4",
+    "MAGIC",
+    "NONE",
+    "SNAPPY",
+    "ZSTD",
+    "BatchHeader",
+    "Buffer",
+    "ControlRecord",
+    "Record",
+    "assign",
+    "build_batch",
+    "control_batch",
+    "crc_is_valid",
+    "crc_of",
+    "iter_batches",
+    "largest_timestamp_ms",
+    "read_batch_header",
+    "read_control_record",
+    "read_magic",
+    "read_records",
+    "restamp",
+]

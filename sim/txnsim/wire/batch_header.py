@@ -1,0 +1,253 @@
+"""The header of a record batch v2, and what a leader may patch in it.
+
+A batch stays what it is from producer to consumer: bytes. Reading its 61 bytes of header is one
+``struct`` call; a leader writes base offset and leader epoch into it, which lie before the bytes
+that the CRC covers. Records are another module's business. Kafka's counterpart is
+``DefaultRecordBatch``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception class
+from typing import Final
+
+import crc32c
+import msgspec
+
+from txnsim.errors import CorruptBatchError
+
+Buffer = bytes | bytearray | memoryview
+
+MAGIC: Final = 2
+HEADER_SIZE: Final = 61
+LOG_OVERHEAD: Final = 12
+"""Bytes before those that ``batch_length`` counts: base offset and the length itself."""
+LENGTH_MIN: Final = HEADER_SIZE - LOG_OVERHEAD
+CRC_START: Final = 21
+"""The CRC covers everything from here on."""
+MAGIC_POSITION: Final = 16
+
+COMPRESSION_MASK: Final = 0x07
+LOG_APPEND_TIME_FLAG: Final = 0x08
+TRANSACTIONAL_FLAG: Final = 0x10
+CONTROL_FLAG: Final = 0x20
+DELETE_HORIZON_FLAG: Final = 0x40
+
+SEQUENCE_MAX: Final = 0x7FFFFFFF
+
+_HEADER: Final = Struct(">qiibIhiqqqhii").unpack_from
+_LENGTH: Final = Struct(">i").unpack_from
+_OFFSET: Final = Struct(">q").pack
+_INT: Final = Struct(">i").pack
+_STAMP: Final = Struct(">q").pack_into
+_CRC_INTO: Final = Struct(">I").pack_into
+
+
+class BatchHeader(msgspec.Struct, frozen=True, gc=False):
+    """The fields of a batch header in wire order, and what follows from them."""
+
+    base_offset: int
+    batch_length: int
+    """Bytes after this field; see ``size``."""
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp_ms: int
+    """The delete horizon instead, where attribute bit 6 is set (compaction)."""
+    max_timestamp_ms: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of the whole batch."""
+        return self.batch_length + LOG_OVERHEAD
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record; kept when compaction takes that record away."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record, -1 without sequences; after 2^31-1 comes 0."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & SEQUENCE_MAX
+
+    @property
+    def compression(self) -> int:
+        """0 none, 1 gzip, 2 snappy, 3 lz4, 4 zstd; more is unknown."""
+        return self.attributes & COMPRESSION_MASK
+
+    @property
+    def is_log_append_time(self) -> bool:
+        """Every record then has the time ``max_timestamp_ms``."""
+        return self.attributes & LOG_APPEND_TIME_FLAG != 0
+
+    @property
+    def is_transactional(self) -> bool:
+        """Part of a transaction, or its marker."""
+        return self.attributes & TRANSACTIONAL_FLAG != 0
+
+    @property
+    def is_control(self) -> bool:
+        """Holds a control record, which consumers never see."""
+        return self.attributes & CONTROL_FLAG != 0
+
+    @property
+    def has_delete_horizon(self) -> bool:
+        """``base_timestamp_ms`` is the time from which compaction may drop the batch (KIP-534)."""
+        return self.attributes & DELETE_HORIZON_FLAG != 0
+
+    @property
+    def has_producer_id(self) -> bool:
+        """Written by an idempotent or transactional producer."""
+        return self.producer_id > -1
+
+
+def read_batch_header(buffer: Buffer, position: int = 0) -> BatchHeader:
+    """Read the header of the batch that starts at ``position``; the rest need not be there.
+
+    Raises:
+        CorruptBatchError: Fewer than 61 bytes, another magic, or a length below the least one.
+    """
+    try:
+        header = BatchHeader(*_HEADER(buffer, position))
+    except StructError:
+        raise CorruptBatchError(
+            f"batch at byte {position}: {max(0, len(buffer) - position)} bytes are fewer than a"
+            f" header of {HEADER_SIZE}"
+        ) from None
+    if header.magic != MAGIC:
+        raise CorruptBatchError(f"batch at byte {position}: magic {header.magic} is not {MAGIC}")
+    if header.batch_length < LENGTH_MIN:
+        raise CorruptBatchError(
+            f"batch at byte {position}: length {header.batch_length} is below {LENGTH_MIN}"
+        )
+    return header
+
+
+def read_magic(buffer: Buffer, position: int = 0) -> int | None:
+    """The format version of the batch that starts at ``position``; None where it is cut off.
+
+    At the same place in every version of the format (``Records.MAGIC_OFFSET``).
+    """
+    if position + MAGIC_POSITION >= len(buffer):
+        return None
+    magic = buffer[position + MAGIC_POSITION]
+    return magic - 256 if magic > 127 else magic
+
+
+def iter_batches(buffer: Buffer, position: int = 0) -> Iterator[tuple[int, BatchHeader]]:
+    """Walk the batches that lie end to end, as (position, header).
+
+    A partial batch at the end stops the walk silently: readers of a log meet one whenever they
+    asked for fewer bytes than there are (``ByteBufferLogInputStream``).
+
+    Raises:
+        CorruptBatchError: A batch with another magic or a length below the least one.
+    """
+    end = len(buffer)
+    while end - position >= HEADER_SIZE:
+        header = read_batch_header(buffer, position)
+        size = header.batch_length + LOG_OVERHEAD
+        if size > end - position:
+            return
+        yield position, header
+        position += size
+    if end - position >= LOG_OVERHEAD:
+        length = _LENGTH(buffer, position + 8)[0]
+        if length < LENGTH_MIN:
+            raise CorruptBatchError(
+                f"batch at byte {position}: length {length} is below {LENGTH_MIN}"
+            )
+
+
+def assign(batch: Buffer, *, base_offset: int, leader_epoch: int) -> bytes:
+    """The batch with the offset and the epoch that its leader gives it; the CRC stays valid."""
+    view = memoryview(batch)
+    return b"".join((_OFFSET(base_offset), view[8:12], _INT(leader_epoch), view[16:]))
+
+
+def restamp(batch: Buffer, *, max_timestamp_ms: int, log_append_time: bool) -> bytes:
+    """The batch with another largest timestamp and a new CRC.
+
+    With ``log_append_time`` the timestamp type is set too, so that every record reads as that time
+    (``DefaultRecordBatch.setMaxTimestamp``); base timestamp and deltas stay.
+    """
+    patched = bytearray(batch)
+    attributes = patched[22]
+    if log_append_time:
+        attributes |= LOG_APPEND_TIME_FLAG
+    else:
+        attributes &= ~LOG_APPEND_TIME_FLAG
+    patched[22] = attributes
+    _STAMP(patched, 35, max_timestamp_ms)
+    _CRC_INTO(patched, 17, crc_of(patched))
+    return bytes(patched)
+
+
+def crc_of(batch: Buffer) -> int:
+    """CRC-32C of exactly one batch, over what it covers."""
+    crc: int = crc32c.crc32c(memoryview(batch)[CRC_START:])
+    return crc
+
+
+def crc_is_valid(buffer: Buffer, header: BatchHeader, position: int = 0) -> bool:
+    """Whether the batch at ``position`` is whole and has the CRC that its header states."""
+    end = position + header.size
+    if end > len(buffer):
+        return False
+    computed: int = crc32c.crc32c(memoryview(buffer)[position + CRC_START : end])
+    return computed == header.crc
+
+
+_PLAIN: Final = Struct(">hiqqqhii").pack
+_FRONT: Final = Struct(">qiibI").pack
+
+
+def pack_plain_batch(payload: bytes, *, timestamp_ms: int) -> bytes:
+    """A batch around one encoded record, without a producer; the log gives it its place."""
+    covered = _PLAIN(0, 0, timestamp_ms, timestamp_ms, -1, -1, -1, 1) + payload
+    crc: int = crc32c.crc32c(covered)
+    return _FRONT(0, len(covered) + CRC_START - LOG_OVERHEAD, -1, MAGIC, crc) + covered
+
+
+def pack_batch(
+    payload: bytes,
+    *,
+    base_offset: int,
+    leader_epoch: int,
+    attributes: int,
+    last_offset_delta: int,
+    base_timestamp_ms: int,
+    max_timestamp_ms: int,
+    producer_id: int,
+    producer_epoch: int,
+    base_sequence: int,
+    records_count: int,
+) -> bytes:
+    """A whole batch around its encoded (and compressed) records."""
+    covered = (
+        _PLAIN(
+            attributes,
+            last_offset_delta,
+            base_timestamp_ms,
+            max_timestamp_ms,
+            producer_id,
+            producer_epoch,
+            base_sequence,
+            records_count,
+        )
+        + payload
+    )
+    crc: int = crc32c.crc32c(covered)
+    length = len(covered) + CRC_START - LOG_OVERHEAD
+    return _FRONT(base_offset, length, leader_epoch, MAGIC, crc) + covered

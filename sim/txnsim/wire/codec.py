@@ -1,0 +1,328 @@
+"""Kafka messages and their bytes: request headers, request and response bodies, whole frames.
+
+Schemas come from kio (or ``wire.messages``, where kio has none), one class per API and version,
+loaded on first use. The encodings are Kafka's, including its two exceptions: the client id of a
+header is always in the old string form, and an ApiVersions response always has header v0
+(``ApiMessageType.responseHeaderVersion``). Bytes after the end of a body are tolerated, as a broker
+does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from struct import Struct
+from struct import error as StructError  # noqa: N812 - it is an exception class
+from types import ModuleType
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.errors import MalformedFrameError, UnsupportedRequestError
+from txnsim.wire import registry
+from txnsim.wire.apis import (
+    API_VERSIONS,
+    FLEXIBLE_FROM,
+    NEVER,
+    RESPONSE_HEADER_V1_FROM,
+    api_name,
+    is_flexible,
+)
+from txnsim.wire.decoder import DecodeFaultError, Reader, reader
+from txnsim.wire.encoder import maker, writer
+from txnsim.wire.varint import read_uvarint
+
+__all__ = [
+    "RequestHeader",
+    "api_name",
+    "build",
+    "builder",
+    "decode_request",
+    "decode_request_as",
+    "encode_body",
+    "encode_pieces",
+    "encode_request",
+    "frame_response",
+    "is_flexible",
+    "read_request_header",
+    "read_response",
+    "request_class",
+    "request_schema",
+    "response_class",
+    "response_head",
+    "response_schema",
+]
+
+_HEADER: Final = Struct(">hhih").unpack_from
+_RESPONSE_V0: Final = Struct(">ii").pack
+_RESPONSE_V1: Final = Struct(">iix").pack
+_REQUEST: Final = Struct(">ihhih")
+_CORRELATION: Final = Struct(">i")
+
+
+class RequestHeader(msgspec.Struct, frozen=True, gc=False):
+    """A request's header; the body starts at ``body_offset`` of the frame."""
+
+    api_key: int
+    api_version: int
+    correlation_id: int
+    client_id: str | None
+    body_offset: int
+
+
+# Headers
+
+
+def read_request_header(frame: bytes) -> RequestHeader:
+    """Read header v1, or v2 where the request is flexible.
+
+    Unknown versions are read like the newest one. Unknown API keys are read as v1: whether somebody
+    handles them is for the caller to say.
+
+    Raises:
+        MalformedFrameError: The frame is too short, or its tagged fields are broken.
+    """
+    try:
+        api_key, api_version, correlation_id, length = _HEADER(frame)
+    except StructError:
+        raise MalformedFrameError(
+            f"request header: {len(frame)} bytes are fewer than the smallest header of 10"
+        ) from None
+    position = 10
+    client_id: str | None = None
+    if length >= 0:
+        position += length
+        if position > len(frame):
+            raise MalformedFrameError(
+                f"request header of {api_name(api_key)} v{api_version}: client id of {length} bytes"
+                f" at byte 10 ends after the frame of {len(frame)} bytes"
+            )
+        client_id = frame[10:position].decode("utf-8", "replace")
+    if api_version >= FLEXIBLE_FROM.get(api_key, NEVER):
+        if position < len(frame) and frame[position] == 0:
+            position += 1
+        else:
+            position = _skip_tags(frame, position)
+    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+
+
+def _skip_tags(frame: bytes, position: int) -> int:
+    """Step over tagged fields of a header; we know none (KIP-482)."""
+    try:
+        count, position = read_uvarint(frame, position)
+        for _ in range(count):
+            _, position = read_uvarint(frame, position)
+            size, position = read_uvarint(frame, position)
+            position += size
+    except (IndexError, ValueError) as error:
+        raise MalformedFrameError(f"header: tagged fields at byte {position}: {error}") from None
+    if position > len(frame):
+        raise MalformedFrameError(
+            f"header: tagged fields end at byte {position}, the frame has {len(frame)} bytes"
+        )
+    return position
+
+
+# Schemas
+
+_request_classes: dict[tuple[int, int], Any] = {}
+_response_classes: dict[tuple[int, int], Any] = {}
+
+
+def request_schema(api_key: int, api_version: int) -> ModuleType:
+    """The module with the classes of that request: the message itself and its parts.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    return registry.load(api_key, api_version, part="request")
+
+
+def response_schema(api_key: int, api_version: int) -> ModuleType:
+    """The module with the classes of that response: the message itself and its parts.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    return registry.load(api_key, api_version, part="response")
+
+
+def request_class(api_key: int, api_version: int) -> Any:
+    """The class of that request.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    found = _request_classes.get((api_key, api_version))
+    if found is None:
+        found = getattr(request_schema(api_key, api_version), api_name(api_key) + "Request")
+        _request_classes[api_key, api_version] = found
+    return found
+
+
+def response_class(api_key: int, api_version: int) -> Any:
+    """The class of that response.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    found = _response_classes.get((api_key, api_version))
+    if found is None:
+        found = getattr(response_schema(api_key, api_version), api_name(api_key) + "Response")
+        _response_classes[api_key, api_version] = found
+    return found
+
+
+# Bodies
+
+_request_readers: dict[tuple[int, int], Reader] = {}
+_makers: dict[Any, Callable[..., Any]] = {}
+
+
+def decode_request(header: RequestHeader, frame: bytes) -> Any:
+    """Decode a request's body.
+
+    An ApiVersions request of a version nobody knows is answered without a look at its body: it
+    decodes as version 0, which has none.
+
+    Raises:
+        MalformedFrameError: The body is not what its API and version say.
+        UnsupportedRequestError: No such API key or version.
+    """
+    read = _request_readers.get((header.api_key, header.api_version))
+    if read is None:
+        read = _request_reader(header)
+    try:
+        return read(frame, header.body_offset, len(frame))[0]
+    except DecodeFaultError as fault:
+        raise _malformed(header, frame, fault) from None
+
+
+def decode_request_as(cls: Any, header: RequestHeader, frame: bytes) -> Any:
+    """Decode a request's body as the class of another layout than the one its version has.
+
+    Raises:
+        MalformedFrameError: The body is none of that layout.
+    """
+    try:
+        return reader(cls)(frame, header.body_offset, len(frame))[0]
+    except DecodeFaultError as fault:
+        raise _malformed(header, frame, fault) from None
+
+
+def _malformed(header: RequestHeader, frame: bytes, fault: DecodeFaultError) -> MalformedFrameError:
+    return MalformedFrameError(
+        f"{api_name(header.api_key)} v{header.api_version} request, byte {fault.position} of"
+        f" {len(frame)}: {fault}"
+    )
+
+
+def _request_reader(header: RequestHeader) -> Reader:
+    key = header.api_key, header.api_version
+    try:
+        cls = request_class(*key)
+    except UnsupportedRequestError:
+        if header.api_key != API_VERSIONS:
+            raise
+        # Not remembered: a stranger could fill the cache with versions.
+        return reader(request_class(API_VERSIONS, 0))
+    read = _request_readers[key] = reader(cls)
+    return read
+
+
+def build(cls: Any, **values: object) -> Any:
+    """Make a message, leaving out the values that this version has no field for.
+
+    Durations and times may be given in integer milliseconds, error codes as integers.
+
+    Raises:
+        TypeError: A field without default is missing, or no version of this class knows a name.
+    """
+    make = _makers.get(cls)
+    if make is None:
+        make = builder(cls)
+    return make(**values)
+
+
+def builder(cls: Any) -> Callable[..., Any]:
+    """The function behind ``build`` for one class; callers on hot paths keep it."""
+    make = _makers.get(cls)
+    if make is None:
+        make = _makers[cls] = maker(cls, registry.check_known)
+    return make
+
+
+def encode_body(message: Any) -> bytes:
+    """The bytes of a request or response body."""
+    return b"".join(encode_pieces(message))
+
+
+def encode_pieces(message: Any) -> list[bytes]:
+    """The bytes of a body in pieces, large fields as they are: for who can send them unjoined."""
+    pieces: list[bytes] = []
+    writer(message.__class__)(message, pieces.append)
+    return pieces
+
+
+# Whole frames
+
+
+def response_head(api_key: int, api_version: int, correlation_id: int, body_size: int) -> bytes:
+    """Size field and header of a response: what goes out before a body of ``body_size`` bytes.
+
+    For large bodies: head and body can be handed to ``writelines`` without joining them.
+    """
+    if api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER):
+        return _RESPONSE_V1(body_size + 5, correlation_id)
+    return _RESPONSE_V0(body_size + 4, correlation_id)
+
+
+def frame_response(api_key: int, api_version: int, correlation_id: int, body: bytes) -> bytes:
+    """A whole response: size field, header, body."""
+    # The hot path: response_head, written out.
+    if api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER):
+        return _RESPONSE_V1(len(body) + 5, correlation_id) + body
+    return _RESPONSE_V0(len(body) + 4, correlation_id) + body
+
+
+def encode_request(
+    api_key: int, api_version: int, correlation_id: int, client_id: str | None, message: Any
+) -> bytes:
+    """A whole request: size field, header, body."""
+    body = encode_body(message)
+    name = b"" if client_id is None else client_id.encode()
+    tags = b"\0" if is_flexible(api_key, api_version) else b""
+    head = _REQUEST.pack(
+        10 + len(name) + len(tags) + len(body),
+        api_key,
+        api_version,
+        correlation_id,
+        -1 if client_id is None else len(name),
+    )
+    return head + name + tags + body
+
+
+def read_response(api_key: int, api_version: int, frame: bytes) -> tuple[int, Any]:
+    """Decode the response to a request of that API and version.
+
+    Returns:
+        Correlation id and message.
+
+    Raises:
+        MalformedFrameError: The frame is not what its API and version say.
+        UnsupportedRequestError: No such API key or version.
+    """
+    if len(frame) < 4:
+        raise MalformedFrameError(f"response of {len(frame)} bytes has no correlation id")
+    position = 4
+    if api_version >= RESPONSE_HEADER_V1_FROM.get(api_key, NEVER):
+        position = _skip_tags(frame, position)
+    read = reader(response_class(api_key, api_version))
+    try:
+        message, _ = read(frame, position, len(frame))
+    except DecodeFaultError as fault:
+        raise MalformedFrameError(
+            f"{api_name(api_key)} v{api_version} response, byte {fault.position} of {len(frame)}:"
+            f" {fault}"
+        ) from None
+    correlation_id: int = _CORRELATION.unpack_from(frame)[0]
+    return correlation_id, message

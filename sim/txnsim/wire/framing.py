@@ -1,0 +1,107 @@
+"""Length-prefixed frames: bytes as a connection delivers them go in, whole frames come out.
+
+Kafka's counterpart is ``NetworkReceive``: four bytes of size, then that many bytes. What is inside
+a frame is none of our business.
+"""
+
+from __future__ import annotations
+
+from struct import Struct
+from typing import Final
+
+from txnsim.errors import MalformedFrameError
+
+_SIZE: Final = Struct(">i").unpack_from
+_SIZE_BYTES: Final = 4
+_TLS: Final = 0x1603
+"""The first bytes of a ClientHello, whose record is of the type "handshake" of TLS 1.x."""
+_SMALL: Final = 1024
+"""Chunks below this are gathered, so that a trickle of bytes does not become as many objects."""
+
+
+class FrameReader:
+    """Cuts the byte stream of one connection into frames.
+
+    At most one frame is being assembled at a time, from pieces that are kept as they came and
+    joined once, so nothing is reserved for a frame before its bytes are there. A size above
+    ``limit`` is refused when its four bytes are read.
+    """
+
+    __slots__ = ("_missing", "_pieces", "_size_bytes", "_stored", "limit")
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """The largest frame accepted from now on, in bytes (``socket.request.max.bytes``, or
+        ``sasl.server.max.receive.size`` of who is not known yet).
+        """
+        self._size_bytes = b""
+        """The first bytes of a size field that is cut off."""
+        self._pieces: list[bytes | bytearray] = []
+        self._stored = 0
+        self._missing = 0
+        """Bytes that the frame being assembled still needs; 0 between frames."""
+
+    @property
+    def buffered_bytes(self) -> int:
+        """Bytes received that belong to a frame not yet whole."""
+        if self._missing:
+            return _SIZE_BYTES + self._stored
+        return len(self._size_bytes)
+
+    def receive_data(self, data: bytes) -> list[bytes]:
+        """Take what the connection delivered.
+
+        Args:
+            data: One chunk, cut anywhere.
+
+        Returns:
+            The frames that are whole now, in order, without their size fields.
+
+        Raises:
+            MalformedFrameError: A size is negative or above the limit. The stream can't be read
+                any further.
+        """
+        frames: list[bytes] = []
+        position = 0
+        if self._missing:
+            position = self._missing
+            if len(data) < position:
+                self._store(data)
+                return frames
+            self._pieces.append(data[:position])
+            frames.append(b"".join(self._pieces))
+            self._pieces.clear()
+            self._missing = self._stored = 0
+        elif self._size_bytes:
+            data = self._size_bytes + data
+            self._size_bytes = b""
+        self._cut(data, position, frames)
+        return frames
+
+    def _cut(self, data: bytes, position: int, frames: list[bytes]) -> None:
+        """Add the whole frames from ``position`` on, keep the rest."""
+        end = len(data)
+        while end - position >= _SIZE_BYTES:
+            size = _SIZE(data, position)[0]
+            if size < 0 or size > self.limit:
+                what = " (so TLS begins, at a listener in clear)" if size >> 16 == _TLS else ""
+                raise MalformedFrameError(f"frame size {size} is outside 0..{self.limit}{what}")
+            start = position + _SIZE_BYTES
+            position = start + size
+            if position > end:
+                self._missing = size
+                self._store(data[start:])
+                return
+            frames.append(data[start:position])
+        self._size_bytes = data[position:]
+
+    def _store(self, piece: bytes) -> None:
+        """Keep a piece of the frame being assembled."""
+        self._stored += len(piece)
+        self._missing -= len(piece)
+        if len(piece) >= _SMALL:
+            self._pieces.append(piece)
+        elif self._pieces and isinstance(last := self._pieces[-1], bytearray):
+            last += piece
+        else:
+            self._pieces.append(bytearray(piece))

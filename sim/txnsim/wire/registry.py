@@ -1,0 +1,98 @@
+"""Where the class of an API and version is found, and which field names exist in any version.
+
+Importing a schema takes one to four milliseconds, all of them a quarter of a second; so each is
+imported when it is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from functools import cache
+from types import ModuleType
+from typing import Any, Final, Literal
+
+from kio.schema.index import schema_name_map
+
+from txnsim.errors import UnsupportedRequestError
+from txnsim.wire.apis import APIS
+
+
+def _describe_transactions_v1() -> ModuleType:
+    from txnsim.wire.messages import describe_transactions_v1
+
+    return describe_transactions_v1
+
+
+def _write_txn_markers_v0() -> ModuleType:
+    from txnsim.wire.messages import write_txn_markers_v0
+
+    return write_txn_markers_v0
+
+
+OWN: Final[dict[tuple[int, int], Callable[[], ModuleType]]] = {
+    (27, 0): _write_txn_markers_v0,
+    (65, 1): _describe_transactions_v1,
+}
+"""(API key, version) -> how to import it, for messages that kio does not have."""
+
+
+@cache  # asked for with every answer; what is not there raises and is not remembered
+def load(api_key: int, api_version: int, *, part: Literal["request", "response"]) -> ModuleType:
+    """Import the module that holds the classes of one request or response.
+
+    Raises:
+        UnsupportedRequestError: No such API key or version.
+    """
+    if api_key not in APIS:
+        raise UnsupportedRequestError(f"API key {api_key} is unknown")
+    own = OWN.get((api_key, api_version))
+    if own is not None:
+        return own()
+    name = APIS[api_key][0]
+    package = package_of(name)
+    if api_version not in schema_name_map[package]:
+        raise UnsupportedRequestError(f"{name} has no version {api_version}")
+    return importlib.import_module(f"kio.schema.{package}.v{api_version}.{part}")
+
+
+def versions(api_key: int) -> tuple[int, ...]:
+    """The versions of an API that we have schemas for, ascending."""
+    known = set(schema_name_map[package_of(APIS[api_key][0])])
+    known.update(version for key, version in OWN if key == api_key)
+    return tuple(sorted(known))
+
+
+def package_of(name: str) -> str:
+    """kio's package for an API: ``EndTxn`` -> ``end_txn``."""
+    return "".join("_" + c.lower() if c.isupper() else c for c in name).removeprefix("_")
+
+
+_known: dict[Any, set[str]] = {}
+
+
+def check_known(cls: Any, values: dict[str, object]) -> None:
+    """Make sure that names which a message class has no field for exist in another version of it.
+
+    Raises:
+        TypeError: A name exists in no version: a slip of the pen, not a newer field.
+    """
+    known = _known.setdefault(cls, set())
+    for name in values:
+        if name not in known:
+            if not _some_version_has(cls, name):
+                raise TypeError(f"no version of {cls.__name__} has a field {name!r}")
+            known.add(name)
+
+
+def _some_version_has(cls: Any, name: str) -> bool:
+    part: Literal["request", "response"] = (
+        "request" if cls.__header_schema__.__name__ == "RequestHeader" else "response"
+    )
+    api_key = cls.__api_key__
+    # Newest first: most fields that a version lacks came later, so one more import will do.
+    return any(
+        name in getattr(sibling, "__dataclass_fields__", ())
+        for version in reversed(versions(api_key))
+        if (sibling := getattr(load(api_key, version, part=part), cls.__name__, None))
+    )
