@@ -24,6 +24,7 @@ FUNCTION_LINES_MAX: Final = 70
 PROTOCOLS_ONLY: Final = "protocols and values, nothing runs"
 
 JUDGED_ELSEWHERE: Final = {
+    "sim/txnsim/__main__.py": "tests/unit/cli/test_main.py",
     "sim/txnsim/api/kip_text/add_offsets_to_txn.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/txn_offset_commit.py": "tests/kip_text/test_differences.py",
     "sim/txnsim/api/kip_text/add_partitions_to_txn.py": "tests/kip_text/test_differences.py",
@@ -49,12 +50,15 @@ JUDGED_ELSEWHERE: Final = {
     "sim/txnsim/releases/kafka_4_1.py": "tests/wire/test_golden_releases.py",
     "sim/txnsim/releases/kafka_4_2.py": "tests/wire/test_golden_releases.py",
     "sim/txnsim/runtime/env.py": PROTOCOLS_ONLY,
-    "sim/txnsim/wire/messages/consumer_group_records.py": "tests/unit/group/test_consumer_log_format.py",
+    "sim/txnsim/wire/messages/consumer_group_records.py": (
+        "tests/unit/group/test_consumer_log_format.py"
+    ),
     "sim/txnsim/wire/messages/group_records.py": "tests/unit/group/test_log_format.py",
 }
 """Modules without a unit test of their own: the test that judges them, or why nothing can."""
 
 FOR_OTHERS: Final = {
+    "txnsim.__main__": "`python -m txnsim`",
     "txnsim.api.kip_text.differences": "what DEVIATIONS.md shows and tests/kip_text goes through",
     "txnsim.cli.submit": "what spark-submit runs",
     "txnsim.pipeline.daemon": "what Spark forks workers from, by name in a session's settings",
@@ -138,7 +142,8 @@ def functions(name: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def module_of(name: str) -> str:
-    return name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    module = name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    return module.removeprefix("sim.")
 
 
 def test_files_are_short() -> None:
@@ -331,7 +336,7 @@ def test_unit_tests_mirror_the_product() -> None:
 
 
 def _unit_test_of(name: str) -> str:
-    path = Path("tests/unit", Path(name).relative_to("sim"))
+    path = Path("tests/unit", Path(name).relative_to("sim/txnsim"))
     return path.with_name(f"test_{path.name}").as_posix()
 
 
@@ -378,7 +383,7 @@ def _imports(name: str) -> Iterator[str]:
             case ast.ImportFrom(module=str(module), names=names):
                 yield module
                 yield from (f"{module}.{alias.name}" for alias in names)
-            case ast.Constant(value=str(text)) if text.startswith("sim."):
+            case ast.Constant(value=str(text)) if text.startswith("txnsim."):
                 yield text
             case _:
                 pass
@@ -426,7 +431,7 @@ def test_every_module_of_a_mixed_package_is_in_a_layer() -> None:
         for name in python_files("sim")
         if re.match(r"sim/txnsim/(cluster|faults|group|txn)/", name)
         and not name.endswith("__init__.py")
-        and module_of(name).removeprefix("sim.") not in rows
+        and module_of(name).removeprefix("txnsim.") not in rows
     ]
     assert_none(astray, "add them to a row in pyproject.toml and in ARCHITECTURE.md")
 
@@ -445,7 +450,7 @@ def rows_below_runtime() -> list[set[str]]:
 
 def test_only_rows_above_the_cores_are_excused_from_purity() -> None:
     excused = {
-        entry.removeprefix("sim.").removesuffix(" -> *").removesuffix(".**")
+        entry.removeprefix("txnsim.").removesuffix(" -> *").removesuffix(".**")
         for entry in contract("Cores are pure")["ignore_imports"]
     }
     pure = set().union(*rows_below_runtime())
@@ -465,7 +470,7 @@ def test_full_coverage_is_asked_of_every_core_and_of_no_shell() -> None:
         name
         for name in python_files("sim")
         if not name.endswith("__init__.py")
-        and measured(name) != any(f"{module_of(name)}.".startswith(f"sim.{c}.") for c in cores)
+        and measured(name) != any(f"{module_of(name)}.".startswith(f"txnsim.{c}.") for c in cores)
     ]
     assert_none(wrong, "a core that coverage leaves out, or a shell that it includes")
 
@@ -475,7 +480,7 @@ def test_cores_are_not_async() -> None:
     found = [
         f"{name}:{node.lineno}"
         for name in python_files("sim")
-        if any(f"{module_of(name)}.".startswith(f"sim.{core}.") for core in pure)
+        if any(f"{module_of(name)}.".startswith(f"txnsim.{core}.") for core in pure)
         for node in ast.walk(tree(name))
         if isinstance(node, ast.AsyncFunctionDef | ast.Await | ast.AsyncFor | ast.AsyncWith)
     ]

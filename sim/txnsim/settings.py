@@ -1,8 +1,8 @@
 """Every setting once: its name, Kafka's name, default, unit and reason.
 
 ``Settings`` is a frozen struct; the ``Setting`` in each annotation is the documentation that
-``docs/settings.md`` and the start-up banner are made from. Files become settings in ``txnsim.config``;
-nothing here parses or validates a file.
+``docs/settings.md`` and the start-up banner are made from. Files become settings in
+``txnsim.config``; nothing here parses or validates a file.
 
 Where a default differs from Apache Kafka's, ``kafka_default`` says so and ``reason`` says why;
 ``txnsim serve`` prints these.

@@ -4,7 +4,7 @@ Ids and offsets are ``NewType``s so that mypy tells them apart. Values are froze
 structs: hashable, comparable and an order of magnitude cheaper to make than frozen dataclasses.
 Errors appear here as Kafka's numbers (``int``); the names live in ``txnsim.errors``.
 
-This module imports nothing of ``sim``.
+This module imports nothing of ``txnsim``.
 """
 
 from __future__ import annotations

@@ -97,12 +97,22 @@ def wheel(deadline: Deadline) -> Verdict:
 
 
 def _run_plugin(python: Path, empty: Path, deadline: Deadline) -> Verdict:
-    """A suite of somebody who has installed pytest beside it, and nothing of ours but the wheel."""
+    """A suite of somebody who has installed pytest beside it, and nothing of ours but the wheel.
+
+    Its project has a folder ``sim`` of its own.
+    """
     install = [str(python), "-m", "pip", "--disable-pip-version-check", "install", "-q", "pytest"]
     installed = judge_step("wheel: install pytest", run(install, deadline=deadline))
     if installed.failed:
         return installed
-    test = "def test_cluster(txnsim_cluster):\n    txnsim_cluster.assert_exactly_once([], [])\n"
+    (empty / "sim").mkdir()
+    (empty / "sim" / "__init__.py").write_text("OWN = True\n")
+    test = (
+        "import sim\n\n\n"
+        "def test_cluster(txnsim_cluster):\n"
+        "    assert sim.OWN\n"
+        "    txnsim_cluster.assert_exactly_once([], [])\n"
+    )
     (empty / "test_cluster.py").write_text(test)
     finished = run([str(python), "-m", "pytest", "-q"], deadline=deadline, directory=empty)
     return judge_pytest("wheel: pytest plugin", finished)

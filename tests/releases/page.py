@@ -21,8 +21,8 @@ another release with `SimCluster.start_broker(broker_id, as_version="4.3")`, unl
 features are at levels
 that the release does not know: a real broker is not let in then either.
 
-What a release is, is data (`sim/txnsim/releases/`): the highest version of each API, recorded from the \
-jar of its clients; its
+What a release is, is data (`sim/txnsim/releases/`): the highest version of each API, recorded \
+from the jar of its clients; its
 features; and its rules, one switch for each behaviour that differs. Lowest versions are those of \
 4.3 everywhere: no
 client needs the others. Of each line the newest patch release is played.

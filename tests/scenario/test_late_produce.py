@@ -221,6 +221,6 @@ def test_an_installed_wheel_has_its_scenarios_and_runs_in_an_empty_directory(
         )
 
     shown = txnsim("scenario", "show", "z01")
-    assert f"File: {installed / 'sim' / 'scenarios' / STORY.name}.yaml" in shown.stdout
+    assert f"File: {installed / 'txnsim' / 'scenarios' / STORY.name}.yaml" in shown.stdout
     done = txnsim("scenario", "run", "z01", "--mode", "TV2", "--quiet")
     assert done.returncode == 0, done.stderr

@@ -65,7 +65,7 @@ def test_traces_do_not_hang_on_the_order_of_sets_either(tmp_path: Path) -> None:
     for hash_seed in ("1", "2"):
         directory = tmp_path / hash_seed
         done = subprocess.run(
-            [sys.executable, "-m", "txnsim.cli.main", "scenario", "run", *SOME, "--armed", "--quiet",
+            [sys.executable, "-m", "txnsim", "scenario", "run", *SOME, "--armed", "--quiet",
              "--trace", str(directory), "--history", str(directory)],
             env={**os.environ, "PYTHONHASHSEED": hash_seed},
             capture_output=True,

@@ -1,7 +1,7 @@
 """Random segments, and what each of their producers did told the long way round.
 
-``txnsim.pipeline.scan.kernel_fragments`` folds batch by batch; here a producer's batches are laid out
-in a list, and each figure is what its definition says of that list. Batches are read by
+``txnsim.pipeline.scan.kernel_fragments`` folds batch by batch; here a producer's batches are laid
+out in a list, and each figure is what its definition says of that list. Batches are read by
 ``txnsim.wire``.
 """
 

@@ -1,7 +1,7 @@
 """Which handler answers which API, and what is advertised.
 
-Adding an API: write ``sim/txnsim/api/<name>.py`` (see ``api.request.Handler``), list it here, add its
-test. What ApiVersions tells is
+Adding an API: write ``sim/txnsim/api/<name>.py`` (see ``api.request.Handler``), list it here, add
+its test. What ApiVersions tells is
 computed: our handlers' versions within the ranges of the emulated release.
 """
 

@@ -221,7 +221,7 @@ class ClusterFile(BaseModel):
 
 @cache
 def settings_model() -> type[BaseModel]:
-    """``txnsim.settings.Settings`` with its bounds; made from it, so that no setting stands twice."""
+    """``txnsim.settings.Settings`` with its bounds; made from it: no setting stands twice."""
     hints = get_type_hints(Settings)
     fields: dict[str, Any] = {}
     for field in msgspec.structs.fields(Settings):

@@ -1,8 +1,8 @@
 """Histories through the control port: an onlooker for tests in other languages, and the judges.
 
-A test notes what its clients saw in the words of ``txnsim.check.observations``. What a client library
-does not tell (who has a transaction open, what coordinators list, the last stable offset) an
-onlooker sees for it, over the wire as everybody; the judges know nothing else.
+A test notes what its clients saw in the words of ``txnsim.check.observations``. What a
+client library does not tell (who has a transaction open, what coordinators list, the last
+stable offset) an onlooker sees for it, over the wire as everybody; the judges know nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What may be asked of a partition's log: its bounds, reads, searches, producers (the reading half
 of Kafka's UnifiedLog).
 
-Nothing here changes anything. The half that does is ``txnsim.log.partition_log``, which says what the
-bounds mean.
+Nothing here changes anything. The half that does is ``txnsim.log.partition_log``, which says what
+the bounds mean.
 """
 
 from __future__ import annotations

@@ -5,8 +5,8 @@ open *here*. This knowledge is a function of the log: it is built by ``apply_dat
 ``apply_marker``, which serve the living leader, a follower and a reload alike. It knows nothing of
 the coordinator; that the two can disagree is what a hanging transaction is.
 
-Whether a batch may be appended is decided before, in ``txnsim.log.append_info``; nothing here refuses
-anything.
+Whether a batch may be appended is decided before, in ``txnsim.log.append_info``; nothing here
+refuses anything.
 """
 
 from __future__ import annotations

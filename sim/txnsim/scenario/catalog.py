@@ -25,7 +25,7 @@ def directory() -> Path:
         ConfigError: This installation carries none.
     """
     package = Path(txnsim.__file__).parent
-    for candidate in (package / "scenarios", package.parent / "scenarios"):
+    for candidate in (package / "scenarios", package.parent.parent / "scenarios"):
         if candidate.is_dir():
             return candidate
     raise ConfigError(f"no scenarios in {package}: the installation is incomplete")

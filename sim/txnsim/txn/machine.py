@@ -2,8 +2,8 @@
 id.
 
 Every ``decide_*`` reads an entry and answers with a ``Decision`` (record to append, reply to
-release, effects) or a ``Rejection``, and leaves no trace; ``txnsim.txn.transitions`` alone changes an
-entry. ``NeedsProducerId`` asks for the same call with an unused producer id.
+release, effects) or a ``Rejection``, and leaves no trace; ``txnsim.txn.transitions`` alone changes
+an entry. ``NeedsProducerId`` asks for the same call with an unused producer id.
 
 Here: adding and verifying partitions, the two timers, queries. InitProducerId is in
 ``machine_init``, ends in ``machine_end``.

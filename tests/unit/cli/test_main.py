@@ -107,3 +107,10 @@ def test_a_reader_that_goes_away_is_no_traceback(
         monkeypatch.setattr(sys, "stdout", out)
         monkeypatch.setattr(main_module, "_load", lambda name: command(BrokenPipeError()))
         assert main(["serve"]) == 1
+
+
+def test_the_package_is_the_command_too() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "txnsim", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("txnsim ")

@@ -23,7 +23,7 @@ def test_every_scenario_that_comes_along_is_found_by_name_and_by_each_alias() ->
 def test_a_wheel_carries_them_beside_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    package = tmp_path / "sim"
+    package = tmp_path / "txnsim"
     (package / "scenarios").mkdir(parents=True)
     monkeypatch.setattr(txnsim, "__file__", str(package / "__init__.py"))
     assert catalog.directory() == package / "scenarios"

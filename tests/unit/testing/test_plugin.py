@@ -20,7 +20,7 @@ def test_it_imports_nothing_but_itself() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", PROGRAM], capture_output=True, text=True, check=True, timeout=60
     ).stdout.split()
-    assert loaded == ["sim", "txnsim.testing", "txnsim.testing.plugin"]
+    assert loaded == ["txnsim", "txnsim.testing", "txnsim.testing.plugin"]
 
 
 def test_pytest_finds_it_by_its_entry_point(pytestconfig) -> None:

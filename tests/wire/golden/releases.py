@@ -1,7 +1,8 @@
 """Records what each Kafka release speaks: `python -m tests.wire.golden.releases`.
 
 The message specifications lie as JSON in the jar of every ``kafka-clients``, so no Java runs; Maven
-fetches the jars. The result, ``releases.json``, is committed and held against ``sim/txnsim/releases``.
+fetches the jars. The result, ``releases.json``, is committed and held
+against ``sim/txnsim/releases``.
 """
 
 from __future__ import annotations
