@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
@@ -74,6 +76,34 @@ def test_what_shows_a_rule_elsewhere_exists() -> None:
                 if found.deviation not in deviations:
                     wrong.append(f"{rule.id}: DEVIATIONS.md does not say {found.deviation!r}")
     none_of(wrong, "what rules point to is gone")
+
+
+def test_every_rule_names_the_function_that_decides_it() -> None:
+    named = {one for _, rule in rules().values() for one in rule.decided_in}
+    none_of((one for one in named if not is_function(one)), "no such function")
+
+
+def test_a_name_that_leads_nowhere_is_noticed() -> None:
+    here = __name__
+    assert is_function(f"{here}:is_function")
+    assert not is_function(f"{here}:none_such")
+    assert not is_function(f"{here}:ROOT")
+    assert not is_function(f"{here}.none_such:is_function")
+    assert not is_function("is_function")
+
+
+def is_function(named: str) -> bool:
+    """Whether ``module:qualified name`` is a function, a method or a property."""
+    module, _, qualified = named.partition(":")
+    try:
+        found: object = importlib.import_module(module)
+        for name in qualified.split("."):
+            found = vars(found)[name]
+    except (ImportError, KeyError, TypeError):
+        return False
+    if isinstance(found, property):
+        found = found.fget
+    return inspect.isroutine(inspect.unwrap(found) if callable(found) else found)
 
 
 def test_every_case_has_a_broker_that_is_configured() -> None:

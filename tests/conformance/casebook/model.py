@@ -85,6 +85,10 @@ class Rule(Part):
     """
     source: str = ""
     """Kafka's class and method; that of the file unless given."""
+    decided_in: Annotated[Several, Field(min_length=1)]
+    """Our function that decides it, as ``module:qualified name``; several where versions of a
+    request, or kinds of a group, are decided in different places.
+    """
     levels: Levels = LEVELS
     elsewhere: Elsewhere | None = None
 

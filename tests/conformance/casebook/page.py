@@ -14,15 +14,16 @@ CASES_TOLD_MAX: Final = 4
 
 INTRODUCTION: Final = """\
 What a broker decides about transactions, row by row, in our words: which answer shows it, which
-class of Kafka decides it, and which cases prove it. A real Apache Kafka {kafka} has answered every
-case at each level of `transaction.version`, and every test run holds the simulator against those
-answers. How cases are written: [tests/conformance/CASES.md](../tests/conformance/CASES.md).
+class of Kafka and which function of txnsim decide it, and which cases prove it. A real Apache Kafka
+{kafka} has answered every case at each level of `transaction.version`, and every test run holds the
+simulator against those answers. A row is one line: `grep` its words or its id here to learn where a
+rule is. How cases are written: [tests/conformance/CASES.md](../tests/conformance/CASES.md).
 
 {rules} rules, {shown} of them shown by {cases} cases in {plays} plays, and {recorded} by what a
 real Kafka has answered to stories and to a guest with few rights. The other {others} can't be
 reached from outside on a cluster that is well; they say which test shows them."""
 
-HEAD: Final = ("Rule", "What is decided", "Answer", "Shown by")
+HEAD: Final = ("Rule", "What is decided", "Answer", "Decided in", "Shown by")
 
 
 def introduction(kafka: str) -> str:
@@ -62,7 +63,8 @@ def _row(file: RuleFile, rule: Rule, proofs: list[Case]) -> tuple[str, ...]:
     if rule.levels != LEVELS:
         says += f" *(at level {' and '.join(map(str, rule.levels))})*"
     answers = " or ".join("none" if one == "NONE" else f"`{one}`" for one in rule.answers)
-    return f"`{rule.id}`", f"{says} `{source}`", answers, _proof(rule, proofs)
+    decided_in = ", ".join(f"`{one}`" for one in rule.decided_in)
+    return f"`{rule.id}`", f"{says} `{source}`", answers, decided_in, _proof(rule, proofs)
 
 
 def _proof(rule: Rule, proofs: list[Case]) -> str:
