@@ -65,7 +65,9 @@ def bearer(token: str, *, authorization_id: str = "") -> bytes:
 
 
 def _part(value: Any) -> str:
-    return base64.urlsafe_b64encode(json.dumps(value).encode()).rstrip(b"=").decode()
+    """JSON of ``value``; bytes as they are, for what is no good JSON."""
+    encoded = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return base64.urlsafe_b64encode(encoded).rstrip(b"=").decode()
 
 
 class GuardedApi:

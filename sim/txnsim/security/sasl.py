@@ -9,13 +9,14 @@ OAuthBearerUnsecuredValidatorCallbackHandler.
 
 from __future__ import annotations
 
-import re
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Protocol, TypeGuard
 
 import msgspec
 
 from txnsim.errors import MissingExtraError
+from txnsim.security.bearer import read_message
 from txnsim.security.scram import BY_SASL_NAME, Credentials
 
 PLAIN: Final = "PLAIN"
@@ -25,11 +26,10 @@ MECHANISMS: Final = (PLAIN, *BY_SASL_NAME, OAUTHBEARER)
 
 PIP_LINE: Final = "pip install 'txnsim[security]'"
 """Brings the libraries."""
-_BEARER: Final = re.compile(
-    r"n,(?:a=(?P<authzid>[^,]*))?,\x01(?:(?P<before>[A-Za-z]+=[^\x01]*\x01))*?"
-    r"auth=[Bb]earer +(?P<token>[-A-Za-z0-9._~+/]+=*)\x01(?:[A-Za-z]+=[^\x01]*\x01)*\x01"
-)
-"""OAuthBearerClientInitialResponse: RFC 7628's first message."""
+_ESCAPE_LENGTH: Final = len("=2C")
+"""Of a comma in a name of SCRAM."""
+_LONG_MAX: Final = 2**63 - 1
+"""No end is later, in Java."""
 
 
 class Challenge(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,6 +137,8 @@ class ScramExchange:
             text = token.decode()
             if not self._has_begun:
                 self._has_begun = True
+                if self._names_nobody(text):
+                    return Refused()
                 self._server.set_client_first(text)
                 return Challenge(token=self._server.get_server_first().encode())
             self._server.set_client_final(text)
@@ -144,6 +146,15 @@ class ScramExchange:
         except (self._error, UnicodeDecodeError):
             return Refused()
         return Authenticated(user=self._user, token=final)
+
+    def _names_nobody(self, text: str) -> bool:
+        """Whether the name in the first message is too long for a user.
+
+        The library brings every name into a normal form first, which takes seconds for a long one.
+        """
+        name = text.split(",", 3)[2:3]
+        longest = max((len(user) for user, _ in self._credentials), default=0)
+        return bool(name) and len(name[0]) > _ESCAPE_LENGTH * (longest + len("n="))
 
     def _credential(self, user: str) -> tuple[bytes, bytes, bytes, int] | None:
         found = self._credentials.get((user, self._mechanism))
@@ -177,10 +188,10 @@ class BearerExchange:
         """The client's token; after a bad one, the client's \\x01 that ends the exchange."""
         if self._failure is not None:
             return Refused(message=self._failure)
-        match = _BEARER.fullmatch(token.decode(errors="replace"))
-        if match is None:
+        message = read_message(token.decode(errors="replace"))
+        if message is None:
             return Refused()
-        claims = self._claims(match["token"])
+        claims = self._claims(message.token)
         if _complaint(claims, self._rules, now_ms=self._now_ms) is not None:
             return self._failed('{"status":"invalid_token"}')
         required = self._rules.required_scope
@@ -189,12 +200,13 @@ class BearerExchange:
                 f'{{"status":"insufficient_scope", "scope":"[{", ".join(required)}]"}}'
             )
         user = claims[self._rules.principal_claim]
-        if match["authzid"] not in (None, "", user):
+        if message.authorization_id not in ("", user):
             return Refused(
                 message="Authentication failed: Client requested an authorization id "
-                f"({match['authzid']}) that is different from the token's principal name ({user})"
+                f"({message.authorization_id}) that is different from the token's principal name "
+                f"({user})"
             )
-        return Authenticated(user=user, expires_ms=int(claims["exp"] * 1_000))
+        return Authenticated(user=user, expires_ms=int(min(claims["exp"] * 1_000, _LONG_MAX)))
 
     def _failed(self, why: str) -> Challenge:
         # RFC 7628, 3.2.2: the reason travels as a challenge, and the client says that it has seen
@@ -209,7 +221,8 @@ class BearerExchange:
             whole = self._jwt.decode_complete(
                 token, options={"verify_signature": False, "verify_exp": False}
             )
-        except self._jwt.PyJWTError:
+        except (self._jwt.PyJWTError, RecursionError):
+            # Some releases of the library let JSON through that is nested too deep.
             return {}
         if whole["header"].get("alg") != "none" or whole["signature"]:
             return {}
@@ -273,7 +286,10 @@ def _scope(claim: object) -> frozenset[str]:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    """Whether it is a number of JSON; Python reads NaN as one, too."""
+    if isinstance(value, float):
+        return not math.isnan(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def imported(name: str) -> Any:

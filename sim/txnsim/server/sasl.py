@@ -26,6 +26,8 @@ SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
 HANDSHAKE_VERSIONS: Final = (0, 1)
 AUTHENTICATE_VERSIONS: Final = (0, 2)
+SESSION_MS_MAX: Final = (2**63 - 1) // 1_000_000
+"""A longer session does not fit into the nanoseconds in which Kafka counts."""
 REAUTHENTICATION_PAUSE_MS: Final = 1_000
 """Least time between two of them (KafkaChannel.MIN_REAUTH_INTERVAL_ONE_SECOND_NANOS)."""
 
@@ -61,6 +63,7 @@ class SaslStep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 HANDLE: Final = SaslStep(then=Then.HANDLE)
+ENDLESS: Final = "the token ends later than a session can"
 
 
 class SaslRules(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +177,8 @@ class SaslSession:
         step = self._feed(token)
         if isinstance(step, sasl.Refused):
             return _failed(self._wording(step))
+        if self._is_endless(step):
+            return _failed(ENDLESS)
         if isinstance(step, sasl.Authenticated):
             self._complete(step)
         return SaslStep(then=Then.SEND, answer=_sized(step.token))
@@ -197,6 +202,8 @@ class SaslSession:
                     session_lifetime=timedelta(0),
                 ),
             )
+        if self._is_endless(step):
+            return _failed(ENDLESS)
         lifetime_ms = self._complete(step) if isinstance(step, sasl.Authenticated) else 0
         return SaslStep(
             then=Then.SEND,
@@ -223,16 +230,28 @@ class SaslSession:
                 )
         return step
 
+    def _is_endless(self, step: sasl.Step) -> bool:
+        """Whether the session would last too long: a real broker closes without an answer."""
+        return (
+            isinstance(step, sasl.Authenticated)
+            and self._lifetime_ms(step, default=0) > SESSION_MS_MAX
+        )
+
+    def _lifetime_ms(self, step: sasl.Authenticated, *, default: int) -> int:
+        """How long the session lasts; ``default`` if it has no end."""
+        limits = [self._rules.max_reauth_ms] if self._rules.max_reauth_ms > 0 else []
+        if step.expires_ms is not None:
+            limits.append(max(0, step.expires_ms - self._rules.now_ms()))
+        return min(limits, default=default)
+
     def _complete(self, step: sasl.Authenticated) -> int:
         """It is known who it is; returns how long for, 0 for no end."""
         self.principal = user(step.user)
         self.state = SaslState.COMPLETE
         self._exchange = self._previous = None
-        limits = [self._rules.max_reauth_ms] if self._rules.max_reauth_ms > 0 else []
-        if step.expires_ms is not None:
-            limits.append(max(0, step.expires_ms - self._rules.now_ms()))
-        self._ends_ms = self._rules.monotonic_ms() + min(limits) if limits else None
-        return min(limits, default=0)
+        lifetime_ms = self._lifetime_ms(step, default=-1)
+        self._ends_ms = None if lifetime_ms < 0 else self._rules.monotonic_ms() + lifetime_ms
+        return max(0, lifetime_ms)
 
     def _wording(self, refused: sasl.Refused) -> str:
         again = "re-authentication" if self._previous is not None else "authentication"

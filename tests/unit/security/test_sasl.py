@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import time  # noqa: TID251 - measures the CPU time of a pure function
 from typing import Any
 
 import pytest
@@ -89,6 +90,29 @@ def test_scram_refuses_what_is_no_message(token: bytes) -> None:
     assert begin("SCRAM-SHA-256").feed(token) == Refused()
 
 
+@pytest.mark.parametrize(
+    "letter", ["a", "=2C", "é", "\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}"]
+)
+def test_scram_refuses_a_name_that_is_longer_than_any_users_at_once(letter: str) -> None:
+    server = begin("SCRAM-SHA-256")
+    began = time.process_time()
+    assert server.feed(f"n,,n={letter * 150_000},r=x".encode()) == Refused()
+    assert time.process_time() - began < 0.5
+
+
+def test_scram_takes_a_name_that_needs_escapes() -> None:
+    user = ",=," * 10
+    server = exchange(
+        "SCRAM-SHA-256",
+        plain_users={},
+        credentials=credentials(user),
+        nonce=lambda: "servernonce",
+        now_ms=NOW_MS,
+    )
+    client = scramp.ScramClient(["SCRAM-SHA-256"], user, "secret")
+    assert isinstance(server.feed(client.get_client_first().encode()), Challenge)
+
+
 def test_a_bearer_is_who_the_token_says_until_it_ends() -> None:
     step = begin("OAUTHBEARER").feed(bearer(unsecured_token(CLAIMS)))
     assert step == Authenticated(user="alice", expires_ms=2_000_500)
@@ -119,6 +143,32 @@ def test_a_bad_token_is_challenged_before_it_is_refused(token: str) -> None:
     server = begin("OAUTHBEARER")
     assert server.feed(bearer(token)) == Challenge(token=b'{"status":"invalid_token"}')
     assert server.feed(b"\x01") == Refused(message='{"status":"invalid_token"}')
+
+
+@pytest.mark.parametrize(
+    "claims",
+    [
+        '{"sub":"alice","exp":NaN}',
+        '{"sub":"alice","exp":2000,"iat":NaN}',
+        '{"sub":"alice","exp":2000,"iat":1e400}',
+        '{"sub":"alice","exp":-1e400}',
+        '{"sub":"alice","exp":' + "9" * 5_000 + "}",
+        '{"sub":"alice","exp":2000,"x":' + "[" * 100_000 + "]" * 100_000 + "}",
+        "[" * 100_000,
+    ],
+    ids=["nan", "iat-nan", "iat-infinite", "past", "digits", "deep", "open"],
+)
+def test_absurd_claims_make_a_bad_token(claims: str) -> None:
+    server = begin("OAUTHBEARER")
+    token = bearer(unsecured_token(claims.encode()))
+    assert server.feed(token) == Challenge(token=b'{"status":"invalid_token"}')
+
+
+@pytest.mark.parametrize("end", ["1e400", "1e30", "1" + 30 * "0"])
+def test_an_end_that_is_absurdly_late_is_cut_to_a_long(end: str) -> None:
+    token = unsecured_token(f'{{"sub":"alice","exp":{end}}}'.encode())
+    step = begin("OAUTHBEARER").feed(bearer(token))
+    assert step == Authenticated(user="alice", expires_ms=2**63 - 1)
 
 
 def test_a_bearer_can_be_nobody_else() -> None:

@@ -207,3 +207,31 @@ def test_a_session_ends_with_its_token() -> None:
     assert answer.session_lifetime.total_seconds() == 5
     side.now_ms += 5_001
     assert side.send(3, 1, topics=()).then is Then.FAIL
+
+
+@pytest.mark.parametrize("end", ["1e400", "1e30", "1e12"])
+@pytest.mark.parametrize("version", [0, 1])
+def test_a_token_that_ends_later_than_a_session_can_closes_the_connection(
+    end: str, version: int
+) -> None:
+    side = Side()
+    side.handshake("OAUTHBEARER", version=version)
+    token = bearer(unsecured_token(f'{{"sub":"alice","exp":{end}}}'.encode()))
+    step = side.token(token)[0] if version else side.session.take(token)
+    assert (step.then, step.answer) == (Then.FAIL, b"")
+    assert step.reason == "the token ends later than a session can"
+    assert side.session.principal == ANONYMOUS
+
+
+def test_the_longest_session_has_kafkas_nanoseconds() -> None:
+    side = Side()
+    side.handshake("OAUTHBEARER")
+    _, answer = side.token(bearer(unsecured_token({"sub": "alice", "exp": 9_000_000_000})))
+    assert answer.session_lifetime.total_seconds() == 9_000_000_000 - WALL_MS / 1_000
+
+
+def test_a_late_end_of_a_token_does_not_matter_where_sessions_end_sooner() -> None:
+    side = Side(max_reauth_ms=3_000)
+    side.handshake("OAUTHBEARER")
+    token = bearer(unsecured_token(b'{"sub":"alice","exp":1e400}'))
+    assert side.token(token)[1].session_lifetime.total_seconds() == 3
