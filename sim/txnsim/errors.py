@@ -27,6 +27,8 @@ stop the run. The world's failures are exceptions, translated once at the edge::
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from kio.schema.errors import ErrorCode
 
@@ -152,3 +154,13 @@ class ClientError(TxnsimError):
 
 class MissingExtraError(TxnsimError):
     """An optional dependency is not installed; the message gives the pip line."""
+
+
+SHOWN_MAX: Final = 200
+"""Characters of a value in a message."""
+
+
+def in_short(value: object) -> str:
+    """A value for a message, cut where it is long."""
+    text = repr(value)
+    return text if len(text) <= SHOWN_MAX else f"{text[:SHOWN_MAX]}… ({len(text)} characters)"

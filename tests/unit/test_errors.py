@@ -8,7 +8,14 @@ import re
 import pytest
 
 from txnsim import errors
-from txnsim.errors import ClientError, ErrorCode, Rejection, TxnsimError
+from txnsim.errors import (
+    SHOWN_MAX,
+    ClientError,
+    ErrorCode,
+    Rejection,
+    TxnsimError,
+    in_short,
+)
 
 EXCEPTIONS = [
     value
@@ -52,3 +59,8 @@ def test_a_rejection_is_a_value() -> None:
 
 def test_every_public_name_is_exported() -> None:
     assert {value.__name__ for value in EXCEPTIONS} <= set(errors.__all__)
+
+
+def test_a_long_value_is_cut_in_a_message() -> None:
+    assert in_short("x") == "'x'"
+    assert in_short("x" * 1_000) == f"'{'x' * (SHOWN_MAX - 1)}… (1002 characters)"

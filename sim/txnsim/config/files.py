@@ -23,7 +23,7 @@ from txnsim.config.kafka_names import (
     why_without_effect,
 )
 from txnsim.config.properties import Property, parse_properties
-from txnsim.errors import ConfigError
+from txnsim.errors import ConfigError, in_short
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.settings import DEFAULTS, Settings, documentation
 
@@ -89,13 +89,13 @@ class _Problems:
         for detail in error.errors(include_url=False):
             path = tuple(str(part) for part in detail["loc"] if str(part) != "[key]")
             field = ".".join(path)
-            self.add(lines[path], field, f"{detail['msg']}, not {detail['input']!r}")
+            self.add(lines[path], field, f"{detail['msg']}, not {in_short(detail['input'])}")
 
     def add_settings(self, error: ValidationError, given: dict[str, Property]) -> None:
         """The same for the settings, which people may have given under Kafka's names."""
         for detail in error.errors(include_url=False):
             entry = given[str(detail["loc"][0])]
-            self.add(entry.line, entry.name, f"{detail['msg']}, not {detail['input']!r}")
+            self.add(entry.line, entry.name, f"{detail['msg']}, not {in_short(detail['input'])}")
 
     def raise_if_any(self) -> None:
         if self._found:

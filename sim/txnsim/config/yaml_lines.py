@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from txnsim.config.yaml_bounds import loader
 from txnsim.errors import ConfigError
 
 
@@ -17,16 +18,17 @@ def read_mapping(data: bytes, *, file: str) -> tuple[dict[str, Any], dict[tuple[
     """The document and, for each path of keys in it, its line counted from 1.
 
     Raises:
-        ConfigError: No YAML, no mapping at the top, a key that is no text, or a key given twice.
+        ConfigError: No YAML, more than ``yaml_bounds`` allows, no mapping at the top, a key that is
+            no text, or a key given twice.
     """
     try:
-        loader = yaml.SafeLoader(data)
-        node = loader.get_single_node()
+        bounded = loader(data, file=file)
+        node = bounded.get_single_node()
         if node is None:
             return {}, {}
         lines: dict[tuple[str, ...], int] = {}
         _collect(node, (), lines, file)
-        content = loader.construct_document(node)
+        content = bounded.construct_document(node)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{file}:{line}: no YAML: {error.problem}") from None

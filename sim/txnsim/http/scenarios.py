@@ -2,17 +2,18 @@
 
 Each run is told in virtual time, in a cluster of its own and in a thread of its own, one after the
 other; the brokers that serve clients go on meanwhile. Who asked waits for a while, or asks again.
+Files are read in a second thread: that takes longer than a broker may wait.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 import structlog
@@ -44,6 +45,8 @@ POSTED: Final = "posted.yaml"
 """What messages call a scenario without a file."""
 TAKES: Final = ("armed", "disarmed", "control")
 HEALTHY: Final = "healthy"
+
+_T = TypeVar("_T")
 
 
 class ScenarioView(msgspec.Struct, frozen=True, kw_only=True):
@@ -242,6 +245,7 @@ class ScenarioRoutes:
     def __init__(self, cluster: SimCluster) -> None:
         self._environment = cluster.environment
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scenario")
+        self._reader = ThreadPoolExecutor(max_workers=1, thread_name_prefix="scenario-files")
         self._turn = asyncio.Lock()
         self._requests: dict[str, _Request] = {}
         self._ids = count(1)
@@ -260,7 +264,8 @@ class ScenarioRoutes:
 
     def close(self) -> None:
         """The control port closes: the run that is being told ends by itself."""
-        self._thread.shutdown(wait=False, cancel_futures=True)
+        for thread in (self._thread, self._reader):
+            thread.shutdown(wait=False, cancel_futures=True)
 
     async def scenarios(self, _request: Request) -> Response:
         """Every shipped one."""
@@ -269,13 +274,13 @@ class ScenarioRoutes:
                 ScenarioView(
                     name=one.name, aliases=one.aliases, title=one.title, runs=_declared(one)
                 )
-                for one in scenarios().values()
+                for one in (await self._read(scenarios)).values()
             ]
         )
 
     async def scenario(self, request: Request) -> Response:
         """One in full."""
-        path, one = self._shipped(str(request.path_params["name"]))
+        path, one = await self._read(partial(_shipped, str(request.path_params["name"])))
         return as_json(
             ScenarioText(
                 name=one.name,
@@ -294,7 +299,7 @@ class ScenarioRoutes:
         """Begin, and wait a while for the end."""
         wait_ms = number_of(request, "wait_ms", default=WAIT_MS, least=0, most=WAIT_MS_MAX)
         wanted = await body_of(request, RunScenario)
-        plan = self._plan(wanted)
+        plan = await self._read(partial(_plan, wanted))
         if not 0 <= wanted.seed <= SEED_MAX:
             raise RefusedError(422, f"seed is {wanted.seed}, expected 0 to {SEED_MAX}")
         self._make_room()
@@ -322,6 +327,10 @@ class ScenarioRoutes:
 
     # Running
 
+    async def _read(self, reading: Callable[[], _T]) -> _T:
+        """What ``reading`` returns, in the thread for files."""
+        return await asyncio.get_running_loop().run_in_executor(self._reader, reading)
+
     async def _carry_out(self, one: _Request) -> None:
         from txnsim.scenario.runner import tell_virtual
 
@@ -341,43 +350,6 @@ class ScenarioRoutes:
         await one.wait(self._environment.clock, wait_ms)
         return as_json(one.view(), status=200 if one.has_ended else 202)
 
-    def _plan(self, wanted: RunScenario) -> list[Telling]:
-        from txnsim.scenario.runner import Telling
-
-        scenario = self._wanted(wanted)
-        for label in wanted.runs:
-            if label not in scenario.runs:
-                raise RefusedError(
-                    422, f"{scenario.name} has no run {label!r}, only {', '.join(scenario.runs)}"
-                )
-        for take in wanted.takes:
-            if take not in TAKES:
-                raise RefusedError(422, f"take is {take!r}, expected one of {', '.join(TAKES)}")
-        plan = [
-            Telling(scenario=scenario, run=label, take=take)
-            for label in wanted.runs or tuple(scenario.runs)
-            for take in dict.fromkeys(wanted.takes)
-            if take in scenario.takes
-        ]
-        if not plan:
-            raise RefusedError(
-                422, f"{scenario.name} has no {' or '.join(wanted.takes) or 'take'} to run"
-            )
-        return plan
-
-    def _wanted(self, wanted: RunScenario) -> Scenario:
-        from txnsim.scenario.reading import read
-
-        if (wanted.name is None) == (wanted.yaml is None):
-            raise RefusedError(422, "give a name or the yaml of a scenario, one of both")
-        if wanted.name is not None:
-            return self._shipped(wanted.name)[1]
-        assert wanted.yaml is not None
-        try:
-            return read(POSTED, wanted.yaml)
-        except ConfigError as error:
-            raise RefusedError(422, str(error)) from error
-
     def _make_room(self) -> None:
         if len(self._requests) < TELLINGS_KEPT_MAX:
             return
@@ -388,20 +360,6 @@ class ScenarioRoutes:
         raise RefusedError(409, f"{TELLINGS_KEPT_MAX} runs are waiting: wait for GET {PREFIX}/runs")
 
     # Finding
-
-    def _shipped(self, name: str) -> tuple[Path, Scenario]:
-        # A path of this machine is for the command line, not for whoever reaches the port.
-        known = {
-            own.lower(): (path, one)
-            for path, one in scenarios().items()
-            for own in (one.name, *one.aliases)
-        }
-        found = known.get(name.lower())
-        if found is None:
-            raise RefusedError(
-                404, f"there is no scenario {name!r}; GET {PREFIX}/scenarios lists them"
-            )
-        return found
 
     def _known(self, request: Request) -> _Request:
         request_id = str(request.path_params["id"])
@@ -425,6 +383,64 @@ class ScenarioRoutes:
                 422, f"name one run by run and take; ended so far: {there or 'none'}"
             )
         return found[0]
+
+
+# Reading, in a thread
+
+
+def _plan(wanted: RunScenario) -> list[Telling]:
+    from txnsim.scenario.runner import Telling
+
+    scenario = _wanted(wanted)
+    for label in wanted.runs:
+        if label not in scenario.runs:
+            raise RefusedError(
+                422, f"{scenario.name} has no run {label!r}, only {', '.join(scenario.runs)}"
+            )
+    for take in wanted.takes:
+        if take not in TAKES:
+            raise RefusedError(422, f"take is {take!r}, expected one of {', '.join(TAKES)}")
+    plan = [
+        Telling(scenario=scenario, run=label, take=take)
+        for label in dict.fromkeys(wanted.runs or scenario.runs)
+        for take in dict.fromkeys(wanted.takes)
+        if take in scenario.takes
+    ]
+    if not plan:
+        raise RefusedError(
+            422, f"{scenario.name} has no {' or '.join(wanted.takes) or 'take'} to run"
+        )
+    return plan
+
+
+def _wanted(wanted: RunScenario) -> Scenario:
+    from txnsim.scenario.reading import read
+
+    if (wanted.name is None) == (wanted.yaml is None):
+        raise RefusedError(422, "give a name or the yaml of a scenario, one of both")
+    if wanted.name is not None:
+        return _shipped(wanted.name)[1]
+    assert wanted.yaml is not None
+    try:
+        return read(POSTED, wanted.yaml)
+    except ConfigError as error:
+        raise RefusedError(422, str(error)) from error
+
+
+def _shipped(name: str) -> tuple[Path, Scenario]:
+    # A path of this machine is for the command line, not for whoever reaches the port.
+    known = {
+        own.lower(): (path, one)
+        for path, one in scenarios().items()
+        for own in (one.name, *one.aliases)
+    }
+    found = known.get(name.lower())
+    if found is None:
+        raise RefusedError(404, f"there is no scenario {name!r}; GET {PREFIX}/scenarios lists them")
+    return found
+
+
+# Views
 
 
 def _declared(scenario: Scenario) -> dict[str, str]:

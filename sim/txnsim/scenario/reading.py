@@ -12,6 +12,7 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from txnsim.config.yaml_bounds import loader
 from txnsim.errors import ConfigError
 from txnsim.scenario.consistency import Place, contradictions
 from txnsim.scenario.model import Scenario
@@ -94,12 +95,12 @@ def _parse(file: str, text: str) -> tuple[dict[Any, Any], dict[Place, int]]:
     """The document and the line of every value in it, counted from 1."""
     lines: dict[Place, int] = {(): 1}
     try:
-        loader = yaml.SafeLoader(text)
-        root = loader.get_single_node()
+        bounded = loader(text, file=file)
+        root = bounded.get_single_node()
         if not isinstance(root, yaml.MappingNode):
             raise ConfigError(f"{file}:1: scenario: expected a mapping of fields")
         _collect(root, (), lines, file)
-        document: dict[Any, Any] = loader.construct_document(root)
+        document: dict[Any, Any] = bounded.construct_document(root)
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         raise ConfigError(f"{file}:{line}: no YAML: {error.problem}") from None

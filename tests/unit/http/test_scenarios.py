@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -148,3 +149,34 @@ async def test_what_can_not_be_run_is_refused(
         answer = await client.post(RUNS, json=body)
         assert answer.status_code == status
         assert advice in answer.json()["error"]
+
+
+async def test_yaml_that_means_more_than_it_says_is_refused_with_its_line() -> None:
+    text = "a: &a [x, x]\nb: &b [*b]\n"
+    async with port() as client:
+        answer = await client.post(RUNS, json={"yaml": text})
+    assert answer.status_code == 422
+    assert answer.json()["error"] == "posted.yaml:2: it contains itself"
+
+
+async def test_posted_yaml_is_read_while_brokers_go_on() -> None:
+    wide = "a: [" + "x," * 19_000 + "]"
+    loop = asyncio.get_running_loop()
+    turns: list[asyncio.TimerHandle] = []
+
+    def turn() -> None:
+        turns.append(loop.call_later(0.001, turn))
+
+    async with port() as client:
+        turn()
+        answer = await client.post(RUNS, json={"yaml": wide})
+        turns[-1].cancel()
+    assert answer.status_code == 422
+    assert len(turns) > 20
+
+
+async def test_a_run_that_is_named_often_runs_once() -> None:
+    async with port() as client:
+        asked = {"yaml": SHORT, "runs": ["V-"] * 1_000}
+        told = await until_done(client, await client.post(RUNS, json=asked))
+    assert (told["of"], told["done"]) == (1, 1)

@@ -1,0 +1,106 @@
+"""YAML that can't take more time or memory than its size suggests.
+
+An alias stands for a whole part of the document, so a few hundred bytes can mean millions of
+values. What is read here is bounded: the size of the text, how deep it is nested, and how many
+values and characters it has once each alias counts as what it stands for. What breaks a bound is
+refused while it is read, with its line and the bound.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from txnsim.errors import ConfigError, in_short
+
+BYTES_MAX: Final = 262_144
+"""Of a text, and of its scalars once each alias counts as what it stands for. The longest scenario
+that comes along has 5 kB.
+"""
+VALUES_MAX: Final = 20_000
+"""Keys, scalars, lists and mappings together, once each alias counts as what it stands for."""
+DEPTH_MAX: Final = 50
+NUMBER_DIGITS_MAX: Final = 400
+"""A float has no more; Python refuses whole numbers of more than 4,300."""
+
+_NUMBERS: Final = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+_Extent = tuple[int, int, int]
+"""Of a node: how many values, levels and characters it stands for."""
+
+
+class BoundedLoader(yaml.SafeLoader):
+    """PyYAML's safe loader with bounds; a text of a bounded size is its input."""
+
+    def __init__(self, text: str | bytes, *, file: str) -> None:
+        super().__init__(text)
+        self._file = file
+        self._depth = 0
+        self._extents: dict[yaml.Node, _Extent] = {}
+
+    def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
+        """The next node; one that an alias stands for is counted again."""
+        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # types-pyyaml
+        is_alias = self.check_event(yaml.AliasEvent)
+        self._depth += 1
+        self._check("levels", self._depth, DEPTH_MAX, mark)
+        node = super().compose_node(parent, index)
+        self._depth -= 1
+        assert node is not None
+        if not is_alias:
+            self._extents[node] = self._extent(node)
+        elif node not in self._extents:
+            raise self._trouble("it contains itself", mark)
+        values, levels, characters = self._extents[node]
+        self._check("levels", self._depth + levels, DEPTH_MAX, mark)
+        self._check("values, counting aliases as what they stand for,", values, VALUES_MAX, mark)
+        self._check("characters, counting aliases likewise,", characters, BYTES_MAX, mark)
+        return node
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # noqa: FBT001, FBT002 - PyYAML's
+        """The value of a node; what Python can't make of it is told with its line."""
+        if node.tag in _NUMBERS and len(node.value) > NUMBER_DIGITS_MAX:
+            raise self._trouble(
+                f"a number of {len(node.value)} characters, at most {NUMBER_DIGITS_MAX} are read",
+                node.start_mark,
+            )
+        try:
+            return super().construct_object(node, deep=deep)
+        except (ArithmeticError, AttributeError, LookupError, ValueError):
+            # PyYAML passes on what Python says of a month 13 or an empty number.
+            kind = node.tag.rpartition(":")[2]
+            raise self._trouble(f"{in_short(node.value)} is no {kind}", node.start_mark) from None
+
+    def _extent(self, node: yaml.Node) -> _Extent:
+        if isinstance(node, yaml.ScalarNode):
+            return 1, 1, len(node.value)
+        inner = node.value
+        if isinstance(node, yaml.MappingNode):
+            inner = [one for pair in node.value for one in pair]
+        extents = [self._extents[one] for one in inner]
+        return (
+            1 + sum(values for values, _, _ in extents),
+            1 + max((levels for _, levels, _ in extents), default=0),
+            sum(characters for _, _, characters in extents),
+        )
+
+    def _check(self, what: str, number: int, most: int, mark: yaml.Mark) -> None:
+        if number > most:
+            raise self._trouble(f"more than {most} {what} are not read", mark)
+
+    def _trouble(self, problem: str, mark: yaml.Mark) -> ConfigError:
+        return ConfigError(f"{self._file}:{mark.line + 1}: {problem}")
+
+
+def loader(text: str | bytes, *, file: str) -> BoundedLoader:
+    """A loader over ``text``.
+
+    Raises:
+        ConfigError: It is too large.
+        yaml.YAMLError: Its first characters are none of YAML's.
+    """
+    size = len(text) if isinstance(text, bytes) else len(text.encode("utf-8", "surrogatepass"))
+    if size > BYTES_MAX:
+        raise ConfigError(f"{file}:1: {size} bytes, at most {BYTES_MAX} are read")
+    return BoundedLoader(text, file=file)
