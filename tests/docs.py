@@ -297,7 +297,7 @@ def trace_page() -> str | None:
             (
                 (
                     f"`{kind.name}`",
-                    str(kind.importance),
+                    f"{kind.importance}; 0: {kind.lower}" if kind.lower else str(kind.importance),
                     kind.meaning,
                     ", ".join(f"`{field}`" for field in sorted(kind.fields)),
                 )

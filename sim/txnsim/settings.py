@@ -577,9 +577,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "log in memory takes no time",
         ),
     ] = 0
-    trace_ring_events: Annotated[
-        int, of(None, "events", "how many trace events are kept while the trace is on")
-    ] = 100_000
+    trace_ring_bytes: Annotated[
+        int,
+        of(
+            None,
+            "bytes",
+            "how much of the trace is kept, the newest events; about 8,000 transactions at brief",
+        ),
+    ] = 33_554_432
 
 
 DEFAULTS: Final = Settings()

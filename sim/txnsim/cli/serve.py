@@ -348,7 +348,9 @@ async def _serve(
     if args.until_eof:
         _stop_at_eof(loop, stop)
     environment = real.real_environment(
-        trace_level=TraceLevel[args.trace.upper()], logs_requests=args.log_level == "debug"
+        trace_level=TraceLevel[args.trace.upper()],
+        trace_ring_bytes=options.settings.trace_ring_bytes,
+        logs_requests=args.log_level == "debug",
     )
     if args.clock_at is not None:
         serve_load.set_clock(environment, args.clock_at, disks)

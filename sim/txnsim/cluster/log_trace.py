@@ -14,7 +14,7 @@ from txnsim.errors import Rejection
 from txnsim.log.answers import Appended
 from txnsim.log.partition_log import PartitionLog
 from txnsim.runtime.trace import Tracer
-from txnsim.types import TopicPartition, TxnMarker
+from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TxnMarker
 from txnsim.wire.batch_header import BatchHeader
 
 
@@ -135,8 +135,14 @@ class LogTrace:
         if log.high_watermark != before.high_watermark:
             self._emit("log.hw", log.topic_partition, {"tp": name, "to": log.high_watermark}, cause)
         if log.last_stable_offset != before.last_stable_offset:
+            # In the coordinators' log it follows each record: nothing there is transactional.
+            is_routine = log.topic_partition.topic == TRANSACTION_STATE_TOPIC
             self._emit(
-                "log.lso", log.topic_partition, {"tp": name, "to": log.last_stable_offset}, cause
+                "log.lso",
+                log.topic_partition,
+                {"tp": name, "to": log.last_stable_offset},
+                cause,
+                importance=0 if is_routine else None,
             )
 
     def truncated(self, log: PartitionLog) -> None:
@@ -167,12 +173,14 @@ class LogTrace:
         topic_partition: TopicPartition,
         data: dict[str, object],
         cause: int | None = None,
+        importance: int | None = None,
     ) -> int:
         return self._tracer.emit(
             kind,
             f"{self._broker}/log/{topic_partition}",
             parents=() if cause is None else (cause,),
             data=data,
+            importance=importance,
         )
 
     def _records(self, topic_partition: TopicPartition, header: BatchHeader) -> dict[str, object]:

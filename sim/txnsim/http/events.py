@@ -46,6 +46,10 @@ class TraceState(msgspec.Struct, frozen=True, kw_only=True):
     """Oldest event that is kept."""
     next: int
     """The number that the next event gets."""
+    written: int
+    """Bytes of all events so far."""
+    kept: int
+    """Bytes that are kept."""
     listeners: int
 
 
@@ -137,6 +141,8 @@ class EventRoutes:
                 level=self._tracer.level.value,
                 first=self._tracer.first,
                 next=len(self._tracer),
+                written=self._tracer.written,
+                kept=self._tracer.size,
                 listeners=self._listeners,
             )
         )

@@ -48,6 +48,7 @@ from txnsim.runtime.peer_call import PeerCall
 from txnsim.runtime.peer_subject import subject_of
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
+from txnsim.runtime.trace_kinds import PEER_POLLS, PEER_ROUTINE
 from txnsim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
 
 _log: Final = structlog.get_logger("txnsim.network")
@@ -231,7 +232,7 @@ class PeerLinks:
         )
         if self._deadline_timer is None or call.deadline_ms < self._deadline_armed_ms:
             self._arm_deadline()
-        if self._tracer.on:
+        if self._is_watched(call):
             call.sent = self._trace_message("msg.send", source, target, call, response=False)
         if self._latency_ms is not None:
             self._pipe(call.link).send(self._latency_ms(source, target), lambda: self._arrive(call))
@@ -267,7 +268,8 @@ class PeerLinks:
         if self._has_cuts and self._is_stopped(call, lambda: self._handle(call)):
             return
         command = call.command
-        if self._codec is None and not self._tracer.on:
+        is_watched = self._is_watched(call)
+        if self._codec is None and not is_watched:
             # The hot path: a command travels as the object that it is, and nobody watches.
             answer = handler(call.api_key, call.api_version, command, source)
             if type(answer) is Pending:
@@ -282,7 +284,7 @@ class PeerLinks:
         if self._codec is not None:
             command = self._codec.decode_request(call.api_key, call.api_version, call.body)
         before = None
-        if self._tracer.on:
+        if is_watched:
             received = self._trace_message("msg.recv", target, source, call, response=False)
             before = self._tracer.caused_by(received)
         coroutine = _as_coroutine(handler(call.api_key, call.api_version, command, source))
@@ -316,7 +318,7 @@ class PeerLinks:
     def _answer(self, call: PeerCall, reply: object) -> None:
         if self._codec is not None:
             reply = self._codec.encode_response(call.api_key, call.api_version, reply)
-        if self._tracer.on:
+        if self._is_watched(call):
             source, target = call.link
             call.sent = self._trace_message("msg.send", target, source, call, response=True)
         if self._latency_ms is None and not self.interceptor.armed:
@@ -358,7 +360,7 @@ class PeerLinks:
             return
         if self._codec is not None:
             reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
-        if self._tracer.on:
+        if self._is_watched(call):
             source, target = call.link
             self._trace_message("msg.recv", source, target, call, response=True)
         call.succeed(reply)
@@ -486,13 +488,24 @@ class PeerLinks:
             pipe = self._links[key] = _Pipe(self._clock)
         return pipe
 
+    def _is_watched(self, call: PeerCall) -> bool:
+        """Whether the trace is told of a message, or of what follows from it."""
+        tracer = self._tracer
+        return tracer.on and (tracer.full or call.api_key not in PEER_POLLS)
+
     def _trace_message(
         self, kind: str, at: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
     ) -> int:
-        return self._tracer.emit(
+        tracer = self._tracer
+        parents = () if kind == "msg.send" else (call.sent, tracer.cause)
+        is_routine = call.api_key in PEER_ROUTINE and kind != "msg.drop"
+        if is_routine and not tracer.full:
+            return tracer.joined(parents)
+        return tracer.emit(
             kind,
             f"broker/{at}",
-            parents=() if kind == "msg.send" else (call.sent, self._tracer.cause),
+            parents=parents,
+            importance=0 if is_routine else None,
             data={
                 "api": call.api_key,
                 "version": call.api_version,

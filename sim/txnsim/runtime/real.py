@@ -20,6 +20,7 @@ from txnsim.runtime.peer_links import PeerCodec
 from txnsim.runtime.rng import SeededRng, random_seed
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
+from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId
 
 T = TypeVar("T")
@@ -57,14 +58,14 @@ def real_environment(
     codec: PeerCodec | None = None,
     latency_ms: Callable[[BrokerId, BrokerId], float] | None = None,
     trace_level: TraceLevel = TraceLevel.OFF,
-    trace_ring_events: int | None = 100_000,
+    trace_ring_bytes: int | None = DEFAULTS.trace_ring_bytes,
     run: RunInfo | None = None,
     logs_requests: bool = False,
 ) -> Environment:
     """The real environment on the running event loop; a random seed unless one is given."""
     loop = asyncio.get_running_loop()
     clock = RealClock(loop)
-    tracer = Tracer(clock.monotonic_us, level=trace_level, ring_events=trace_ring_events, run=run)
+    tracer = Tracer(clock.monotonic_us, level=trace_level, ring_bytes=trace_ring_bytes, run=run)
     tasks = LoopTasks(loop, tracer=tracer)
     network = LoopNetwork(
         loop,

@@ -3,34 +3,37 @@
 One JSON line per event: ``i`` position, ``t`` µs of monotonic (in virtual runs: virtual) time,
 ``n`` node as an index into the header's list, ``l`` Lamport clock, ``p`` parents with the main
 cause first, ``k`` kind, ``tx`` transaction, ``d`` payload. A header line comes before, a trailer
-with the hash after. The kinds stand in ``trace_kinds``; readers live in ``txnsim.trace``.
+with the hash after. ``w`` is an event's importance where it is not that of its kind. The kinds
+stand in ``trace_kinds``; readers live in ``txnsim.trace``.
 
 The *current cause* is a context variable: who receives a message sets it, and whatever happens
 deeper in the same handler, or in a task or timer started from it, gets its parent without having it
 passed along.
 
-Events are kept encoded, in chunks of 1,024: an encoded line takes a third of the memory of an
-object. A ring bounds how many chunks are kept; the hash covers the dropped ones too. Off costs one
-attribute test per site: ``if tracer.on: tracer.emit(…)``.
+Events are encoded together, some hundreds at once, and kept so (``trace_ring``): an encoded line
+takes a third of the memory of an object. A ring bounds how many bytes are kept; the hash covers the
+dropped ones too. Off costs one attribute test per site: ``if tracer.on: tracer.emit(…)``. A site
+that tells only what brief leaves out asks ``tracer.full``.
 """
 
 from __future__ import annotations
 
 import hashlib
 from array import array
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from enum import StrEnum
+from itertools import chain
 from typing import Final
 
 import msgspec
 
 from txnsim.errors import InvariantViolation
-from txnsim.runtime.trace_kinds import KINDS
+from txnsim.runtime.trace_kinds import IMPORTANCE_MAX, KINDS
+from txnsim.runtime.trace_ring import Ring
 
 SCHEMA_VERSION: Final = 1
-CHUNK_EVENTS: Final = 1_024
+ENCODED_AT_ONCE: Final = 256
 NO_CAUSE: Final = -1
 
 
@@ -39,7 +42,7 @@ class TraceLevel(StrEnum):
 
     OFF = "off"
     BRIEF = "brief"
-    """Kinds of importance 1 and 2."""
+    """Events of importance 1 and 2."""
     FULL = "full"
 
 
@@ -67,12 +70,14 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
     k: str
     tx: str = ""
     d: object = None
+    w: int | None = None
 
 
 Payload = Mapping[str, object] | msgspec.Struct | None
 
-_encode: Final = msgspec.json.Encoder(order="deterministic").encode
+_encoder: Final = msgspec.json.Encoder(order="deterministic")
 _decode: Final = msgspec.json.Decoder(Event).decode
+_IMPORTANCE: Final = {name: kind.importance for name, kind in KINDS.items()}
 _cause: ContextVar[int] = ContextVar("txnsim_trace_cause", default=NO_CAUSE)
 
 
@@ -84,7 +89,7 @@ class Tracer:
         now_us: Callable[[], int],
         *,
         level: TraceLevel = TraceLevel.OFF,
-        ring_events: int | None = None,
+        ring_bytes: int | None = None,
         run: RunInfo | None = None,
         strict: bool = False,
     ) -> None:
@@ -93,24 +98,28 @@ class Tracer:
         Args:
             now_us: Microseconds since the start of the run (``Clock.monotonic_us``).
             level: How much is recorded.
-            ring_events: Keep about this many of the newest events; None keeps all.
+            ring_bytes: Keep about so many bytes of the newest events; None keeps all.
             run: What the header tells.
             strict: Refuse payload fields that are not in the table of kinds.
         """
         self.run = run or RunInfo()
         self._now_us = now_us
-        self._ring_events = ring_events
         self._strict = strict
-        self._chunks: deque[bytes] = deque()
-        self._open: list[bytes] = []
-        self._first = 0
+        self._ring = Ring(ring_bytes)
+        self._pending: list[Event] = []
+        """The newest events, not encoded yet."""
         self._next = 0
+        self._written = 0
         self._sha = hashlib.sha256()
         self._nodes: dict[str, int] = {}
         self._node_clocks: list[int] = []
         self._lamport = array("Q")  # of the events that are kept, for their children's clocks
+        self._lamport_first = 0
         self._lamport_dropped = 0  # highest of the dropped ones: stands in for each of them
         self.on = False
+        """Whether anything is recorded."""
+        self.full = False
+        """Whether everything is recorded, events of importance 0 too."""
         self._floor = 0
         self.level = level
         # A new run: what another one in this context was about is no cause here.
@@ -126,8 +135,9 @@ class Tracer:
     @level.setter
     def level(self, level: TraceLevel) -> None:
         self._level = level
-        self._floor = 1 if level is TraceLevel.BRIEF else 0
+        self._floor = _FLOORS[level]
         self.on = level is not TraceLevel.OFF
+        self.full = level is TraceLevel.FULL
 
     def emit(
         self,
@@ -137,6 +147,7 @@ class Tracer:
         parents: tuple[int, ...] = (),
         tx: str = "",
         data: Payload = None,
+        importance: int | None = None,
     ) -> int:
         """Record an event.
 
@@ -147,7 +158,8 @@ class Tracer:
             parents: Causes, the main one first, without regard to -1 and repeats; none means the
                 current cause.
             tx: ``transactionalId/producerId:epoch``.
-            data: The payload.
+            data: The payload, which is not changed any more.
+            importance: Of this event, where it is not that of its kind.
 
         Returns:
             Its index; where the level leaves the event out, the index of its main cause, so that a
@@ -161,45 +173,52 @@ class Tracer:
             parents = (cause,) if 0 <= cause < self._next else ()
         elif len(parents) > 1 or parents[0] < 0:
             parents = tuple(dict.fromkeys(parent for parent in parents if parent >= 0))
-        known = KINDS.get(kind)
-        if known is None:
+        weight = _IMPORTANCE.get(kind)
+        if weight is None:
             raise InvariantViolation(f"trace event of unknown kind {kind!r} at {node}")
-        if not self.on or known.importance < self._floor:
+        if importance is None or importance == weight:
+            importance = None
+        else:
+            weight = importance
+        if weight < self._floor:
             return parents[0] if parents and self.on else NO_CAUSE
-        if self._strict and isinstance(data, Mapping) and not data.keys() <= known.fields:
-            unknown = sorted(data.keys() - known.fields)
+        if self._strict and isinstance(data, Mapping) and not data.keys() <= KINDS[kind].fields:
+            unknown = sorted(data.keys() - KINDS[kind].fields)
             raise InvariantViolation(f"trace event {kind} with unknown fields {unknown}")
-        return self._append(kind, self.node(node), parents, tx, data)
-
-    def _append(
-        self, kind: str, node: int, parents: tuple[int, ...], tx: str, data: Payload
-    ) -> int:
-        clock = self._node_clocks[node]
+        at = self._nodes.get(node)
+        if at is None:
+            at = self.node(node)
+        clock = self._node_clocks[at]
         for parent in parents:
-            at = parent - self._first
-            clock = max(clock, self._lamport[at] if at >= 0 else self._lamport_dropped)
+            place = parent - self._lamport_first
+            clock = max(clock, self._lamport[place] if place >= 0 else self._lamport_dropped)
         clock += 1
-        self._node_clocks[node] = clock
-        index = self._next
-        line = _encode(Event(index, self._now_us(), node, clock, parents, kind, tx, data))
-        self._next = index + 1
+        self._node_clocks[at] = clock
         self._lamport.append(clock)
-        self._open.append(line)
-        if len(self._open) == CHUNK_EVENTS:
-            self._close_chunk()
+        index = self._next
+        self._next = index + 1
+        self._pending.append(
+            Event(index, self._now_us(), at, clock, parents, kind, tx, data, importance)
+        )
+        if len(self._pending) >= ENCODED_AT_ONCE:
+            self._encode()
         return index
 
-    def _close_chunk(self) -> None:
-        chunk = b"\n".join(self._open) + b"\n"
-        self._open.clear()
-        self._sha.update(chunk)
-        self._chunks.append(chunk)
-        ring = self._ring_events
-        while ring is not None and len(self._chunks) * CHUNK_EVENTS > ring + CHUNK_EVENTS:
-            self._chunks.popleft()
-            self._first += CHUNK_EVENTS
-            self._lamport_dropped = max(self._lamport_dropped, *self._lamport[:CHUNK_EVENTS])
-            del self._lamport[:CHUNK_EVENTS]
+    def _encode(self, *, is_opening: bool = False) -> None:
+        """Make lines of the events that are none yet."""
+        pending = self._pending
+        if not pending:
+            return
+        text = _encoder.encode_lines(pending)
+        self._sha.update(text)
+        self._written += len(text)
+        self._ring.add(text, len(pending), is_opening=is_opening)
+        pending.clear()
+        dropped = self._ring.first - self._lamport_first
+        if dropped:
+            self._lamport_dropped = max(self._lamport_dropped, *self._lamport[:dropped])
+            del self._lamport[:dropped]
+            self._lamport_first = self._ring.first
 
     def node(self, name: str) -> int:
         """Index of a node, which is listed in the header from now on."""
@@ -210,6 +229,17 @@ class Tracer:
         return index
 
     # Causes
+
+    def joined(self, parents: tuple[int, ...]) -> int:
+        """What ``emit`` answers where the level leaves an event with these parents out: a site that
+        knows the level may save itself the payload.
+        """
+        cause = (
+            next((parent for parent in parents if parent >= 0), NO_CAUSE)
+            if parents
+            else _cause.get()
+        )
+        return cause if cause < self._next else NO_CAUSE
 
     @property
     def cause(self) -> int:
@@ -235,8 +265,22 @@ class Tracer:
 
     @property
     def first(self) -> int:
-        """Index of the oldest event kept: a reader whose cursor is below has missed some."""
-        return self._first
+        """Index of the event from which on nothing is missing: a reader whose cursor is below has
+        missed some. Of those before, the ones of transactions that had not ended then are kept.
+        """
+        return self._ring.first
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        self._encode()
+        return self._ring.size
+
+    @property
+    def written(self) -> int:
+        """Bytes of all lines ever recorded."""
+        self._encode()
+        return self._written
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -247,17 +291,14 @@ class Tracer:
         """Encoded events from a cursor on, without line ends; ends where the trace ended when it
         was reached.
 
-        Events may be added between two steps; a cursor below ``first`` starts at ``first``.
+        Events may be added between two steps. A cursor below ``first`` begins with what is kept of
+        older transactions, and goes on at ``first``.
         """
-        index = max(from_index, self._first)
-        while index < self._next:
-            chunk, within = divmod(index - self._first, CHUNK_EVENTS)
-            if chunk < len(self._chunks):
-                batch = self._chunks[chunk][:-1].split(b"\n")[within:]
-            else:
-                batch = self._open[within:]
-            yield from batch
-            index = max(index + len(batch), self._first)
+        reached = from_index
+        while reached < self._next:
+            self._encode()
+            yield from self._ring.lines(reached)
+            reached = self._ring.next
 
     def events(self, from_index: int = 0) -> Iterator[Event]:
         """The same, decoded."""
@@ -266,14 +307,21 @@ class Tracer:
     @property
     def hash(self) -> str:
         """SHA-256 over every event line ever recorded and the list of nodes."""
+        self._encode()
         sha = self._sha.copy()
-        for line in self._open:
-            sha.update(line + b"\n")
-        sha.update(_encode(self.nodes))
+        sha.update(_encoder.encode(self.nodes))
         return f"sha256:{sha.hexdigest()}"
 
     def export(self, write: Callable[[bytes], object], *, verdict: str = "") -> None:
         """Write header, the kept events and trailer as JSON lines."""
+        for piece in self.pieces(verdict=verdict):
+            write(piece)
+
+    def pieces(self, *, verdict: str = "") -> Iterator[bytes]:
+        """The same, as it is now, in pieces of whole lines: what happens between two steps is not
+        in it, and takes nothing from it.
+        """
+        self._encode()
         header = {
             "k": "run",
             "schema": SCHEMA_VERSION,
@@ -282,11 +330,19 @@ class Tracer:
             "seed": self.run.seed,
             "set": dict(self.run.settings),
             "clock": self.run.clock,
-            "first": self._first,
+            "first": self.first,
             "nodes": self.nodes,
         }
-        write(msgspec.json.encode(header) + b"\n")
-        for line in self.lines():
-            write(line + b"\n")
         trailer = {"k": "end", "events": self._next, "hash": self.hash, "verdict": verdict}
-        write(msgspec.json.encode(trailer) + b"\n")
+        texts = self._ring.texts()
+        return chain(
+            (msgspec.json.encode(header) + b"\n",), texts, (msgspec.json.encode(trailer) + b"\n",)
+        )
+
+
+_FLOORS: Final = {
+    TraceLevel.OFF: IMPORTANCE_MAX + 1,
+    TraceLevel.BRIEF: 1,
+    TraceLevel.FULL: 0,
+}
+"""Level -> least importance that is recorded."""

@@ -12,6 +12,16 @@ from typing import Final
 
 import msgspec
 
+IMPORTANCE_MAX: Final = 2
+
+
+PEER_POLLS: Final = frozenset({1, 63})
+"""APIs that brokers ask each other all the time: Fetch and BrokerHeartbeat."""
+PEER_ROUTINE: Final = PEER_POLLS | {24, 27}
+"""APIs whose exchanges between brokers have importance 0: those, and AddPartitionsToTxn and
+WriteTxnMarkers, whose ends have events of their own (``verify.*``, ``txn.decide``, ``marker.*``).
+"""
+
 
 class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     """What a reader needs to know of one kind of event."""
@@ -20,20 +30,28 @@ class EventKind(msgspec.Struct, frozen=True, kw_only=True):
     importance: int
     """0 hidden at first (timers, connections, polls), 1 ordinary, 2 what the story is about."""
     meaning: str
+    lower: str
+    """Which events of this kind have importance 0 all the same; empty for none."""
     fields: frozenset[str]
     """Names that the payload may carry."""
 
 
-def _kind(name: str, importance: int, fields: str, meaning: str) -> EventKind:
+def _kind(name: str, importance: int, fields: str, meaning: str, *, lower: str = "") -> EventKind:
     return EventKind(
-        name=name, importance=importance, meaning=meaning, fields=frozenset(fields.split())
+        name=name,
+        importance=importance,
+        meaning=meaning,
+        lower=lower,
+        fields=frozenset(fields.split()),
     )
 
 
-_MESSAGE: Final = "api version correlation bytes peer response summary error"
-_TXN: Final = (
-    "state pending pid epoch last_epoch timeout_ms started_ms updated_ms partitions version level"
+_ROUTINE: Final = (
+    "between brokers: Fetch, BrokerHeartbeat, AddPartitionsToTxn and WriteTxnMarkers, whose ends "
+    "have events of their own"
 )
+_MESSAGE: Final = "api version correlation bytes peer response summary error"
+_TXN: Final = "state pending pid epoch last_epoch timeout_ms started_ms partitions version level"
 _RECORDS: Final = "tp base last pid epoch seq txn opened control coordinator_epoch bytes error rule"
 _MARKER: Final = "pid epoch committed coordinator_epoch tp target attempt error rule"
 _PID: Final = "tp pid epoch first last coordinator_epoch rule"
@@ -46,8 +64,8 @@ _TABLE: Final = (
     _kind("node.state", 1, "state", "the controller made something else of a broker: fenced, …"),
     _kind("conn.open", 0, "peer id", "a client's connection was accepted"),
     _kind("conn.close", 0, "peer id reason", "a client's connection ended"),
-    _kind("msg.send", 1, _MESSAGE, "a request or response left its sender"),
-    _kind("msg.recv", 1, _MESSAGE, "it reached its receiver, which handles it now"),
+    _kind("msg.send", 1, _MESSAGE, "a request or response left its sender", lower=_ROUTINE),
+    _kind("msg.recv", 1, _MESSAGE, "it reached its receiver, which handles it now", lower=_ROUTINE),
     _kind("msg.drop", 2, _MESSAGE + " reason", "it was lost; the parent is its sending"),
     _kind("msg.dup", 2, _MESSAGE, "it was delivered once more"),
     _kind("msg.hold", 2, _MESSAGE, "it waits at a fault point"),
@@ -57,8 +75,14 @@ _TABLE: Final = (
     _kind(
         "txn.decide", 1, _TXN + " command error reason rule", "the coordinator decided a command"
     ),
-    _kind("txn.prepare", 2, _TXN + " command", "a move is pending: its record is being appended"),
-    _kind("txn.append", 1, _TXN + " tp offset error", "its record is in the transaction log"),
+    _kind("txn.prepare", 0, _TXN + " command", "a move is pending: its record is being appended"),
+    _kind(
+        "txn.append",
+        2,
+        _TXN + " tp offset error",
+        "its record is in the transaction log, or was refused",
+        lower="the record is in the log",
+    ),
     _kind("txn.complete", 2, _TXN, "a move took effect"),
     _kind("txn.load", 1, "tp coordinator_epoch transactions", "a coordinator loaded its log"),
     _kind("txn.unload", 1, "tp coordinator_epoch", "a coordinator let its part go"),
@@ -72,7 +96,13 @@ _TABLE: Final = (
     _kind("log.reject", 2, _RECORDS + " reason", "a batch was refused"),
     _kind("log.duplicate", 1, _RECORDS, "a batch was there already; its old place is answered"),
     _kind("log.hw", 0, "tp to", "the high watermark moved"),
-    _kind("log.lso", 1, "tp to", "the last stable offset moved"),
+    _kind(
+        "log.lso",
+        1,
+        "tp to",
+        "the last stable offset moved",
+        lower="of `__transaction_state`, where nothing is transactional",
+    ),
     _kind("log.start", 1, "tp to reason", "the log start offset moved"),
     _kind("log.truncate", 2, "tp to epoch", "the end of a log was cut off"),
     _kind("log.aborted", 1, "tp pid first last lso", "an entry of the aborted index was written"),

@@ -122,7 +122,7 @@ async def tell_real(telling: Telling, casting: Casting | None = None) -> RunResu
         MissingExtraError: Who is wanted is not installed.
     """
     casts = casts_of(telling, casting or Casting())
-    environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_events=None)
+    environment = real_environment(trace_level=TraceLevel.BRIEF, trace_ring_bytes=None)
     return await _run(telling, environment, casts, seed=None)
 
 

@@ -458,4 +458,5 @@ class TransactionCoordinator:
             owned.entries.get(transactional_id),
             command,
             outcome if isinstance(outcome, Rejection) else None,
+            outcome.records[0] if isinstance(outcome, Decision) and outcome.records else None,
         )

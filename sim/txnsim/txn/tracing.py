@@ -8,6 +8,7 @@ runs in a context of its own (``Tasks.drive``); who owes markers in passing puts
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.runtime.trace import Tracer
@@ -20,6 +21,8 @@ from txnsim.types import (
     TopicPartition,
     TransactionVersion,
 )
+
+_NONE: Final = ErrorCode.none
 
 
 def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> str:
@@ -34,31 +37,46 @@ def decided(
     txn: TxnMetadata | None,
     command: str,
     rejection: Rejection | None,
+    record: TxnTransition | None = None,
 ) -> None:
-    """A command was decided, for or against."""
+    """A command was decided, for or against; for a move its record is pending from now on."""
     data: dict[str, object] = {"command": command}
     if txn is not None:
-        data.update(_fields(txn))
+        data["state"] = txn.state.wire_name
+        data["pending"] = None if txn.pending_state is None else txn.pending_state.wire_name
     if rejection is not None:
         data["error"] = rejection.error.name
         data["reason"] = rejection.reason
+    elif record is not None:
+        data["pending"] = record.state.wire_name
     tx = transactional_id if txn is None else tx_of(txn)
     tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
 
 
 def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
     """A move is pending; ``level`` is that of the feature ``transaction.version`` now."""
-    data = {**_fields(txn), "level": int(level)}
-    tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
+    if tracer.full:
+        data = {**_fields(txn), "level": int(level)}
+        tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
 
 
 def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode) -> None:
     """The log answered."""
+    if error is _NONE and not tracer.full:
+        return
     partition = node.rpartition("/")[2]
     data = {"state": record.state.wire_name, "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
-    if error is not ErrorCode.none:
+    if error is not _NONE:
         data["error"] = error.name
-    tracer.caused_by(tracer.emit("txn.append", node, tx=tx_of(record), data=data))
+    tracer.caused_by(
+        tracer.emit(
+            "txn.append",
+            node,
+            tx=tx_of(record),
+            data=data,
+            importance=0 if error is _NONE else None,
+        )
+    )
 
 
 def completed(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
@@ -108,11 +126,12 @@ def marker(
             "pid": debt.producer_id,
             "epoch": debt.producer_epoch,
             "committed": debt.committed,
-            "coordinator_epoch": debt.coordinator_epoch,
             "tp": str(partition),
             **more,
         }
-        if target is not None:
+        if target is None:
+            data["coordinator_epoch"] = debt.coordinator_epoch  # when it is owed: then it is known
+        else:
             data["target"] = f"broker/{target}"
         last = tracer.emit(kind, node, parents=parents, tx=tx_of(debt), data=data)
     return last
@@ -127,7 +146,6 @@ def _fields(txn: TxnMetadata) -> dict[str, object]:
         "last_epoch": txn.last_producer_epoch,
         "timeout_ms": txn.txn_timeout_ms,
         "started_ms": txn.start_timestamp_ms,
-        "updated_ms": txn.last_update_timestamp_ms,
         "partitions": [str(partition) for partition in sorted(txn.partitions)],
         "version": int(txn.client_version),
     }

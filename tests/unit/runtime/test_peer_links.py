@@ -721,3 +721,34 @@ async def test_messages_are_traced_with_their_causes() -> None:
         ("msg.send", "broker/2", (2,)),
         ("msg.recv", "broker/1", (4, 2)),
     ]
+
+
+@pytest.mark.parametrize("api_key", [1, 24, 27, 63])
+async def test_brief_joins_the_chain_through_routine_exchanges_of_brokers(api_key: int) -> None:
+    world = World()
+    world.tracer.level = TraceLevel.BRIEF
+
+    async def handler(_key: int, _version: int, _command: object, _source: BrokerId) -> object:
+        if api_key in (24, 27):
+            world.tracer.emit("note", "broker/2", data={"text": "handled"})
+        return None
+
+    world.network.register(B, handler)
+    root = world.tracer.emit("note", "broker/1")
+    before = world.tracer.caused_by(root)
+    future = world.network.request(A, B, api_key, 1, "x", timeout_ms=30_000)
+    world.tracer.caused_by(before)
+    await future
+    told = [(event.k, event.p) for event in world.tracer.events()]
+    assert told == [("note", ()), ("note", (root,))][: 1 + (api_key in (24, 27))]
+
+
+async def test_brief_tells_of_other_exchanges_and_of_what_is_lost() -> None:
+    world = World(interceptor=Script(peer_request=DROP))
+    world.tracer.level = TraceLevel.BRIEF
+    world.network.register(B, echo)
+    world.network.request(A, B, 67, 0, "x", timeout_ms=30_000)
+    world.ask()
+    await asyncio.sleep(0)
+    assert [event.k for event in world.tracer.events()] == ["msg.send", "msg.drop", "msg.drop"]
+    assert [event.d["api"] for event in world.tracer.events()] == [67, 67, 27]  # type: ignore[index]

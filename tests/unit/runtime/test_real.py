@@ -36,7 +36,7 @@ async def test_timers_fire_on_a_real_loop() -> None:
 
 
 async def test_the_environment_is_whole() -> None:
-    env = real_environment(seed=7, trace_level=TraceLevel.BRIEF)
+    env = real_environment(seed=7, trace_level=TraceLevel.FULL)
 
     async def echo(_key: int, _version: int, command: object, _source: BrokerId) -> object:
         return command

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from txnsim.errors import InvariantViolation
-from txnsim.runtime.trace import CHUNK_EVENTS, NO_CAUSE, RunInfo, TraceLevel, Tracer
+from txnsim.runtime.trace import ENCODED_AT_ONCE, NO_CAUSE, RunInfo, TraceLevel, Tracer
+from txnsim.runtime.trace_ring import CHUNK_BYTES
 
 
 def ticking() -> Callable[[], int]:
@@ -28,8 +29,8 @@ def no_cause_left_over() -> Iterator[None]:
     tracer.caused_by(NO_CAUSE)
 
 
-def full(*, ring_events: int | None = None, strict: bool = False) -> Tracer:
-    return Tracer(ticking(), level=TraceLevel.FULL, ring_events=ring_events, strict=strict)
+def full(*, ring_bytes: int | None = None, strict: bool = False) -> Tracer:
+    return Tracer(ticking(), level=TraceLevel.FULL, ring_bytes=ring_bytes, strict=strict)
 
 
 # Writing
@@ -99,6 +100,30 @@ def test_brief_leaves_out_what_is_hidden_and_joins_the_chain_through_it() -> Non
     assert Tracer(ticking(), level=TraceLevel.BRIEF).emit("timer.arm", "a") == NO_CAUSE
 
 
+def test_a_single_event_may_be_of_less_importance_than_its_kind() -> None:
+    tracer = Tracer(ticking(), level=TraceLevel.BRIEF)
+    cause = tracer.emit("note", "a")
+    assert tracer.emit("note", "a", parents=(cause,), importance=0) == cause
+    tracer.emit("note", "a", importance=2)
+    tracer.level = TraceLevel.FULL
+    tracer.emit("note", "a", importance=0)
+    tracer.emit("note", "a", importance=1)
+    assert [json.loads(line).get("w") for line in tracer.lines()] == [None, 2, 0, None]
+
+
+@pytest.mark.parametrize("parents", [(), (NO_CAUSE,), (NO_CAUSE, 1, 0), (1,), (99,)])
+def test_a_site_that_knows_the_level_may_save_itself_the_event(parents: tuple[int, ...]) -> None:
+    tracer = Tracer(ticking(), level=TraceLevel.BRIEF)
+    cause = tracer.emit("note", "a")
+    tracer.emit("note", "a")
+    tracer.caused_by(cause)
+    assert not tracer.full
+    if parents != (99,):
+        assert tracer.joined(parents) == tracer.emit("timer.arm", "a", parents=parents)
+    else:
+        assert tracer.joined(parents) == NO_CAUSE
+
+
 def test_the_level_may_change_while_running() -> None:
     tracer = Tracer(ticking())
     tracer.level = TraceLevel.FULL
@@ -158,29 +183,35 @@ def test_lamport_clocks_grow_along_nodes_and_parents(steps: list[tuple[int, set[
 # Keeping and reading
 
 
-def test_a_ring_keeps_the_newest_chunks_and_the_hash_covers_all() -> None:
-    kept, everything = full(ring_events=CHUNK_EVENTS), full()
-    for index in range(5 * CHUNK_EVENTS + 10):
+MANY = 3_000
+"""Events of some 60 bytes: several chunks of the ring, and one that is not encoded yet."""
+
+
+def test_a_ring_keeps_the_newest_events_and_the_hash_covers_all() -> None:
+    kept, everything = full(ring_bytes=2 * CHUNK_BYTES), full()
+    for index in range(3 * MANY):
         for tracer in (kept, everything):
             tracer.emit("note", "a", parents=(index - 1,), data={"text": str(index)})
-    assert len(kept) == len(everything) == 5 * CHUNK_EVENTS + 10
-    assert kept.first == 3 * CHUNK_EVENTS
+    assert len(kept) == len(everything) == 3 * MANY
+    assert kept.first > MANY
+    assert kept.size <= 2 * CHUNK_BYTES < everything.size
     assert list(kept.lines()) == list(everything.lines(kept.first))
     assert kept.hash == everything.hash
 
 
 def test_a_parent_that_was_dropped_still_bounds_the_lamport_clock() -> None:
-    tracer = full(ring_events=0)
-    for _ in range(3 * CHUNK_EVENTS):
+    tracer = full(ring_bytes=0)
+    for _ in range(MANY):
         tracer.emit("note", "busy")
+    assert tracer.size, "what is encoded now is dropped"
     tracer.emit("note", "late", parents=(5,))
-    assert [event.l for event in tracer.events(3 * CHUNK_EVENTS)] == [2 * CHUNK_EVENTS + 1]
+    assert [event.l for event in tracer.events(MANY)] == [tracer.first + 1]
 
 
-@pytest.mark.parametrize("start", [0, 1, CHUNK_EVENTS - 1, CHUNK_EVENTS, 2 * CHUNK_EVENTS + 3])
+@pytest.mark.parametrize("start", [0, 1, ENCODED_AT_ONCE - 1, ENCODED_AT_ONCE, MANY - 1])
 def test_a_cursor_reads_on_from_where_it_stands(start: int) -> None:
     tracer = full()
-    for _ in range(2 * CHUNK_EVENTS + 3):
+    for _ in range(MANY):
         tracer.emit("note", "a")
     assert [event.i for event in tracer.events(start)] == list(range(start, len(tracer)))
 
@@ -195,18 +226,18 @@ def test_a_reader_sees_events_that_are_added_while_it_reads() -> None:
 
 
 def test_a_reader_that_is_overtaken_by_the_ring_goes_on_with_what_is_kept() -> None:
-    tracer = full(ring_events=0)
+    tracer = full(ring_bytes=0)
     tracer.emit("note", "a")
     reader = tracer.events()
     assert next(reader).i == 0
-    for _ in range(4 * CHUNK_EVENTS):
+    for _ in range(2 * MANY):
         tracer.emit("note", "a")
     assert next(reader).i == tracer.first > 1
 
 
 def test_the_hash_is_that_of_the_lines_and_the_nodes() -> None:
     tracer = full()
-    for _ in range(CHUNK_EVENTS + 2):
+    for _ in range(ENCODED_AT_ONCE + 2):
         tracer.emit("note", "a")
     text = b"".join(line + b"\n" for line in tracer.lines()) + b'["a"]'
     assert tracer.hash == "sha256:" + hashlib.sha256(text).hexdigest()

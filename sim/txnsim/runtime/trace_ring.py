@@ -1,0 +1,171 @@
+"""What is kept of a trace: encoded events in chunks, bounded by bytes.
+
+A chunk is a piece of the file as it is written: lines with their line ends. It is encoded once, and
+readers get these bytes. When there are too many of them, the oldest chunks go, up to one that opens
+with a snapshot, so that a reader can start there. Transactions stay whole: where the kept part
+begins, the older events of those that have not ended are carried along, until they end or take more
+than their share.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+CHUNK_BYTES: Final = 65_536
+"""A chunk takes in more until it has so many."""
+CARRIED_SHARE: Final = 4
+"""One in so many bytes of the ring may go to transactions that began before its first event."""
+OVERDUE_SHARE: Final = 8
+"""While a snapshot is due and does not come, the ring may be fuller by one in so many bytes."""
+
+_TX: Final = b'"tx":"'
+_COMPLETE: Final = b'"k":"txn.complete"'
+_ENDS: Final = tuple(
+    b'"state":"%b"' % state for state in (b"CompleteCommit", b"CompleteAbort", b"Empty", b"Dead")
+)
+_INDEX_AT: Final = len(b'{"i":')
+
+
+class _Chunk:
+    """Consecutive events, encoded."""
+
+    __slots__ = ("count", "first", "is_opening", "text")
+
+    def __init__(self, first: int, count: int, text: bytes, *, is_opening: bool) -> None:
+        self.first = first
+        self.count = count
+        self.text = text
+        self.is_opening = is_opening
+        """Its first event is a snapshot."""
+
+
+class Ring:
+    """The newest events of a trace, as many bytes as are wanted."""
+
+    def __init__(self, bytes_max: int | None) -> None:
+        """Start empty.
+
+        Args:
+            bytes_max: Keep about as many; None keeps all.
+        """
+        self._bytes_max = bytes_max
+        self._chunks: list[_Chunk] = []
+        self._first = 0
+        self._next = 0
+        self._size = 0
+        self._carried: dict[bytes, list[tuple[int, bytes]]] = {}
+        self._carried_size = 0
+
+    @property
+    def first(self) -> int:
+        """Index of the first event from which on nothing is missing."""
+        return self._first
+
+    @property
+    def next(self) -> int:
+        """Index that the next event gets."""
+        return self._next
+
+    @property
+    def size(self) -> int:
+        """Bytes that are kept."""
+        return self._size + self._carried_size
+
+    # Writing
+
+    def add(self, text: bytes, count: int, *, is_opening: bool = False) -> None:
+        """Take in the next events.
+
+        Args:
+            text: Their lines, each with its line end.
+            count: How many they are.
+            is_opening: The first of them is a snapshot: a reader can begin here.
+        """
+        newest = self._chunks[-1] if self._chunks else None
+        if newest is None or is_opening or len(newest.text) >= CHUNK_BYTES:
+            self._chunks.append(_Chunk(self._next, count, text, is_opening=is_opening))
+        else:
+            newest.text += text
+            newest.count += count
+        self._next += count
+        self._size += len(text)
+        if self._bytes_max is not None and self.size > self._bytes_max:
+            self._shrink(self._bytes_max)
+
+    def _shrink(self, bytes_max: int) -> None:
+        openings = [at for at, chunk in enumerate(self._chunks) if chunk.is_opening and at]
+        is_snapshotted = bool(openings) or self._chunks[0].is_opening
+        while self.size > bytes_max and len(self._chunks) > 1:
+            if openings:
+                self._drop(openings.pop(0))
+                openings = [at for at, chunk in enumerate(self._chunks) if chunk.is_opening and at]
+            elif is_snapshotted and self.size < bytes_max + bytes_max // OVERDUE_SHARE:
+                return
+            else:
+                self._drop(1)
+
+    def _drop(self, count: int) -> None:
+        dropped, self._chunks = self._chunks[:count], self._chunks[count:]
+        for chunk in dropped:
+            self._size -= len(chunk.text)
+            self._carry(chunk.text)
+        self._first = self._chunks[0].first
+
+    def _carry(self, text: bytes) -> None:
+        """Keep the lines of transactions that do not end in this chunk."""
+        for line in text.splitlines():
+            at = line.find(_TX)
+            if at < 0:
+                continue
+            at += len(_TX)
+            name = line[at : line.find(b"/", at)]
+            if _COMPLETE in line and any(end in line for end in _ENDS):
+                self._forget(name)
+                continue
+            self._carried.setdefault(name, []).append((_index(line), line))
+            self._carried_size += len(line)
+        assert self._bytes_max is not None, "without a bound nothing is dropped"
+        while self._carried_size * CARRIED_SHARE > self._bytes_max:
+            self._forget(next(iter(self._carried)))
+
+    def _forget(self, name: bytes) -> None:
+        for _, line in self._carried.pop(name, ()):
+            self._carried_size -= len(line)
+
+    # Reading
+
+    def lines(self, from_index: int) -> Iterator[bytes]:
+        """Encoded events from a cursor on, without line ends.
+
+        Events may be added between two steps. A cursor below ``first`` begins with what is carried
+        along of older transactions.
+        """
+        if from_index < self._first:
+            yield from (line for index, line in self._older() if index >= from_index)
+        index = max(from_index, self._first)
+        while index < self._next:
+            chunk = self._chunks[bisect_right(self._chunks, index, key=_first) - 1]
+            batch = chunk.text.splitlines()[index - chunk.first :]
+            yield from batch
+            index = max(index + len(batch), self._first)
+
+    def texts(self) -> Sequence[bytes]:
+        """All that is kept, in pieces of whole lines; what comes later changes none of them."""
+        texts = [chunk.text for chunk in self._chunks]
+        if self._carried:
+            texts.insert(0, b"".join(line + b"\n" for _, line in self._older()))
+        return texts
+
+    def _older(self) -> list[tuple[int, bytes]]:
+        """What is carried along, in order."""
+        return sorted(entry for entries in self._carried.values() for entry in entries)
+
+
+def _first(chunk: _Chunk) -> int:
+    return chunk.first
+
+
+def _index(line: bytes) -> int:
+    return int(line[_INDEX_AT : line.index(b",", _INDEX_AT)])
