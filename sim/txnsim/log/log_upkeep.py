@@ -124,6 +124,9 @@ class LogUpkeep(LogView):
         self._index.replace(old[0].base_offset, end, aborted)
         for segment in old[1:]:
             self._snapshots.remove(segment.base_offset)
+        tail = self._tail
+        while tail and tail[0].base_offset < end:
+            tail.popleft()  # it describes a batch as it was before it was cleaned
         return True
 
     def note_cleaned(self, offset: int) -> None:

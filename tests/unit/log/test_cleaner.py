@@ -109,6 +109,26 @@ def _with_roll_bytes(config: LogConfig, roll_bytes: int) -> LogConfig:
     return LogConfig(**{**fields, "roll_bytes": roll_bytes})
 
 
+# Followers
+
+
+def test_a_follower_is_sent_what_is_left_however_new_it_was() -> None:
+    made = Compacted()
+    made.log.keep_tail()
+    made.put(("a", "1"))
+    made.put(("a", "2"), ("b", "1"))
+    made.put(("a", "3"))
+    made.roll()
+    made.put(("c", "1"))
+    made.clean()
+    handed = made.log.batches_for_follower(0, max_bytes=1 << 20)
+    assert [one.base_offset for one in handed] == [1, 3]
+    assert [one.data for one in handed] == list(made.log.batches())[:2]
+    newest = made.log.batches_for_follower(4, max_bytes=1 << 20)
+    assert [one.base_offset for one in newest] == [4, 5]
+    assert made.log.batches_for_follower(4, max_bytes=1 << 20)[0] is newest[0], "it stays described"
+
+
 # Values
 
 
