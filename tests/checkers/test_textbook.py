@@ -1,5 +1,5 @@
 """Textbook histories, as files: each says what it must come to. Those with a dot in their name are
-healthy neighbours of the ones before the dot: one thing is different, and nobody may be convicted.
+neighbours of the ones before the dot, in which one thing is different; most of them are healthy.
 """
 
 from __future__ import annotations
@@ -41,8 +41,10 @@ def test_no_beginning_of_a_healthy_history_is_convicted(path: Path) -> None:
         return
     history = History.from_lines(path.read_bytes())
     verdicts = {str(judge(history.until(length))) for length in range(len(history) + 1)}
-    # Two of them tell of a trouble that was mended, and are unhealthy in the middle.
+    # Some tell of a trouble that was mended, and are unhealthy in the middle; in one of them what
+    # was under way has not been told yet.
     mended = {
+        "false-fencing.under-way": {"false-fencing"},
         "starving-reader.goes-on": {"starving-reader"},
         "stuck-last-stable-offset.repaired": {"stuck-last-stable-offset"},
         "stuck-coordinator.finished": {"stuck-coordinator"},

@@ -10,7 +10,7 @@ whoever has waited for longer than a transaction may take, with nothing broken m
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -32,12 +32,17 @@ from txnsim.types import TopicPartition
 DECIDED_STATES: Final = frozenset({"PrepareCommit", "PrepareAbort"})
 BUSY: Final = "CONCURRENT_TRANSACTIONS"
 
+_Granted = Initialised | Added | Wrote | SentOffsets | Ended
+"""What a producer asks for."""
+
 
 class _Spell(msgspec.Struct):
     """Since when a transactional id has shown the same trouble."""
 
     what: tuple[object, ...]
-    """Equal as long as nothing has moved; what the trouble is comes first."""
+    """Equal as long as nothing has moved; what the trouble is comes first, since when it is (None
+    where that is not known) last.
+    """
     index: int
     at_ms: int
     last: int = -1
@@ -89,9 +94,18 @@ def _timeouts(history: History) -> dict[str, int]:
 
 
 def _decided(history: History) -> dict[str, _Spell]:
-    """Ids that are decided and unmarked, for as long as nothing was broken."""
+    """Ids that are decided and unmarked, for as long as nothing was broken.
+
+    Without a start two transactions of one epoch look alike, so what a producer was granted
+    meanwhile, or may have been, counts as the end of the first.
+    """
     found: dict[str, _Spell] = {}
+    owners = _owners(history)
     for index, seen in enumerate(history):
+        if isinstance(seen, _Granted) and seen.outcome is not Outcome.FAILED:
+            owner = _owner(seen, owners) or ""
+            if owner in found and found[owner].what[-1] is None:
+                del found[owner]
         if isinstance(seen, Healed):
             found.clear()
         if not isinstance(seen, Described) or seen.error:
@@ -111,9 +125,9 @@ def _busy(history: History) -> dict[str, _Spell]:
         if transactional_id is None:
             found.clear()  # healed
         elif error == BUSY:
-            _note(found, transactional_id, (f"answered {BUSY}",), index=index, at_ms=at_ms)
-        elif outcome is Outcome.OK:
-            found.pop(transactional_id, None)
+            _note(found, transactional_id, (f"answered {BUSY}", -1), index=index, at_ms=at_ms)
+        elif outcome is not Outcome.FAILED:
+            found.pop(transactional_id, None)  # it was done, or may have been
     return found
 
 
@@ -133,20 +147,27 @@ def _note(
 
 def _answers(history: History) -> Iterator[tuple[int, int, str | None, Outcome, str]]:
     """Everything that a producer of a transactional id was answered; None for "healed"."""
-    owners = {
+    owners = _owners(history)
+    for index, seen in enumerate(history):
+        if isinstance(seen, Healed):
+            yield index, seen.at_ms, None, Outcome.OK, ""
+        elif isinstance(seen, _Granted):
+            owner = _owner(seen, owners)
+            if owner is not None:
+                yield index, seen.at_ms, owner, seen.outcome, seen.error
+
+
+def _owners(history: History) -> dict[str | None, str]:
+    """The transactional id of each transaction, as far as somebody saw it begin."""
+    return {
         label: transaction.transactional_id
         for label, transaction in history.transactions().items()
         if transaction.transactional_id is not None
     }
-    for index, seen in enumerate(history):
-        match seen:
-            case Healed():
-                yield index, seen.at_ms, None, Outcome.OK, ""
-            case Initialised():
-                yield index, seen.at_ms, seen.transactional_id, seen.outcome, seen.error
-            case Added() | Wrote() | SentOffsets() | Ended():
-                if seen.transaction in owners:
-                    owner = owners[seen.transaction]
-                    yield index, seen.at_ms, owner, seen.outcome, seen.error
-            case _:
-                pass  # nothing that a producer was answered
+
+
+def _owner(seen: _Granted, owners: Mapping[str | None, str]) -> str | None:
+    """The transactional id that an answer is about."""
+    if isinstance(seen, Initialised):
+        return seen.transactional_id
+    return owners.get(seen.transaction)

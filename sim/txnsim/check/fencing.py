@@ -9,8 +9,8 @@ it had not begun, which no client can mend. Each is false where what it means ha
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from txnsim.check.anomaly import Anomaly, Kind, convict
 from txnsim.check.history import History, Transaction
@@ -30,6 +30,7 @@ FENCED: Final = frozenset({"PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH"})
 WRONG_STATE: Final = "INVALID_TXN_STATE"
 
 _Answer = Added | Wrote | SentOffsets | Ended
+_Seen = Initialised | Described | Began | Aborted | _Answer
 
 
 def false_fencing(history: History) -> tuple[Anomaly, ...]:
@@ -37,8 +38,10 @@ def false_fencing(history: History) -> tuple[Anomaly, ...]:
 
     - it has not asked for an end of that transaction before, and every other one of this id that
       it began as the same instance has an acknowledged end;
-    - nobody has initialised the transactional id since it did, and no operator has aborted
-      anything of its producer;
+    - nobody has initialised the transactional id since it did, or may have done so, and no operator
+      has aborted anything of its producer;
+    - as far as the history tells what was sent, it went by the identity that it had been given, and
+      nobody has used a higher epoch of that producer;
     - and, of the fencing errors: the transaction is younger than its timeout; of INVALID_TXN_STATE
       at an EndTxn: the brokers have acknowledged a part of it.
     """
@@ -66,31 +69,57 @@ def _told(history: History) -> dict[str, list[tuple[int, _Answer]]]:
     return told
 
 
-_Life = list[tuple[int, Initialised | Described | Began | Ended | Aborted]]
-"""What happened to a transactional id, in order."""
+class _Event(NamedTuple):
+    """Something that happened to a transactional id."""
+
+    since: int
+    """What its client saw last before: it was asked for after that."""
+    at: int
+    """Its own index: then it was answered."""
+    seen: _Seen
+
+
+_Life = list[_Event]
+"""What happened to a transactional id, in the order of the answers."""
 
 
 def _lives(history: History) -> dict[str, _Life]:
-    """The life of each transactional id. An operator's abort belongs to every one: whose producer
-    it was is known later.
+    """The life of each transactional id, with all that was sent in the name of its producers. An
+    operator's abort belongs to every one: whose producer it was is known later.
     """
     transactions = history.transactions()
     owners = {one.transactional_id for one in transactions.values()}
     lives: dict[str, _Life] = {owner: [] for owner in owners if owner is not None}
+    users = _ids_of_producers(history)
+    last_seen: dict[str, int] = {}
     for index, seen in enumerate(history):
+        since = last_seen.get(seen.who, -1)
+        last_seen[seen.who] = index
+        concerned: Iterable[str | None]
         match seen:
-            case Initialised() | Described():
-                lives.setdefault(seen.transactional_id, []).append((index, seen))
-            case Began() | Ended():
-                owner = transactions[seen.transaction].transactional_id
-                if owner is not None:
-                    lives[owner].append((index, seen))
+            case Initialised() | Described() | Began():
+                concerned = (seen.transactional_id,)
+            case Added() | Wrote() | SentOffsets() | Ended():
+                label = seen.transaction
+                owner = None if label is None else transactions[label].transactional_id
+                concerned = {owner, *users.get(seen.producer_id, ())}
             case Aborted():
-                for life in lives.values():
-                    life.append((index, seen))
+                concerned = tuple(lives)
             case _:
-                pass  # nothing that ends transactions or takes ids over
+                continue  # nothing that ends transactions or takes ids over
+        for owner in concerned:
+            if owner is not None:
+                lives.setdefault(owner, []).append(_Event(since, index, seen))
     return lives
+
+
+def _ids_of_producers(history: History) -> dict[int | None, set[str]]:
+    """The transactional ids that have been given each producer id."""
+    found: dict[int | None, set[str]] = defaultdict(set)
+    for _, seen in history.all_of(Initialised):
+        if seen.outcome is Outcome.OK:
+            found[seen.producer_id].add(seen.transactional_id)
+    return found
 
 
 def _false(
@@ -104,8 +133,10 @@ def _false(
     is_wrong_state = answer.error == WRONG_STATE and isinstance(answer, Ended)
     if owner is None or not (is_wrong_state or answer.error in FENCED):
         return ""
-    before = [(at, seen) for at, seen in lives[owner] if at < index]
-    if _excused(before, began=transaction.heard_of, who=answer.who):
+    life = lives[owner]
+    if _excused(life, began=transaction.heard_of, told=index, who=answer.who):
+        return ""
+    if _is_forged(life, told=index, answer=answer):
         return ""
     if is_wrong_state:
         if not _took_part(answers, index):
@@ -114,7 +145,7 @@ def _false(
             f"{answer.who} was told {WRONG_STATE} at the end of {transaction.label}, though it had "
             f"begun it, had not ended it, and nobody took over {owner}"
         )
-    timeout_ms = _timeout_ms(before)
+    timeout_ms = _timeout_ms(life, told=index)
     if timeout_ms is None or answer.at_ms - transaction.heard_of_ms >= timeout_ms:
         return ""
     return (
@@ -123,38 +154,66 @@ def _false(
     )
 
 
-def _excused(before: _Life, *, began: int, who: str) -> bool:
+# What excuses the brokers
+
+
+def _excused(life: _Life, *, began: int, told: int, who: str) -> bool:
     """Whether somebody has done what may lead to the error.
 
     Args:
-        before: What happened to the transactional id until it was told.
+        life: Of the transactional id.
         began: When the transaction in question did.
-        who: Was told the error.
+        told: When its producer was told the error.
+        who: Was told it.
     """
-    producer_ids = set()
+    producer_ids = _producer_ids(life)
     owner = ""
     unfinished: set[str] = set()
-    for at, seen in before:
+    for event in life:
+        seen = event.seen
+        if event.at > told:
+            # Asked for before, and answered later: it may have taken effect in between.
+            if event.since < told and _may_end(seen, producer_ids):
+                return True
+            continue
         match seen:
             case Initialised():
-                if at > began and _may_fence(seen):
+                # Without an answer it may still be on its way, whatever came since.
+                is_loose = seen.outcome is Outcome.UNKNOWN
+                if (event.at > began or is_loose) and _may_fence(seen):
                     return True
                 if seen.outcome is Outcome.OK:
                     owner = seen.who
                     unfinished.clear()
-                    producer_ids.add(seen.producer_id)
                 elif _may_fence(seen):
                     owner = ""
-            case Began() if at < began:
+            case Began() if event.at < began:
                 unfinished.add(seen.transaction)
             case Ended() if seen.outcome is Outcome.OK:
                 unfinished.discard(seen.transaction)
-            case Aborted() if seen.outcome is not Outcome.FAILED:
-                if seen.producer_id in producer_ids:
+            case Aborted():
+                if _may_end(seen, producer_ids):
                     return True
             case _:
                 pass  # a look, or the transaction in question, or nothing that has happened
     return owner != who or bool(unfinished)
+
+
+def _producer_ids(life: _Life) -> frozenset[int]:
+    """All that the transactional id has been given."""
+    given = (event.seen for event in life if isinstance(event.seen, Initialised))
+    return frozenset(seen.producer_id for seen in given if seen.outcome is Outcome.OK)
+
+
+def _may_end(seen: _Seen, producer_ids: frozenset[int]) -> bool:
+    """Whether it may have ended the transaction of a producer that did not ask for it."""
+    match seen:
+        case Initialised():
+            return _may_fence(seen)
+        case Aborted():
+            return seen.outcome is not Outcome.FAILED and seen.producer_id in producer_ids
+        case _:
+            return False
 
 
 def _may_fence(seen: Initialised) -> bool:
@@ -164,10 +223,80 @@ def _may_fence(seen: Initialised) -> bool:
     return seen.outcome is not Outcome.FAILED or seen.error == "CONCURRENT_TRANSACTIONS"
 
 
-def _timeout_ms(before: _Life) -> int | None:
+def _is_forged(life: _Life, *, told: int, answer: _Answer) -> bool:
+    """Whether the answer is to a request with another identity than its producer had been given; or
+    somebody has used a higher epoch of this producer, which raises it at a leader.
+    """
+    known = _Identity()
+    for event in life:
+        seen = event.seen
+        is_over = event.at < told
+        if isinstance(seen, Initialised):
+            if is_over and seen.outcome is Outcome.OK:
+                known.is_given(seen.producer_id, seen.producer_epoch)
+        elif isinstance(seen, _Answer) and event.since < told:
+            if seen.outcome is not Outcome.FAILED and known.is_exceeded(seen):
+                return True
+            if is_over and seen.outcome is Outcome.OK:
+                known.is_acknowledged(seen)
+    return known.is_another(answer)
+
+
+class _Identity:
+    """What a producer may call itself, as far as a history tells.
+
+    Its epochs are a range: where an acknowledged end does not tell how the producer goes on, the
+    epoch was raised (transactions v2) or not.
+    """
+
+    __slots__ = ("_highest", "_lowest", "_producer_id")
+
+    def __init__(self) -> None:
+        self._producer_id = -1
+        self._lowest = self._highest = -1
+
+    def is_given(self, producer_id: int, epoch: int) -> None:
+        self._producer_id = producer_id
+        self._lowest = self._highest = epoch
+
+    def is_acknowledged(self, seen: _Answer) -> None:
+        """The brokers have taken something with this epoch; an end may raise it."""
+        if seen.producer_epoch is not None and seen.producer_id == self._producer_id:
+            self._lowest = max(self._lowest, seen.producer_epoch)
+        if not isinstance(seen, Ended):
+            return
+        if seen.next_producer_epoch is None:
+            self._highest += 1
+        else:
+            following = seen.next_producer_id
+            self.is_given(
+                self._producer_id if following is None else following, seen.next_producer_epoch
+            )
+
+    def is_exceeded(self, seen: _Answer) -> bool:
+        return (
+            seen.producer_epoch is not None
+            and seen.producer_id == self._producer_id
+            and seen.producer_epoch > self._highest
+        )
+
+    def is_another(self, seen: _Answer) -> bool:
+        if seen.producer_epoch is None:
+            return False
+        return (
+            seen.producer_id not in (None, self._producer_id)
+            or not self._lowest <= seen.producer_epoch <= self._highest
+        )
+
+
+# What is known of a transaction
+
+
+def _timeout_ms(life: _Life, *, told: int) -> int | None:
     """The transaction timeout as last told."""
-    told = [seen.timeout_ms for _, seen in before if isinstance(seen, Initialised | Described)]
-    return next((one for one in reversed(told) if one is not None), None)
+    seen = (event.seen for event in life if event.at < told)
+    timeouts = [one.timeout_ms for one in seen if isinstance(one, Initialised | Described)]
+    return next((one for one in reversed(timeouts) if one is not None), None)
 
 
 def _took_part(answers: Sequence[tuple[int, _Answer]], index: int) -> bool:

@@ -98,6 +98,9 @@ class Added(Observation, frozen=True, kw_only=True, tag="added"):
     partitions: tuple[TopicPartition, ...] = ()
     outcome: Outcome = Outcome.OK
     error: str = ""
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    """The identity that was sent; None where it isn't known."""
 
 
 class Wrote(OnPartition, frozen=True, kw_only=True, tag="wrote"):
@@ -127,6 +130,9 @@ class SentOffsets(OnPartition, frozen=True, kw_only=True, tag="sent-offsets"):
     offset: int
     outcome: Outcome = Outcome.OK
     error: str = ""
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    """The identity that was sent; None where it isn't known."""
 
 
 class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
@@ -140,6 +146,14 @@ class Ended(Observation, frozen=True, kw_only=True, tag="ended"):
     error: str = ""
     asked_ms: int | None = None
     """When it was sent first; None where that isn't known."""
+    producer_id: int | None = None
+    producer_epoch: int | None = None
+    """The identity that was sent; None where it isn't known."""
+    next_producer_id: int | None = None
+    next_producer_epoch: int | None = None
+    """The identity with which the producer goes on: that of the answer under transactions v2, else
+    the one that was sent. None where it isn't known.
+    """
 
 
 # What readers see

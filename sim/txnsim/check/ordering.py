@@ -14,6 +14,8 @@ from txnsim.check.visibility import Visibility, visibility
 from txnsim.types import TopicPartition
 
 OUT_OF_ORDER_ERROR: Final = "OUT_OF_ORDER_SEQUENCE_NUMBER"
+SEQUENCES: Final = 1 << 31
+"""How many there are before they begin anew (DefaultRecordBatch.incrementSequence)."""
 
 _Session = tuple[int, int, TopicPartition]
 """Producer id, epoch and partition: within one, sequences count the records."""
@@ -58,10 +60,19 @@ def _overtaken(attempts: list[_Attempt], seen: Visibility) -> tuple[_Attempt, _A
     """A record and one of a higher sequence that overtook it."""
     taken = [attempt for attempt in attempts if attempt[2].outcome is Outcome.OK]
     for low in attempts:
-        high = next((one for one in taken if one[0] > low[0] and _overtook(low, one)), None)
+        high = next(
+            (one for one in taken if _follows(one[0], low[0]) and _overtook(low, one)), None
+        )
         if high is not None and (low in taken or _undeliverable(low[0], attempts, seen)):
             return low, high
     return None
+
+
+def _follows(sequence: int, other: int) -> bool:
+    """Whether one sequence comes behind another: they begin anew at 0 behind the largest, so of two
+    that are far apart nobody can say.
+    """
+    return 0 < (sequence - other) % SEQUENCES < SEQUENCES // 2
 
 
 def _overtook(low: _Attempt, high: _Attempt) -> bool:

@@ -56,24 +56,35 @@ def _starving(
     who: str, place: TopicPartition, tail: list[tuple[int, Read]], patience_ms: int
 ) -> list[Anomaly]:
     """What a reader's last Reads at one place come to."""
-    (first_at, first), (last_at, last) = tail[0], tail[-1]
+    last_at, last = tail[-1]
     if all(read.last_stable_offset > read.asked for _, read in tail[-2:]):
         because = (
             f"{who} is given nothing at {place}@{last.asked}, though readers may go up to "
             f"{last.last_stable_offset}"
         )
         return [convict(Kind.STARVING_READER, because, tail[-2][0], last_at)]
+    first_at, first = _first_held(tail)
     waited_ms = last.at_ms - first.at_ms
-    held = all(
-        read.last_stable_offset == last.last_stable_offset < read.high_watermark for _, read in tail
-    )
-    if held and waited_ms > patience_ms:
+    if waited_ms > patience_ms:
         because = (
             f"{who} has been held at {place}@{last.asked} for {waited_ms} ms, below "
             f"{last.high_watermark}; no transaction may be open for so long"
         )
         return [convict(Kind.STARVING_READER, because, first_at, last_at)]
     return []
+
+
+def _first_held(tail: list[tuple[int, Read]]) -> tuple[int, Read]:
+    """Since when a reader has been held by the last stable offset that holds it at the end. Before,
+    there may have been nothing behind it, and it waited for news as every reader does.
+    """
+    first_at, first = tail[-1]
+    last = first
+    for at, read in reversed(tail):
+        if not read.last_stable_offset == last.last_stable_offset < read.high_watermark:
+            break
+        first_at, first = at, read
+    return first_at, first
 
 
 def _standing(history: History) -> dict[tuple[str, TopicPartition], list[tuple[int, Read]]]:

@@ -35,10 +35,9 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
     """
     if condition.struck is not None:
         struck = condition.struck
-        if isinstance(struck, StruckTimes):
-            await until_struck(stage, struck.rule, count=struck.times)
-        else:
-            await until_struck(stage, struck, count=1)
+        times = struck.times if isinstance(struck, StruckTimes) else 1
+        armed = stage.in_force(struck.rule if isinstance(struck, StruckTimes) else struck)
+        await until_struck(stage, armed.rule.id, count=times)
         return
     holds, what = _condition(stage, condition)
     await poll(stage, holds, what)
@@ -47,12 +46,12 @@ async def wait_until(stage: Stage, condition: Condition) -> None:
 def _condition(stage: Stage, condition: Condition) -> tuple[Callable[[], Awaitable[bool]], str]:
     """How to look, and what is looked for."""
     if condition.answered is not None:
-        name = condition.answered
+        background = stage.called(condition.answered)
 
         async def answered() -> bool:
-            return stage.background[name].task.done()
+            return background.task.done()
 
-        return answered, f"{name} is answered"
+        return answered, f"{condition.answered} is answered"
     if condition.transaction is not None:
         wanted = condition.transaction
         return lambda: _is_in_state(stage, wanted), f"{wanted.id} is {' or '.join(wanted.is_)}"

@@ -107,6 +107,7 @@ class Recorder:
         transaction: str | None,
         partitions: tuple[TopicPartition, ...],
         answer: Answer,
+        identity: ProducerIdAndEpoch,
     ) -> None:
         """AddPartitionsToTxn or AddOffsetsToTxn was answered."""
         if transaction is None:
@@ -119,6 +120,8 @@ class Recorder:
                 partitions=partitions,
                 outcome=answer.outcome,
                 error=_error(answer),
+                producer_id=identity.producer_id,
+                producer_epoch=identity.producer_epoch,
             )
         )
 
@@ -152,6 +155,7 @@ class Recorder:
         group: str,
         offsets: Mapping[TopicPartition, int],
         answer: Answer,
+        identity: ProducerIdAndEpoch,
     ) -> None:
         """TxnOffsetCommit was answered, or given up."""
         for place, offset in offsets.items():
@@ -166,6 +170,8 @@ class Recorder:
                     offset=offset,
                     outcome=answer.outcome,
                     error=_error(answer),
+                    producer_id=identity.producer_id,
+                    producer_epoch=identity.producer_epoch,
                 )
             )
 
@@ -177,8 +183,20 @@ class Recorder:
         *,
         committed: bool,
         asked_ms: int | None = None,
+        sent: ProducerIdAndEpoch | None = None,
+        following: ProducerIdAndEpoch | None = None,
     ) -> None:
-        """EndTxn was answered, or given up."""
+        """EndTxn was answered, or given up.
+
+        Args:
+            who: The producer.
+            transaction: Its label; without one nothing is noted.
+            answer: What was answered.
+            committed: Whether a commit was asked for.
+            asked_ms: When it was sent.
+            sent: The identity that was sent.
+            following: The identity with which the producer goes on.
+        """
         if transaction is None:
             return
         self.history.add(
@@ -190,6 +208,10 @@ class Recorder:
                 outcome=answer.outcome,
                 error=_error(answer),
                 asked_ms=asked_ms,
+                producer_id=None if sent is None else sent.producer_id,
+                producer_epoch=None if sent is None else sent.producer_epoch,
+                next_producer_id=None if following is None else following.producer_id,
+                next_producer_epoch=None if following is None else following.producer_epoch,
             )
         )
 

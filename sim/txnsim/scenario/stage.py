@@ -20,7 +20,7 @@ from txnsim.scenario.actors.bystander import BystanderActor
 from txnsim.scenario.actors.operator import OperatorActor
 from txnsim.scenario.actors.reader import ReaderActor
 from txnsim.scenario.actors.wire import WireActor
-from txnsim.scenario.answers import Answer
+from txnsim.scenario.answers import Answer, StoryFailedError
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.model import Actor, Scenario
 from txnsim.scenario.players.base import Part
@@ -90,6 +90,34 @@ class Stage:
             for name, topic in self.scenario.topics.items()
             for index in range(topic.partitions)
         )
+
+    def called(self, name: str) -> Background:
+        """A call in the background.
+
+        Raises:
+            StoryFailedError: No step of this run has made it.
+        """
+        found = self.background.get(name)
+        if found is None:
+            raise StoryFailedError(f"the call {name} was not made in this run")
+        return found
+
+    def in_force(self, rule_id: str) -> ArmedRule:
+        """A fault that is armed now.
+
+        Raises:
+            StoryFailedError: No step of this run has armed it, or one has released it or taken it
+                back.
+        """
+        armed = self.armed.get(rule_id)
+        if armed is None:
+            raise StoryFailedError(f"the fault {rule_id} was not armed in this run")
+        if armed.is_disarmed:
+            raise StoryFailedError(
+                f"the fault {rule_id} is armed no more: a step before has released it or taken it "
+                "back"
+            )
+        return armed
 
     def beginner(self) -> ReaderActor:
         """A reader that has read nothing yet."""

@@ -48,7 +48,7 @@ async def act(stage: Stage, step: Step) -> None:
     elif step.release is not None:
         await _release(stage, step.release)
     elif step.disarm is not None:
-        stage.cluster.injector.disarm(step.disarm)
+        stage.cluster.injector.disarm(stage.in_force(step.disarm).rule.id)
     elif step.cluster is not None:
         await act_on_cluster(stage, step.cluster)
     elif step.advance is not None:
@@ -100,7 +100,7 @@ async def _call(stage: Stage, call: Call) -> None:
 
 async def _await(stage: Stage, awaited: str | Awaited) -> None:
     name = awaited if isinstance(awaited, str) else awaited.call
-    background = stage.background[name]
+    background = stage.called(name)
     answer = await _settled(stage, name)
     call = background.call
     given = call.error if isinstance(awaited, str) or awaited.error is None else awaited.error
@@ -130,7 +130,7 @@ async def _settled(stage: Stage, name: str) -> Answer:
 
 
 async def _give_up(stage: Stage, name: str) -> None:
-    background = stage.background[name]
+    background = stage.called(name)
     await background.who.give_up(background.call)
 
 
@@ -200,7 +200,7 @@ async def _arm(stage: Stage, rule: FaultRule) -> None:
 
 async def _release(stage: Stage, rule_id: str) -> None:
     injector = stage.cluster.injector
-    armed = stage.armed[rule_id]
+    armed = stage.in_force(rule_id)
     if armed.struck == 0:
         raise StoryFailedError(f"the fault {rule_id} never struck: there is nothing to release")
     injector.release(rule_id)

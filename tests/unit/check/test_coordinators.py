@@ -86,7 +86,7 @@ def test_busy_for_longer_than_the_timeout_is_stuck() -> None:
     told.initialised()
     told.began()
     first = told.added(outcome=FAILED, error=BUSY)
-    told.committed(outcome=UNKNOWN, error="REQUEST_TIMED_OUT")
+    told.committed(outcome=FAILED, error="NOT_COORDINATOR")
     told.wrote(None, "of somebody else", 0)
     told.wait(1.1)
     last = told.initialised(outcome=FAILED, error=BUSY)
@@ -117,3 +117,37 @@ def test_an_id_is_convicted_once() -> None:
     told.initialised(outcome=FAILED, error=BUSY)
     told.described("PrepareCommit")
     assert len(stuck_coordinators(told.history)) == 1
+
+
+def test_an_unknown_outcome_between_two_answers_may_have_been_a_success() -> None:
+    told = Told()
+    told.initialised(outcome=FAILED, error=BUSY)
+    told.initialised("another", outcome=UNKNOWN)
+    told.wait(2)
+    told.initialised(outcome=FAILED, error=BUSY)
+    assert stuck_coordinators(told.history) == ()
+    told.wait(2)
+    told.initialised(outcome=FAILED, error=BUSY)
+    assert len(stuck_coordinators(told.history)) == 1
+
+
+@pytest.mark.parametrize(
+    ("more", "start_ms", "stuck"),
+    [
+        pytest.param({}, None, False, id="granted"),
+        pytest.param({"outcome": UNKNOWN}, None, False, id="perhaps granted"),
+        pytest.param({"outcome": FAILED}, None, True, id="refused"),
+        pytest.param({"transactional_id": "another"}, None, True, id="another's"),
+        pytest.param({}, 5, True, id="the same transaction all along"),
+    ],
+)
+def test_two_looks_without_a_start_are_of_one_transaction_if_nothing_was_granted(
+    more: dict[str, Any], start_ms: int | None, *, stuck: bool
+) -> None:
+    told = Told()
+    told.described("PrepareCommit", start_ms=start_ms)
+    told.wrote(None, "plain", 0)
+    told.initialised(**more)
+    told.wait(2)
+    told.described("PrepareCommit", start_ms=start_ms)
+    assert bool(stuck_coordinators(told.history)) is stuck

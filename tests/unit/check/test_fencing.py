@@ -110,11 +110,194 @@ def test_no_reasons(nothing: Callable[[Told], int]) -> None:
     assert len(false_fencing(told.history)) == 1
 
 
+# What was under way
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(lambda told: told.initialised("another", outcome=UNKNOWN), id="unknown"),
+        pytest.param(lambda told: told.initialised("another"), id="acknowledged"),
+        pytest.param(lambda told: told.operator_aborted(), id="an operator's abort"),
+    ],
+)
+@pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
+def test_what_is_answered_later_may_have_been_under_way(
+    answer: Callable[[Told], int], error: dict[str, str]
+) -> None:
+    told = in_a_transaction()
+    told.committed(**error)
+    assert len(false_fencing(told.history)) == 1
+    answer(told)
+    assert false_fencing(told.history) == ()
+
+
+def test_what_was_refused_has_done_nothing_though_it_was_under_way() -> None:
+    told = in_a_transaction()
+    told.committed(**FENCED)
+    told.initialised("another", outcome=FAILED)
+    told.operator_aborted(producer_id=8)
+    told.began("T2", "a third")
+    assert len(false_fencing(told.history)) == 1
+
+
+def test_what_was_asked_for_afterwards_was_not_under_way() -> None:
+    told = in_a_transaction()
+    told.committed(**FENCED)
+    told.read(0, {}, 0, who="another")
+    told.initialised("another")
+    told.initialised()
+    assert len(false_fencing(told.history)) == 1
+
+
+def test_an_init_without_an_answer_may_come_after_the_next_one() -> None:
+    told = Told()
+    told.initialised("another", outcome=UNKNOWN)
+    told.initialised()
+    told.began()
+    told.wrote("T1", "r1", 0)
+    told.committed(**FENCED)
+    assert false_fencing(told.history) == ()
+
+
+def test_an_abort_of_a_producer_that_is_known_only_later_counts() -> None:
+    told = Told()
+    told.operator_aborted(outcome=UNKNOWN)
+    told.initialised()
+    told.began()
+    told.wrote("T1", "r1", 0)
+    told.committed(**FENCED)
+    assert false_fencing(told.history) == ()
+
+
+# Which identity was sent
+
+
+def sent(epoch: int | None, producer_id: int = 7) -> dict[str, Any]:
+    return {"producer_id": producer_id, "producer_epoch": epoch}
+
+
+@pytest.mark.parametrize(
+    ("identity", "false"),
+    [
+        pytest.param(sent(3), True, id="as it was given"),
+        pytest.param(sent(2), False, id="an old epoch"),
+        pytest.param(sent(4), False, id="an epoch to come"),
+        pytest.param(sent(3, producer_id=8), False, id="another producer"),
+        pytest.param({"producer_epoch": 3}, True, id="no producer is told"),
+        pytest.param({"producer_id": 7}, True, id="no epoch is told"),
+    ],
+)
+@pytest.mark.parametrize("error", [WRONG_STATE, FENCED])
+def test_who_forges_its_identity_is_refused_rightly(
+    identity: dict[str, Any], error: dict[str, str], *, false: bool
+) -> None:
+    told = Told()
+    told.initialised(producer_epoch=3)
+    told.began()
+    told.wrote("T1", "r1", 0, **sent(3))
+    told.committed(**error, **identity)
+    assert bool(false_fencing(told.history)) is false
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        pytest.param(
+            lambda told, **how: told.wrote(
+                "T1", "r2", outcome=FAILED, error="PRODUCER_FENCED", **how
+            ),
+            id="a record",
+        ),
+        pytest.param(
+            lambda told, **how: told.added(outcome=FAILED, error="PRODUCER_FENCED", **how),
+            id="added",
+        ),
+        pytest.param(
+            lambda told, **how: told.sent("T1", 5, outcome=FAILED, error="PRODUCER_FENCED", **how),
+            id="a position",
+        ),
+    ],
+)
+def test_every_request_may_be_forged(end: Callable[..., int]) -> None:
+    told = in_a_transaction()
+    end(told, **sent(1))
+    assert false_fencing(told.history) == ()
+    told = in_a_transaction()
+    end(told, **sent(0))
+    assert len(false_fencing(told.history)) == 1
+
+
+@pytest.mark.parametrize(
+    ("following", "epoch", "false"),
+    [
+        pytest.param({"next_producer_epoch": 1}, 1, True, id="raised by the end"),
+        pytest.param({"next_producer_epoch": 1}, 0, False, id="raised, and the old one was sent"),
+        pytest.param({"next_producer_epoch": 0}, 0, True, id="not raised"),
+        pytest.param({"next_producer_epoch": 0}, 1, False, id="not raised, and forged"),
+        pytest.param({}, 0, True, id="not told: the same"),
+        pytest.param({}, 1, True, id="not told: raised"),
+        pytest.param({}, 2, False, id="not told: raised twice"),
+        pytest.param(
+            {"next_producer_id": 8, "next_producer_epoch": 0}, 0, False, id="of the producer before"
+        ),
+    ],
+)
+def test_an_end_may_raise_the_epoch(following: dict[str, int], epoch: int, *, false: bool) -> None:
+    told = Told()
+    told.initialised()
+    told.began("T0")
+    told.committed("T0", **sent(0), **following)
+    told.began()
+    told.committed(**FENCED, **sent(epoch))
+    assert bool(false_fencing(told.history)) is false
+
+
+def test_what_was_acknowledged_says_whether_the_epoch_was_raised() -> None:
+    told = Told()
+    told.initialised()
+    told.began("T0")
+    told.committed("T0", **sent(0))
+    told.began()
+    told.wrote("T1", "r1", 0, **sent(1))
+    told.committed(**FENCED, **sent(0))
+    assert false_fencing(told.history) == ()
+
+
+@pytest.mark.parametrize(
+    ("more", "false"),
+    [
+        pytest.param({}, False, id="taken"),
+        pytest.param({"outcome": UNKNOWN}, False, id="perhaps"),
+        pytest.param({"outcome": FAILED}, True, id="refused"),
+    ],
+)
+def test_a_record_with_a_higher_epoch_fences_whoever_sent_it(
+    more: dict[str, Any], *, false: bool
+) -> None:
+    told = in_a_transaction()
+    told.wrote(None, "forged", 1, who="forger", **sent(5), **more)
+    told.wrote("T1", "r2", outcome=FAILED, error="INVALID_PRODUCER_EPOCH", **sent(0))
+    assert bool(false_fencing(told.history)) is false
+
+
+# Who owns what
+
+
 def test_who_does_not_own_the_id_is_fenced_rightly() -> None:
     told = Told()
     told.initialised()
     told.initialised("another", outcome=FAILED)
     told.initialised("another", outcome=UNKNOWN)
+    told.began()
+    told.committed(**FENCED)
+    assert false_fencing(told.history) == ()
+
+
+def test_an_abort_that_initialising_began_fences_whoever_had_the_id() -> None:
+    told = Told()
+    told.initialised()
+    told.initialised("another", outcome=FAILED, error="CONCURRENT_TRANSACTIONS")
     told.began()
     told.committed(**FENCED)
     assert false_fencing(told.history) == ()

@@ -25,6 +25,16 @@ def test_records_that_were_turned_around_convict() -> None:
     assert "sent 'A' before 'B'" in anomaly.because
 
 
+def test_behind_the_largest_sequence_they_begin_anew() -> None:
+    told = Told()
+    sent(told, "A", 2**31 - 1, 0)
+    sent(told, "B", 0, 1)
+    assert out_of_order(told.history) == ()
+    sent(told, "C", 2**31 - 2, 2)
+    (anomaly,) = out_of_order(told.history)
+    assert "sent 'C' before 'A'" in anomaly.because or "sent 'C' before 'B'" in anomaly.because
+
+
 def test_a_record_that_was_overtaken_and_is_refused_for_ever_convicts() -> None:
     told = Told()
     sent(told, "A", 0, outcome=FAILED, error="NOT_ENOUGH_REPLICAS")

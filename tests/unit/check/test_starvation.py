@@ -28,6 +28,20 @@ def test_held_for_longer_than_any_transaction_may_live_is_starving() -> None:
     assert anomaly.evidence == (first, last)
 
 
+def test_who_had_all_there_was_starves_since_there_is_more() -> None:
+    told = Told()
+    told.read(1, {}, 1)
+    told.wait(5)
+    first = held(told)
+    told.wait(19)
+    held(told)
+    assert starving_readers(told.history) == (), "before that it waited for news"
+    told.wait(2)
+    last = held(told)
+    (anomaly,) = starving_readers(told.history)
+    assert anomaly.evidence == (first, last)
+
+
 def test_a_longer_timeout_that_was_seen_asks_for_more_patience() -> None:
     told = Told()
     told.initialised(timeout_ms=None)

@@ -1,7 +1,14 @@
 from __future__ import annotations
 
 from tests.support.coordinator import ManualClock
-from txnsim.check.observations import Began, Ended, Initialised, Wrote
+from txnsim.check.observations import (
+    Added,
+    Began,
+    Ended,
+    Initialised,
+    SentOffsets,
+    Wrote,
+)
 from txnsim.scenario.answers import Answer
 from txnsim.scenario.recorder import Batch, Recorder
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
@@ -26,7 +33,7 @@ def test_a_batch_is_one_observation_per_record() -> None:
 def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
     recorder = Recorder(ManualClock())
     recorder.ended("P", None, Answer(), committed=True)
-    recorder.added("P", None, (), Answer())
+    recorder.added("P", None, (), Answer(), IDENTITY)
     assert list(recorder.history) == []
     recorder.began("P", "app", "T1")
     recorder.ended("P", "T1", Answer(error="PRODUCER_FENCED"), committed=True, asked_ms=3)
@@ -34,6 +41,21 @@ def test_what_belongs_to_no_transaction_is_no_part_of_one() -> None:
     assert isinstance(began, Began)
     assert isinstance(ended, Ended)
     assert (ended.outcome, ended.asked_ms) == ("failed", 3)
+    assert (ended.producer_epoch, ended.next_producer_epoch) == (None, None)
+
+
+def test_the_identity_that_was_sent_is_noted_and_the_one_that_follows() -> None:
+    recorder = Recorder(ManualClock())
+    following = ProducerIdAndEpoch(producer_id=ProducerId(8), producer_epoch=ProducerEpoch(0))
+    recorder.added("P", "T1", (), Answer(), IDENTITY)
+    recorder.sent_offsets("P", "T1", "g", {TopicPartition("in", 0): 5}, Answer(), IDENTITY)
+    recorder.ended("P", "T1", Answer(), committed=True, sent=IDENTITY, following=following)
+    added, sent, ended = recorder.history
+    assert isinstance(added, Added)
+    assert isinstance(sent, SentOffsets)
+    assert isinstance(ended, Ended)
+    assert {(one.producer_id, one.producer_epoch) for one in (added, sent, ended)} == {(7, 1)}
+    assert (ended.next_producer_id, ended.next_producer_epoch) == (8, 0)
 
 
 def test_an_identity_that_was_refused_is_none() -> None:

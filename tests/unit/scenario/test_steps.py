@@ -64,6 +64,37 @@ def test_a_fault_that_never_strikes_fails_its_story() -> None:
     assert "there is nothing to release" in because(early)
 
 
+@pytest.mark.parametrize(
+    "again",
+    [{"release": "late"}, {"disarm": "late"}, {"wait-until": {"struck": "late"}}],
+    ids=["release", "disarm", "struck"],
+)
+def test_what_was_released_is_armed_no_more(again: dict[str, Any]) -> None:
+    steps = [*BEGUN, HOLD, LATE, {"wait-until": {"struck": "late"}}, {"release": "late"}]
+    why = "the fault late is armed no more: a step before has released it or taken it back"
+    assert because([*steps, {"await": "r1"}, again]) == why
+
+
+@pytest.mark.parametrize(
+    "step",
+    [{"release": "late"}, {"disarm": "late"}, {"wait-until": {"struck": "late"}}],
+    ids=["release", "disarm", "struck"],
+)
+def test_a_rule_that_this_run_leaves_out_is_not_armed(step: dict[str, Any]) -> None:
+    steps = [*BEGUN, {**HOLD, "only": "V+"}, step]
+    assert because(steps) == "the fault late was not armed in this run"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [{"await": "r1"}, {"give-up": "r1"}, {"wait-until": {"answered": "r1"}}],
+    ids=["await", "give-up", "answered"],
+)
+def test_a_call_that_this_run_leaves_out_was_not_made(step: dict[str, Any]) -> None:
+    steps = [*BEGUN, {**LATE, "only": "V+"}, step]
+    assert because(steps) == "the call r1 was not made in this run"
+
+
 def test_a_rule_can_be_taken_back_and_any_rule_be_armed() -> None:
     rule = {
         "id": "moved",

@@ -133,7 +133,7 @@ class WireActor:
             partitions=call.partitions or (),
         )
         answer = await asking.coordinator(self._id, request)
-        self._recorder.added(self.name, transaction, call.partitions or (), answer)
+        self._recorder.added(self.name, transaction, call.partitions or (), answer, identity)
         return answer
 
     async def _produce(self, call: Call, asking: Asking) -> Answer:
@@ -164,7 +164,7 @@ class WireActor:
             group_id=call.group or "",
         )
         answer = await asking.coordinator(self._id, request)
-        self._recorder.added(self.name, transaction, (), answer)
+        self._recorder.added(self.name, transaction, (), answer, identity)
         return answer
 
     async def _commit_offsets(self, call: Call, asking: Asking) -> Answer:
@@ -173,7 +173,7 @@ class WireActor:
         self._unanswered[id(call)] = (
             call,
             lambda answer: self._recorder.sent_offsets(
-                self.name, transaction, group, offsets, answer
+                self.name, transaction, group, offsets, answer, identity
             ),
         )
         request = group_requests.txn_offset_commit(
@@ -192,7 +192,13 @@ class WireActor:
         self._unanswered[id(call)] = (
             call,
             lambda answer: self._recorder.ended(
-                self.name, transaction, answer, committed=committed, asked_ms=asked_ms
+                self.name,
+                transaction,
+                answer,
+                committed=committed,
+                asked_ms=asked_ms,
+                sent=identity,
+                following=self.identity if answer.error == NONE else None,
             ),
         )
         request = requests.end_txn(
