@@ -25,6 +25,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     topic_id: uuid.UUID | None
+    """None where it is named by name, and of the zero id."""
+    is_by_id: bool
 
 
 Errors = list[tuple[int, ErrorCode]]
@@ -60,7 +62,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 
 def told(topic: Any) -> Told:
     """The topic of a request, by name up to a version, by id from it on."""
-    return Told(name=getattr(topic, "name", ""), topic_id=getattr(topic, "topic_id", None))
+    return Told(
+        name=getattr(topic, "name", ""),
+        topic_id=getattr(topic, "topic_id", None),
+        is_by_id=hasattr(topic, "topic_id"),
+    )
 
 
 def split(image: ClusterImage, topics: Iterable[Any]) -> Asked:
@@ -100,9 +106,10 @@ def split(image: ClusterImage, topics: Iterable[Any]) -> Asked:
 
 
 def find_topic(image: ClusterImage, named: Told) -> TopicImage | ErrorCode:
-    """The topic; UNKNOWN_TOPIC_ID where it was named by an id that nobody has."""
-    if named.topic_id is not None:
-        return image.topic_by_id(named.topic_id) or ErrorCode.unknown_topic_id
+    """The topic; UNKNOWN_TOPIC_ID where it was named by an id that no topic has, as the zero id."""
+    if named.is_by_id:
+        found = None if named.topic_id is None else image.topic_by_id(named.topic_id)
+        return found or ErrorCode.unknown_topic_id
     if not named.name:
         return ErrorCode.unknown_topic_or_partition
     return image.topics.get(named.name) or ErrorCode.unknown_topic_or_partition

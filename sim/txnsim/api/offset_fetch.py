@@ -107,12 +107,12 @@ async def _fetch(request: Request, group: Any) -> _Told:
         by_topic.setdefault(position.topic_partition.topic, []).append(position)
     topics = []
     for name, positions in by_topic.items():
-        named = asked.get(name) or Told(name=name, topic_id=None)
+        named = asked.get(name) or Told(name=name, topic_id=None, is_by_id=False)
         if request.api_version >= BY_ID_FROM and named.topic_id is None:
             there = image.topics.get(name)
             if there is None:
                 continue  # deleted meanwhile, and without a name nobody could tell
-            named = Told(name=name, topic_id=there.topic_id)
+            named = Told(name=name, topic_id=there.topic_id, is_by_id=True)
         topics.append((named, tuple(positions)))
     return _Told(group_id=group.group_id, error=ErrorCode.none, topics=(*topics, *unknown))
 

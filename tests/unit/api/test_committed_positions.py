@@ -32,14 +32,16 @@ def topic(name: str, *indexes: int) -> SimpleNamespace:
 
 
 def test_a_topic_is_found_as_it_was_named() -> None:
-    by_id = Told(name="", topic_id=topic_id("orders"))
+    by_id = Told(name="", topic_id=topic_id("orders"), is_by_id=True)
     found = find_topic(IMAGE, by_id)
     assert isinstance(found, TopicImage)
     assert found.name == "orders"
-    assert find_topic(IMAGE, Told(name="", topic_id=uuid.UUID(int=1))) is E.unknown_topic_id
+    for unknown_id in (uuid.UUID(int=1), None):
+        named = Told(name="", topic_id=unknown_id, is_by_id=True)
+        assert find_topic(IMAGE, named) is E.unknown_topic_id
     unknown = E.unknown_topic_or_partition
-    assert find_topic(IMAGE, Told(name="missing", topic_id=None)) is unknown
-    assert find_topic(IMAGE, Told(name="", topic_id=None)) is unknown
+    assert find_topic(IMAGE, Told(name="missing", topic_id=None, is_by_id=False)) is unknown
+    assert find_topic(IMAGE, Told(name="", topic_id=None, is_by_id=False)) is unknown
 
 
 def test_what_exists_goes_to_the_coordinator_with_its_id_and_no_epoch_before_v6() -> None:
