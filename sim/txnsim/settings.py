@@ -10,6 +10,9 @@ Where a default differs from Apache Kafka's, ``kafka_default`` says so and ``rea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Final, get_args, get_type_hints
 
 import msgspec
@@ -590,7 +593,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 DEFAULTS: Final = Settings()
 
 
-def documentation() -> dict[str, Setting]:
+@cache
+def documentation() -> Mapping[str, Setting]:
     """The ``Setting`` of each field of ``Settings``, in order of declaration."""
     hints = get_type_hints(Settings, include_extras=True)
-    return {name: get_args(hint)[1] for name, hint in hints.items()}
+    return MappingProxyType({name: get_args(hint)[1] for name, hint in hints.items()})

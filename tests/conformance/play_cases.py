@@ -1,4 +1,4 @@
-"""Play cases to the simulator and print what it answers, for whoever writes one.
+"""Play cases to the simulator in virtual time and print what it answers, for whoever writes one.
 
 ::
 
@@ -15,10 +15,11 @@ import sys
 import time  # noqa: TID251 - seconds on the real machine
 from collections.abc import Iterator, Sequence
 
-from tests.conformance.casebook.model import LEVELS
-from tests.conformance.casebook.playing import finalize, play_all
+from tests.conformance.casebook.model import LEVELS, BrokerConfig
+from tests.conformance.casebook.playing import finalize, play
 from tests.conformance.casebook.reading import Case, brokers, chosen, rules
-from tests.conformance.casebook.stages import Stage, simulated
+from tests.conformance.casebook.stages import virtual
+from tests.conformance.casebook.values import CaseError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,28 +36,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         mine = [case for case in wanted if case.broker == name]
         if not mine:
             continue
-        with simulated(config, 0) as stage:
-            for level in options.level or LEVELS:
-                begun_s = time.monotonic()
-                finalize(stage.address, level)
-                for line in _played(mine, stage, level, tell=options.tell):
-                    wrong += not line.startswith(" ")
-                    sys.stdout.write(f"{line}\n")
-                seconds = time.monotonic() - begun_s
-                sys.stdout.write(f"{seconds:6.2f} s  {name} at {level}\n")
+        for level in options.level or LEVELS:
+            begun_s = time.monotonic()
+            for case in mine:
+                if level in case.text.levels:
+                    for line in _played(case, config, level, tell=options.tell):
+                        wrong += not line.startswith(" ")
+                        sys.stdout.write(f"{line}\n")
+            seconds = time.monotonic() - begun_s
+            sys.stdout.write(f"{seconds:6.2f} s  {name} at {level}\n")
     return 1 if wrong else 0
 
 
-def _played(mine: Sequence[Case], stage: Stage, level: int, *, tell: bool) -> Iterator[str]:
-    for case, done in play_all(mine, stage.address, level, life=stage.life):
-        failure = done.exception()
-        if failure is not None:
-            yield f"{failure}"
-            continue
-        found = done.result()
-        yield from (f"{case.id} at {level}: {line}" for line in found.unshown)
-        for asked, answer in found.transcript.entries if tell else ():
-            yield f"  {case.name} at {level}: {asked}: {answer}"
+def _played(case: Case, config: BrokerConfig, level: int, *, tell: bool) -> Iterator[str]:
+    try:
+        with virtual(config, LEVELS[0]) as stage:
+            finalize(stage.address, level)
+            found = play(case, stage.address, level, life=stage.life)
+    except CaseError as failure:
+        yield f"{failure}"
+        return
+    yield from (f"{case.id} at {level}: {line}" for line in found.unshown)
+    for asked, answer in found.transcript.entries if tell else ():
+        yield f"  {case.name} at {level}: {asked}: {answer}"
 
 
 if __name__ == "__main__":

@@ -116,6 +116,35 @@ STORIES: Final[tuple[tuple[Story, int], ...]] = (
 )
 """Stories with the levels at which they are played, in order."""
 
+OVER_TCP: Final = frozenset(
+    {
+        "at_once",
+        "client_metrics_configs",
+        "client_quotas",
+        "client_telemetry",
+        "delegation_tokens",
+        "delete_records",
+        "describe_log_dirs",
+        "describe_quorum",
+        "describing",
+        "fenced_brokers",
+        "find_coordinator",
+        "group_operations",
+        "lasting_prepare",
+        "move_log_dirs",
+        "new_flow",
+        "offset_for_leader_epoch",
+        "reassign_partitions",
+        "scram_credentials",
+        "unregister_broker",
+        "update_features",
+        "without_authorizer",
+    }
+)
+"""Stories that together ask every API. They are played to the simulator over TCP, too; the others
+in virtual time only.
+"""
+
 ACCEPTED: Final = {
     "describe_configs": (r"v4 documented.*documentation",),  # txnsim.api.describe_configs
     "describe_log_dirs": (

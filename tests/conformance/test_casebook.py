@@ -10,8 +10,9 @@ from pathlib import Path
 
 from tests import docs
 from tests.conformance.casebook import elsewhere, transcripts
-from tests.conformance.casebook.reading import brokers, cases, rules
+from tests.conformance.casebook.reading import all_files, brokers, cases, rules
 from tests.conformance.programme import LEVELS
+from txnsim.config.yaml_lines import read_mapping
 
 CASES_MIN = 300
 FILE_BYTES_MAX = 400_000
@@ -22,6 +23,11 @@ ROOT = Path(docs.__file__).parents[1]
 def none_of(offenders: Iterable[str], advice: str) -> None:
     found = sorted(offenders)
     assert not found, f"{advice}:\n" + "\n".join(found)
+
+
+def test_no_key_is_given_twice() -> None:
+    for path in all_files():
+        read_mapping(path.read_bytes(), file=path.name)
 
 
 def test_every_rule_is_shown_at_each_of_its_levels() -> None:

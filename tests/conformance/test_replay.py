@@ -1,28 +1,31 @@
 """The stories to the simulator, held against what a real Apache Kafka answered; no Java.
 
-One server per level of ``transaction.version``, side by side; at each, one story after the other,
-as some of them change what all would see (broker configs, features), or fill what all share (fetch
-sessions). When the stories or Kafka's
-release change: ``make conformance`` tells, ``python -m tests.conformance.record`` keeps.
+In virtual time, one cluster per level of ``transaction.version`` and ground; on each, one story
+after the other, as some of them change what all would see (broker configs, features), or fill what
+all share (fetch sessions). So all of them are played, also where one is asked for. A few are played
+over TCP as well, so that each API is asked there. When the stories or Kafka's release change:
+``make conformance`` tells, ``python -m tests.conformance.record`` keeps.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from tests.conformance import coverage
-from tests.conformance.grounds import Ground
+from tests.conformance.grounds import Ground, virtual_on
 from tests.conformance.programme import (
     ACCEPTED,
+    OVER_TCP,
     RACES,
     STORIES,
-    grounds,
+    ground_of,
     id_of,
     judged,
     name_of,
@@ -30,77 +33,79 @@ from tests.conformance.programme import (
     simulator,
     stories_at,
 )
-from tests.conformance.recordings import FOLDER, read, recorded_stories, unlike
+from tests.conformance.recordings import FOLDER, Recordings, read, recorded_stories, unlike
 from tests.real import stories
 from tests.real.stories.player import Story
 from tests.support.transcript import Transcript
 
 FILE_BYTES_MAX: Final = 1_200_000
 ALL_BYTES_MAX: Final = 5_000_000
-PATIENCE_S: Final = 100
-"""For all stories of a level; less than pytest's patience with one test."""
+LEVEL_OVER_TCP: Final = 2
 
-APART: Final = frozenset({"exhausted"})
-"""Stories that keep a server busy for many seconds have one of their own."""
+Plays = dict[str, Transcript | Exception]
+Address = Callable[[Ground], str]
 
-Plays = dict[tuple[str, int], "Future[Transcript]"]
+
+@cache
+def plays(level: int, ground: Ground) -> Plays:
+    """What the simulator answers to the stories of a level and ground, or how one failed."""
+    found: Plays = {}
+    with virtual_on(ground, level) as address:
+        for story in stories_at(level, ground):
+            try:
+                found[name_of(story)] = played(story, address, level)
+            except Exception as failure:  # noqa: BLE001 - raised by the test of this story
+                found[name_of(story)] = failure
+    return found
 
 
 @pytest.fixture(scope="module")
-def plays(request: pytest.FixtureRequest) -> Iterator[Plays]:
-    """What the simulator answers to those stories that are asked for, as soon as it is known."""
-    chosen = {item.name for item in request.session.items if item.path == request.path}
-    wanted: Plays = {
-        (name_of(story), level): Future()
-        for story, level in STORIES
-        if any(name.endswith(f"[{id_of(story, level)}]") for name in chosen)
-    }
-    lanes = [
-        (
-            level,
-            ground,
-            [story for story in stories_at(level, ground) if (name_of(story) in APART) is apart],
-        )
-        for level, ground in grounds()
-        for apart in (True, False)
-    ]
-    with ThreadPoolExecutor(len(lanes)) as threads:
-        for level, ground, several in lanes:
-            threads.submit(play_all, wanted, level, ground, several)
-        yield wanted
+def address() -> Iterator[Address]:
+    """Of a server for stories on a ground, over TCP."""
+    with ExitStack() as running:
 
+        @cache
+        def started(ground: Ground) -> str:
+            return running.enter_context(simulator(LEVEL_OVER_TCP, ground))
 
-def play_all(wanted: Plays, level: int, ground: Ground, several: Iterable[Story]) -> None:
-    """Play what is wanted; a failure belongs to the test that asks for the answer."""
-    promises = [
-        (story, wanted[name_of(story), level])
-        for story in several
-        if (name_of(story), level) in wanted
-    ]
-    if not promises:
-        return
-    try:
-        with simulator(level, ground) as address:
-            for story, promise in promises:
-                try:
-                    promise.set_result(played(story, address, level))
-                except Exception as failure:  # noqa: BLE001 - handed to the test
-                    promise.set_exception(failure)
-    except Exception as failure:  # noqa: BLE001 - handed to the tests that still wait
-        for _, promise in promises:
-            if not promise.done():
-                promise.set_exception(failure)
+        yield started
 
 
 @pytest.mark.parametrize(
     ("story", "level"), [pytest.param(*one, id=id_of(*one)) for one in STORIES]
 )
-def test_the_simulator_answers_as_kafka_did(story: Story, level: int, plays: Plays) -> None:
+def test_the_simulator_answers_as_kafka_did(story: Story, level: int) -> None:
+    found = plays(level, ground_of(story))[name_of(story)]
+    if isinstance(found, Exception):
+        raise found
+    assert_as_recorded(story, level, found)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "story", [one for one, level in STORIES if level == LEVEL_OVER_TCP and name_of(one) in OVER_TCP]
+)
+def test_the_simulator_answers_so_over_tcp(story: Story, address: Address) -> None:
+    found = played(story, address(ground_of(story)), LEVEL_OVER_TCP)
+    assert_as_recorded(story, LEVEL_OVER_TCP, found)
+
+
+def assert_as_recorded(story: Story, level: int, found: Transcript) -> None:
     name = name_of(story)
-    recording = read(name)[level]
-    wrong = judged(name, unlike(recording, plays[name, level].result(PATIENCE_S)))
+    wrong = judged(name, unlike(read(name)[level], found))
     again = f"If the story has changed: python -m tests.conformance.record --story {name}"
     assert not wrong, "\n".join([f"{len(wrong)} differences (Kafka != ours):", *wrong, again])
+
+
+def test_each_api_of_the_stories_is_asked_over_tcp() -> None:
+    recordings = coverage.all_recordings()
+    assert set(recordings) >= OVER_TCP
+    chosen = {name: {LEVEL_OVER_TCP: recordings[name][LEVEL_OVER_TCP]} for name in OVER_TCP}
+    assert apis(chosen) == apis(recordings)
+
+
+def apis(recordings: Mapping[str, Recordings]) -> set[str]:
+    return {api for api, _ in coverage.counted(recordings).by_version}
 
 
 def test_every_play_is_recorded_and_every_recording_is_played() -> None:

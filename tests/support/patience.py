@@ -5,9 +5,10 @@ Every look is a question to a broker, which is all the pause that there has to b
 
 from __future__ import annotations
 
-import time  # noqa: TID251 - real brokers, real time
 from collections.abc import Callable
 from typing import Final, TypeVar
+
+from tests.support.world import world
 
 _PATIENCE_S: Final = 30.0
 
@@ -20,10 +21,10 @@ def until(ask: Callable[[], Answer], is_so: Callable[[Answer], bool], what: str)
     Raises:
         AssertionError: None was, for half a minute.
     """
-    deadline_s = time.monotonic() + _PATIENCE_S
+    deadline_s = world().monotonic_s() + _PATIENCE_S
     while True:
         answer = ask()
         if is_so(answer):
             return answer
-        if time.monotonic() > deadline_s:
+        if world().monotonic_s() > deadline_s:
             raise AssertionError(f"never: {what}; at last {answer}")

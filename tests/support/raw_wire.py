@@ -7,7 +7,6 @@ are left out, fields that are not given get zero, empty or the schema's default.
 
 from __future__ import annotations
 
-import socket  # noqa: TID251 - talks to processes on the real machine
 import struct
 from collections.abc import Iterator
 from enum import Enum
@@ -15,6 +14,7 @@ from functools import cache
 from types import TracebackType
 from typing import Any, Final
 
+from tests.support.world import world
 from txnsim.wire import codec
 from txnsim.wire.schema import ENTITY, REQUIRED, FieldRow, describe
 
@@ -38,7 +38,7 @@ class RawConnection:
 
     def __init__(self, address: str, *, client_id: str | None = "differ") -> None:
         host, port = address.rsplit(":", 1)
-        self._socket = socket.create_connection((host, int(port)), timeout=_ANSWER_TIMEOUT_S)
+        self._socket = world().connect(host, int(port), timeout_s=_ANSWER_TIMEOUT_S)
         self._correlation_id = 0
         self._client_id = client_id
 

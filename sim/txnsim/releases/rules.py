@@ -11,6 +11,9 @@ The table for readers is ``docs/releases.md``.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import cache
+from types import MappingProxyType
 from typing import Annotated, Final, get_args, get_type_hints
 
 import msgspec
@@ -485,7 +488,8 @@ LATEST: Final = Rules()
 """What Apache Kafka 4.3 does."""
 
 
-def documentation() -> dict[str, Rule]:
+@cache
+def documentation() -> Mapping[str, Rule]:
     """The ``Rule`` of each switch, in order of declaration."""
     hints = get_type_hints(Rules, include_extras=True)
-    return {name: get_args(hint)[1] for name, hint in hints.items()}
+    return MappingProxyType({name: get_args(hint)[1] for name, hint in hints.items()})

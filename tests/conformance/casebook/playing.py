@@ -8,7 +8,6 @@ ids of all plays; those of others are left out of the answer.
 from __future__ import annotations
 
 import contextlib
-import time  # noqa: TID251 - waits for processes on the real machine
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
@@ -36,6 +35,7 @@ from tests.conformance.casebook.words import requests_of
 from tests.real.stories.player import KEYS, Player
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.transcript import Transcript
+from tests.support.world import world
 from txnsim.errors import ErrorCode
 
 WORKERS: Final = 6
@@ -202,16 +202,16 @@ class CasePlayer:
         return self._answered(step, request)
 
     def _answered(self, step: Step, request: Request) -> Any:
-        deadline_s = time.monotonic() + PATIENCE_S
+        deadline_s = world().monotonic_s() + PATIENCE_S
         until = resolved(step.until, self._variables, self._player.name)
         while True:
             answer = self._ask(step, request)
             busy = step.settled and bool(_BUSY & set(error_codes(answer)))
             if not busy and all(_is(at_path(answer, path), it) for path, it in until.items()):
                 return answer
-            if time.monotonic() > deadline_s:
+            if world().monotonic_s() > deadline_s:
                 raise CaseError(f"{request.api} stays {answer}")
-            time.sleep(_PAUSE_S)
+            world().sleep(_PAUSE_S)
 
     def _ask(self, step: Step, request: Request) -> Any:
         connection = self._connection(step)
@@ -414,7 +414,7 @@ class CasePlayer:
 
     def _pause(self, given: int) -> None:
         """``pause: 300``: so many milliseconds pass; for times that are compared."""
-        time.sleep(given / 1000)
+        world().sleep(given / 1000)
 
 
 _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {

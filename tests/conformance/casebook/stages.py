@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import tempfile
-import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -14,10 +13,12 @@ import msgspec
 
 from tests.conformance.casebook.model import BrokerConfig
 from tests.support.apache_kafka import ApacheKafka
-from tests.support.txnsim_server import TxnsimServer
+from tests.support.virtual_world import VirtualWorld
+from tests.support.world import playing_in
+from txnsim.config import load
+from txnsim.server.cluster import ClusterOptions
 
 JVM_OPTIONS: Final = ("-Xmx512m",)
-PATIENCE_S: Final = 60.0
 
 
 class Life(Protocol):
@@ -37,44 +38,29 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     life: Life
 
 
-class SimulatedLife:
-    """By the control API of a server."""
+@contextlib.contextmanager
+def virtual(config: BrokerConfig, level: int) -> Iterator[Stage]:
+    """The simulator in virtual time; what is played here is played in its world."""
+    options = _options(tuple(config.properties.items()), config.brokers)
+    settings = msgspec.structs.replace(options.settings, transaction_version=level)
+    options = msgspec.structs.replace(options, settings=settings)
+    with VirtualWorld(options) as cluster, playing_in(cluster):
+        yield Stage(address=cluster.bootstrap, life=cluster)
 
-    def __init__(self, server: TxnsimServer) -> None:
-        self._server = server
 
-    def kill(self, broker_id: int) -> None:
-        """End a broker at once."""
-        self._post(f"brokers/{broker_id}/kill")
-
-    def start_again(self, broker_id: int) -> None:
-        """Start it again."""
-        self._post(f"brokers/{broker_id}/start")
-
-    def _post(self, path: str) -> None:
-        request = urllib.request.Request(
-            f"{self._server.http}/api/v1/{path}",
-            data=json.dumps({}).encode(),
-            headers={"Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=PATIENCE_S) as answer:
-            assert answer.status == 200, path
+@cache
+def _options(properties: tuple[tuple[str, str], ...], brokers: int) -> ClusterOptions:
+    with _file(dict(properties)) as file:
+        return load(file).onto(ClusterOptions(brokers=brokers, port=0))
 
 
 @contextlib.contextmanager
-def simulated(config: BrokerConfig, level: int) -> Iterator[Stage]:
-    """The simulator."""
+def _file(properties: Mapping[str, str]) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="txnsim-cases-") as directory:
         file = Path(directory, "server.properties")
-        lines = [f"{name}={value}\n" for name, value in config.properties.items()]
+        lines = [f"{name}={value}\n" for name, value in properties.items()]
         file.write_text("".join(lines), "utf-8")
-        control = ("--http", "0") if config.brokers > 1 else ()
-        with TxnsimServer(
-            transaction_version=level,
-            brokers=config.brokers,
-            arguments=("--config", str(file), *control),
-        ) as server:
-            yield Stage(address=server.bootstrap, life=SimulatedLife(server))
+        yield file
 
 
 @contextlib.contextmanager

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time  # noqa: TID251 - waits for processes on the real machine
 from collections.abc import Callable
 from typing import Any, Final
 
 from tests.support.raw_wire import Outcome, RawConnection
 from tests.support.transcript import Transcript
+from tests.support.world import world
 from txnsim.errors import ErrorCode
 from txnsim.wire.apis import APIS
 from txnsim.wire.batch import Record, build_batch
@@ -106,13 +106,13 @@ class Player:
 
     def until(self, ready: Callable[[Any], bool], api: str, version: int, **values: Any) -> Any:
         """Ask again and again without writing it down until the answer is ready."""
-        deadline_s = time.monotonic() + _PATIENCE_S
+        deadline_s = world().monotonic_s() + _PATIENCE_S
         while True:
             answer = self.quiet(api, version, **values)
             if ready(answer):
                 return answer
-            assert time.monotonic() < deadline_s, f"{api} stays {answer}"
-            time.sleep(_PAUSE_S)
+            assert world().monotonic_s() < deadline_s, f"{api} stays {answer}"
+            world().sleep(_PAUSE_S)
 
     def settled(self, api: str, version: int, note: str = "", **values: Any) -> Any:
         """Ask until the coordinator is ready to answer, and write down what it says then."""

@@ -1,0 +1,197 @@
+"""A cluster in virtual time for players that block: its loop turns while they wait.
+
+A player writes to a connection in memory, then waits for the answer, for a pause to pass or for a
+broker to start. Only then does the loop turn, until what is waited for has come. So everything
+happens in one thread, in an order that the seed decides, and a pause costs nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from tests.support.transcript import NOW_MS
+from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
+from txnsim.runtime.virtual_connection import VirtualTransport
+from txnsim.runtime.virtual_loop import VirtualLoop
+from txnsim.runtime.virtual_net import LATENCY_US_DEFAULT
+from txnsim.server.cluster import ClusterOptions, SimCluster
+from txnsim.types import BrokerId
+
+T = TypeVar("T")
+
+START_MS: Final = NOW_MS + 50_000_000_000
+"""Later than what a transcript takes for a time that a story has written itself."""
+
+
+class VirtualWorld:
+    """A cluster in memory, as a context manager, and the time around it.
+
+    Args:
+        options: What is started.
+        seed: Of all chance in the run.
+    """
+
+    def __init__(self, options: ClusterOptions, *, seed: int = 1) -> None:
+        self._failures: list[dict[str, Any]] = []
+        loop = self._loop = VirtualLoop()
+        loop.set_exception_handler(lambda _, context: self._failures.append(context))
+        begun_ns = loop.time_ns()
+        self._environment = VirtualEnvironment(
+            loop,
+            seed=seed,
+            codec=None,
+            latency_us=LATENCY_US_DEFAULT,
+            peer_latency_us=PEER_LATENCY_US_DEFAULT,
+            trace_level=TraceLevel.OFF,
+            wall_ns=lambda: loop.time_ns() - begun_ns + START_MS * 1_000_000,
+        )
+        self._options = options
+
+    def __enter__(self) -> VirtualWorld:
+        self._run(self._start())
+        return self
+
+    def __exit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        try:
+            self._run(self._stop())
+        finally:
+            self._loop.close()
+        assert not self._failures, f"callbacks of the loop failed: {self._failures}"
+
+    @property
+    def bootstrap(self) -> str:
+        """Addresses of the brokers."""
+        return self._cluster.bootstrap
+
+    def bootstrap_of(self, listener: str) -> str:
+        """Addresses of the brokers at the listener of that name."""
+        return self._cluster.bootstrap_of(listener)
+
+    # World
+
+    def connect(self, host: str, port: int, *, timeout_s: float) -> VirtualLine:
+        """Open a connection."""
+        line = VirtualLine(self._loop, timeout_s)
+        self._run(self._loop.create_connection(lambda: line, host, port))
+        return line
+
+    def monotonic_s(self) -> float:
+        """For deadlines."""
+        return self._loop.time()
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        self._run(asyncio.sleep(seconds))
+
+    # Life of brokers
+
+    def kill(self, broker_id: int) -> None:
+        """End a broker at once, as ``kill -9`` does."""
+        self._run(self._cluster.kill_broker(BrokerId(broker_id)))
+
+    def start_again(self, broker_id: int) -> None:
+        """Start one again that was killed, and wait until it serves clients."""
+        self._run(self._cluster.start_broker(BrokerId(broker_id)))
+
+    def _run(self, awaitable: Awaitable[T]) -> T:
+        return self._loop.run_until_complete(awaitable)
+
+    async def _start(self) -> None:
+        self._cluster = SimCluster(self._environment, self._options)
+        await self._cluster.start()
+
+    async def _stop(self) -> None:
+        await self._cluster.stop()
+        await self._environment.tasks.close()
+
+
+class VirtualLine(asyncio.Protocol):
+    """One connection, with the calls of a blocking socket."""
+
+    def __init__(self, loop: VirtualLoop, timeout_s: float) -> None:
+        self._loop = loop
+        self._timeout_s = timeout_s
+        self._unread = bytearray()
+        self._ended = False
+        self._broken: Exception | None = None
+        self._awaited: asyncio.Future[None] | None = None
+
+    # Blocking socket
+
+    def settimeout(self, value: float, /) -> None:
+        """How many seconds ``recv`` waits before it raises ``TimeoutError``."""
+        self._timeout_s = value
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send all of it.
+
+        Raises:
+            BrokenPipeError: The connection is closed.
+        """
+        if self._transport.is_closing():
+            raise BrokenPipeError("the connection is closed")
+        self._transport.write(data)
+
+    def recv(self, size: int, /) -> bytes:
+        """What has come, at most so much; nothing at the end of the stream.
+
+        Raises:
+            TimeoutError: Nothing came in time.
+            ConnectionResetError: The other side threw the connection away.
+        """
+        if not self._unread and not self._ended:
+            self._wait()
+        if self._unread:
+            data = bytes(self._unread[:size])
+            del self._unread[:size]
+            return data
+        if self._broken is not None:
+            raise self._broken
+        return b""
+
+    def close(self) -> None:
+        """End it."""
+        if not self._loop.is_closed():
+            self._transport.close()
+
+    def _wait(self) -> None:
+        self._awaited = self._loop.create_future()
+        timer = self._loop.call_later(self._timeout_s, self._give_up)
+        self._loop.run_until_complete(self._awaited)
+        timer.cancel()
+
+    def _give_up(self) -> None:
+        assert self._awaited is not None
+        if not self._awaited.done():
+            self._awaited.set_exception(TimeoutError(f"nothing within {self._timeout_s} s"))
+
+    # asyncio
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connected."""
+        assert isinstance(transport, VirtualTransport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        """Something has come."""
+        self._unread += data
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Closed, by whomever."""
+        self._ended = True
+        self._broken = exc
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._awaited is not None and not self._awaited.done():
+            self._awaited.set_result(None)

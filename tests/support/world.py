@@ -1,0 +1,78 @@
+"""What blocking players have around them: connections and time, real unless a play says otherwise.
+
+A story or a case is a plain function: it asks, waits for the answer, and pauses. So it can be
+played over TCP to any broker, and in virtual time to the simulator (``virtual_world``), where its
+pauses cost nothing and no busy machine makes it late.
+"""
+
+from __future__ import annotations
+
+import socket  # noqa: TID251 - the real world
+import time  # noqa: TID251 - the real world
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Final, Protocol
+
+
+class Line(Protocol):
+    """A connection, with the calls of a blocking socket."""
+
+    def settimeout(self, value: float, /) -> None:
+        """How many seconds ``recv`` waits before it raises ``TimeoutError``."""
+
+    def sendall(self, data: bytes, /) -> None:
+        """Send all of it."""
+
+    def recv(self, size: int, /) -> bytes:
+        """What has come, at most so much; nothing at the end of the stream."""
+
+    def close(self) -> None:
+        """End it."""
+
+
+class World(Protocol):
+    """Connections and time."""
+
+    def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
+        """Open a connection."""
+
+    def monotonic_s(self) -> float:
+        """For deadlines."""
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+
+
+class RealWorld:
+    """TCP, and the clock of the machine."""
+
+    def connect(self, host: str, port: int, *, timeout_s: float) -> Line:
+        """Open a connection."""
+        return socket.create_connection((host, port), timeout=timeout_s)
+
+    def monotonic_s(self) -> float:
+        """For deadlines."""
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+
+_current: Final[ContextVar[World]] = ContextVar("world", default=RealWorld())  # noqa: B039 - has no state
+
+
+def world() -> World:
+    """The present one."""
+    return _current.get()
+
+
+@contextmanager
+def playing_in(other: World) -> Iterator[None]:
+    """Let ``other`` be the present world of this thread."""
+    token = _current.set(other)
+    try:
+        yield
+    finally:
+        _current.reset(token)
