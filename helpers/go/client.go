@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -17,13 +18,31 @@ import (
 // Client talks to the control port of a simulator that runs already: of Start, of `txnsim serve --http`, of a container.
 type Client struct {
 	url       string
+	token     string
 	bootstrap string
 	http      *http.Client
 }
 
-// Connect is a client of the control port at that address, for instance http://127.0.0.1:9080.
+// Connect is a client of the control port at that address, for instance http://127.0.0.1:9080. Where the port wants a token,
+// it is that of the environment's TXNSIM_TOKEN, or of WithToken.
 func Connect(address string) *Client {
-	return &Client{url: strings.TrimRight(address, "/"), http: &http.Client{Timeout: 10 * time.Minute}}
+	return &Client{
+		url:   strings.TrimRight(address, "/"),
+		token: os.Getenv("TXNSIM_TOKEN"),
+		http:  &http.Client{Timeout: 10 * time.Minute},
+	}
+}
+
+// WithToken sets the token that is sent from now on.
+func (c *Client) WithToken(token string) *Client {
+	c.token = token
+	return c
+}
+
+func (c *Client) authorize(request *http.Request) {
+	if c.token != "" {
+		request.Header.Set("Authorization", "Bearer "+c.token)
+	}
 }
 
 // Error is a refusal: its text says what to do instead.
@@ -50,6 +69,7 @@ func (c *Client) Do(ctx context.Context, method, path string, body, out any) err
 	if err != nil {
 		return err
 	}
+	c.authorize(request)
 	answer, err := c.http.Do(request)
 	if err != nil {
 		return err

@@ -30,6 +30,7 @@ func (c *Client) Events(ctx context.Context, each func(Event) bool, kinds ...str
 	if err != nil {
 		return err
 	}
+	c.authorize(request)
 	answer, err := (&http.Client{}).Do(request)
 	if err != nil {
 		return err

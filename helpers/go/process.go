@@ -61,6 +61,7 @@ type Cluster struct {
 type ready struct {
 	Bootstrap string `json:"bootstrap"`
 	HTTP      string `json:"http"`
+	Token     string `json:"token"`
 	PID       int    `json:"pid"`
 }
 
@@ -84,7 +85,7 @@ func Start(t testing.TB, options Options) *Cluster {
 	cluster := &Cluster{process: command, stdin: stdin, output: output}
 	t.Cleanup(func() { cluster.stop(t, ended) })
 	facts := cluster.await(t, readyFile, ended)
-	cluster.Client = Connect(facts.HTTP)
+	cluster.Client = Connect(facts.HTTP).WithToken(facts.Token)
 	cluster.Client.bootstrap = facts.Bootstrap
 	return cluster
 }

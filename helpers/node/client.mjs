@@ -24,10 +24,13 @@ export const drop = () => ({ do: 'drop' })
 /** Answers with an error of Kafka's, for instance NOT_COORDINATOR. */
 export const fail = error => ({ do: 'error', error })
 
-/** A client of the control port at that address, for instance http://127.0.0.1:9080. */
-export async function connect (url) {
+/**
+ * A client of the control port at that address, for instance http://127.0.0.1:9080. Where the port wants a token, it is that
+ * of the environment's TXNSIM_TOKEN unless another is given.
+ */
+export async function connect (url, { token = process.env.TXNSIM_TOKEN } = {}) {
   const client = new Client()
-  client.attach(url, (await client.ask('GET', '/healthz', { url })).bootstrap)
+  client.attach(url, (await client.ask('GET', '/healthz', { url })).bootstrap, token)
   return client
 }
 
@@ -35,11 +38,15 @@ export class Client {
   url
   bootstrap
   faults = new Faults(this)
+  #token
 
-  attach (url, bootstrap) {
+  attach (url, bootstrap, token) {
     this.url = url.replace(/\/$/, '')
     this.bootstrap = bootstrap
+    this.#token = token
   }
+
+  get #headers () { return this.#token ? { authorization: `Bearer ${this.#token}` } : {} }
 
   /** The addresses of bootstrap one by one, as clients take them. */
   get brokers () { return this.bootstrap.split(',') }
@@ -48,6 +55,7 @@ export class Client {
   async ask (method, path, { body, url = this.url } = {}) {
     const answer = await fetch(url + path, {
       method,
+      headers: this.#headers,
       ...(body !== undefined && { body: JSON.stringify(body) })
     })
     const text = await answer.text()
@@ -157,7 +165,7 @@ export class Client {
   /** Every event from now on, of these kinds if some are given; one of kind `lost` says how many were. */
   async * events ({ kinds = [], nodes = [], signal } = {}) {
     const query = new URLSearchParams([...kinds.map(kind => ['kind', kind]), ...nodes.map(node => ['node', node])])
-    const answer = await fetch(`${this.url}/api/v1/events?${query}`, { signal })
+    const answer = await fetch(`${this.url}/api/v1/events?${query}`, { signal, headers: this.#headers })
     if (!answer.ok) throw new TxnsimError(await answer.text(), { status: answer.status })
     let text = ''
     for await (const piece of answer.body.pipeThrough(new TextDecoderStream())) {

@@ -163,7 +163,8 @@ export class Cluster extends Client {
 }
 
 export function start (options?: Options, t?: { after (fn: () => Promise<void>): void }): Promise<Cluster>
-export function connect (url: string): Promise<Client>
+/** The token is that of the environment's TXNSIM_TOKEN unless another is given. */
+export function connect (url: string, options?: { token?: string }): Promise<Client>
 export function hold (): Action
 export function delay (ms: number): Action
 export function drop (): Action

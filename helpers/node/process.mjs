@@ -89,8 +89,8 @@ export class Cluster extends Client {
     while (true) {
       const text = await readFile(readyFile, 'utf8').catch(() => undefined)
       if (text !== undefined) {
-        const { http, bootstrap } = JSON.parse(text)
-        this.attach(http, bootstrap)
+        const { http, bootstrap, token } = JSON.parse(text)
+        this.attach(http, bootstrap, token)
         return
       }
       if (why === undefined && Date.now() > giveUp) why = `was not ready in ${START_TIMEOUT_MS} ms`

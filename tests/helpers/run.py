@@ -25,6 +25,8 @@ from tests.support.txnsim_server import installed_txnsim
 
 HELPERS: Final = REPOSITORY / "helpers"
 STEP_TIMEOUT_S: Final = 600.0
+TOKEN: Final = "the-token-of-the-helpers-tests"
+"""Every simulator that they start wants it, so every request of theirs must carry it."""
 _OUTPUT_LINES: Final = 60
 _NEVER_COPIED: Final = shutil.ignore_patterns("target", "node_modules")
 
@@ -70,7 +72,7 @@ def _passes(step: Step) -> bool:
         done = subprocess.run(
             step.command,
             cwd=step.directory,
-            env={**os.environ, "TXNSIM": str(installed_txnsim())},
+            env={**os.environ, "TXNSIM": str(installed_txnsim()), "TXNSIM_TOKEN": TOKEN},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

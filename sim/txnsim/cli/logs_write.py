@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import tarfile
 import tempfile
 from collections.abc import Sequence
@@ -13,10 +14,11 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.error import HTTPError, URLError
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import msgspec
 
+from txnsim.cli.control_token import token_from
 from txnsim.cli.output import print_json, print_line, progress, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
@@ -208,7 +210,11 @@ def _tell_planted(planted: Sequence[Planted], *, as_json: bool) -> None:
 
 
 def _open(url: str, path: str) -> HTTPResponse:
-    answer = urlopen(f"{url.rstrip('/')}/api/v1/{path}", timeout=TIMEOUT_SECONDS)
+    request = Request(f"{url.rstrip('/')}/api/v1/{path}")
+    token = token_from(os.environ)
+    if token is not None:
+        request.add_header("Authorization", f"Bearer {token}")
+    answer = urlopen(request, timeout=TIMEOUT_SECONDS)
     assert isinstance(answer, HTTPResponse)  # what a http URL is answered with
     return answer
 

@@ -52,6 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not __debug__:
         warn(OPTIMIZED)
         return 1
+    _open_standard_files()
     arguments = list(sys.argv[1:] if argv is None else argv)
     name = next((one for one in arguments if not one.startswith("-")), None)
     module = _load(name) if name in COMMANDS else None
@@ -66,6 +67,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         _parser(None, None).print_help()
         return 2
     return _run(module, args)
+
+
+def _open_standard_files() -> None:
+    """Where a standard file is closed (``>&-``), nothing else may take its number: libuv aborts a
+    process that closes a socket of such a number. Python has no stream then, and prints nothing.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - as long as we
 
 
 def _load(name: str | None) -> ModuleType:

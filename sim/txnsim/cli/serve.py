@@ -16,12 +16,12 @@ import signal
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from txnsim import settings as settings_module
-from txnsim.cli import security_settings, serve_load
+from txnsim.cli import control_token, ready_file, security_settings, serve_load
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs
 from txnsim.cli.output import print_line, warn
 from txnsim.cluster.image import TRANSACTION_VERSION
@@ -36,6 +36,9 @@ from txnsim.server.security_demo import LISTENERS, DemoFiles, demo_security
 from txnsim.settings import Settings
 from txnsim.storage.disks import Disks
 from txnsim.types import BrokerId
+
+if TYPE_CHECKING:
+    from txnsim.http.server import ControlServer
 
 HELP: Final = "start a cluster of brokers in this process"
 HTTP_PORT_DEFAULT: Final = 9080
@@ -150,15 +153,15 @@ def _add_output_arguments(parser: argparse.ArgumentParser) -> None:
         "--http-host",
         default=None,
         metavar="HOST",
-        help="address that the control port listens on (default 127.0.0.1); whoever reaches it can "
-        "do anything to the cluster",
+        help="address that the control port listens on (default 127.0.0.1); anywhere but on "
+        "loopback it wants a token: that of TXNSIM_TOKEN, or one that is made up and printed",
     )
     parser.add_argument(
         "--ready-file",
         type=Path,
         default=None,
         metavar="FILE",
-        help="write bootstrap, http and pid there as JSON once every listener accepts",
+        help="write bootstrap, http, token and pid there as JSON once every listener accepts",
     )
     parser.add_argument(
         "--trace",
@@ -200,6 +203,9 @@ def run(args: argparse.Namespace) -> int:
     """Serve until SIGINT or SIGTERM; returns the exit status."""
     set_up_logs(level=args.log_level, log_format=LogFormat(args.log_format))
     try:
+        if args.ready_file is not None:
+            ready_file.check(args.ready_file)
+        args.token = control_token.token_from(os.environ)
         disks = serve_load.disks_of(args)
         options = options_from(args, disks)
     except ConfigError as error:
@@ -213,8 +219,10 @@ def run(args: argparse.Namespace) -> int:
     except MissingExtraError as error:
         warn(str(error))
         return 2
+    except BrokenPipeError:
+        raise  # whoever read what we print has gone
     except OSError as error:
-        warn(_address_trouble(error, options))
+        warn(str(error))
         return 1
 
 
@@ -361,7 +369,11 @@ async def _serve(
         if args.security is not None:
             options, demo = _secured(options, args, files, now_ms=environment.clock.now_ms())
         cluster = SimCluster(environment, options)
-        await cluster.start()
+        try:
+            await cluster.start()
+        except OSError as error:
+            warn(_address_trouble(error, options))
+            return 1
         return await _serve_until(stop, cluster, args, demo)
 
 
@@ -408,22 +420,24 @@ async def _serve_until(
     """Announce the running cluster, and stop it when it is time."""
     try:
         async with contextlib.AsyncExitStack() as stack:
-            http = None
+            server = None
             if args.http is not None:
                 # The control port is an extra and is imported after the brokers listen: clients
                 # need not wait for it.
                 from txnsim.http.server import LOOPBACK, ControlServer
 
-                server = ControlServer(cluster, port=args.http, host=args.http_host or LOOPBACK)
+                server = ControlServer(
+                    cluster, port=args.http, host=args.http_host or LOOPBACK, token=args.token
+                )
                 try:
-                    http = await stack.enter_async_context(server)
+                    await stack.enter_async_context(server)
                 except OSError as error:
                     warn(
                         f"control port: {error.strerror}: choose another --http, or --http 0 for "
                         "a free one"
                     )
                     return 1
-            _announce(cluster, None if http is None else http.url, args, demo)
+            _announce(cluster, server, args, demo)
             await stop.wait()
     finally:
         await cluster.stop()
@@ -431,9 +445,16 @@ async def _serve_until(
 
 
 def _announce(
-    cluster: SimCluster, http: str | None, args: argparse.Namespace, demo: DemoFiles | None
+    cluster: SimCluster,
+    control: ControlServer | None,
+    args: argparse.Namespace,
+    demo: DemoFiles | None,
 ) -> None:
+    http = None if control is None else control.url
+    token = None if control is None else control.token
     facts: dict[str, Any] = {"bootstrap": cluster.bootstrap, "http": http, "pid": os.getpid()}
+    if token is not None:
+        facts["token"] = token
     if cluster.kip_text_bootstrap is not None:
         facts["kip_text_bootstrap"] = cluster.kip_text_bootstrap
     servers = security_settings.addresses(cluster)
@@ -449,10 +470,7 @@ def _announce(
         serve_load.warn_of_losses(loaded)
     encoded = msgspec.json.encode(facts)
     if args.ready_file is not None:
-        # One move, so that whoever waits for the file never reads half of it.
-        partial = args.ready_file.with_name(args.ready_file.name + ".partial")
-        partial.write_bytes(encoded)
-        partial.replace(args.ready_file)
+        ready_file.write(args.ready_file, encoded, is_secret=token is not None)
     if args.json:
         print_line(encoded.decode())
         return
@@ -475,6 +493,9 @@ def _announce(
             print_line(f"  {name:<17} {where}")
     if http is not None:
         print_line(f"  control port      {http}  (OpenAPI: {http}/openapi.json)")
+    if token is not None:
+        shown = f"that of {control_token.VARIABLE}" if token == args.token else token
+        print_line(f"    its token       {shown}  (Authorization: Bearer TOKEN)")
     for line in changed_defaults(cluster.options.settings):
         print_line(f"  {line}")
     print_line("  stop with Ctrl-C, or SIGTERM to the process " + str(os.getpid()))

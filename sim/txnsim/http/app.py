@@ -6,13 +6,9 @@ cluster. Each module beside this one has one noun: its messages, its operations,
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
-
 import msgspec
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -20,21 +16,20 @@ from starlette.routing import Route
 from txnsim.http.clock import ClockRoutes
 from txnsim.http.events import EventRoutes
 from txnsim.http.faults import FaultRoutes
+from txnsim.http.guard import Doorkeeper, Guard
 from txnsim.http.judging import JudgingRoutes
 from txnsim.http.life import LifeRoutes
 from txnsim.http.log_dirs import LogDirRoutes
 from txnsim.http.looks import LookRoutes
 from txnsim.http.openapi import document
 from txnsim.http.operation import JSON
+from txnsim.http.pages import PageRoutes
 from txnsim.http.replies import RefusedError, refused
 from txnsim.http.rounds import RoundRoutes
 from txnsim.http.scenarios import ScenarioRoutes
 from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
 from txnsim.server.cluster import SimCluster
-
-LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
-ANY_NAME: Final = ("*",)
 
 
 class ControlApi:
@@ -46,13 +41,15 @@ class ControlApi:
         self._scenarios = ScenarioRoutes(cluster)
         self._openapi = msgspec.json.encode(document())
 
-    def app(self, allowed_hosts: Sequence[str] = LOOPBACK_NAMES) -> Starlette:
+    def app(self, doorkeeper: Doorkeeper | None = None) -> Starlette:
         """The ASGI application.
 
         Args:
-            allowed_hosts: The names by which it may be called.
+            doorkeeper: What is asked of callers; unless given, that they call by a name of
+                loopback.
         """
         cluster = self._cluster
+        doorkeeper = doorkeeper or Doorkeeper()
         nouns = (
             LookRoutes(cluster),
             ClockRoutes(cluster),
@@ -65,15 +62,14 @@ class ControlApi:
             RoundRoutes(cluster),
             JudgingRoutes(cluster),
             self._scenarios,
+            PageRoutes(doorkeeper),
         )
         return Starlette(
             routes=[
                 Route("/openapi.json", self.openapi),
                 *(route for noun in nouns for route in noun.routes()),
             ],
-            # Loopback names only: a page in a browser must not reach the port through a name of its
-            # own.
-            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=list(allowed_hosts))],
+            middleware=[Middleware(Guard, doorkeeper=doorkeeper)],
             exception_handlers={RefusedError: refused},
         )
 

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from txnsim.http.operation import PREFIX, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, body_of, number_of
+from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
 from txnsim.runtime.trace import Event, TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim.server.cluster import SimCluster
@@ -174,8 +174,8 @@ class EventRoutes:
 
     def _resumed(self, request: Request) -> int:
         """Where a listener goes on that was connected before, as browsers ask for it."""
-        seen = request.headers.get("last-event-id", "")
-        return int(seen) + 1 if seen.isascii() and seen.isdigit() else len(self._tracer)
+        seen = digits_of(request.headers.get("last-event-id", ""))
+        return len(self._tracer) if seen is None else seen + 1
 
     # One listener
 

@@ -26,7 +26,7 @@ from txnsim.http.messages import (
     Start,
 )
 from txnsim.http.operation import PREFIX, Operation, Query
-from txnsim.http.replies import RefusedError, as_json, body_of, number_of
+from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
 from txnsim.http.topics import known_partition, partition_of, partition_view
 from txnsim.server.cluster import SimCluster
 from txnsim.server.member import Member, MemberState
@@ -115,6 +115,19 @@ ELECT: Final = Operation(
 OPERATIONS: Final = (BROKERS, BROKER, STOP, START, KILL, ISOLATE, HEAL, MOVE_LEADER, ELECT)
 
 _ELECTIONS: Final = {"preferred": ElectionType.PREFERRED, "unclean": ElectionType.UNCLEAN}
+
+
+def broker_id_of(request: Request) -> BrokerId:
+    """The broker that the path names.
+
+    Raises:
+        RefusedError: It is no number.
+    """
+    text = str(request.path_params["id"])
+    number = digits_of(text)
+    if number is None:
+        raise RefusedError(404, f"{text!r} is no broker id: it is a number")
+    return BrokerId(number)
 
 
 class LifeRoutes:
@@ -222,11 +235,8 @@ class LifeRoutes:
             )
 
     def _member(self, request: Request) -> Member:
-        text = str(request.path_params["id"])
         try:
-            if not text.isascii() or not text.isdigit():
-                raise ConfigError(f"{text!r} is no broker id: it is a number")
-            return self._cluster.member(BrokerId(int(text)))
+            return self._cluster.member(broker_id_of(request))
         except ConfigError as error:
             raise RefusedError(404, str(error)) from error
 

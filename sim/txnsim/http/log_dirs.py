@@ -10,12 +10,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from txnsim.errors import ConfigError
+from txnsim.http.life import broker_id_of
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import RefusedError
 from txnsim.server.cluster import SimCluster
 from txnsim.server.log_dirs import log_dir_of
 from txnsim.storage.stored_file import StoredFile, tar_of
-from txnsim.types import BrokerId
 
 LOG_DIR: Final = Operation(
     method="get",
@@ -39,11 +39,9 @@ class LogDirRoutes:
 
     async def log_dir(self, request: Request) -> Response:
         """Every file, as of this moment: the batches are referred to, and sent piece by piece."""
-        text = str(request.path_params["id"])
-        if not text.isascii() or not text.isdigit():
-            raise RefusedError(404, f"{text!r} is no broker id: it is a number")
+        broker_id = broker_id_of(request)
         try:
-            files = list(log_dir_of(self._cluster, BrokerId(int(text))))
+            files = list(log_dir_of(self._cluster, broker_id))
         except ConfigError as error:
             raise RefusedError(404, str(error)) from error
         now_ms = self._cluster.environment.clock.now_ms()

@@ -15,11 +15,13 @@ from txnsim.http import (
     life,
     log_dirs,
     looks,
+    pages,
     rounds,
     scenarios,
     topics,
     transactions,
 )
+from txnsim.http.guard import OPEN_PATHS
 from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Message, Operation, Query
 
@@ -35,9 +37,13 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
     *rounds.OPERATIONS,
     *judging.OPERATIONS,
     *scenarios.OPERATIONS,
+    *pages.OPERATIONS,
 )
 """Everything that the control port can be asked, but for this document."""
 
+GUARDED: Final = ("400", "401", "403")
+"""With these the guard refuses, whatever is asked for; 400 is for too long numbers as well."""
+NO_CONTENT: Final = "204"
 
 References = Mapping[Message, dict[str, Any]]
 """A message -> where its schema is."""
@@ -63,7 +69,17 @@ def document(operations: Sequence[Operation] = OPERATIONS) -> dict[str, Any]:
             "a simulated Kafka cluster. The guide is docs/control-api.md.",
         },
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {
+            "schemas": components,
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "Wanted where the port is bound anywhere but to loopback, or "
+                    "where TXNSIM_TOKEN is set",
+                }
+            },
+        },
     }
 
 
@@ -85,12 +101,16 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
             "required": not operation.body_is_optional,
             "content": content_of(operation.body, is_list=operation.body_is_list),
         }
-    if operation.answer is None:
-        content: dict[str, Any] = {operation.media_type: {"schema": {"type": "string"}}}
+    if operation.status == NO_CONTENT:
+        content: dict[str, Any] = {}
+    elif operation.answer is None:
+        content = {operation.media_type: {"schema": {"type": "string"}}}
     else:
         content = content_of(operation.answer, is_list=operation.is_list)
     responses = described["responses"]
-    responses[operation.status] = {"description": operation.summary, "content": content}
+    responses[operation.status] = {"description": operation.summary}
+    if content:
+        responses[operation.status]["content"] = content
     for status in operation.also:
         responses[status] = {"description": operation.summary, "content": content}
     if operation.may_take_longer:
@@ -98,7 +118,11 @@ def _operation(operation: Operation, references: References) -> dict[str, Any]:
             "description": "It takes longer than wait_ms: the state so far; the work goes on",
             "content": content,
         }
-    for status in operation.refusals:
+    if operation.path not in OPEN_PATHS:
+        described["security"] = [{}, {"token": []}]
+    for status in (*GUARDED, *operation.refusals):
+        if status == "401" and operation.path in OPEN_PATHS:
+            continue
         responses[status] = {"description": "Refused", "content": content_of(Problem)}
     return described
 

@@ -14,6 +14,9 @@ from txnsim.http.messages import Problem
 BODY_BYTES_MAX: Final = 1_000_000
 """A rule is a few hundred bytes; more is a mistake."""
 
+DIGITS_MAX: Final = 18
+"""Of a number in a path, a query or a header; Python refuses thousands with an error of its own."""
+
 BodyT = TypeVar("BodyT")
 
 
@@ -47,7 +50,7 @@ async def body_of(request: Request, kind: type[BodyT], *, default: BodyT | None 
     Raises:
         RefusedError: It is too large, or not what is expected.
     """
-    body = b""
+    body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > BODY_BYTES_MAX:
@@ -69,8 +72,23 @@ def number_of(request: Request, name: str, *, default: int, least: int, most: in
     text = request.query_params.get(name)
     if text is None:
         return default
-    if not text.isascii() or not text.isdigit() or not least <= int(text) <= most:
+    number = digits_of(text)
+    if number is None or not least <= number <= most:
         raise RefusedError(422, f"{name} is {text!r}, expected a whole number {least} to {most}")
+    return number
+
+
+def digits_of(text: str) -> int | None:
+    """The number that is written in digits, and in nothing else; None where there is another
+    character.
+
+    Raises:
+        RefusedError: It has more than ``DIGITS_MAX`` of them.
+    """
+    if not text.isascii() or not text.isdigit():
+        return None
+    if len(text) > DIGITS_MAX:
+        raise RefusedError(400, f"a number of {len(text)} digits, at most {DIGITS_MAX} are read")
     return int(text)
 
 

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Final
 
 from txnsim.errors import MissingExtraError
-from txnsim.runtime.real import tcp_socket
+from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
 
 try:
@@ -23,7 +23,8 @@ except ImportError as error:
         f"the control port needs {error.name}: pip install 'txnsim[http]'"
     ) from error
 
-from txnsim.http.app import ANY_NAME, LOOPBACK_NAMES, ControlApi
+from txnsim.http.app import ControlApi
+from txnsim.http.guard import Doorkeeper, is_loopback
 
 NEEDED: Final = (prometheus_client, starlette, uvicorn)
 
@@ -44,18 +45,24 @@ class _Server(uvicorn.Server):
 class ControlServer:
     """The control port of one cluster, open inside ``async with``."""
 
-    def __init__(self, cluster: SimCluster, *, port: int, host: str = LOOPBACK) -> None:
+    def __init__(
+        self, cluster: SimCluster, *, port: int, host: str = LOOPBACK, token: str | None = None
+    ) -> None:
         """A port that is not open yet.
 
         Args:
             cluster: Whose.
             port: Its number; 0 picks a free one.
-            host: The address to listen on, for containers. Whoever reaches it rules the cluster.
+            host: The address to listen on, for containers.
+            token: What callers have to bring. Unless given, nothing on loopback, and elsewhere
+                one that is made up.
         """
         self._cluster = cluster
         self._host = host
         self._port = port
         self.url = ""
+        self.token = token
+        """What callers have to bring; None: nothing. Known once the port is open."""
 
     async def __aenter__(self) -> ControlServer:
         """Open the port.
@@ -69,9 +76,12 @@ class ControlServer:
         bound.listen()
         host, port = bound.getsockname()[:2]
         self.url = f"http://{host}:{port}"
+        is_near = is_loopback(host)
+        if self.token is None and not is_near:
+            self.token = new_token()
         self._api = ControlApi(self._cluster)
         config = uvicorn.Config(
-            self._api.app(LOOPBACK_NAMES if self._host == LOOPBACK else ANY_NAME),
+            self._api.app(Doorkeeper(token=self.token, is_loopback=is_near)),
             log_config=None,
             access_log=False,
             lifespan="off",

@@ -30,6 +30,8 @@ MONOTONIC_START_MS_MAX: Final = 1 << 40
 is 1.7e12 ms and more.
 """
 
+_TOKEN_BYTES: Final = 24
+
 RealTasks = LoopTasks
 RealNetwork = LoopNetwork
 
@@ -90,6 +92,11 @@ def real_environment(
 def host_name() -> str:
     """The name of this machine, as others may know it."""
     return socket.getfqdn()
+
+
+def new_token() -> str:
+    """A secret that can't be guessed, in letters that any header and any URL can carry."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
 
 
 def tcp_socket(host: str, port: int) -> socket.socket:

@@ -187,7 +187,8 @@ def _switch(flag: str) -> Callable[[str, str], list[str]]:
     return _words
 
 
-def _file(_name: str, _value: str) -> list[str]:
+def _read_elsewhere(_name: str, _value: str) -> list[str]:
+    """A variable that is no option: the file is named apart, and no process list shows a token."""
     return []
 
 
@@ -196,12 +197,13 @@ _OPTIONS: Final[Mapping[str, Callable[[str, str], list[str]]]] = {
     "TXNSIM_ADVERTISED_HOST": _option("--advertised-host"),
     "TXNSIM_AS_VERSION": _each("--as-version"),
     "TXNSIM_BROKERS": _option("--brokers"),
-    "TXNSIM_CONFIG": _file,
+    "TXNSIM_CONFIG": _read_elsewhere,
     "TXNSIM_HOST": _option("--host"),
     "TXNSIM_HTTP_PORT": _http,
     "TXNSIM_KIP_TEXT": _switch("--kip-text"),
     "TXNSIM_PORT": _option("--port"),
     "TXNSIM_READY_FILE": _option("--ready-file"),
+    "TXNSIM_TOKEN": _read_elsewhere,
     "TXNSIM_TOPICS": _topics,
     "TXNSIM_TRACE": _option("--trace"),
     "TXNSIM_TRANSACTION_VERSION": _option("--transaction-version"),

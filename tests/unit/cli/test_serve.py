@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from tests.support.ports import free_port_before_a_busy_one
@@ -262,6 +263,61 @@ def test_a_signal_stops_it_cleanly(number: signal.Signals, tmp_path: Path) -> No
     assert len(facts["bootstrap"].split(",")) == 3
     assert facts["http"].startswith("http://127.0.0.1:")
     assert process.pid != os.getpid()
+
+
+@pytest.mark.slow
+def test_a_closed_standard_output_is_no_reason_to_abort(tmp_path: Path) -> None:
+    ready = tmp_path / "ready.json"
+    line = f"exec {sys.executable} -m txnsim serve --port 0 --brokers 1 --ready-file {ready} >&-"
+    with subprocess.Popen(["sh", "-c", line], stderr=subprocess.PIPE) as process:
+        while not ready.exists():
+            assert process.poll() is None
+        process.terminate()
+        _, complaints = process.communicate(timeout=30)
+    assert (process.returncode, complaints) == (0, b"")
+
+
+@pytest.mark.slow
+def test_a_reader_of_its_output_that_is_gone_ends_it_without_a_complaint() -> None:
+    command = [sys.executable, "-m", "txnsim", "serve", "--port", "0", "--brokers", "1"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run(
+            command, stdout=writer, stderr=subprocess.PIPE, timeout=60, check=False
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (1, b"")
+
+
+@pytest.mark.slow
+def test_a_token_is_printed_where_it_was_made_up_and_never_where_it_was_set(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    everywhere = ("--http", "0", "--http-host", "0.0.0.0", "--log-level", "debug")
+    with TxnsimServer(brokers=1, arguments=everywhere) as server:
+        token = server.ready["token"]
+        printed = server.wait_for_output("SIGTERM to the process")
+        assert f"its token       {token}  (Authorization: Bearer TOKEN)" in printed
+        assert printed.count(token) == 1
+    monkeypatch.setenv("TXNSIM_TOKEN", "a-secret-of-the-environment")
+    with TxnsimServer(brokers=1, arguments=("--http", "0", "--log-level", "debug")) as server:
+        assert server.ready["token"] == "a-secret-of-the-environment"
+        url = f"{server.http}/api/v1/clock"
+        assert httpx.get(url).status_code == 401
+        named = {"Authorization": "Bearer a-secret-of-the-environment"}
+        assert httpx.get(url, headers=named).status_code == 200
+        printed = server.wait_for_output("SIGTERM to the process")
+        assert "its token       that of TXNSIM_TOKEN" in printed
+        assert "a-secret-of-the-environment" not in printed
+
+
+def test_a_missing_folder_of_the_ready_file_is_told_as_such(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert serve.run(arguments("--ready-file", str(tmp_path / "no" / "ready"))) == 2
+    assert f"there is no directory {tmp_path / 'no'}" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -15,3 +15,53 @@ def test_only_loopback_names_are_answered(host: str) -> None:
         assert (await client.get("/healthz", headers={"host": host})).status_code == 400
 
     run_story(story)
+
+
+LONG = "9" * 5_000
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers"),
+    [
+        ("GET", f"/api/v1/brokers/{LONG}", {}),
+        ("POST", f"/api/v1/brokers/{LONG}/kill", {}),
+        ("GET", f"/api/v1/brokers/{LONG}/log-dir", {}),
+        ("GET", f"/api/v1/runs/1?wait_ms={LONG}", {}),
+        ("POST", f"/api/v1/brokers/1/stop?wait_ms={LONG}", {}),
+        ("GET", f"/api/v1/producers?topic=t&partition={LONG}", {}),
+        ("GET", f"/api/v1/events?from={LONG}", {}),
+        ("GET", "/api/v1/events", {"last-event-id": LONG}),
+    ],
+)
+def test_a_number_of_thousands_of_digits_is_refused(
+    method: str, path: str, headers: dict[str, str]
+) -> None:
+    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        await client.post("/api/v1/trace", json={"level": "brief"})
+        answer = await client.request(method, path, headers=headers)
+        assert answer.status_code == 400
+        assert answer.json()["error"] == "a number of 5000 digits, at most 18 are read"
+
+    run_story(story)
+
+
+def test_a_foreign_page_can_neither_reset_nor_kill() -> None:
+    async def story(cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        for headers in ({"origin": "https://evil.example"}, {"sec-fetch-site": "cross-site"}):
+            for path in ("/api/v1/reset", "/api/v1/brokers/1/kill"):
+                answer = await client.post(path, headers=headers)
+                assert answer.status_code == 403
+        assert len(cluster.sim.brokers) == len(cluster.sim.members)
+
+    run_story(story)
+
+
+def test_a_body_needs_no_content_type_but_must_be_json() -> None:
+    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        form = {"content-type": "application/x-www-form-urlencoded"}  # as curl -d sends it
+        answer = await client.post("/api/v1/topics", content=b'{"name": "t"}', headers=form)
+        assert answer.status_code == 201
+        answer = await client.post("/api/v1/reset", content=b"to=start", headers=form)
+        assert answer.status_code == 422
+
+    run_story(story)

@@ -29,17 +29,32 @@ async def test_a_busy_port_is_named() -> None:
             await ControlServer(sim, port=port).__aenter__()
 
 
-async def test_elsewhere_than_on_loopback_it_may_be_called_by_any_name() -> None:
+async def test_elsewhere_than_on_loopback_it_has_any_name_and_wants_a_token() -> None:
     async with (
         real_cluster(brokers=1) as sim,
         ControlServer(sim, port=0) as near,
         ControlServer(sim, port=0, host="0.0.0.0") as everywhere,
         httpx.AsyncClient(headers={"host": "kafka.test"}) as client,
     ):
-        port = everywhere.url.rpartition(":")[2]
-        answer = await client.get(f"http://127.0.0.1:{port}/healthz")
-        assert answer.status_code == 200
+        assert near.token is None
+        assert everywhere.token is not None
+        assert len(everywhere.token) >= 32
+        url = f"http://127.0.0.1:{everywhere.url.rpartition(':')[2]}"
+        assert (await client.get(f"{url}/healthz")).status_code == 200
+        assert (await client.get(f"{url}/api/v1/clock")).status_code == 401
+        client.headers["authorization"] = f"Bearer {everywhere.token}"
+        assert (await client.get(f"{url}/api/v1/clock")).status_code == 200
         assert (await client.get(f"{near.url}/healthz")).status_code == 400
+
+
+async def test_a_token_that_is_given_is_wanted_on_loopback_too() -> None:
+    async with (
+        real_cluster(brokers=1) as sim,
+        ControlServer(sim, port=0, token="a-token-of-enough-letters") as server,
+        httpx.AsyncClient() as client,
+    ):
+        assert server.token == "a-token-of-enough-letters"
+        assert (await client.post(f"{server.url}/api/v1/reset")).status_code == 401
 
 
 async def test_a_stream_ends_when_the_port_is_closed() -> None:

@@ -172,3 +172,8 @@ def test_health_without_a_control_port_can_not_be_told(
     monkeypatch.setattr(container.os, "environ", {"TXNSIM_HTTP_PORT": "1"})
     assert main() == 1
     assert "http://127.0.0.1:1/healthz: " in capsys.readouterr().err
+
+
+def test_a_token_is_handed_on_by_the_environment_and_by_no_argument() -> None:
+    start = start_of({"TXNSIM_TOKEN": "a-secret-of-the-environment"})
+    assert start == start_of({})

@@ -24,11 +24,25 @@ public class TxnsimClient {
 
     private final HttpClient http = HttpClient.newBuilder().version(HttpClient.Version.HTTP_1_1).build();
     private final String url;
+    private final String token;
     private final Faults faults = new Faults(this);
 
-    /** A client of the control port at that address, for instance {@code http://127.0.0.1:9080}. */
+    /**
+     * A client of the control port at that address, for instance {@code http://127.0.0.1:9080}. Where the port wants a token,
+     * it is that of the environment's {@code TXNSIM_TOKEN}.
+     */
     public TxnsimClient(String url) {
+        this(url, System.getenv("TXNSIM_TOKEN"));
+    }
+
+    /**
+     * A client of a control port.
+     *
+     * @param token what the port wants; null or empty where it wants none
+     */
+    public TxnsimClient(String url, String token) {
         this.url = url.replaceAll("/$", "");
+        this.token = token == null ? "" : token;
     }
 
     public final String url() {
@@ -53,10 +67,13 @@ public class TxnsimClient {
     public final JsonNode ask(String method, String path, Object body) {
         HttpRequest.BodyPublisher content =
                 body == null ? HttpRequest.BodyPublishers.noBody() : HttpRequest.BodyPublishers.ofString(Json.text(body));
-        HttpRequest request = HttpRequest.newBuilder(URI.create(url + path)).method(method, content).build();
+        HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path)).method(method, content);
+        if (!token.isEmpty()) {
+            request.header("Authorization", "Bearer " + token);
+        }
         HttpResponse<String> answer;
         try {
-            answer = http.send(request, HttpResponse.BodyHandlers.ofString());
+            answer = http.send(request.build(), HttpResponse.BodyHandlers.ofString());
         } catch (IOException failure) {
             throw new TxnsimException(0, method + " " + url + path + ": " + failure);
         } catch (InterruptedException interrupted) {

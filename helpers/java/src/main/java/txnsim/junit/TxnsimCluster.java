@@ -26,7 +26,7 @@ public final class TxnsimCluster extends TxnsimClient implements AutoCloseable {
     private final String bootstrap;
 
     private TxnsimCluster(Process process, Path directory, JsonNode ready) {
-        super(ready.get("http").asText());
+        super(ready.get("http").asText(), ready.path("token").asText());
         this.process = process;
         this.directory = directory;
         this.bootstrap = ready.get("bootstrap").asText();

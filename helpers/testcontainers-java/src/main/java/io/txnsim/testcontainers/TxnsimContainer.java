@@ -5,6 +5,7 @@ import java.net.URI;
 import java.util.List;
 import java.util.Locale;
 import java.util.StringJoiner;
+import java.util.UUID;
 import java.util.function.IntUnaryOperator;
 import java.util.stream.IntStream;
 import org.testcontainers.containers.GenericContainer;
@@ -33,6 +34,7 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
 
     private final StringJoiner topics = new StringJoiner(",");
     private int brokers = 3;
+    private String token = UUID.randomUUID().toString();
 
     /**
      * A cluster of three brokers.
@@ -95,6 +97,17 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
         return URI.create("http://" + getHost() + ":" + getMappedPort(CONTROL_PORT));
     }
 
+    /** What the control port wants: {@code Authorization: Bearer TOKEN}. A new one for each container unless one is set. */
+    public String getControlToken() {
+        return token;
+    }
+
+    /** The token that the control port wants; 16 to 256 letters, digits and characters of {@code -._~+/=}. */
+    public TxnsimContainer withControlToken(String wanted) {
+        token = wanted;
+        return self();
+    }
+
     @Override
     protected void configure() {
         super.configure();
@@ -102,6 +115,7 @@ public class TxnsimContainer extends GenericContainer<TxnsimContainer> {
         withEnv("TXNSIM_BROKERS", Integer.toString(brokers));
         withEnv("TXNSIM_PORT", Integer.toString(KAFKA_PORT));
         withEnv("TXNSIM_HTTP_PORT", Integer.toString(CONTROL_PORT));
+        withEnv("TXNSIM_TOKEN", token);
         if (topics.length() > 0) {
             withEnv("TXNSIM_TOPICS", topics.toString());
         }

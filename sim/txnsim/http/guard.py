@@ -1,0 +1,122 @@
+"""Who may ask the control port: in front of every route.
+
+Any page in a browser can send requests to an address of this machine, and any program can where the
+port is open to a network. So requests by a foreign name and from foreign pages are refused, and
+where a token is wanted, those without it. Only ``OPEN_PATHS`` are answered without one: they change
+nothing, and probes and scrapers read them.
+
+Where the port is bound to loopback it may be called by loopback's names alone: a page could
+otherwise reach it through a name of its own (DNS rebinding). Elsewhere any name will do, because
+machines and containers have many; there a token is always wanted, and no page knows it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+from collections.abc import Mapping
+from typing import Final
+
+from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from txnsim.http.messages import Problem
+from txnsim.http.replies import as_json
+
+OPEN_PATHS: Final = ("/healthz", "/metrics")
+LOOPBACK_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
+BEARER: Final = "bearer "
+_WHERE: Final = (
+    "Authorization: Bearer TOKEN; `txnsim serve` prints it, the ready file has it, TXNSIM_TOKEN "
+    "sets it"
+)
+
+
+class Doorkeeper:
+    """What is asked of whoever calls."""
+
+    def __init__(self, *, token: str | None = None, is_loopback: bool = True) -> None:
+        """The rules of one port.
+
+        Args:
+            token: What callers have to bring; None: nothing.
+            is_loopback: Whether it is bound to loopback only.
+        """
+        self._secret = None if token is None else token.encode()
+        self._is_loopback = is_loopback
+        digest = hashlib.sha256(b"" if token is None else token.encode()).hexdigest()
+        # Cookies of all ports of a host lie together: two simulators must not share a name.
+        self._cookie_name = f"txnsim-{digest[:8]}"
+        self._cookie_value = hmac.new(digest.encode(), b"cookie", "sha256").hexdigest()
+
+    @property
+    def cookie(self) -> str | None:
+        """The cookie that a page gets for the token; None where no token is wanted."""
+        if self._secret is None:
+            return None
+        name, value = self._cookie_name, self._cookie_value
+        return f"{name}={value}; Path=/; HttpOnly; SameSite=Strict"
+
+    def complaint(self, path: str, headers: Mapping[str, str]) -> tuple[int, str] | None:
+        """Why a request is refused, with the status; None where it may pass.
+
+        Args:
+            path: What is asked for.
+            headers: By their names in lower case.
+        """
+        host = headers.get("host", "")
+        if self._is_loopback and _without_port(host) not in LOOPBACK_NAMES:
+            return 400, f"Host is {host!r}: this port is called by {' or '.join(LOOPBACK_NAMES)}"
+        origin = headers.get("origin")
+        if origin is not None and origin.partition("://")[2] != host:
+            return 403, f"Origin is {origin!r}: pages of other places may not ask"
+        if headers.get("sec-fetch-site") == "cross-site":
+            return 403, "Sec-Fetch-Site is cross-site: pages of other places may not ask"
+        if self._secret is None or path in OPEN_PATHS or self._knows(headers):
+            return None
+        return 401, f"a token is wanted: {_WHERE}"
+
+    def _knows(self, headers: Mapping[str, str]) -> bool:
+        assert self._secret is not None
+        given = headers.get("authorization", "")
+        if given[: len(BEARER)].lower() == BEARER:
+            return hmac.compare_digest(given[len(BEARER) :].strip().encode(), self._secret)
+        cookie = cookie_parser(headers.get("cookie", "")).get(self._cookie_name, "")
+        return hmac.compare_digest(cookie.encode(), self._cookie_value.encode())
+
+
+class Guard:
+    """The ASGI middleware that asks the doorkeeper."""
+
+    def __init__(self, app: ASGIApp, *, doorkeeper: Doorkeeper) -> None:
+        self._app = app
+        self._doorkeeper = doorkeeper
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or refuse it."""
+        if scope["type"] == "http":
+            complaint = self._doorkeeper.complaint(scope["path"], Headers(scope=scope))
+            if complaint is not None:
+                status, reason = complaint
+                answer = as_json(Problem(error=reason), status=status)
+                if status == 401:
+                    answer.headers["WWW-Authenticate"] = "Bearer"
+                await answer(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is one of this machine's loopback."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _without_port(host: str) -> str:
+    """The name in a Host header, in lower case; an IPv6 address keeps its brackets."""
+    name, colon, port = host.lower().rpartition(":")
+    return name if colon and (not port or port.isdigit()) else host.lower()

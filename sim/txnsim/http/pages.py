@@ -1,0 +1,44 @@
+"""Pages of the control port in a browser: how one trades the token for a cookie.
+
+The URL of a page carries the token behind ``#``, where it reaches no server and no log. The page
+sends it once, as any client does, and gets a cookie that no script reads and no other site sends.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from txnsim.http.guard import Doorkeeper
+from txnsim.http.operation import PREFIX, Operation
+
+SESSION: Final = Operation(
+    method="post",
+    path=f"{PREFIX}/session",
+    summary="Trade the token for a cookie (SameSite=Strict, HttpOnly), as a page in a browser does",
+    status="204",
+)
+OPERATIONS: Final = (SESSION,)
+
+
+class PageRoutes:
+    """The routes of one control port."""
+
+    def __init__(self, doorkeeper: Doorkeeper) -> None:
+        self._doorkeeper = doorkeeper
+
+    def routes(self) -> list[Route]:
+        """All of them."""
+        return [SESSION.route(self.session)]
+
+    async def session(self, _request: Request) -> Response:
+        """The cookie; none where no token is wanted. Whoever comes here has been let in."""
+        cookie = self._doorkeeper.cookie
+        return Response(
+            status_code=204,
+            headers={"Cache-Control": "no-store"}
+            | ({} if cookie is None else {"Set-Cookie": cookie}),
+        )
