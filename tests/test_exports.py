@@ -48,6 +48,7 @@ PUBLIC: Final = {
         "Faults",
         "ReadRecord",
         "SimulatedKafka",
+        "arrange_process",
         "run_scenario",
         "run_virtual",
     ],

@@ -7,32 +7,41 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from tests.support.clusters import run_cluster
-from tests.support.virtual_story import (
-    Outcome,
-    own_trace_hashes,
-    trace_hash,
-    two_transactions_and_an_idle_hour,
-)
-from txnsim.runtime.trace import TraceLevel
+from tests.support.virtual_story import Outcome, own_trace_hashes, told
+from txnsim.runtime.virtual import START_MS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def story(seed: int) -> Outcome:
-    return run_cluster(two_transactions_and_an_idle_hour, seed=seed, trace_level=TraceLevel.FULL)
+def printed(*arguments: str, hash_seed: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.support.virtual_story", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
 
 
 def test_the_same_seed_gives_the_same_trace(seed: int) -> None:
-    first, second = story(seed), story(seed)
+    first, second = told(seed), told(seed)
     assert first.events == second.events
     assert first == second
 
 
 def test_another_seed_gives_another_trace() -> None:
-    assert trace_hash(1) != trace_hash(2)
+    assert told(1).trace != told(2).trace
+
+
+def test_records_are_stamped_by_virtual_time() -> None:
+    outcome = told(1)
+    for stamps in outcome.stamps.values():
+        assert stamps
+        assert all(START_MS <= stamp <= START_MS + 60_000 for stamp in stamps)
 
 
 def test_our_own_client_repeats_in_the_old_flow_and_in_v2() -> None:
@@ -43,15 +52,16 @@ def test_our_own_client_repeats_in_the_old_flow_and_in_v2() -> None:
 
 @pytest.mark.slow
 def test_the_trace_does_not_depend_on_the_hash_seed() -> None:
-    found = {
-        subprocess.run(
-            [sys.executable, "-m", "tests.support.virtual_story", "7"],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout
-        for hash_seed in ("0", "1")
-    }
+    found = {printed("own", "7", hash_seed=hash_seed) for hash_seed in ("0", "1")}
     assert found == {" ".join(own_trace_hashes(7))}
+
+
+@pytest.mark.slow
+def test_aiokafka_repeats_in_another_process_with_its_stamps() -> None:
+    """Under other hash seeds, as each process arranges itself."""
+    first, second = (
+        msgspec.json.decode(printed("aiokafka", "7", hash_seed=hash_seed), type=Outcome)
+        for hash_seed in ("1", "2")
+    )
+    assert first == second
+    assert all(first.stamps.values())

@@ -1,9 +1,8 @@
 """What an unmodified aiokafka and our own client do in a virtual cluster: stories whose traces must
 repeat.
 
-Run as a program it prints the hashes of our own client's, for a process with another hash seed.
-aiokafka's are the same only within a process: it keeps its brokers in a set of tuples with ``None``
-in them, whose hash is an address before Python 3.12, and draws one from that set.
+Run as a program it prints what they come to, for a process with another hash seed: the hashes of
+our own client's, or aiokafka's with the stamps of its records.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
+from txnsim.runtime.process import arrange_process
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import TopicPartition
 
@@ -45,6 +45,8 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     overlapped: bool
     states: dict[str, str]
     open_transactions: int
+    stamps: dict[int, list[int]]
+    """By partition, in the order of offsets: by the producer's clock."""
     trace: str
     events: int
 
@@ -73,7 +75,7 @@ async def two_transactions_and_an_idle_hour(cluster: VirtualCluster) -> Outcome:
                 for index, (name, producer) in enumerate(zip(TRANSACTIONS, producers, strict=True))
             )
         )
-        read = await _read(bootstrap)
+        read, stamps = await _read(bootstrap)
         before_ms = cluster.env.clock.now_ms()
         await producers[1].stop()
         await asyncio.sleep(HOUR_S)
@@ -85,6 +87,7 @@ async def two_transactions_and_an_idle_hour(cluster: VirtualCluster) -> Outcome:
     coordinators = {name: cluster.leader(cluster.home(name)) for name in TRANSACTIONS}
     return Outcome(
         read=read,
+        stamps=stamps,
         idle_ms=idle_ms,
         coordinators_apart=all(leaders - {home} for home in coordinators.values()),
         overlapped=all(overlapped),
@@ -110,8 +113,6 @@ async def _transact(
                     "orders",
                     f"{name}:{partition}:{record}".encode(),
                     partition=partition,
-                    # Its C extension would read the system's clock itself.
-                    timestamp_ms=cluster.env.clock.now_ms(),
                 )
         opened[index].set()
         for other in opened:
@@ -119,8 +120,8 @@ async def _transact(
         return _open_transactions(cluster) == PARTITIONS * len(TRANSACTIONS)
 
 
-async def _read(bootstrap: str) -> dict[int, list[str]]:
-    """What is committed, by partition; sorted, as two transactions interleave."""
+async def _read(bootstrap: str) -> tuple[dict[int, list[str]], dict[int, list[int]]]:
+    """What is committed, by partition, sorted, as two transactions interleave; and its stamps."""
     consumer = AIOKafkaConsumer(
         bootstrap_servers=bootstrap,
         client_id="reader",
@@ -130,15 +131,17 @@ async def _read(bootstrap: str) -> dict[int, list[str]]:
     )
     await consumer.start()
     found: dict[int, list[str]] = {index: [] for index in range(PARTITIONS)}
+    stamps: dict[int, list[int]] = {index: [] for index in range(PARTITIONS)}
     try:
         consumer.assign([KafkaPartition("orders", index) for index in range(PARTITIONS)])
         wanted = sum(map(len, COMMITTED.values()))
         while sum(map(len, found.values())) < wanted:
             record = await consumer.getone()
             found[record.partition].append(record.value.decode())
+            stamps[record.partition].append(record.timestamp)
     finally:
         await consumer.stop()
-    return {index: sorted(records) for index, records in found.items()}
+    return {index: sorted(records) for index, records in found.items()}, stamps
 
 
 def _states(cluster: VirtualCluster) -> dict[str, str]:
@@ -195,10 +198,9 @@ async def _commit_and_abort(client: Cluster, name: str) -> None:
             await (producer.commit() if end == "commit" else producer.abort())
 
 
-def trace_hash(seed: int) -> str:
-    """The hash of aiokafka's story."""
-    outcome = run_cluster(two_transactions_and_an_idle_hour, seed=seed, trace_level=TraceLevel.FULL)
-    return outcome.trace
+def told(seed: int) -> Outcome:
+    """aiokafka's story."""
+    return run_cluster(two_transactions_and_an_idle_hour, seed=seed, trace_level=TraceLevel.FULL)
 
 
 def own_trace_hashes(seed: int) -> list[str]:
@@ -212,6 +214,17 @@ def own_trace_hashes(seed: int) -> list[str]:
     ]
 
 
-if __name__ == "__main__":
+def main(whose: str, seed: int) -> None:
+    """Tell a story as a program; aiokafka's in a process that arranges itself."""
+    if whose == "own":
+        log_to_stderr()
+        sys.stdout.write(" ".join(own_trace_hashes(seed)))
+        return
+    if limits := arrange_process():
+        raise SystemExit("; ".join(limits))
     log_to_stderr()
-    sys.stdout.write(" ".join(own_trace_hashes(int(sys.argv[1]))))
+    sys.stdout.write(msgspec.json.encode(told(seed)).decode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,71 +1,241 @@
-"""The ambient clocks and chance of the process, lent to a virtual run.
+"""The clocks and the chance of the process, lent to a virtual run.
 
-Client libraries read ``time.monotonic``, ``time.time`` and ``random`` directly. Inside a run these
-answer from the run's loop and seed, but only in the thread of the run: a web server or a test
-runner beside it keeps real time. Everything is put back afterwards.
+Client libraries read ``time``, ``datetime``, ``random``, ``os.urandom``, ``uuid`` and ``secrets``
+directly. Inside a run these answer from the run's loop and seed, also by names and default
+arguments that a module bound before (``doors``), but only in the thread of the run: a web server, a
+test runner or a loop beside it keeps real time, and what it draws does not change the run.
+Everything is put back afterwards.
 
-Not covered: functions that a module took by ``from time import time`` before, C extensions that ask
-the system's clock themselves, ``datetime.now``, ``os.urandom``. ``random`` is one generator for all
-threads; while a run lasts it is the run's.
+Not covered: C extensions that ask the system themselves, unless ``libraries`` knows them; the time
+that a processor has worked (``time.process_time``); a function that an object or a container took
+before the run; numpy's generator of old (``numpy.random.rand``).
 """
 
 from __future__ import annotations
 
+import datetime
+import os
 import random
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Final, NoReturn
 
+import msgspec
+
 from txnsim.errors import NotSimulatedError, SimulationError
+from txnsim.runtime.doors import NOBODY, Door, Function, Owner, Walk
+from txnsim.runtime.libraries import Libraries
+from txnsim.runtime.native_types import native_attribute, put_native_attribute
+from txnsim.runtime.rng import derive
+
+Nanoseconds = Callable[[], int]
+
+_CLOCKS: Final = (
+    "clock_gettime", "clock_gettime_ns", "ctime", "gmtime", "localtime", "monotonic",
+    "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep", "strftime", "time", "time_ns",
+)  # fmt: skip
+_ENTROPY: Final = ("getrandom", "urandom")
+_CHANCE: Final = tuple(
+    name
+    for name in random.__all__
+    if isinstance(getattr(random, name), type(random.shuffle) | type(random.random))
+)
+"""The functions of the module ``random``: methods of one generator that all threads share."""
+_STRFTIME_TIME: Final = 2
+"""With so many arguments ``time.strftime`` is told the time."""
+_NODE_BITS, _CLOCK_BITS = 48, 14
 
 _active: Final = threading.Lock()
+_owner: Final = Owner()
+
+
+class _Source(msgspec.Struct, frozen=True):
+    """A name of the standard library that is lent."""
+
+    owner: Any
+    name: str
+    door: Door
+
+
+def _sources() -> tuple[_Source, ...]:
+    modules = ((time, _CLOCKS), (os, _ENTROPY), (random, _CHANCE), (uuid, ("uuid1",)))
+    found = [
+        _Source(module, name, Door(getattr(module, name), _owner))
+        for module, names in modules
+        for name in names
+        if hasattr(module, name)
+    ]
+    by_function = {id(one.door.function): one.door for one in found}
+    # What random.SystemRandom, and with it secrets, draws from.
+    found.append(_Source(random, "_urandom", by_function[id(os.urandom)]))
+    return tuple(found)
+
+
+_SOURCES: Final = _sources()
+_walk: Final = Walk({id(one.door.function): one.door for one in _SOURCES})
 
 
 @contextmanager
 def ambient_virtual(
-    *, monotonic_ns: Callable[[], int], wall_ns: Callable[[], int], seed: int
-) -> Iterator[None]:
-    """Let ``time`` and ``random`` follow a virtual run in this thread.
+    *, monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, seed: int
+) -> Iterator[Libraries]:
+    """Let time and chance of the process follow a virtual run in this thread.
+
+    Yields:
+        What is to look again at libraries that are imported during the run.
 
     Raises:
         SimulationError: Another virtual run is under way in this process.
     """
     if not _active.acquire(blocking=False):
-        raise SimulationError("another virtual run is under way in this process")
-    replaced: dict[str, Callable[..., Any]] = {
+        raise SimulationError(
+            "another virtual run is under way in this process, and a process has one at a time: "
+            "run them one after the other, or each in a process of its own (pytest -n, "
+            "multiprocessing)"
+        )
+    try:
+        answers = _answers(monotonic_ns, wall_ns, _Chance(seed))
+        with ExitStack() as stack:
+            for one in _SOURCES:
+                stack.callback(setattr, one.door, "virtual", one.door.function)
+                one.door.virtual = answers[one.name]
+                stack.callback(setattr, one.owner, one.name, getattr(one.owner, one.name))
+                setattr(one.owner, one.name, one.door.answer)
+            for place in _walk.places():
+                stack.callback(place.put, place.real)
+                place.put(place.lent)
+            _lend_datetime(stack, wall_ns)
+            _lend_seeds(stack, answers["seeds"])
+            libraries = Libraries(stack, is_ours=_is_ours)
+            libraries.lend()
+            stack.callback(setattr, _owner, "thread", NOBODY)
+            _owner.thread = threading.get_ident()
+            yield libraries
+    finally:
+        _active.release()
+
+
+def _is_ours() -> bool:
+    return threading.get_ident() == _owner.thread
+
+
+class _Chance:
+    """What a run draws: a stream for ``random``, one for what asks the system for entropy, one for
+    generators that are made without a seed. None shifts another's draws.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.entropy = random.Random(derive(seed, "entropy"))
+        self.seeds = random.Random(derive(seed, "seeds"))
+
+
+def _answers(
+    monotonic_ns: Nanoseconds, wall_ns: Nanoseconds, chance: _Chance
+) -> dict[str, Function]:
+    answers = {name: getattr(chance.random, name) for name in _CHANCE}
+    answers |= _clocks(monotonic_ns, wall_ns)
+    real_uuid1 = uuid.uuid1
+
+    def uuid1(node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
+        # Given both it asks time.time_ns, and no library of the system.
+        return real_uuid1(
+            chance.entropy.getrandbits(_NODE_BITS) if node is None else node,
+            chance.entropy.getrandbits(_CLOCK_BITS) if clock_seq is None else clock_seq,
+        )
+
+    return answers | {
+        "urandom": chance.entropy.randbytes,
+        "_urandom": chance.entropy.randbytes,
+        "getrandom": lambda size, flags=0: chance.entropy.randbytes(size),  # noqa: ARG005 - os.getrandom's arguments
+        "uuid1": uuid1,
+        "seeds": lambda: chance.seeds.getrandbits(128),
+    }
+
+
+def _clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Function]:
+    real = {name: getattr(time, name) for name in _CLOCKS if hasattr(time, name)}
+    wall = {time.CLOCK_REALTIME}
+    steady = {time.CLOCK_MONOTONIC} | {
+        getattr(time, name)
+        for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC_RAW")
+        if hasattr(time, name)
+    }
+
+    def clock_gettime_ns(clock: int) -> int:
+        if clock in wall:
+            return wall_ns()
+        found: int = monotonic_ns() if clock in steady else real["clock_gettime_ns"](clock)
+        return found
+
+    def broken_down(name: str) -> Function:
+        return lambda seconds=None: real[name](wall_ns() / 1e9 if seconds is None else seconds)
+
+    def strftime(*arguments: Any) -> str:
+        told = len(arguments) == _STRFTIME_TIME
+        text: str = real["strftime"](
+            *arguments, *(() if told else (real["localtime"](wall_ns() / 1e9),))
+        )
+        return text
+
+    return {
         "monotonic": lambda: monotonic_ns() / 1e9,
         "monotonic_ns": monotonic_ns,
         "perf_counter": lambda: monotonic_ns() / 1e9,
         "perf_counter_ns": monotonic_ns,
         "time": lambda: wall_ns() / 1e9,
         "time_ns": wall_ns,
+        "clock_gettime": lambda clock: clock_gettime_ns(clock) / 1e9,
+        "clock_gettime_ns": clock_gettime_ns,
+        "ctime": broken_down("ctime"),
+        "gmtime": broken_down("gmtime"),
+        "localtime": broken_down("localtime"),
+        "strftime": strftime,
         "sleep": _no_sleep,
     }
-    originals = {name: getattr(time, name) for name in replaced}
-    chance = random.getstate()
-    owner = threading.get_ident()
-    try:
-        random.seed(seed)
-        for name, virtual in replaced.items():
-            setattr(time, name, _in_thread(owner, virtual, originals[name]))
-        yield
-    finally:
-        for name, original in originals.items():
-            setattr(time, name, original)
-        random.setstate(chance)
-        _active.release()
-
-
-def _in_thread(
-    owner: int, virtual: Callable[..., Any], original: Callable[..., Any]
-) -> Callable[..., Any]:
-    def either(*args: Any) -> Any:
-        return virtual(*args) if threading.get_ident() == owner else original(*args)
-
-    return either
 
 
 def _no_sleep(_seconds: float) -> NoReturn:
     raise NotSimulatedError("time.sleep would stop a virtual run; await asyncio.sleep")
+
+
+def _lend_datetime(stack: ExitStack, wall_ns: Nanoseconds) -> None:
+    """``now`` and ``utcnow``; ``today`` asks ``time.time`` by itself."""
+    real_now = native_attribute(datetime.datetime, "now")
+    real_utcnow = native_attribute(datetime.datetime, "utcnow")
+
+    def now(cls: type[datetime.datetime], tz: datetime.tzinfo | None = None) -> datetime.datetime:
+        if not _is_ours():
+            found: datetime.datetime = real_now.__get__(None, cls)(tz)
+            return found
+        micros = wall_ns() // 1_000
+        return cls.fromtimestamp(micros // 1_000_000, tz).replace(microsecond=micros % 1_000_000)
+
+    def utcnow(cls: type[datetime.datetime]) -> datetime.datetime:
+        if not _is_ours():
+            found: datetime.datetime = real_utcnow.__get__(None, cls)()
+            return found
+        return now(cls, datetime.UTC).replace(tzinfo=None)
+
+    for name, real, lent in (("now", real_now, now), ("utcnow", real_utcnow, utcnow)):
+        if put_native_attribute(datetime.datetime, name, classmethod(lent)):
+            stack.callback(put_native_attribute, datetime.datetime, name, real)
+
+
+def _lend_seeds(stack: ExitStack, seeds: Function) -> None:
+    """``random.Random()`` without a seed takes one of the run's."""
+    real = random.Random.seed
+
+    def seed(self: random.Random, a: Any = None, version: int = 2) -> None:
+        if a is None and _is_ours():
+            a = seeds()
+        real(self, a, version)
+
+    stack.callback(setattr, random.Random, "seed", real)
+    random.Random.seed = seed  # type: ignore[method-assign]  # put back by the stack
+    # uuid1 never goes back behind the last one of the process, which real time has made.
+    stack.callback(setattr, uuid, "_last_timestamp", getattr(uuid, "_last_timestamp", None))
+    vars(uuid)["_last_timestamp"] = None

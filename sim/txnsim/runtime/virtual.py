@@ -2,13 +2,15 @@
 
 Puts clock, tasks, network and trace, the same classes as in the real world, on a virtual loop, and
 makes the ambient sources that unmodified client libraries read (``time``, ``random``) follow the
-run in its thread. A run is a function of its seed: every failure carries the seed as a note.
+run in its thread. A run is a function of its seed: every failure carries the seed as a note. A
+process has one run at a time; what its other threads do is not touched and does not count.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from typing import Any, Final, TypeVar
 
 from txnsim.runtime.ambient import ambient_virtual
@@ -106,7 +108,8 @@ def run_virtual(
         What ``main`` answers.
 
     Raises:
-        SimulationError: Deadlock, livelock, or something that is not simulated.
+        SimulationError: Deadlock, livelock, something that is not simulated, or another virtual
+            run is under way in this process.
         BaseExceptionGroup: ``main`` came to its end, but background tasks or callbacks failed.
     """
     loop = VirtualLoop(idle_turns_max=idle_turns_max)
@@ -115,11 +118,13 @@ def run_virtual(
     loop.set_exception_handler(_collector(failures))
     try:
         with (
+            closing(loop),
             ambient_virtual(
                 monotonic_ns=loop.time_ns, wall_ns=wall_ns, seed=derive(seed, "ambient")
-            ),
+            ) as libraries,
             asyncio.Runner(loop_factory=lambda: loop) as runner,
         ):
+            loop.before_connect = libraries.lend
             environment = VirtualEnvironment(
                 loop,
                 seed=seed,

@@ -21,6 +21,7 @@ from typing import Any, Final, NoReturn, TypeVarTuple
 from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
 from txnsim.runtime.virtual_connection import VirtualTransport
 from txnsim.runtime.virtual_net import VirtualNet, VirtualServer
+from txnsim.runtime.virtual_tasks import Numbers
 
 Ts = TypeVarTuple("Ts")
 
@@ -68,8 +69,16 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         self._idle_turns_max = idle_turns_max
         self._thread = threading.get_ident()
         self.net: VirtualNet | None = None
+        self.before_connect: Callable[[], object] = _nothing
+        """Called before a client connects: by then its library is loaded."""
         super().__init__(_JumpingSelector(self._wait))
         self._clock_resolution = _RESOLUTION_S
+        self._numbers = Numbers()
+        self.set_task_factory(self._numbers.task)
+
+    def create_future(self) -> asyncio.Future[Any]:
+        """A future that hashes alike in every process."""
+        return self._numbers.future(self)
 
     # Time
 
@@ -151,6 +160,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         """
         if ssl is not None:
             raise NotSimulatedError("TLS is not simulated in virtual time")
+        self.before_connect()
         return await self._net().connect(protocol_factory, host or "", port or 0)
 
     def _net(self) -> VirtualNet:
@@ -180,6 +190,10 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
     def _write_to_self(self) -> None:
         """The counterpart."""
+
+
+def _nothing() -> None:
+    """Nothing is to be done."""
 
 
 def _refuse(name: str) -> Callable[..., NoReturn]:

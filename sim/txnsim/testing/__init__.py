@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from txnsim.faults.plan import FaultRule
+    from txnsim.runtime.process import arrange_process
     from txnsim.testing.blocking import Clock, Fault, Faults, SimulatedKafka
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultState
@@ -41,6 +42,7 @@ __all__ = [
     "Faults",
     "ReadRecord",
     "SimulatedKafka",
+    "arrange_process",
     "run_scenario",
     "run_virtual",
 ]
@@ -58,6 +60,7 @@ _HOMES: Final = {
     "Faults": "txnsim.testing.blocking",
     "ReadRecord": "txnsim.testing.reading",
     "SimulatedKafka": "txnsim.testing.blocking",
+    "arrange_process": "txnsim.runtime.process",
     "run_scenario": "txnsim.testing.scenarios",
     "run_virtual": "txnsim.testing.virtual",
 }

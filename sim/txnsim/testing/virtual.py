@@ -3,8 +3,8 @@
 Hours pass in milliseconds, and the same seed gives the same run, event by event. An unmodified
 aiokafka can't tell; what is not simulated (threads, DNS, subprocesses) raises.
 
-aiokafka's compiled part stamps records by the system's clock, years ahead of virtual time. So here,
-and only here, brokers take records from the future unless the test says otherwise.
+What keeps a run from repeating in another process is a property of the process. A failure names it,
+and ``arrange_process`` removes it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-import msgspec
-
 from txnsim.runtime import virtual
+from txnsim.runtime.process import limits_of_process
 from txnsim.runtime.virtual import VirtualEnvironment
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.home import Home
@@ -23,8 +22,7 @@ from txnsim.testing.options import Wanted, wanted
 T = TypeVar("T")
 
 START_MS: Final = virtual.START_MS
-AHEAD: Final = "log.message.timestamp.after.max.ms"
-AHEAD_MS_MAX: Final = 2**63 - 1
+SEED_DEFAULT: Final = 0
 
 Keep = Callable[[AsyncSimulatedKafka], object]
 
@@ -32,7 +30,7 @@ Keep = Callable[[AsyncSimulatedKafka], object]
 def run_virtual(
     main: Callable[[AsyncSimulatedKafka], Awaitable[T]],
     *,
-    seed: int = 0,
+    seed: int = SEED_DEFAULT,
     start_ms: int = START_MS,
     asked: Wanted | None = None,
     keep: Keep | None = None,
@@ -57,9 +55,6 @@ def run_virtual(
         SimulationError: Deadlock, livelock, or something that is not simulated.
     """
     described = asked or wanted(**{"trace": "full", **options})
-    described = msgspec.structs.replace(
-        described, settings={AHEAD: AHEAD_MS_MAX, **described.settings}
-    )
 
     async def whole(environment: VirtualEnvironment) -> T:
         kafka = AsyncSimulatedKafka.of(
@@ -70,6 +65,11 @@ def run_virtual(
         async with kafka:
             return await main(kafka)
 
-    return virtual.run_virtual(
-        whole, seed=seed, start_ms=start_ms, trace_level=described.trace_level
-    )
+    try:
+        return virtual.run_virtual(
+            whole, seed=seed, start_ms=start_ms, trace_level=described.trace_level
+        )
+    except BaseException as error:
+        for limit in limits_of_process():
+            error.add_note(f"in another process it may go otherwise: {limit}")
+        raise

@@ -2,22 +2,37 @@
 
 from __future__ import annotations
 
+import datetime
+import os
 import random
+import secrets
+import sys
 import threading
 import time
+import types
+import uuid
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from datetime import datetime as BoundBefore  # noqa: N812 - as a name that was bound before
+from os import urandom
+from random import choice
+from time import monotonic
+from time import time as now
 
 import pytest
 
 from txnsim.errors import NotSimulatedError, SimulationError
 from txnsim.runtime.ambient import ambient_virtual
+from txnsim.runtime.libraries import Libraries
 
 NAMES = (
-    "monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep", "time", "time_ns",
+    "clock_gettime", "clock_gettime_ns", "ctime", "gmtime", "localtime", "monotonic",
+    "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep", "strftime", "time", "time_ns",
 )  # fmt: skip
+WALL = datetime.datetime(1970, 1, 1, 0, 0, 9, 500_000, tzinfo=datetime.UTC)
 
 
-def lent(seed: int = 1) -> AbstractContextManager[None]:
+def lent(seed: int = 1) -> AbstractContextManager[Libraries]:
     return ambient_virtual(
         monotonic_ns=lambda: 5_000_000_000, wall_ns=lambda: 9_500_000_000, seed=seed
     )
@@ -30,6 +45,124 @@ def test_clocks_answer_from_the_run_and_are_put_back() -> None:
         assert (time.monotonic_ns(), time.perf_counter_ns()) == (5_000_000_000, 5_000_000_000)
         assert (time.time(), time.time_ns()) == (9.5, 9_500_000_000)
     assert [getattr(time, name) for name in NAMES] == originals
+
+
+def by_default(clock: Callable[[], float] = time.time) -> float:
+    """As aiokafka keeps its clock."""
+    return clock()
+
+
+def drawn() -> list[object]:
+    """Everything that a library may draw from the process."""
+    return [
+        random.random(), random.randint(1, 10**9), choice(range(10**9)), random.Random().random(),
+        random.SystemRandom().random(), os.urandom(8), urandom(8), uuid.uuid1(), uuid.uuid4(),
+        secrets.token_hex(), secrets.randbits(64), secrets.choice(range(10**9)),
+        *([os.getrandom(8)] if hasattr(os, "getrandom") else []),
+    ]  # fmt: skip
+
+
+def test_names_and_default_arguments_that_were_bound_before_follow_the_run() -> None:
+    with lent():
+        assert (now(), monotonic(), by_default()) == (9.5, 5.0, 9.5)
+    assert now is time.time
+    assert monotonic is time.monotonic
+    assert by_default.__defaults__ == (time.time,)
+
+
+def test_what_was_bound_during_a_run_is_real_afterwards() -> None:
+    with lent():
+        kept = time.time
+        assert kept() == 9.5
+    assert kept() > 1e9
+
+
+def test_dates_follow_the_run() -> None:
+    real_now = datetime.datetime.now
+    with lent():
+        assert BoundBefore.now(datetime.UTC) == WALL
+        assert datetime.datetime.now().timestamp() == 9.5  # noqa: DTZ005 - as libraries do
+        assert vars(datetime.datetime)["utcnow"].__get__(None, BoundBefore)() == WALL.replace(
+            tzinfo=None
+        )
+        assert datetime.date.today() == BoundBefore.fromtimestamp(9.5).date()  # noqa: DTZ006, DTZ011 - as libraries do
+        assert type(BoundBefore.now(datetime.UTC)) is datetime.datetime
+    assert datetime.datetime.now == real_now
+    assert BoundBefore.now(datetime.UTC) > WALL.replace(year=2020)
+
+
+def test_broken_down_time_follows_the_run_unless_it_is_told_one() -> None:
+    with lent():
+        assert time.gmtime().tm_sec == time.localtime().tm_sec == 9
+        assert time.ctime() == time.ctime(9.5)
+        assert time.strftime("%S") == "09"
+        assert time.gmtime(3).tm_sec == 3
+        assert time.strftime("%S", time.gmtime(4)) == "04"
+        assert time.clock_gettime_ns(time.CLOCK_REALTIME) == 9_500_000_000
+        assert time.clock_gettime(time.CLOCK_MONOTONIC) == 5.0
+        assert time.clock_gettime(time.CLOCK_PROCESS_CPUTIME_ID) > 0
+    assert time.gmtime().tm_year > 2020
+
+
+def test_every_source_of_chance_follows_the_seed() -> None:
+    uuid.uuid1()  # of today: a virtual one must not go on from it
+    runs = []
+    for seed in (1, 1, 2):
+        with lent(seed):
+            runs.append(drawn())
+    assert runs[0] == runs[1]
+    assert all(one != other for one, other in zip(runs[0], runs[2], strict=True))
+    assert all(one != other for one, other in zip(runs[0], drawn(), strict=True))
+
+
+def test_entropy_does_not_shift_what_random_draws() -> None:
+    draws = []
+    for also in (True, False):
+        with lent():
+            if also:
+                os.urandom(100)
+                random.Random()
+            draws.append(random.random())
+    assert draws[0] == draws[1]
+
+
+def test_what_other_threads_draw_does_not_change_the_run() -> None:
+    def elsewhere() -> None:
+        random.seed(7)
+        theirs.append(drawn())
+
+    theirs: list[list[object]] = []
+    draws = []
+    for disturbed in (True, False):
+        with lent():
+            if disturbed:
+                thread = threading.Thread(target=elsewhere)
+                thread.start()
+                thread.join()
+            draws.append(drawn())
+    assert draws[0] == draws[1]
+    # Seeded by the thread itself; the rest is of the system.
+    assert theirs[0][0] == random.Random(7).random()
+    assert theirs[0][5] != draws[0][5]
+
+
+def test_a_seed_that_is_given_is_kept() -> None:
+    with lent():
+        seeded = random.Random(5).random()
+    assert seeded == random.Random(5).random()
+
+
+def test_modules_that_are_imported_between_runs_follow_the_next(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with lent():
+        pass
+    module = types.ModuleType("imported_between_two_runs")
+    exec("from time import time as clock", vars(module))
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    with lent():
+        assert module.clock() == 9.5
+    assert module.clock is time.time
 
 
 def test_clocks_and_chance_are_put_back_after_a_failure() -> None:
@@ -56,9 +189,12 @@ def test_chance_follows_the_seed() -> None:
 
 def test_other_threads_keep_real_time() -> None:
     seen: list[float] = []
+    dates: list[datetime.datetime] = []
 
     def look() -> None:
         seen.append(time.monotonic())
+        dates.append(BoundBefore.now(datetime.UTC))
+        dates.append(vars(BoundBefore)["utcnow"].__get__(None, BoundBefore)())
         time.sleep(0)
 
     real_before = time.monotonic()
@@ -68,6 +204,7 @@ def test_other_threads_keep_real_time() -> None:
         thread.join()
     assert seen[0] >= real_before
     assert seen[0] != 5.0
+    assert {date.year > 2020 for date in dates} == {True}
 
 
 def test_sleeping_for_real_is_refused() -> None:
@@ -76,7 +213,7 @@ def test_sleeping_for_real_is_refused() -> None:
 
 
 def test_two_runs_at_once_are_refused() -> None:
-    with lent(), pytest.raises(SimulationError, match="another"), lent():
+    with lent(), pytest.raises(SimulationError, match="a process of its own"), lent():
         pytest.fail("entered")
     with lent():
         assert time.monotonic() == 5.0

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 import itertools
 import os
 import random
 import subprocess
 import sys
+import threading
 import time
 import traceback
+import uuid
 
 import pytest
 
-from txnsim.errors import DeadlockError, NotSimulatedError
+from txnsim.errors import DeadlockError, NotSimulatedError, SimulationError
 from txnsim.runtime.env import Environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual import START_MS, VirtualEnvironment, run_virtual
@@ -176,6 +179,70 @@ def test_threads_are_refused() -> None:
 
     with pytest.raises(NotSimulatedError):
         run_virtual(main, seed=1)
+
+
+def test_two_runs_at_once_are_refused_with_the_remedy() -> None:
+    """Also from another thread; what is under way goes on."""
+    refused: list[BaseException] = []
+
+    async def idle(_env: VirtualEnvironment) -> None:
+        pytest.fail("entered")
+
+    def second() -> None:
+        try:
+            run_virtual(idle, seed=2)
+        except SimulationError as error:
+            refused.append(error)
+
+    async def main(env: VirtualEnvironment) -> int:
+        thread = threading.Thread(target=second)
+        thread.start()
+        thread.join()
+        second()
+        await asyncio.sleep(1)
+        return env.clock.now_ms()
+
+    assert run_virtual(main, seed=1) == START_MS + 1_000
+    assert len(refused) == 2
+    for error in refused:
+        assert "in a process of its own (pytest -n, multiprocessing)" in str(error)
+    assert run_virtual(main, seed=1) == START_MS + 1_000
+
+
+def test_a_run_beside_a_real_loop_of_another_thread_is_safe() -> None:
+    """Time, timers and chance are each thread's own; the run is as it is alone."""
+    alone = run_virtual(echo_and_peers, seed=5)
+    stop, enough = threading.Event(), threading.Event()
+    seen: list[tuple[float, float, datetime.datetime, uuid.UUID]] = []
+
+    async def real() -> None:
+        while not stop.is_set():
+            before = time.monotonic()
+            await asyncio.sleep(0.002)
+            random.seed(7)
+            now = datetime.datetime.now(datetime.UTC)
+            seen.append((time.monotonic() - before, time.time(), now, uuid.uuid4()))
+            if len(seen) > 5:
+                enough.set()
+
+    thread = threading.Thread(target=asyncio.run, args=(real(),))
+
+    async def main(env: VirtualEnvironment) -> str:
+        thread.start()
+        found = await echo_and_peers(env)
+        assert enough.wait(60), "the real loop stands still"
+        return found
+
+    started = time.time()
+    try:
+        assert run_virtual(main, seed=5) == alone
+    finally:
+        stop.set()
+        thread.join()
+    assert all(waited >= 0.001 for waited, _, _, _ in seen)
+    assert all(started <= at <= time.time() for _, at, _, _ in seen)
+    assert all(started - 1 <= date.timestamp() <= time.time() + 1 for _, _, date, _ in seen)
+    assert len({drawn for *_, drawn in seen}) == len(seen)
 
 
 def test_a_failed_background_task_fails_the_run() -> None:

@@ -1,0 +1,168 @@
+"""Functions of the process that answer one thread differently.
+
+A library reads the time by ``time.time``, by a name that it bound before (``from time import
+time``), or by a default argument. A ``Door`` stands in front of such a function: it answers the
+thread of a virtual run from the run, and every other thread from the function itself. ``places_in``
+finds where modules have bound the function, so that the door can stand there as well.
+
+A door belongs to the process, not to a run. What takes one during a run and keeps it (a module
+imported then, an object) gets the real function's answers again once the run is over.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from threading import get_ident
+from typing import Any, Final
+
+import msgspec
+
+NOBODY: Final = 0
+"""No thread has this identifier."""
+
+Function = Callable[..., Any]
+
+
+class Owner:
+    """Which thread the doors answer from the run; one object for all doors of the process."""
+
+    __slots__ = ("thread",)
+
+    def __init__(self) -> None:
+        self.thread = NOBODY
+
+
+class Door:
+    """A function of the process, and what the run's thread is given in its place."""
+
+    __slots__ = ("_owner", "answer", "function", "virtual")
+
+    def __init__(self, function: Function, owner: Owner) -> None:
+        """Stand in front of ``function``; without an owner everybody passes."""
+        self.function = function
+        self.virtual: Function = function
+        self._owner = owner
+        self.answer: Final[Function] = self._answer
+        """What is put in place of the function. It is a bound method, so that a class which keeps
+        it as an attribute does not turn it into a method of its own.
+        """
+
+    def _answer(self, *args: Any, **options: Any) -> Any:
+        if get_ident() == self._owner.thread:
+            return self.virtual(*args, **options)
+        return self.function(*args, **options)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Somewhere in a module where a function is bound."""
+
+    put: Callable[[Any], object]
+    real: Any
+    """What stands there outside of a run."""
+    lent: Any
+    """The same with doors in it."""
+
+
+Doors = Mapping[int, Door]
+"""By the identity of the function."""
+
+
+class Walk:
+    """Finds the places of all modules that were imported since the last time."""
+
+    def __init__(self, doors: Doors) -> None:
+        self._doors = doors
+        self._seen: dict[str, types.ModuleType] = {}
+        self._places: list[Place] = []
+
+    def places(self) -> tuple[Place, ...]:
+        """Every place in the modules of today.
+
+        Modules of the standard library are left out: ``threading`` and ``queue`` wait by real time.
+        What is being imported right now is looked at again next time, and so is ``__main__``.
+        """
+        passing: list[Place] = []
+        for name, module in list(sys.modules.items()):
+            if self._seen.get(name) is module or not isinstance(module, types.ModuleType):
+                continue
+            if name.partition(".")[0] in sys.stdlib_module_names:
+                self._seen[name] = module
+            elif name == "__main__" or _is_under_way(module):
+                passing += places_in(module, self._doors)
+            else:
+                self._seen[name] = module
+                self._places += places_in(module, self._doors)
+        return (*self._places, *passing)
+
+
+def places_in(module: types.ModuleType, doors: Doors) -> Iterator[Place]:
+    """Where ``module`` has bound a function that has a door: names of the module and attributes of
+    its classes, default arguments and closures of functions.
+    """
+    namespace = vars(module)
+    seen: set[int] = set()
+    for name, value in list(namespace.items()):
+        if (door := doors.get(id(value))) is not None:
+            yield Place(partial(namespace.__setitem__, name), value, door.answer)
+        elif isinstance(value, types.FunctionType):
+            if value.__module__ == module.__name__:
+                yield from _places_of_function(value, doors, seen)
+        elif isinstance(value, type) and value.__module__ == module.__name__:
+            yield from _places_of_class(value, doors, seen)
+
+
+def _places_of_class(owner: type, doors: Doors, seen: set[int]) -> Iterator[Place]:
+    if id(owner) in seen:
+        return
+    seen.add(id(owner))
+    for name, value in list(vars(owner).items()):
+        if (door := doors.get(id(value))) is not None:
+            yield Place(partial(setattr, owner, name), value, door.answer)
+            continue
+        inner = value
+        if isinstance(inner, staticmethod | classmethod):
+            inner = inner.__func__
+            if (door := doors.get(id(inner))) is not None:
+                yield Place(partial(setattr, owner, name), value, type(value)(door.answer))
+                continue
+        if isinstance(inner, types.FunctionType):
+            yield from _places_of_function(inner, doors, seen)
+        elif isinstance(inner, type) and inner.__qualname__ == f"{owner.__qualname__}.{name}":
+            yield from _places_of_class(inner, doors, seen)
+
+
+def _places_of_function(
+    function: types.FunctionType, doors: Doors, seen: set[int]
+) -> Iterator[Place]:
+    if id(function) in seen:
+        return
+    seen.add(id(function))
+    defaults = function.__defaults__
+    if defaults is not None and any(id(value) in doors for value in defaults):
+        lent = tuple(_lent(value, doors) for value in defaults)
+        yield Place(partial(setattr, function, "__defaults__"), defaults, lent)
+    keywords = function.__kwdefaults__
+    if keywords is not None and any(id(value) in doors for value in keywords.values()):
+        by_name = {name: _lent(value, doors) for name, value in keywords.items()}
+        yield Place(partial(setattr, function, "__kwdefaults__"), keywords, by_name)
+    for cell in function.__closure__ or ():
+        try:
+            value = cell.cell_contents
+        except ValueError:
+            continue  # not assigned yet
+        if (door := doors.get(id(value))) is not None:
+            yield Place(partial(setattr, cell, "cell_contents"), value, door.answer)
+        elif isinstance(value, types.FunctionType):
+            yield from _places_of_function(value, doors, seen)
+
+
+def _lent(value: object, doors: Doors) -> object:
+    door = doors.get(id(value))
+    return value if door is None else door.answer
+
+
+def _is_under_way(module: types.ModuleType) -> bool:
+    return bool(getattr(getattr(module, "__spec__", None), "_initializing", False))
