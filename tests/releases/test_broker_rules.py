@@ -9,11 +9,11 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 from tests.support.leader import ADD, OLD, P0, P1, Leader, part, produce, settle
+from txnsim.broker.produce import Outcomes, ProduceCommand
 from txnsim.client.producer import Producer
 from txnsim.client.requests import update_features
 from txnsim.client.versions import VersionRange
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.produce import Outcomes, ProduceCommand
+from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, PeerTimeoutError, Rejection
 from txnsim.releases import LATEST, Rules
 from txnsim.types import (

@@ -17,11 +17,11 @@ from tests.support.images import B1, B2
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.client.txn_admin import TransactionAdmin
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.image import TopicImage
+from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.faults.actions import Drop, Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.metadata.image import TopicImage
 from txnsim.runtime.trace import TraceLevel
 from txnsim.txn.commands import TransactionDescription
 from txnsim.types import (

@@ -16,12 +16,12 @@ from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import fetch
 from txnsim.client.producer import Producer
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.image import TopicImage
+from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError, ErrorCode
 from txnsim.faults.actions import Delay, Drop, Fail, Hold, Pass
 from txnsim.faults.cluster_actions import Crash
 from txnsim.faults.points import FaultPoint
+from txnsim.metadata.image import TopicImage
 from txnsim.server.member import MemberState
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,

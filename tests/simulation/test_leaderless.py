@@ -14,8 +14,8 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
 from txnsim.client.txn_admin import TransactionAdmin
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.image import TopicImage
+from txnsim.controller.controller import NewTopic
+from txnsim.metadata.image import TopicImage
 from txnsim.types import BrokerId, TopicPartition
 
 ALONE: Final[dict[str, Any]] = {

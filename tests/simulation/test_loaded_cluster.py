@@ -27,7 +27,7 @@ from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
 from txnsim.client.producer import Producer
 from txnsim.client.session import SessionState
 from txnsim.client.txn_views import OpenSince, ProducerState, TransactionDescription
-from txnsim.cluster.image import ClusterImage
+from txnsim.metadata.image import ClusterImage
 from txnsim.releases import Fleet
 from txnsim.server.cluster import ClusterOptions
 from txnsim.server.loading import load_cluster

@@ -14,7 +14,7 @@ from tests.support.replica_checks import check_equal, check_replicas
 from txnsim.api.peer_codec import KafkaPeerCodec
 from txnsim.client.errors import AbortableError
 from txnsim.client.producer import Producer
-from txnsim.cluster.reassignments import reassign, reassigning
+from txnsim.controller.reassignments import reassign, reassigning
 from txnsim.errors import Rejection
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId, TopicPartition
 

@@ -7,7 +7,7 @@ import asyncio
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2
 from txnsim.client.producer import Producer
-from txnsim.cluster.controller import NewTopic
+from txnsim.controller.controller import NewTopic
 from txnsim.errors import Rejection
 from txnsim.types import BrokerId, TopicPartition
 

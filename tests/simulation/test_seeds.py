@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
+from txnsim.broker.marker_writes import MarkerWrites
 from txnsim.client.errors import AbortableError, ClientError
 from txnsim.client.producer import Producer
-from txnsim.cluster.marker_writes import MarkerWrites
 from txnsim.errors import ErrorCode
 from txnsim.faults.actions import Delay, Drop, Fail, Hold
 from txnsim.faults.plan import Action

@@ -22,9 +22,9 @@ from txnsim.faults.actions import (
     Stall,
     Throttle,
 )
-from txnsim.faults.injector import Injector
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.injection.injector import Injector
 from txnsim.runtime.trace import TraceLevel
 from txnsim.types import BrokerId, DamagedPart, TopicPartition
 

@@ -6,8 +6,6 @@ import uuid
 from itertools import count
 from typing import Final
 
-from txnsim.cluster.image import ClusterImage, PartitionImage, TopicImage
-from txnsim.cluster.resource_configs import GroupIntervals
 from txnsim.errors import Rejection
 from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_commands import (
@@ -20,6 +18,8 @@ from txnsim.group.consumer_commands import (
 from txnsim.group.consumer_group import ConsumerGroup
 from txnsim.group.consumer_records import ConsumerRecord, EpochDeleted, TopicIdPartition
 from txnsim.group.consumer_regex import resolve
+from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
+from txnsim.metadata.resource_configs import GroupIntervals
 from txnsim.types import BrokerId, LeaderEpoch
 
 GROUP: Final = "g"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable
 from itertools import count
 from typing import Any, Final
 
+from txnsim.coordinators.txn.service import TransactionCoordinator
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.placement import partition_for
 from txnsim.releases.rules import LATEST, Rules
@@ -18,7 +19,6 @@ from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.settings import Settings
 from txnsim.txn.commands import AddPartitions, EndTxn, InitProducerId, PartitionsAdded
 from txnsim.txn.markers import LeaderLookup, NoLeader
-from txnsim.txn.service import TransactionCoordinator
 from txnsim.txn.state import TxnMetadata
 from txnsim.types import (
     AllocateProducerIdsReply,

@@ -14,8 +14,8 @@ from tests.support.handlers import KEYS, NOT_YET, batch, produce, transaction
 from tests.support.raw_wire import message_from
 from tests.support.wires import Wire
 from txnsim.api.kip_text.table import LISTENER
-from txnsim.cluster.image import CLIENT_LISTENER
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import CLIENT_LISTENER
 from txnsim.placement import partition_for
 from txnsim.server.cluster import SimCluster
 from txnsim.types import (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import cast
 
-from txnsim.cluster.broker_logs import BrokerLogs
-from txnsim.cluster.crossings import Crossings
-from txnsim.cluster.log_gate import LogGate
+from txnsim.node.crossings import Crossings
+from txnsim.node.log_gate import LogGate
+from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Interceptor, Network, PassAll, Tasks
 from txnsim.settings import Settings
 

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, Final
 
 from tests.support.consumer_groups import image
-from txnsim.cluster.image import ClusterImage
+from txnsim.coordinators.group.service import GroupCoordinator
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import Heartbeat, JoinGroup, LeaveGroup, SyncGroup
 from txnsim.group.consumer_commands import ConsumerHeartbeat
@@ -17,9 +17,9 @@ from txnsim.group.offset_commands import (
     FetchOffsets,
     NewPosition,
 )
-from txnsim.group.service import GroupCoordinator
 from txnsim.group.state import Group
 from txnsim.log.answers import Appended
+from txnsim.metadata.image import ClusterImage
 from txnsim.placement import partition_for
 from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings

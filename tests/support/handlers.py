@@ -12,7 +12,7 @@ from tests.support.clusters import real_cluster
 from tests.support.raw_wire import message_from
 from txnsim.api.registry import HANDLERS, SHIPPED
 from txnsim.api.request import Answer, Request
-from txnsim.cluster.broker import Broker
+from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
 from txnsim.server.cluster import SimCluster
 from txnsim.types import BrokerId, Subject

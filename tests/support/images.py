@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final
 
-from txnsim.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from txnsim.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from txnsim.types import BrokerId, LeaderEpoch
 
 B1, B2, B3 = BrokerId(1), BrokerId(2), BrokerId(3)

@@ -14,20 +14,20 @@ from tests.support.gates import Gates
 from tests.support.images import cluster, partition, topic
 from tests.support.logs import batch
 from tests.support.peer_network import RecordingNetwork, SentRequest
-from txnsim.cluster.broker_logs import BrokerLogs
-from txnsim.cluster.commits import Commits
-from txnsim.cluster.fetch import Fetching
-from txnsim.cluster.image import ClusterImage
-from txnsim.cluster.log_trace import LogTrace
-from txnsim.cluster.peers import Peers
-from txnsim.cluster.produce import ProduceCommand, ProducePartition, Producing
-from txnsim.cluster.purgatory import Purgatory
-from txnsim.cluster.replicas import Replicas
-from txnsim.cluster.verification import TransactionOperation, Verification
-from txnsim.cluster.watermarks import Watermarks
+from txnsim.broker.fetch import Fetching
+from txnsim.broker.produce import ProduceCommand, ProducePartition, Producing
+from txnsim.broker.verification import TransactionOperation, Verification
 from txnsim.errors import ErrorCode
 from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import ClusterImage
+from txnsim.node.log_trace import LogTrace
+from txnsim.node.peers import Peers
+from txnsim.node.purgatory import Purgatory
 from txnsim.releases.rules import LATEST, Rules
+from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.replica.replicas import Replicas
+from txnsim.replication.commits import Commits
+from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Network
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import Tracer

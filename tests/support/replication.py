@@ -13,19 +13,19 @@ import msgspec
 from tests.support.coordinator import ManualClock
 from tests.support.gates import Gates
 from tests.support.images import B1, B2, B3, cluster, partition, topic
-from txnsim.cluster.broker_logs import BrokerLogs
-from txnsim.cluster.image import ClusterImage, PartitionImage
-from txnsim.cluster.isr_changes import IsrChanges
-from txnsim.cluster.isr_requests import decide_alter_partition
-from txnsim.cluster.log_trace import LogTrace
-from txnsim.cluster.peers import CONTROLLER_ID, Peers
-from txnsim.cluster.purgatory import Purgatory
-from txnsim.cluster.replica_fetcher import ReplicaFetchers
-from txnsim.cluster.replica_sessions import ReplicaSessions
-from txnsim.cluster.replicas import Replicas
-from txnsim.cluster.watermarks import Watermarks
+from txnsim.controller.isr_requests import decide_alter_partition
 from txnsim.errors import PeerDisconnectedError
 from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import ClusterImage, PartitionImage
+from txnsim.node.log_trace import LogTrace
+from txnsim.node.peers import CONTROLLER_ID, Peers
+from txnsim.node.purgatory import Purgatory
+from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.replica.replicas import Replicas
+from txnsim.replication.isr_changes import IsrChanges
+from txnsim.replication.replica_fetcher import ReplicaFetchers
+from txnsim.replication.replica_sessions import ReplicaSessions
+from txnsim.replication.watermarks import Watermarks
 from txnsim.runtime.env import Network, Tasks
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer

@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.quotas import (
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.quotas import (
     Entity,
     QuotaChange,
     altered_quotas,
     entity_of,
     entity_text,
 )
-from txnsim.errors import ErrorCode, Rejection
 
 KEY: Final = 49
 VERSIONS: Final = (0, 1)

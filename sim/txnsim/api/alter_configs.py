@@ -19,9 +19,9 @@ from txnsim.api.config_resources import (
     resource_type,
 )
 from txnsim.api.request import Answer, Reply, Request
-from txnsim.cluster.controller import ConfigChange, ConfigOperation
-from txnsim.cluster.image import ClusterImage
+from txnsim.controller.controller import ConfigChange, ConfigOperation
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import ClusterImage
 
 KEY: Final = 33
 VERSIONS: Final = (0, 2)

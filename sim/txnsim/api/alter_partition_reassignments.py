@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.reassignments import cancel, reassign
+from txnsim.controller.reassignments import cancel, reassign
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import BrokerId, Subject, TopicPartition
 

@@ -14,9 +14,9 @@ from typing import Any
 import msgspec
 
 from txnsim.api.request import Request
-from txnsim.cluster.image import ClusterImage, TopicImage
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import NewPosition, PartitionErrors
+from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import TopicPartition
 
 

@@ -10,15 +10,16 @@ from enum import IntEnum
 from typing import Any, Final, assert_never
 
 from txnsim.api.request import Request
-from txnsim.cluster import configs, controller
-from txnsim.cluster.controller import (
+from txnsim.controller import controller
+from txnsim.controller.controller import (
     ELIGIBLE_LEADER_REPLICAS,
     ConfigChange,
     name_complaint,
 )
-from txnsim.cluster.image import ClusterImage
-from txnsim.cluster.resource_configs import client_metrics_refusal, group_refusal
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata import configs
+from txnsim.metadata.image import ClusterImage
+from txnsim.metadata.resource_configs import client_metrics_refusal, group_refusal
 
 _MIN_INSYNC: Final = "min.insync.replicas"
 

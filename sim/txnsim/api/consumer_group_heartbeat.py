@@ -12,10 +12,10 @@ from typing import Any, Final
 
 from txnsim.api.access import may_describe
 from txnsim.api.request import NO_THROTTLE, Reply, Request
-from txnsim.cluster.image import GROUP_VERSION
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import ConsumerHeartbeat
 from txnsim.group.consumer_records import TopicIdPartition
+from txnsim.metadata.image import GROUP_VERSION
 
 KEY: Final = 68
 VERSIONS: Final = (0, 1)

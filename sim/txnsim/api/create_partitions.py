@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import Reply, Request
-from txnsim.cluster import growth
+from txnsim.controller import growth
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import BrokerId
 

@@ -11,10 +11,11 @@ from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import Reply, Request
-from txnsim.cluster import configs, controller
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.image import TopicImage
+from txnsim.controller import controller
+from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata import configs
+from txnsim.metadata.image import TopicImage
 from txnsim.types import BrokerId
 from txnsim.wire.codec import build
 

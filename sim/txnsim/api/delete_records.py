@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from typing import Any, Final, assert_never
 
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.configs import topic_text
-from txnsim.cluster.deletions import Late, Outcome
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.configs import topic_text
+from txnsim.replication.deletions import Late, Outcome
 from txnsim.types import INTERNAL_TOPICS, Subject, TopicPartition
 
 KEY: Final = 21

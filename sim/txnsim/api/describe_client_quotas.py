@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.quotas import QuotaFilter, found_quotas
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.quotas import QuotaFilter, found_quotas
 
 KEY: Final = 48
 VERSIONS: Final = (0, 1)

@@ -18,10 +18,10 @@ from txnsim.api.config_resources import (
     topic_refusal,
 )
 from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
-from txnsim.cluster import configs
-from txnsim.cluster.configs import ConfigValue
-from txnsim.cluster.resource_configs import client_metrics_values, group_values
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata import configs
+from txnsim.metadata.configs import ConfigValue
+from txnsim.metadata.resource_configs import client_metrics_values, group_values
 from txnsim.settings import documentation
 from txnsim.wire.codec import build
 

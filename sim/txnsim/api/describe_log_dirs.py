@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
-from txnsim.cluster.broker import Broker
+from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
 from txnsim.types import Subject, TopicPartition
 from txnsim.wire.codec import build

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.controller import name_complaint
+from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import ProducerSnapshot
 from txnsim.types import Subject, TopicPartition

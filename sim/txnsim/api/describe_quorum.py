@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.image import BrokerImage
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import BrokerImage
 from txnsim.wire.codec import build
 
 KEY: Final = 55

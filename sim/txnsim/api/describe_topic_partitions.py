@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import NOT_ASKED, TOPIC_OPERATIONS, Reply, Request
-from txnsim.cluster.controller import name_complaint
-from txnsim.cluster.image import NO_LEADER, PartitionImage
+from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import NO_LEADER, PartitionImage
 
 KEY: Final = 75
 VERSIONS: Final = (0, 0)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.elections import NOT_NEEDED, ElectionType, elect_leader
+from txnsim.controller.elections import NOT_NEEDED, ElectionType, elect_leader
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.types import Subject, TopicPartition
 

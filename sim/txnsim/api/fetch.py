@@ -15,21 +15,21 @@ import msgspec
 from txnsim.api.access import Access
 from txnsim.api.leaders import CurrentLeaders
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.fetch import FetchCommand
-from txnsim.cluster.fetch_sessions import (
+from txnsim.broker.fetch import FetchCommand
+from txnsim.errors import ErrorCode
+from txnsim.replica.fetch_sessions import (
     FINAL_EPOCH,
     NO_SESSION,
     Plan,
     Results,
     SessionRequest,
 )
-from txnsim.cluster.fetch_values import (
+from txnsim.replica.fetch_values import (
     FetchOutcome,
     FetchPartition,
     Naming,
     PartitionKey,
 )
-from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation
 from txnsim.types import IsolationLevel, Subject, TopicPartition
 from txnsim.wire.codec import build

@@ -15,8 +15,8 @@ import msgspec
 from txnsim.api.access import TEXTS, Access
 from txnsim.api.request import INVALID_REQUEST_TEXT, NOBODY, Reply, Request
 from txnsim.api.subjects import of_transactions
-from txnsim.cluster.image import BrokerImage
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import BrokerImage
 from txnsim.security.acls import Operation
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,

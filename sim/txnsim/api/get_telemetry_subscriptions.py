@@ -12,8 +12,8 @@ from typing import Final
 
 from txnsim.api.request import NO_THROTTLE, Reply, Request
 from txnsim.api.telemetry_clients import client_of
-from txnsim.cluster.client_metrics import ACCEPTED
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.client_metrics import ACCEPTED
 
 KEY: Final = 71
 VERSIONS: Final = (0, 0)

@@ -17,9 +17,9 @@ from txnsim.api.config_resources import (
     resource_type,
 )
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.controller import ConfigChange, ConfigOperation
-from txnsim.cluster.image import ClusterImage
+from txnsim.controller.controller import ConfigChange, ConfigOperation
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import ClusterImage
 
 KEY: Final = 44
 VERSIONS: Final = (0, 1)

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
-from txnsim.cluster.image import PartitionImage
-from txnsim.cluster.reassignments import reassigning
+from txnsim.controller.reassignments import reassigning
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import PartitionImage
 from txnsim.types import Subject, TopicPartition
 
 KEY: Final = 46

@@ -17,9 +17,9 @@ from txnsim.api.request import (
     Reply,
     Request,
 )
-from txnsim.cluster.controller import name_complaint
-from txnsim.cluster.image import NO_LEADER, PartitionImage, TopicImage
+from txnsim.controller.controller import name_complaint
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import NO_LEADER, PartitionImage, TopicImage
 from txnsim.types import CONSUMER_OFFSETS_TOPIC, INTERNAL_TOPICS, TRANSACTION_STATE_TOPIC
 from txnsim.wire.codec import build
 

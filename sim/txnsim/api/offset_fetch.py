@@ -15,9 +15,9 @@ import msgspec
 from txnsim.api.committed_positions import Told, find_topic, told
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
-from txnsim.cluster.image import TopicImage
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import FetchOffsets, Position
+from txnsim.metadata.image import TopicImage
 from txnsim.security.acls import Operation
 from txnsim.types import Subject, TopicPartition
 

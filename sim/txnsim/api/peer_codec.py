@@ -17,7 +17,8 @@ import msgspec
 from txnsim.api import peer_codec_life as life
 from txnsim.api import peer_codec_replication as replication
 from txnsim.api.topics import by_topic
-from txnsim.cluster.peers import (
+from txnsim.errors import ErrorCode, UnsupportedRequestError
+from txnsim.node.peers import (
     ADD_PARTITIONS_TO_TXN,
     ALLOCATE_PRODUCER_IDS,
     ALTER_PARTITION,
@@ -27,7 +28,6 @@ from txnsim.cluster.peers import (
     LIST_OFFSETS,
     WRITE_TXN_MARKERS,
 )
-from txnsim.errors import ErrorCode, UnsupportedRequestError
 from txnsim.types import (
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,

@@ -10,9 +10,9 @@ from __future__ import annotations
 import uuid
 from typing import Any, Final
 
-from txnsim.cluster.image import CLIENT_LISTENER
-from txnsim.cluster.peers import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import CLIENT_LISTENER
+from txnsim.node.peers import BROKER_HEARTBEAT, BROKER_REGISTRATION
 from txnsim.releases import RELEASE_4_3
 from txnsim.types import (
     BrokerHeartbeatCommand,

@@ -12,9 +12,9 @@ import uuid
 from collections.abc import Iterable
 from typing import Any, Final, TypeVar
 
-from txnsim.cluster.peers import ALTER_PARTITION, FETCH, LIST_OFFSETS
 from txnsim.errors import ErrorCode
 from txnsim.log.replicated import described
+from txnsim.node.peers import ALTER_PARTITION, FETCH, LIST_OFFSETS
 from txnsim.types import (
     AlteredPartition,
     AlterPartitionCommand,

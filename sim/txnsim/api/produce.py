@@ -16,8 +16,8 @@ from typing import Any, Final
 from txnsim.api.leaders import CurrentLeaders
 from txnsim.api.prepared import Gap, prepared
 from txnsim.api.request import Answer, Reply, Request, answer
-from txnsim.cluster.produce import ProduceCommand, ProduceOutcome, ProducePartition
-from txnsim.cluster.verification import TransactionOperation
+from txnsim.broker.produce import ProduceCommand, ProduceOutcome, ProducePartition
+from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import CorruptBatchError, ErrorCode
 from txnsim.types import Subject, TopicPartition, TransactionalId
 from txnsim.wire import codec

@@ -10,8 +10,8 @@ from typing import Final
 
 from txnsim.api.request import Reply, Request
 from txnsim.api.telemetry_clients import client_of
-from txnsim.cluster.client_metrics import Push
 from txnsim.errors import ErrorCode
+from txnsim.metadata.client_metrics import Push
 
 KEY: Final = 72
 VERSIONS: Final = (0, 0)

@@ -74,7 +74,7 @@ from txnsim.api import (
     write_txn_markers,
 )
 from txnsim.api.request import ApiTable, Handler, nobody
-from txnsim.cluster.image import CLIENT_LISTENER
+from txnsim.metadata.image import CLIENT_LISTENER
 from txnsim.releases import RELEASE_4_3, RELEASES, Release
 from txnsim.wire import codec
 from txnsim.wire.apis import api_name

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from txnsim.cluster.broker import Broker
-from txnsim.cluster.image import BrokerImage
+from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
+from txnsim.metadata.image import BrokerImage
 from txnsim.security.principals import ANONYMOUS
 from txnsim.types import Subject
 from txnsim.wire import codec

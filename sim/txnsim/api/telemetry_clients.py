@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txnsim.api.request import Request
-from txnsim.cluster.client_metrics import TelemetryClient
+from txnsim.metadata.client_metrics import TelemetryClient
 
 
 def client_of(request: Request) -> TelemetryClient:

@@ -20,7 +20,7 @@ from txnsim.api.committed_positions import (
 )
 from txnsim.api.request import Reply, Request
 from txnsim.api.subjects import partitions_named
-from txnsim.cluster.verification import TransactionOperation
+from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.offset_commands import NO_GENERATION, CommitOffsets, CommittingProducer
 from txnsim.types import ProducerEpoch, ProducerId, Subject, TransactionalId

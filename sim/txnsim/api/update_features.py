@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.cluster import controller
-from txnsim.cluster.controller import UPGRADE, FeatureUpdate
+from txnsim.controller import controller
+from txnsim.controller.controller import UPGRADE, FeatureUpdate
 from txnsim.errors import ErrorCode, Rejection
 
 KEY: Final = 57

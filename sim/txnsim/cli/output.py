@@ -99,9 +99,7 @@ def log_to_stderr() -> None:
     """From now on logs go to standard error, as all that is no result; only errors, because what
     else happens in a story is told by the story.
     """
-    from txnsim.cli.event_log import (
-        set_up_logs,  # slow to import; only commands that run brokers log
-    )
+    from txnsim.cli.event_log import set_up_logs
 
     set_up_logs(level="error")
 

@@ -24,8 +24,8 @@ from txnsim import settings as settings_module
 from txnsim.cli import control_token, ready_file, security_settings, serve_load
 from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs
 from txnsim.cli.output import print_line, warn
-from txnsim.cluster.image import TRANSACTION_VERSION
 from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.metadata.image import TRANSACTION_VERSION
 from txnsim.releases import fleet_from
 from txnsim.runtime import real
 from txnsim.runtime.trace import TraceLevel

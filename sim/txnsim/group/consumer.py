@@ -14,8 +14,6 @@ from typing import Final
 
 import msgspec
 
-from txnsim.cluster.image import ClusterImage
-from txnsim.cluster.resource_configs import GroupIntervals
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.assignors import ASSIGNORS, Subscriber
 from txnsim.group.consumer_commands import (
@@ -60,6 +58,8 @@ from txnsim.group.consumer_regex import regex_change
 from txnsim.group.migration import may_downgrade
 from txnsim.group.reconciliation import Goal, reconcile
 from txnsim.group.topics_hash import topics_hash
+from txnsim.metadata.image import ClusterImage
+from txnsim.metadata.resource_configs import GroupIntervals
 
 
 class ConsumerSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from txnsim.cluster.image import ClusterImage
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.commands import (
     NO_MEMBER,
@@ -39,6 +38,7 @@ from txnsim.group.consumer_records import ClassicMetadata
 from txnsim.group.migration import assignment_for, by_id
 from txnsim.group.state import CONSUMER_PROTOCOL_TYPE
 from txnsim.group.subscription import read_subscription
+from txnsim.metadata.image import ClusterImage
 
 Effects = tuple[ConsumerEffect, ...]
 

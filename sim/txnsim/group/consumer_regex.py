@@ -14,12 +14,12 @@ from typing import Final
 import msgspec
 import re2
 
-from txnsim.cluster.image import ClusterImage
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import MayDescribe
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
 from txnsim.group.consumer_records import EpochStored, RegexDeleted, RegexStored
 from txnsim.group.topics_hash import topics_hash
+from txnsim.metadata.image import ClusterImage
 
 REFRESH_MIN_MS: Final = 10_000
 """Expressions are looked up again no sooner than that

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from typing import Final
 
-from txnsim.cluster.image import ClusterImage
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.classic_group import ClassicGroup, ClassicMember
 from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
@@ -37,6 +36,7 @@ from txnsim.group.subscription import (
     write_assignment,
 )
 from txnsim.group.topics_hash import topics_hash
+from txnsim.metadata.image import ClusterImage
 
 DEVIATIONS: Final = (
     "A consumer group is not downgraded at once when a static classic member takes the place of "

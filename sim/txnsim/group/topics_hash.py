@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable
 from typing import Final
 
-from txnsim.cluster.image import ClusterImage
+from txnsim.metadata.image import ClusterImage
 
 DEVIATIONS: Final = (
     "The hash of topics in the records of consumer groups is not computed as in Apache Kafka: a "

@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from txnsim.cluster.elections import ElectionType, elect_leader
+from txnsim.controller.elections import ElectionType, elect_leader
 from txnsim.errors import ConfigError, ErrorCode, Rejection
 from txnsim.http.messages import (
     BrokerView,

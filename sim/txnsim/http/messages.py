@@ -8,8 +8,8 @@ import uuid
 
 import msgspec
 
-from txnsim.faults.armed import ArmedRule
 from txnsim.faults.plan import FaultRule
+from txnsim.injection.armed import ArmedRule
 
 
 class Health(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -12,13 +12,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.image import PartitionImage, TopicImage
+from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.http.messages import PartitionView, TopicView
 from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import RefusedError, as_json, body_of
 from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import PartitionImage, TopicImage
 from txnsim.server.cluster import SimCluster
 from txnsim.types import BrokerId, TopicPartition
 

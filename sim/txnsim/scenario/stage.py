@@ -9,9 +9,9 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Final
 
-from txnsim.cluster.image import TopicImage
 from txnsim.errors import ConfigError
-from txnsim.faults.armed import ArmedRule
+from txnsim.injection.armed import ArmedRule
+from txnsim.metadata.image import TopicImage
 from txnsim.runtime.env import Environment
 from txnsim.scenario.actors.application import ApplicationActor
 from txnsim.scenario.actors.base import Actor as Acting

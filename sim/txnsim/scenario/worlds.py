@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from txnsim.cluster.controller import NewTopic
 from txnsim.config import settings_of
+from txnsim.controller.controller import NewTopic
 from txnsim.scenario.model import Run, Scenario, Topic
 from txnsim.server.cluster import ClusterOptions
 from txnsim.settings import Settings

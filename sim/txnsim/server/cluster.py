@@ -18,17 +18,17 @@ from txnsim.api.authorization.gate import guarded
 from txnsim.api.kip_text import table as kip_text
 from txnsim.api.registry import shipped
 from txnsim.api.request import ApiTable
-from txnsim.cluster import controller
-from txnsim.cluster.broker import Broker
-from txnsim.cluster.broker_logs import BrokerLogs
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.controller_node import ControllerNode
-from txnsim.cluster.image import CLIENT_LISTENER, TopicImage
-from txnsim.cluster.metadata import Metadata
-from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.broker.broker import Broker
+from txnsim.controller import controller
+from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError, Rejection
-from txnsim.faults.injector import Injector
+from txnsim.injection.injector import Injector
+from txnsim.metadata.image import CLIENT_LISTENER, TopicImage
+from txnsim.node.controller_node import ControllerNode
+from txnsim.node.metadata import Metadata
+from txnsim.node.peers import CONTROLLER_ID
 from txnsim.releases import Release, fleet_from, release_named
+from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.security.options import NO_SECURITY, SecurityOptions, check_security

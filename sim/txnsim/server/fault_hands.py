@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Final
 
 import structlog
 
-from txnsim.cluster.elections import resign_leader
-from txnsim.cluster.image import PartitionImage
-from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.controller.elections import resign_leader
 from txnsim.errors import ConfigError, Rejection
-from txnsim.faults.hands import Undo
+from txnsim.injection.hands import Undo
+from txnsim.metadata.image import PartitionImage
+from txnsim.node.peers import CONTROLLER_ID
 from txnsim.server.member import Member, MemberState
 from txnsim.types import BrokerId, TopicPartition
 

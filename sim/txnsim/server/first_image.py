@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.cluster import controller
-from txnsim.cluster.image import CLIENT_LISTENER, BrokerImage, ClusterImage
+from txnsim.controller import controller
+from txnsim.metadata.image import CLIENT_LISTENER, BrokerImage, ClusterImage
 from txnsim.releases import Fleet
 from txnsim.runtime.real import host_name
 from txnsim.security.acls import NO_ACLS

@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.node.peers import CONTROLLER_ID
 from txnsim.types import BrokerId
 
 if TYPE_CHECKING:
-    from txnsim.cluster.broker import Broker
+    from txnsim.broker.broker import Broker
     from txnsim.server.listener import BrokerListener
 
 DEVIATIONS: Final = (

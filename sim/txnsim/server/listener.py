@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
-from txnsim.cluster.broker import Broker
+from txnsim.broker.broker import Broker
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
 from txnsim.server.connection import Connection

@@ -14,9 +14,9 @@ from typing import Final
 
 import msgspec
 
-from txnsim.cluster.configs import log_config
-from txnsim.cluster.image import ClusterImage, TopicImage
 from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.configs import log_config
+from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases import Fleet
 from txnsim.server.stored_image import LoadedLog, Logs, described, restarted
 from txnsim.settings import Settings

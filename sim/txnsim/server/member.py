@@ -16,15 +16,15 @@ from typing import Final, Protocol
 import msgspec
 
 from txnsim.api.request import ApiTable
-from txnsim.cluster.broker import Broker
-from txnsim.cluster.broker_lifecycle import BrokerLifecycle
-from txnsim.cluster.crossings import Crossings
-from txnsim.cluster.log_trace import LogTrace
-from txnsim.cluster.metadata import Metadata
-from txnsim.cluster.peers import Peers
+from txnsim.broker.broker import Broker
 from txnsim.errors import ConfigError
 from txnsim.faults.points import FaultPoint
 from txnsim.log.partition_log import PartitionLog
+from txnsim.node.broker_lifecycle import BrokerLifecycle
+from txnsim.node.crossings import Crossings
+from txnsim.node.log_trace import LogTrace
+from txnsim.node.metadata import Metadata
+from txnsim.node.peers import Peers
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.server.entrance import Entrance

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from txnsim.cluster.broker import Broker
-from txnsim.cluster.image import NO_LEADER, ClusterImage
+from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
 from txnsim.log.cleaner import first_uncleanable_offset
+from txnsim.metadata.image import NO_LEADER, ClusterImage
 from txnsim.metrics import table
 from txnsim.metrics.requests import ApiTotals
 from txnsim.metrics.table import Reading

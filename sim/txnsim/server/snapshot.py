@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from txnsim.cluster.controller import new_partition
-from txnsim.cluster.image import ClusterImage, TopicImage
+from txnsim.controller.controller import new_partition
+from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.releases import Release
 from txnsim.types import BrokerId
 

@@ -12,16 +12,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from txnsim.cluster.controller import KRAFT_VERSION, internal_topic
-from txnsim.cluster.image import (
+from txnsim.controller.controller import KRAFT_VERSION, internal_topic
+from txnsim.errors import ConfigError
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import (
     NO_LEADER,
     TRANSACTION_VERSION,
     ClusterImage,
     PartitionImage,
     TopicImage,
 )
-from txnsim.errors import ConfigError
-from txnsim.log.partition_log import PartitionLog
 from txnsim.releases import Fleet
 from txnsim.settings import Settings
 from txnsim.storage.disks import Disks

@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.cluster.image import ClusterImage, PartitionImage, TopicImage
 from txnsim.errors import CorruptBatchError, CorruptLogRecordError
+from txnsim.metadata.image import ClusterImage, PartitionImage, TopicImage
 from txnsim.storage.log_file import StoredBatch, TornTail, read_log_file
 from txnsim.storage.names import LOG_SUFFIX, numbered_files
 from txnsim.types import INTERNAL_TOPICS, BrokerId, LeaderEpoch

@@ -12,7 +12,7 @@ import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from txnsim.cluster.image import (
+from txnsim.metadata.image import (
     CLIENT_LISTENER,
     BrokerImage,
     ClusterImage,

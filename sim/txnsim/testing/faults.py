@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.faults.armed import ArmedRule
 from txnsim.faults.plan import FaultRule
+from txnsim.injection.armed import ArmedRule
 from txnsim.testing.home import in_home
 from txnsim.testing.rules import fault_rule
 from txnsim.testing.world import Inhabitant, World

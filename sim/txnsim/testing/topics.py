@@ -17,9 +17,9 @@ from txnsim.client.txn_views import (
     TransactionDescription,
     TransactionListing,
 )
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.image import TopicImage
+from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError
+from txnsim.metadata.image import TopicImage
 from txnsim.testing.home import in_home
 from txnsim.testing.reading import SETTLE_MS, Fate, ReadRecord, read_topic
 from txnsim.testing.world import Inhabitant

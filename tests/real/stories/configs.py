@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from tests.real.stories.player import Player, Story
-from txnsim.cluster.configs import BROKER_CONFIGS
+from txnsim.metadata.configs import BROKER_CONFIGS
 
 GONE: Final = "gone"
 MAX_BYTES: Final = "message.max.bytes"

@@ -14,8 +14,8 @@ from txnsim.api.committed_positions import (
     split,
     told,
 )
-from txnsim.cluster.image import TopicImage
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import TopicImage
 from txnsim.types import TopicPartition
 
 E = ErrorCode

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.handlers import Api
 from tests.support.images import B2
-from txnsim.cluster.registrations import fence_broker
+from txnsim.controller.registrations import fence_broker
 from txnsim.errors import ErrorCode
 
 

@@ -8,9 +8,13 @@ import pytest
 
 from tests.support.handlers import Api, handlers
 from txnsim.api.request import INVALID_REQUEST_TEXT
-from txnsim.cluster.configs import BROKER_CONFIGS, INTERNAL_BROKER_CONFIGS, TOPIC_CONFIGS
-from txnsim.cluster.resource_configs import GROUP_CONFIGS
 from txnsim.errors import ErrorCode
+from txnsim.metadata.configs import (
+    BROKER_CONFIGS,
+    INTERNAL_BROKER_CONFIGS,
+    TOPIC_CONFIGS,
+)
+from txnsim.metadata.resource_configs import GROUP_CONFIGS
 from txnsim.settings import documentation
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32

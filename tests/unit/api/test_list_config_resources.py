@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.handlers import Api
-from txnsim.cluster.registrations import fence_broker
+from txnsim.controller.registrations import fence_broker
 from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 

@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.handlers import NO_SUCH_ID, Api, handlers
 from tests.support.images import B1, B2, B3
-from txnsim.cluster.registrations import fence_broker
+from txnsim.controller.registrations import fence_broker
 from txnsim.errors import ErrorCode
 from txnsim.types import BrokerId
 

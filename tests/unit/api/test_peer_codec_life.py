@@ -9,13 +9,13 @@ import pytest
 
 from tests.support.images import B1
 from txnsim.api.peer_codec import KafkaPeerCodec
-from txnsim.cluster.peers import (
+from txnsim.errors import ErrorCode
+from txnsim.node.peers import (
     BROKER_HEARTBEAT,
     BROKER_HEARTBEAT_VERSION,
     BROKER_REGISTRATION,
     BROKER_REGISTRATION_VERSION,
 )
-from txnsim.errors import ErrorCode
 from txnsim.types import (
     BrokerHeartbeatCommand,
     BrokerHeartbeatReply,

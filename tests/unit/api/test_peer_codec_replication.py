@@ -11,7 +11,9 @@ import pytest
 from tests.support.images import B1, B2, TOPIC_ID
 from tests.support.logs import batch
 from txnsim.api.peer_codec import KafkaPeerCodec
-from txnsim.cluster.peers import (
+from txnsim.errors import ErrorCode
+from txnsim.log.replicated import described
+from txnsim.node.peers import (
     ALTER_PARTITION,
     ALTER_PARTITION_VERSION,
     FETCH,
@@ -19,8 +21,6 @@ from txnsim.cluster.peers import (
     LIST_OFFSETS_VERSION,
     REPLICA_FETCH_VERSION,
 )
-from txnsim.errors import ErrorCode
-from txnsim.log.replicated import described
 from txnsim.types import (
     AlteredPartition,
     AlterPartitionCommand,

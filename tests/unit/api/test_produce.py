@@ -10,7 +10,7 @@ import pytest
 from tests.support.handlers import NO_SUCH_ID, STAMP_MS, Api, batch, produce, transaction
 from txnsim.api.produce import operation_of
 from txnsim.api.request import Answer
-from txnsim.cluster.verification import TransactionOperation
+from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
 from txnsim.wire.batch import ZSTD, crc_of
 

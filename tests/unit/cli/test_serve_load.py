@@ -15,8 +15,8 @@ from tests.support.log_dirs import held, write_disk
 from tests.support.logs import NOW, LogDriver, plain
 from tests.support.metadata_logs import feature, partition, topic, write_metadata_log
 from txnsim.cli import serve, serve_load
-from txnsim.cluster.image import ClusterImage
 from txnsim.errors import ConfigError
+from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.real import real_environment, run
 from txnsim.server.cluster import ClusterOptions
 from txnsim.server.loading import LoadedCluster

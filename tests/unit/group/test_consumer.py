@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.consumer_groups import NOW, ConsumerDriver, image, parts
-from txnsim.cluster.resource_configs import GroupIntervals
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import (
     HeartbeatReply,
@@ -16,6 +15,7 @@ from txnsim.group.consumer_commands import (
 )
 from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, MemberState
 from txnsim.group.consumer_records import EpochStored, SubscriptionDeleted
+from txnsim.metadata.resource_configs import GroupIntervals
 
 E = ErrorCode
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 import pytest
 
 from tests.support.consumer_groups import ConsumerDriver, image, parts
-from txnsim.cluster.resource_configs import GroupIntervals
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import ResolveRegexes
 from txnsim.group.consumer_records import RegexDeleted
 from txnsim.group.consumer_regex import REFRESH_MIN_MS, resolve
+from txnsim.metadata.resource_configs import GroupIntervals
 
 
 def lookups(driver: ConsumerDriver) -> list[tuple[str, ...]]:

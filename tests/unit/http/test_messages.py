@@ -6,10 +6,10 @@ import msgspec
 import pytest
 
 from txnsim.faults.actions import Hold
-from txnsim.faults.armed import ArmedRule
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.http.messages import Advance, fault
+from txnsim.injection.armed import ArmedRule
 
 RULE = FaultRule(id="late", point=FaultPoint.CLIENT_REQUEST, action=Hold(), api="Produce")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from tests.support.clusters import VirtualCluster, run_cluster
-from txnsim.cluster.peers import CONTROLLER_ID
+from txnsim.node.peers import CONTROLLER_ID
 from txnsim.server.calm import TURNS_TO_END, end_starts, let_end, undisturb
 from txnsim.server.member import MemberState
 from txnsim.types import BrokerId

@@ -9,10 +9,10 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
-from txnsim.cluster.image import PartitionImage
-from txnsim.cluster.peers import CONTROLLER_ID
 from txnsim.errors import ConfigError
-from txnsim.faults.hands import ClusterHands
+from txnsim.injection.hands import ClusterHands
+from txnsim.metadata.image import PartitionImage
+from txnsim.node.peers import CONTROLLER_ID
 from txnsim.server.member import MemberState
 from txnsim.types import BrokerId, TopicPartition
 

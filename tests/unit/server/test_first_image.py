@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from txnsim.api.registry import shipped
-from txnsim.cluster.image import BrokerImage, ClusterImage, TopicImage
+from txnsim.metadata.image import BrokerImage, ClusterImage, TopicImage
 from txnsim.releases import Fleet, release_named
 from txnsim.runtime.real import host_name
 from txnsim.security.options import NO_SECURITY, SecurityOptions

@@ -10,10 +10,10 @@ import pytest
 from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
 from txnsim.client.errors import ClientError
 from txnsim.client.producer import Producer
-from txnsim.cluster.controller import NewTopic
-from txnsim.cluster.image import TopicImage
+from txnsim.controller.controller import NewTopic
 from txnsim.faults.actions import Hold
 from txnsim.faults.points import FaultPoint
+from txnsim.metadata.image import TopicImage
 from txnsim.server.cluster import SimCluster
 from txnsim.server.member import MemberState
 from txnsim.server.snapshot import restored

@@ -19,8 +19,8 @@ from tests.support.metadata_logs import (
     topic,
     write_metadata_log,
 )
-from txnsim.cluster.image import ClusterImage, PartitionImage
 from txnsim.errors import ConfigError
+from txnsim.metadata.image import ClusterImage, PartitionImage
 from txnsim.releases import Fleet
 from txnsim.server.stored_image import LoadedLog, described, restarted
 from txnsim.settings import DEFAULTS, Settings

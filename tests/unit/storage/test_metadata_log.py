@@ -23,8 +23,8 @@ from tests.support.metadata_logs import (
     unregistered,
     write_metadata_log,
 )
-from txnsim.cluster.image import PartitionImage
 from txnsim.errors import CorruptLogRecordError
+from txnsim.metadata.image import PartitionImage
 from txnsim.storage.metadata_log import StoredMetadata, read_metadata_log
 from txnsim.types import BrokerId, LeaderEpoch
 from txnsim.wire.batch import control_batch

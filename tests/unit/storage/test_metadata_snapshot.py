@@ -6,7 +6,7 @@ import uuid
 from pathlib import Path
 
 from tests.support.logs import NOW
-from txnsim.cluster.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
+from txnsim.metadata.image import BrokerImage, ClusterImage, PartitionImage, TopicImage
 from txnsim.storage.log_file import read_log_file
 from txnsim.storage.metadata_log import StoredMetadata, read_metadata_log
 from txnsim.storage.metadata_snapshot import RECORDS_PER_BATCH, metadata_files

@@ -15,8 +15,8 @@ import msgspec
 from txnsim.api import produce
 from txnsim.api.kip_text.errors import produce_error
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.produce import ProduceOutcome
-from txnsim.cluster.verification import TransactionOperation
+from txnsim.broker.produce import ProduceOutcome
+from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
 
 NEW_FROM: Final = 11

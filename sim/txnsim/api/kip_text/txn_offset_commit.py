@@ -16,7 +16,7 @@ from txnsim.api.kip_text.errors import (
     txn_offset_commit_error,
 )
 from txnsim.api.request import Reply, Request
-from txnsim.cluster.verification import TransactionOperation
+from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
 
 NEW_FROM: Final = 4

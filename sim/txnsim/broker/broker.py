@@ -1,0 +1,586 @@
+"""One broker: the partitions it leads, the coordinator it hosts, what its peers may ask of it.
+
+A broker knows the others only through ``Peers`` and the image that ``Metadata`` publishes. It
+composes; the rules are in what it composes. Kafka's counterparts: BrokerServer and, for what peers
+ask, the inter-broker half of KafkaApis.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Final
+
+import structlog
+
+from txnsim.broker.fetch import Fetching
+from txnsim.broker.group_host import GroupHost
+from txnsim.broker.marker_writes import MarkerWrites
+from txnsim.broker.produce import Producing
+from txnsim.broker.verification import Verification
+from txnsim.coordinators.txn.service import TransactionCoordinator
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata import configs
+from txnsim.metadata.client_metrics import ClientMetrics
+from txnsim.metadata.image import NO_LEADER, TRANSACTION_VERSION, ClusterImage
+from txnsim.node.coordinator_loading import CoordinatorLoading
+from txnsim.node.crossings import Crossings, timer_gate
+from txnsim.node.image_intake import ImageIntake
+from txnsim.node.log_gate import COORDINATOR, LogGate
+from txnsim.node.log_trace import LogTrace
+from txnsim.node.metadata import Metadata
+from txnsim.node.peers import (
+    ADD_PARTITIONS_TO_TXN,
+    CONTROLLER_ID,
+    FETCH,
+    LIST_OFFSETS,
+    WRITE_TXN_MARKERS,
+    Peers,
+)
+from txnsim.node.purgatory import Purgatory
+from txnsim.placement import partition_for
+from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.replica.fetch_sessions import FetchSessions
+from txnsim.replica.replicas import LeadershipChanges, Replicas
+from txnsim.replication.commits import Commits
+from txnsim.replication.deletions import Deletions
+from txnsim.replication.isr_changes import IsrChanges
+from txnsim.replication.log_maintenance import LogMaintenance
+from txnsim.replication.replica_fetcher import ReplicaFetchers
+from txnsim.replication.replica_sessions import ReplicaSessions
+from txnsim.replication.watermarks import Watermarks
+from txnsim.runtime.env import Environment, TimerHandle
+from txnsim.settings import Settings
+from txnsim.txn.commands import AddPartitions, VerifyPartitions
+from txnsim.txn.log_reader import subjects_in
+from txnsim.txn.markers import LeaderLookup, NoLeader
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
+    BrokerId,
+    CoordinatorEpoch,
+    ReplicaFetchCommand,
+    ReplicaOffsetCommand,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+_PartitionErrors = tuple[tuple[TopicPartition, int], ...]
+_log: Final = structlog.get_logger("txnsim.cluster")
+
+
+class Broker:
+    """A broker of the cluster."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        environment: Environment,
+        metadata: Metadata,
+        logs: BrokerLogs,
+    ) -> None:
+        self.broker_id = broker_id
+        self.node: Final = f"broker/{broker_id}"
+        """The broker's name in traces and fault plans."""
+        self.environment = environment
+        self.metadata = metadata
+        self.release = metadata.fleet.of(broker_id)
+        """What this broker speaks and which rules it goes by."""
+        self.settings = self._effective_settings(metadata.image)
+        self._transaction_version = _transaction_version(metadata.image)
+        self._transaction_logs: dict[int, PartitionLog] = {}
+        """The partitions of ``__transaction_state`` that this broker leads."""
+        logs.rules = self.release.rules
+        self.logs = logs
+        """The broker's disk: it outlives the broker."""
+        self.replicas = Replicas(
+            broker_id=broker_id,
+            logs=logs,
+            image=ClusterImage(cluster_id=metadata.image.cluster_id),
+            settings=metadata.settings,
+        )
+        self.purgatory: Purgatory[TopicPartition] = Purgatory(environment.clock, environment.tasks)
+        self.peers = Peers(
+            network=environment.network,
+            broker_id=broker_id,
+            request_timeout_ms=metadata.settings.request_timeout_ms,
+            fleet=metadata.fleet,
+        )
+        self.log_trace = LogTrace(environment.tracer, self.node)
+        self.crossings = Crossings(
+            node=self.node, network=environment.network, tasks=environment.tasks
+        )
+        self.log_gate = LogGate(
+            crossings=self.crossings, disk=logs, directory_failed=self.fail_directory
+        )
+        self.on_directory_failure: Callable[[], object] = lambda: None
+        """Tells whoever keeps this broker alive that its log directory is offline."""
+        self._intake = ImageIntake(
+            broker_id=broker_id,
+            crossings=self.crossings,
+            current=lambda: self.image,
+            take_up=self.apply,
+        )
+        self._timers = timer_gate(self.crossings)
+        self._make_replication(environment)
+        self._make_coordinators(environment)
+        self._make_request_paths(environment)
+        self._unsubscribe: Callable[[], None] | None = None
+        self._expiry_timer: TimerHandle | None = None
+        self._checkpoint_timer: TimerHandle | None = None
+
+    # Parts, in the order in which they need one another
+
+    def _make_replication(self, environment: Environment) -> None:
+        """What moves records between brokers, and what waits for that."""
+        self.watermarks = Watermarks(
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            log_trace=self.log_trace,
+        )
+        self.commits = Commits(
+            clock=environment.clock,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            watermarks=self.watermarks,
+        )
+        self.deletions = Deletions(replicas=self.replicas, purgatory=self.purgatory)
+        self.isr_changes = IsrChanges(
+            broker_id=self.broker_id,
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            image=lambda: self.image,
+            peers=self.peers,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+        )
+        self.replica_sessions = ReplicaSessions(
+            clock=environment.clock,
+            tasks=environment.tasks,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            isr_changes=self.isr_changes,
+        )
+        self.replica_fetchers = ReplicaFetchers(
+            broker_id=self.broker_id,
+            clock=environment.clock,
+            tasks=environment.tasks,
+            settings=lambda: self.settings,
+            image=lambda: self.image,
+            peers=self.peers,
+            purgatory=self.purgatory,
+            gate=self.log_gate,
+            log_trace=self.log_trace,
+        )
+        self.log_maintenance = LogMaintenance(
+            clock=environment.clock,
+            tasks=environment.tasks,
+            settings=lambda: self.settings,
+            hosted=self.replicas.hosted,
+            log_trace=self.log_trace,
+            gate=self._timers,
+        )
+
+    def _make_coordinators(self, environment: Environment) -> None:
+        """What coordinates transactions and groups, and what asks coordinators elsewhere."""
+        metadata = self.metadata
+        self.verification = Verification(
+            peers=self.peers,
+            coordinator_of=self.transaction_coordinator_of,
+            clock=environment.clock,
+            tasks=environment.tasks,
+            tracer=environment.tracer,
+            node=self.node,
+            rules=self.release.rules,
+        )
+        self.loading = CoordinatorLoading(
+            crossings=self.crossings,
+            clock=environment.clock,
+            min_ms=metadata.settings.coordinator_load_min_ms,
+        )
+        self.group_host = GroupHost(
+            broker_id=self.broker_id,
+            environment=environment,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            commits=self.commits,
+            verification=self.verification,
+            loading=self.loading,
+            crossings=self.crossings,
+            gate=self.log_gate,
+            partitions=_partitions_of(metadata.image, CONSUMER_OFFSETS_TOPIC),
+        )
+        self.groups = self.group_host.coordinator
+        self.coordinator = TransactionCoordinator(
+            broker_id=self.broker_id,
+            clock=environment.clock,
+            settings=metadata.settings,
+            tasks=environment.tasks,
+            tracer=environment.tracer,
+            append=self._append_transaction_state,
+            send_markers=self.peers.write_txn_markers,
+            leader_of=self._leader_of,
+            transaction_version=self.transaction_version,
+            allocate_producer_ids=self._allocate_producer_ids,
+            partitions=_partitions_of(metadata.image, TRANSACTION_STATE_TOPIC),
+            timers=self._timers,
+            rules=self.release.rules,
+        )
+
+    def _make_request_paths(self, environment: Environment) -> None:
+        """What clients and coordinators ask of a partition leader."""
+        self.marker_writes = MarkerWrites(
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            commits=self.commits,
+            groups=self.group_host,
+            gate=self.log_gate,
+            log_trace=self.log_trace,
+            rules=self.release.rules,
+        )
+        self.producing = Producing(
+            clock=environment.clock,
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            watermarks=self.watermarks,
+            commits=self.commits,
+            verification=self.verification,
+            gate=self.log_gate,
+            log_trace=self.log_trace,
+            rules=self.release.rules,
+        )
+        self.fetching = Fetching(
+            settings=lambda: self.settings,
+            replicas=self.replicas,
+            purgatory=self.purgatory,
+            crossings=self.crossings,
+        )
+        new_bits = environment.rng.stream(f"client-instances.b{self.broker_id}").getrandbits
+        self.client_metrics = ClientMetrics(
+            max_bytes=self.metadata.settings.telemetry_max_bytes,
+            new_id=lambda: uuid.UUID(int=new_bits(128), version=4),
+        )
+        self.fetch_sessions = FetchSessions(
+            slots=self.metadata.settings.max_incremental_fetch_session_cache_slots,
+            draw=environment.rng.stream(f"fetch-sessions.b{self.broker_id}").randrange,
+        )
+
+    # Life
+
+    def start(self) -> None:
+        """Become reachable for peers and start the timers."""
+        now_ms = self.environment.clock.now_ms()
+        self.logs.reopen(self.metadata.image, self.broker_id, now_ms=now_ms)
+        self.environment.network.register(self.broker_id, self.handle_peer)
+        self._unsubscribe = self.metadata.subscribe(self._intake.told, broker_id=self.broker_id)
+        self.apply(self.metadata.image)
+        self.coordinator.start()
+        self.groups.start()
+        self.isr_changes.start()
+        self.log_maintenance.start()
+        self._arm_expiry()
+        self._arm_checkpoint()
+
+    def stop(self) -> None:
+        """Answer what is parked, stop the timers, become unreachable."""
+        self.crossings.stop()
+        self.peers.close()
+        self.environment.network.unregister(self.broker_id)
+        if self._unsubscribe is not None:
+            self._unsubscribe()
+        self.loading.stop()
+        self.log_maintenance.stop()
+        if self._expiry_timer is not None:
+            self._expiry_timer.cancel()
+        if self._checkpoint_timer is not None:
+            self._checkpoint_timer.cancel()
+        self.coordinator.stop()
+        self.groups.stop()
+        self.group_host.stop()
+        self.isr_changes.stop()
+        self.replica_fetchers.stop()
+        self.replica_sessions.stop()
+        self.purgatory.release_all()
+
+    def apply(self, image: ClusterImage) -> None:
+        """Take over a new image: host, lead, load and unload what it says."""
+        self.settings = self._effective_settings(image)
+        self._transaction_version = _transaction_version(image)
+        changes = self.replicas.apply(image, now_ms=self.environment.clock.monotonic_ms())
+        self.coordinator.leaders_changed()
+        if self.environment.tracer.on:
+            self._trace_leadership(changes)
+        if changes.led or changes.lost or changes.deleted:
+            self._transaction_logs = {
+                topic_partition.partition: log
+                for topic_partition, log in self.replicas.led.items()
+                if topic_partition.topic == TRANSACTION_STATE_TOPIC
+            }
+        for topic_partition, epoch in changes.lost:
+            self.purgatory.release(topic_partition)
+            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
+                self.coordinator.unload(topic_partition.partition, CoordinatorEpoch(epoch))
+        for topic_partition in changes.deleted:
+            self.purgatory.release(topic_partition)
+            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
+                self.coordinator.unload(topic_partition.partition)
+        for topic_partition, epoch in changes.led:
+            if topic_partition.topic == TRANSACTION_STATE_TOPIC:
+                self._load_transactions(topic_partition, CoordinatorEpoch(epoch))
+        self.group_host.apply(changes, image)
+        for partition in changes.regrouped:
+            self.watermarks.advance(partition)
+        if changes.followed or changes.unfollowed:
+            self.replica_fetchers.apply(changes.followed, changes.unfollowed)
+
+    def fail_directory(self) -> None:
+        """The log directory goes offline: its replicas are not served any more, the controller
+        hears of it (ReplicaManager.handleLogDirFailure).
+        """
+        if self.logs.has_failed or self.crossings.is_stopped:
+            return
+        self.logs.has_failed = True
+        _log.error("broker.directory_failed", broker=self.broker_id)
+        led = tuple(self.replicas.led)
+        self.replica_fetchers.apply((), self.replicas.directory_failed())
+        self._transaction_logs = {}
+        for topic_partition in led:
+            self.purgatory.release(topic_partition)
+        self.on_directory_failure()
+
+    # Queries
+
+    @property
+    def image(self) -> ClusterImage:
+        """The metadata as this broker knows it."""
+        return self.replicas.image
+
+    @property
+    def reaches_controller(self) -> bool:
+        """Whether what clients want changed can be forwarded."""
+        return self.environment.network.reaches(self.broker_id, CONTROLLER_ID)
+
+    def transaction_version(self) -> TransactionVersion:
+        """The finalized level of ``transaction.version``."""
+        return self._transaction_version
+
+    def transaction_coordinator_of(self, transactional_id: TransactionalId) -> BrokerId | None:
+        """The live broker that coordinates this id; None where there is none at the moment."""
+        index = partition_for(transactional_id, self.coordinator.partitions)
+        partition = self.image.partition(TopicPartition(TRANSACTION_STATE_TOPIC, index))
+        if partition is None or not self.image.is_alive(partition.leader):
+            return None
+        return partition.leader
+
+    # What peers ask
+
+    def handle_peer(
+        self, api_key: int, api_version: int, command: object, source: BrokerId
+    ) -> Awaitable[object]:
+        """Answer a request of another broker (or this one: it asks itself the same way)."""
+        if api_key == FETCH and isinstance(command, ReplicaFetchCommand):
+            # By far the most frequent one, and it needs no coroutine.
+            return self.replica_sessions.fetch(command)
+        return self._handle_peer(api_key, api_version, command, source)
+
+    async def _handle_peer(
+        self, api_key: int, api_version: int, command: object, source: BrokerId
+    ) -> object:
+        match command:
+            case AddPartitionsToTxnCommand() if api_key == ADD_PARTITIONS_TO_TXN:
+                return await self.add_partitions_to_txn(command)
+            case WriteTxnMarkersCommand() if api_key == WRITE_TXN_MARKERS:
+                return await self.write_txn_markers(command)
+            case ReplicaOffsetCommand() if api_key == LIST_OFFSETS:
+                return self.replica_sessions.offset(command)
+            case _:
+                raise InvariantViolation(
+                    f"broker {source} asked {self.node} for API {api_key} v{api_version} with "
+                    f"{type(command).__name__}"
+                )
+
+    async def add_partitions_to_txn(
+        self, command: AddPartitionsToTxnCommand
+    ) -> AddPartitionsToTxnReply:
+        """AddPartitionsToTxn v4+: verify or add, each transaction by itself
+        (KafkaApis.handleAddPartitionsToTxnRequest).
+        """
+        results = []
+        for transaction in command.transactions:
+            errors = await self._add_or_verify(transaction)
+            if any(error == ErrorCode.unsupported_version for _, error in errors):
+                # A record that can't be built is an exception, and that fails the whole batch.
+                return AddPartitionsToTxnReply(error=ErrorCode.unsupported_version)
+            results.append((transaction.transactional_id, errors))
+        return AddPartitionsToTxnReply(results=tuple(results))
+
+    async def write_txn_markers(self, command: WriteTxnMarkersCommand) -> WriteTxnMarkersReply:
+        """Write the markers that this broker leads."""
+        return await self.marker_writes.write(command)
+
+    # Parts: transactions
+
+    async def _add_or_verify(self, transaction: TxnPartitions) -> _PartitionErrors:
+        unknown = [
+            partition
+            for partition in transaction.partitions
+            if self.image.partition(partition) is None
+        ]
+        if unknown:
+            return tuple(
+                (
+                    partition,
+                    ErrorCode.unknown_topic_or_partition
+                    if partition in unknown
+                    else ErrorCode.operation_not_attempted,
+                )
+                for partition in transaction.partitions
+            )
+        if transaction.verify_only:
+            verified = self.coordinator.verify(
+                VerifyPartitions(
+                    transactional_id=transaction.transactional_id,
+                    producer_id=transaction.producer_id,
+                    producer_epoch=transaction.producer_epoch,
+                    partitions=transaction.partitions,
+                )
+            )
+            if isinstance(verified, Rejection):
+                return tuple((partition, verified.error) for partition in transaction.partitions)
+            return verified.results
+        added = await self.coordinator.add_partitions(
+            AddPartitions(
+                transactional_id=transaction.transactional_id,
+                producer_id=transaction.producer_id,
+                producer_epoch=transaction.producer_epoch,
+                partitions=frozenset(transaction.partitions),
+                transaction_version=TransactionVersion.TV_2,
+            )
+        )
+        error = added.error if isinstance(added, Rejection) else ErrorCode.none
+        return tuple((partition, error) for partition in transaction.partitions)
+
+    async def _append_transaction_state(
+        self, partition: int, batch: bytes, _coordinator_epoch: int, timeout_ms: int
+    ) -> ErrorCode:
+        """Append a coordinator's record with acks=all."""
+        gate = None if self.log_gate.is_open else self.log_gate
+        if gate is not None and partition in self._transaction_logs:
+            where = TopicPartition(TRANSACTION_STATE_TOPIC, partition)
+            error = await gate.admit(subjects_in(batch, where), kind=COORDINATOR)
+            if error is not None:
+                return error
+        log = self._transaction_logs.get(partition)
+        if log is None:
+            return ErrorCode.not_leader_or_follower
+        return await self.commits.append(log, batch, timeout_ms=timeout_ms, gate=gate)
+
+    def _load_transactions(self, topic_partition: TopicPartition, epoch: CoordinatorEpoch) -> None:
+        log = self.replicas.hosted[topic_partition]
+        partition = topic_partition.partition
+        self.coordinator.begin_load(partition, epoch)
+        count = _partitions_of(self.image, TRANSACTION_STATE_TOPIC)
+        if count != self.coordinator.partitions:
+            # TransactionStateManager.validateTransactionTopicPartitionCountIsStable throws, and
+            # the partition is being loaded for good: ids were placed by the number at the start.
+            _log.error(
+                "txn.load.partitions_changed", at_start=self.coordinator.partitions, now=count
+            )
+            return
+
+        def finish(*, is_readable: bool) -> None:
+            batches: Iterable[bytes] = log.batches() if is_readable else ()
+            self.coordinator.finish_load(partition, epoch, batches)
+
+        self.loading.load(topic_partition, finish)
+
+    def _leader_of(self, topic_partition: TopicPartition) -> LeaderLookup:
+        partition = self.image.partition(topic_partition)
+        if partition is None:
+            return NoLeader.NO_SUCH_PARTITION
+        if self.image.is_alive(partition.leader):
+            return partition.leader
+        keeps = self.release.rules.leaderless_partitions_keep_markers
+        if partition.leader == NO_LEADER and not keeps:
+            # KRaftMetadataCache.getPartitionLeaderEndpoint: empty, as if it did not exist
+            # (KAFKA-20734)
+            return NoLeader.NO_SUCH_PARTITION
+        return NoLeader.UNKNOWN
+
+    async def _allocate_producer_ids(self) -> AllocateProducerIdsReply:
+        return await self.peers.allocate_producer_ids(
+            AllocateProducerIdsCommand(
+                broker_id=self.broker_id, broker_epoch=self.image.brokers[self.broker_id].epoch
+            )
+        )
+
+    # Parts: housekeeping
+
+    def _effective_settings(self, image: ClusterImage) -> Settings:
+        return configs.effective_settings(self.metadata.settings, image, self.broker_id)
+
+    def _arm_expiry(self) -> None:
+        clock = self.environment.clock
+        interval_ms = self.settings.producer_id_expiration_check_interval_ms
+        self._expiry_timer = clock.call_at(
+            clock.now_ms() + interval_ms,
+            lambda: self._timers(
+                "producer-id-expiration", self._expire_producers, self._arm_expiry
+            ),
+        )
+
+    def _expire_producers(self) -> None:
+        now_ms = self.environment.clock.now_ms()
+        for log in self.replicas.hosted.values():
+            expired = log.expire_producers(now_ms)
+            if expired and self.log_trace.on:
+                self.log_trace.expired(log, expired)
+        self._arm_expiry()
+
+    def _arm_checkpoint(self) -> None:
+        def note() -> None:
+            # Written to the log directory, so a full disk is noticed now at the latest
+            # (CheckpointFileWithFailureHandler).
+            if self.log_gate.refuse_full() is None and not self.logs.has_failed:
+                self.logs.checkpoint()
+            self._arm_checkpoint()
+
+        self._checkpoint_timer = self.environment.clock.call_later(
+            self.settings.replica_high_watermark_checkpoint_interval_ms, note
+        )
+
+    def _trace_leadership(self, changes: LeadershipChanges) -> None:
+        tracer = self.environment.tracer
+        for topic_partition, epoch in changes.led:
+            if topic_partition.topic not in (TRANSACTION_STATE_TOPIC, CONSUMER_OFFSETS_TOPIC):
+                tracer.emit(
+                    "node.role",
+                    self.node,
+                    data={"tp": str(topic_partition), "role": "leader", "epoch": epoch},
+                )
+
+
+def _partitions_of(image: ClusterImage, topic: str) -> int | None:
+    """How many partitions the topic has; None where there is none."""
+    found = image.topics.get(topic)
+    return None if found is None else len(found.partitions)
+
+
+def _transaction_version(image: ClusterImage) -> TransactionVersion:
+    return TransactionVersion(image.features.get(TRANSACTION_VERSION, 0))

@@ -1,0 +1,347 @@
+"""A partition leader asks the coordinator before a transaction opens here (KIP-890).
+
+One queue per coordinator node: a single AddPartitionsToTxn is in flight to each, what comes
+meanwhile is sent together as the next one. Answers are mapped to what the API that asked may say.
+Kafka's counterpart: AddPartitionsToTxnManager, quirks included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, PeerAnsweredError, PeerError
+from txnsim.node.peers import Peers
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.trace import Tracer
+from txnsim.types import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    BrokerId,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TxnPartitions,
+)
+
+Errors = dict[TopicPartition, ErrorCode]
+
+
+class TransactionOperation(Enum):
+    """What the request's version supports (Kafka's TransactionSupportedOperation)."""
+
+    DEFAULT_ERROR = "verify, errors of before KIP-890"
+    """Produce up to v10, TxnOffsetCommit up to v3."""
+    GENERIC_ERROR_SUPPORTED = "verify, TRANSACTION_ABORTABLE understood"
+    """Produce v11, TxnOffsetCommit v4."""
+    ADD_PARTITION = "add implicitly"
+    """Produce from v12, TxnOffsetCommit from v5: transactions v2."""
+
+
+class _Asked(msgspec.Struct):
+    """One transaction waiting in a queue or on its way."""
+
+    transaction: TxnPartitions
+    answer: Pending[Errors]
+    since_us: int
+    events: tuple[int, ...] = ()
+    """The question in the trace, by partition; empty while nothing is recorded."""
+
+
+class _Queue:
+    """What goes to one coordinator node next."""
+
+    __slots__ = ("in_flight", "operation", "waiting")
+
+    def __init__(self) -> None:
+        self.in_flight = False
+        self.waiting: dict[TransactionalId, _Asked] = {}
+        self.operation = TransactionOperation.DEFAULT_ERROR
+
+
+_RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
+    {
+        ErrorCode.network_exception,
+        ErrorCode.coordinator_load_in_progress,
+        ErrorCode.coordinator_not_available,
+        ErrorCode.not_coordinator,
+    }
+)
+
+
+_PASSED: Final = "NONE"
+"""What the trace says in place of an error."""
+
+
+class Verification:
+    """The queues of one broker, by coordinator node."""
+
+    __slots__ = (
+        "_clock",
+        "_coordinator_of",
+        "_node",
+        "_peers",
+        "_queues",
+        "_rules",
+        "_tasks",
+        "_tracer",
+        "answered",
+        "failed",
+        "verified",
+        "waited_us",
+    )
+
+    def __init__(
+        self,
+        *,
+        peers: Peers,
+        coordinator_of: Callable[[TransactionalId], BrokerId | None],
+        clock: Clock,
+        tasks: Tasks,
+        tracer: Tracer,
+        node: str,
+        rules: Rules = LATEST,
+    ) -> None:
+        self._rules = rules
+        self._clock = clock
+        self._tasks = tasks
+        self._tracer = tracer
+        self._node = node
+        self._peers = peers
+        self._coordinator_of = coordinator_of
+        self._queues: dict[BrokerId, _Queue] = {}
+        self.verified = 0
+        self.failed = 0
+        """Partitions refused or left without an answer (VerificationFailureRate counts them)."""
+        self.answered = 0
+        """Questions that are over, whatever came of them."""
+        self.waited_us = 0
+        """Microseconds that these took (VerificationTimeMs)."""
+
+    def ask(
+        self,
+        *,
+        transactional_id: TransactionalId,
+        producer_id: ProducerId,
+        producer_epoch: ProducerEpoch,
+        partitions: tuple[TopicPartition, ...],
+        operation: TransactionOperation,
+    ) -> Pending[Errors]:
+        """Verify or add ``partitions``; what is returned will hold the errors by partition, those
+        without one are left out.
+        """
+        answer: Pending[Errors] = Pending(self._tasks)
+        asked = _Asked(
+            TxnPartitions(
+                transactional_id=transactional_id,
+                producer_id=producer_id,
+                producer_epoch=producer_epoch,
+                verify_only=operation is not TransactionOperation.ADD_PARTITION,
+                partitions=partitions,
+            ),
+            answer,
+            self._clock.monotonic_us(),
+        )
+        if self._tracer.on:
+            self._trace_question(asked)
+        node = self._coordinator_of(transactional_id)
+        if node is None:
+            errors = dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
+            if self._tracer.on:
+                self._trace_answers(asked, errors)
+            answer.resolve(errors)
+            return answer
+        queue = self._queues.get(node)
+        if queue is None:
+            queue = self._queues[node] = _Queue()
+        if self._enqueue(queue, asked, operation) and not queue.in_flight:
+            self._send(node, queue)
+        return answer
+
+    # Parts
+
+    def _enqueue(self, queue: _Queue, asked: _Asked, operation: TransactionOperation) -> bool:
+        """Queue it, at most one entry per transactional id; False where it lost against the one
+        that waits.
+        """
+        transaction = asked.transaction
+        waiting = queue.waiting.get(transaction.transactional_id)
+        if waiting is not None:
+            if transaction.producer_epoch < waiting.transaction.producer_epoch:
+                self._fail(asked, ErrorCode.invalid_producer_epoch)
+                return False
+            # The one that waits gives way: fenced by a higher epoch, else told to try again.
+            self._fail(
+                waiting,
+                ErrorCode.invalid_producer_epoch
+                if transaction.producer_epoch > waiting.transaction.producer_epoch
+                else ErrorCode.network_exception,
+            )
+        elif not queue.waiting:
+            # Kafka maps TRANSACTION_ABORTABLE for a whole batch by the operation of the transaction
+            # that opened it.
+            queue.operation = operation
+        queue.waiting[transaction.transactional_id] = asked
+        return True
+
+    def _send(self, node: BrokerId, queue: _Queue) -> None:
+        batch, queue.waiting = queue.waiting, {}
+        operation = queue.operation
+        if not self._peers.knows_verification(node):
+            self._pass_unverified(batch)
+            return
+        queue.in_flight = True
+        reply = self._peers.add_partitions_to_txn(
+            node,
+            AddPartitionsToTxnCommand(
+                transactions=tuple(asked.transaction for asked in batch.values())
+            ),
+        )
+        reply.on_done(lambda done: self._answered(node, queue, batch, operation, done))
+
+    def _pass_unverified(self, batch: dict[TransactionalId, _Asked]) -> None:
+        """The coordinator's broker is older than verification: everything counts as verified, also
+        what should have been added (AddPartitionsToTxnHandler, ``versionMismatch``).
+        """
+        for asked in batch.values():
+            self._resolve(asked, {}, passing="UNSUPPORTED_VERSION")
+
+    def _answered(
+        self,
+        node: BrokerId,
+        queue: _Queue,
+        batch: dict[TransactionalId, _Asked],
+        operation: TransactionOperation,
+        done: Pending[AddPartitionsToTxnReply],
+    ) -> None:
+        queue.in_flight = False
+        failure = done.exception()
+        if failure is None:
+            self._deliver(batch, done.result(), operation)
+        elif isinstance(failure, PeerAnsweredError):
+            self._deliver(batch, AddPartitionsToTxnReply(error=failure.error), operation)
+        elif isinstance(failure, PeerError):
+            for asked in batch.values():
+                self._fail(asked, ErrorCode.network_exception)
+        else:
+            for asked in batch.values():
+                asked.answer.fail(failure)
+        if queue.waiting:
+            self._send(node, queue)
+
+    def _deliver(
+        self,
+        batch: dict[TransactionalId, _Asked],
+        reply: AddPartitionsToTxnReply,
+        operation: TransactionOperation,
+    ) -> None:
+        if reply.error:
+            error = (
+                ErrorCode.invalid_txn_state
+                if reply.error == ErrorCode.cluster_authorization_failed
+                else ErrorCode(reply.error)
+            )
+            for asked in batch.values():
+                self._fail(asked, error)
+            return
+        for transactional_id, results in reply.results:
+            asked = batch[transactional_id]
+            errors: Errors = {
+                partition: _mapped(ErrorCode(error), operation, self._rules)
+                for partition, error in results
+                if error
+            }
+            self.verified += len(results) - len(errors)
+            self.failed += len(errors)
+            self._resolve(asked, errors)
+
+    def _fail(self, asked: _Asked, error: ErrorCode) -> None:
+        self.failed += len(asked.transaction.partitions)
+        self._resolve(asked, dict.fromkeys(asked.transaction.partitions, error))
+
+    def _resolve(self, asked: _Asked, errors: Errors, *, passing: str = _PASSED) -> None:
+        self.answered += 1
+        self.waited_us += self._clock.monotonic_us() - asked.since_us
+        if self._tracer.on:
+            self._trace_answers(asked, errors, passing=passing)
+        asked.answer.resolve(errors)
+
+    # The trace: an event for each partition, so that a reader can count them
+
+    def _trace_question(self, asked: _Asked) -> None:
+        add = not asked.transaction.verify_only
+        asked.events = tuple(
+            self._trace("verify.ask", asked.transaction, partition, {"add": add})
+            for partition in asked.transaction.partitions
+        )
+
+    def _trace_answers(self, asked: _Asked, errors: Errors, *, passing: str = _PASSED) -> None:
+        partitions = asked.transaction.partitions
+        causes = asked.events or (-1,) * len(partitions)  # recording began in between
+        for partition, cause in zip(partitions, causes, strict=True):
+            error = errors.get(partition)
+            told: dict[str, object] = {"error": passing if error is None else error.name.upper()}
+            self._trace("verify.answer", asked.transaction, partition, told, cause)
+
+    def _trace(
+        self,
+        kind: str,
+        transaction: TxnPartitions,
+        partition: TopicPartition,
+        more: dict[str, object],
+        cause: int | None = None,
+    ) -> int:
+        return self._tracer.emit(
+            kind,
+            self._node,
+            parents=() if cause is None else (cause,),
+            tx=f"{transaction.transactional_id}/{transaction.producer_id}:"
+            f"{transaction.producer_epoch}",
+            data={
+                "tp": str(partition),
+                "pid": transaction.producer_id,
+                "epoch": transaction.producer_epoch,
+                **more,
+            },
+        )
+
+
+def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> ErrorCode:
+    """The coordinator's word as the leader passes it on (AddPartitionsToTxnManager)."""
+    if error is ErrorCode.producer_fenced:
+        # Clients learn of fencing on the produce path as INVALID_PRODUCER_EPOCH since 2.7
+        # (KIP-588).
+        return ErrorCode.invalid_producer_epoch
+    if (
+        error is ErrorCode.transaction_abortable
+        and operation is TransactionOperation.DEFAULT_ERROR
+        and rules.unverified_is_abortable
+    ):
+        return ErrorCode.invalid_txn_state
+    return error
+
+
+def produce_error(
+    error: ErrorCode, operation: TransactionOperation, rules: Rules = LATEST
+) -> ErrorCode:
+    """What a Produce answer says for a verification error (ReplicaManager.handleProduceAppend).
+
+    Retriable errors become NOT_ENOUGH_REPLICAS, which old clients retry without asking for
+    metadata.
+    """
+    if error is ErrorCode.network_exception and not rules.lost_verification_is_retriable:
+        return error
+    if error in _RETRIED_AS_NOT_ENOUGH_REPLICAS:
+        return ErrorCode.not_enough_replicas
+    if (
+        error is ErrorCode.concurrent_transactions
+        and operation is not TransactionOperation.ADD_PARTITION
+    ):
+        return ErrorCode.not_enough_replicas
+    return error

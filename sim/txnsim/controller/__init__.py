@@ -1,0 +1,1 @@
+"""The decisions of the controller, pure. Its shell is ``txnsim.node.controller_node``."""

@@ -1,0 +1,578 @@
+"""The controller's decisions: topics, partitions, configs, features, leaders. Pure.
+
+Each function takes the image and a wish and answers with the new image and what each item is told;
+nothing is changed where an item is refused. The shell that publishes images is
+``cluster.metadata``. Kafka's counterparts: ReplicationControlManager, ConfigurationControlManager,
+FeatureControlManager.
+"""
+
+from __future__ import annotations
+
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata import configs
+from txnsim.metadata.image import (
+    TRANSACTION_VERSION,
+    BrokerImage,
+    ClusterImage,
+    PartitionImage,
+    TopicImage,
+)
+from txnsim.releases import FeatureRange, Fleet
+from txnsim.settings import Settings
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    INTERNAL_TOPICS,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    LeaderEpoch,
+    TopicPartition,
+)
+
+DEVIATIONS: Final = (
+    "Logs of coordinators have at most as many replicas, and ask for at most as many in sync, as"
+    " there are brokers; Apache Kafka does not make them before there are enough.",
+)
+
+_TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+KRAFT_VERSION: Final = "kraft.version"
+METADATA_VERSION: Final = "metadata.version"
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+
+Supporters = Sequence[tuple[str, Mapping[str, FeatureRange]]]
+"""Name of each node that must support a feature level, and the features that it supports."""
+
+
+class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
+    """A topic as CreateTopics asks for it; -1 stands for the default."""
+
+    name: str
+    partitions: int = -1
+    replication_factor: int = -1
+    assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...] = ()
+    """(partition, its brokers) as they were given."""
+    configs: Mapping[str, str | None] = {}
+
+
+class ConfigOperation(IntEnum):
+    """Operations of IncrementalAlterConfigs."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One operation on one config."""
+
+    name: str
+    operation: ConfigOperation
+    value: str | None
+
+
+UPGRADE: Final = 1
+SAFE_DOWNGRADE: Final = 2
+UNSAFE_DOWNGRADE: Final = 3
+
+
+class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
+    """One feature of UpdateFeatures."""
+
+    name: str
+    level: int
+    upgrade_type: int
+    """``UPGRADE``, ``SAFE_DOWNGRADE``, ``UNSAFE_DOWNGRADE``, or what else a client sent."""
+
+
+def initial_image(
+    *,
+    cluster_id: str,
+    brokers: tuple[BrokerImage, ...],
+    transaction_version: int,
+    min_insync_replicas: int = 1,
+    fleet: Fleet | None = None,
+) -> ClusterImage:
+    """The metadata of a freshly formatted cluster, at levels that all of its brokers support."""
+    image = ClusterImage(cluster_id=cluster_id)
+    for broker in brokers:
+        image = image.with_broker(broker)
+    levels = (fleet or Fleet()).new_cluster_levels(broker.broker_id for broker in brokers)
+    if levels.get(ELIGIBLE_LEADER_REPLICAS):
+        # Eligible leader replicas need one minimum for the whole cluster, so their feature pins it
+        # as a dynamic config (KIP-966, ConfigurationControlManager.maybeGenerateElrSafetyRecords).
+        image = image.with_broker_configs("", {"min.insync.replicas": str(min_insync_replicas)})
+    # A quorum with a fixed list of voters stays at kraft.version 0 (KIP-853).
+    chosen = {TRANSACTION_VERSION: transaction_version, KRAFT_VERSION: 0}
+    for name, level in levels.items():
+        image = image.with_feature(name, min(level, chosen.get(name, level)))
+    return image
+
+
+# Topics
+
+
+def name_complaint(name: str) -> str | None:
+    """Why a topic can't have that name (Kafka's Topic.validate); None where it can."""
+    if not name:
+        return "the empty string is not allowed"
+    if name in (".", ".."):
+        return f"'{name}' is not allowed"
+    if len(name) > 249:
+        return f"the length of '{name}' is longer than the max allowed length 249"
+    if _TOPIC_NAME.fullmatch(name) is None:
+        return (
+            f"'{name}' contains one or more characters other than ASCII alphanumerics, "
+            "'.', '_' and '-'"
+        )
+    return None
+
+
+def create_topic(
+    image: ClusterImage,
+    wanted: NewTopic,
+    *,
+    settings: Settings,
+    new_topic_id: Callable[[], uuid.UUID],
+) -> TopicImage | Rejection:
+    """The topic as it would be created, or why not (ReplicationControlManager.createTopic)."""
+    refusal = _name_refusal(image, wanted.name)
+    if refusal is not None:
+        return refusal
+    config_refusal = _config_refusal(wanted.configs)
+    if config_refusal is not None:
+        return config_refusal
+    replicas = (
+        _manual_replicas(image, wanted)
+        if wanted.assignments
+        else _placed_replicas(image, wanted, settings)
+    )
+    if isinstance(replicas, Rejection):
+        return replicas
+    return TopicImage(
+        name=wanted.name,
+        topic_id=new_topic_id(),
+        partitions=tuple(new_partition(brokers, image) for brokers in replicas),
+        configs={name: value for name, value in wanted.configs.items() if value is not None},
+        is_internal=wanted.name in INTERNAL_TOPICS,
+    )
+
+
+def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> NewTopic:
+    """What an auto-created topic looks like; internal topics have settings of their own
+    (AutoTopicCreationManager).
+    """
+    brokers = len(image.brokers)
+    if name == TRANSACTION_STATE_TOPIC:
+        return NewTopic(
+            name=name,
+            partitions=settings.transaction_state_log_num_partitions,
+            # Kafka waits for enough brokers; a cluster of one is a normal thing to simulate.
+            replication_factor=min(settings.transaction_state_log_replication_factor, brokers),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "uncompressed",
+                "unclean.leader.election.enable": "false",
+                "min.insync.replicas": str(min(settings.transaction_state_log_min_isr, brokers)),
+                "segment.bytes": str(settings.transaction_state_log_segment_bytes),
+            },
+        )
+    if name == CONSUMER_OFFSETS_TOPIC:
+        return NewTopic(
+            name=name,
+            partitions=settings.offsets_topic_num_partitions,
+            replication_factor=min(settings.offsets_topic_replication_factor, brokers),
+            configs={
+                "cleanup.policy": "compact",
+                "compression.type": "producer",
+                "segment.bytes": str(settings.offsets_topic_segment_bytes),
+            },
+        )
+    return NewTopic(name=name)
+
+
+def new_partition(replicas: tuple[BrokerId, ...], image: ClusterImage) -> PartitionImage:
+    """A fresh partition led by its first active replica; there is one."""
+    isr = tuple(broker for broker in replicas if image.is_active(broker))
+    return PartitionImage(
+        leader=isr[0],
+        leader_epoch=LeaderEpoch(0),
+        partition_epoch=0,
+        replicas=replicas,
+        isr=isr,
+    )
+
+
+def _name_refusal(image: ClusterImage, name: str) -> Rejection | None:
+    why = name_complaint(name)
+    if why is not None:
+        return Rejection(
+            error=ErrorCode.invalid_topic_exception, reason=f"Topic name is invalid: {why}"
+        )
+    if name == "__cluster_metadata":
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason=f"Creation of internal topic {name} is prohibited.",
+        )
+    if name in image.topics:
+        return Rejection(
+            error=ErrorCode.topic_already_exists, reason=f"Topic '{name}' already exists."
+        )
+    # Metric names fold '.' into '_', so two such topics would collide there (Topic.hasCollision).
+    folded = name.replace(".", "_")
+    for other in image.topics:
+        if folded == other.replace(".", "_"):
+            return Rejection(
+                error=ErrorCode.invalid_topic_exception,
+                reason=f"Topic '{name}' collides with existing topic: {other}",
+            )
+    return None
+
+
+def _config_refusal(wanted: Mapping[str, str | None]) -> Rejection | None:
+    for name, value in wanted.items():
+        why = (
+            f"Null value not supported for topic configs: {name}"
+            if value is None
+            else configs.topic_complaint(name, value)
+        )
+        if why is not None:
+            return Rejection(error=ErrorCode.invalid_config, reason=why)
+    return None
+
+
+def _manual_replicas(
+    image: ClusterImage, wanted: NewTopic
+) -> list[tuple[BrokerId, ...]] | Rejection:
+    if wanted.replication_factor != -1:
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="A manual partition assignment was specified, but replication factor was not "
+            "set to -1.",
+        )
+    if wanted.partitions != -1:
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="A manual partition assignment was specified, but numPartitions was not set to "
+            "-1.",
+        )
+    assignments: dict[int, tuple[BrokerId, ...]] = {}
+    for index, brokers in wanted.assignments:
+        if index in assignments:
+            return _bad_assignment(
+                f"Found multiple manual partition assignments for partition {index}"
+            )
+        assignments[index] = brokers
+    replicas: list[tuple[BrokerId, ...]] = []
+    for index in range(len(assignments)):
+        if index not in assignments:
+            return _bad_assignment("partitions should be a consecutive 0-based integer sequence")
+        brokers = assignments[index]
+        if not brokers:
+            return _bad_assignment(
+                "The manual partition assignment includes an empty replica list."
+            )
+        if len(set(brokers)) != len(brokers):
+            return _bad_assignment(
+                f"The manual partition assignment includes the broker {brokers[0]} more than once."
+            )
+        for broker in brokers:
+            if broker not in image.brokers:
+                return _bad_assignment(
+                    f"The manual partition assignment includes broker {broker}, "
+                    "but no such broker is registered."
+                )
+        if replicas and len(brokers) != len(replicas[0]):
+            return _bad_assignment(
+                f"The manual partition assignment includes a partition with {len(brokers)} "
+                f"replica(s), but this is not consistent with previous partitions, which have "
+                f"{len(replicas[0])} replica(s)."
+            )
+        if not any(image.is_active(broker) for broker in brokers):
+            return _bad_assignment(
+                f"All brokers specified in the manual partition assignment for partition {index} "
+                "are fenced or in controlled shutdown."
+            )
+        replicas.append(tuple(brokers))
+    return replicas
+
+
+def _bad_assignment(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)
+
+
+def _placed_replicas(
+    image: ClusterImage, wanted: NewTopic, settings: Settings
+) -> list[tuple[BrokerId, ...]] | Rejection:
+    if wanted.replication_factor != -1 and wanted.replication_factor <= 0:
+        return Rejection(
+            error=ErrorCode.invalid_replication_factor,
+            reason="Replication factor must be larger than 0, or -1 to use the default value.",
+        )
+    if wanted.partitions != -1 and wanted.partitions <= 0:
+        return Rejection(
+            error=ErrorCode.invalid_partitions,
+            reason="Number of partitions was set to an invalid non-positive value.",
+        )
+    count = settings.num_partitions if wanted.partitions == -1 else wanted.partitions
+    factor = (
+        settings.default_replication_factor
+        if wanted.replication_factor == -1
+        else wanted.replication_factor
+    )
+    usable = usable_brokers(image, factor)
+    if isinstance(usable, Rejection):
+        return usable
+    # Leaders go round the brokers; each topic starts one further, so that single-partition topics
+    # spread too.
+    start = len(image.topics)
+    return [usable.place(start + index, factor) for index in range(count)]
+
+
+class UsableBrokers(msgspec.Struct, frozen=True, kw_only=True):
+    """Brokers that may get replicas (ClusterControlManager.usableBrokers), each part by id."""
+
+    active: tuple[BrokerId, ...]
+    fenced: tuple[BrokerId, ...]
+    """Registered but away: they get a replica where there are not enough active ones."""
+
+    def place(self, start: int, factor: int) -> tuple[BrokerId, ...]:
+        """``factor`` brokers, active ones in a row from ``start`` first; the first one leads."""
+        near = min(factor, len(self.active))
+        far = factor - near
+        active, fenced = self.active, self.fenced
+        return (
+            *(active[(start + step) % len(active)] for step in range(near)),
+            *(fenced[(start + step) % len(fenced)] for step in range(far)),
+        )
+
+
+def usable_brokers(image: ClusterImage, factor: int) -> UsableBrokers | Rejection:
+    """Who may get ``factor`` replicas, or why there can't be so many (StripedReplicaPlacer)."""
+    usable = UsableBrokers(
+        active=tuple(sorted(one for one in image.brokers if image.is_active(one))),
+        fenced=tuple(sorted(one for one, broker in image.brokers.items() if not broker.alive)),
+    )
+    total = len(usable.active) + len(usable.fenced)
+    if not usable.active:
+        why = "All brokers are currently fenced, or have all their log directories cordoned."
+    elif factor > total:
+        why = (
+            f"The target replication factor of {factor} cannot be reached because only {total} "
+            "broker(s) are registered or some brokers have all their log directories cordoned."
+        )
+    else:
+        return usable
+    return Rejection(
+        error=ErrorCode.invalid_replication_factor,
+        reason=f"Unable to replicate the partition {factor} time(s): {why}",
+    )
+
+
+# Leaders
+
+
+def move_leader(
+    image: ClusterImage, topic_partition: TopicPartition, leader: BrokerId | None
+) -> tuple[ClusterImage, BrokerId] | Rejection:
+    """Make an in-sync replica the leader under the next leader epoch: the one that is named, or the
+    first other one that lives.
+    """
+    partition = image.partition(topic_partition)
+    if partition is None:
+        return Rejection(
+            error=ErrorCode.unknown_topic_or_partition, reason=f"{topic_partition} does not exist"
+        )
+    able = [one for one in partition.replicas if one in partition.isr and image.is_active(one)]
+    wanted = [one for one in able if one == leader or (leader is None and one != partition.leader)]
+    if not wanted:
+        lacking = "no other replica" if leader is None else f"broker {leader} is no replica that"
+        return Rejection(
+            error=ErrorCode.eligible_leaders_not_available,
+            reason=f"{topic_partition}: {lacking} is in sync and lives",
+        )
+    moved = msgspec.structs.replace(
+        partition,
+        leader=wanted[0],
+        leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
+        partition_epoch=partition.partition_epoch + 1,
+        last_known_elr=(),
+    )
+    return image.with_partition(topic_partition, moved), wanted[0]
+
+
+# Configs
+
+
+def altered_configs(
+    current: Mapping[str, str],
+    changes: tuple[ConfigChange, ...],
+    keys: Mapping[str, configs.ConfigKey],
+) -> dict[str, str] | Rejection:
+    """The configs of a topic or broker after IncrementalAlterConfigs' operations, or why not
+    (ConfigurationControlManager).
+    """
+    result = changed_configs(current, changes, keys)
+    if isinstance(result, Rejection):
+        return result
+    is_topic = keys is configs.TOPIC_CONFIGS
+    complaint = configs.topic_complaint if is_topic else configs.broker_complaint
+    error = ErrorCode.invalid_config if is_topic else ErrorCode.invalid_request
+    for change in changes:
+        value = result.get(change.name)
+        why = None if value is None else complaint(change.name, value)
+        if why is not None:
+            return Rejection(error=error, reason=why)
+    return result
+
+
+def changed_configs(
+    current: Mapping[str, str],
+    changes: tuple[ConfigChange, ...],
+    keys: Mapping[str, configs.ConfigKey],
+) -> dict[str, str] | Rejection:
+    """The same for any resource, without a look at what the configs are then."""
+    result = dict(current)
+    if len({change.name for change in changes}) != len(changes):
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="Error due to duplicate config keys",
+        )
+    nulls = [
+        change.name
+        for change in changes
+        if change.value is None and change.operation is not ConfigOperation.DELETE
+    ]
+    if nulls:
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason=f"Null value not supported for : {', '.join(nulls)}",
+        )
+    for change in changes:
+        value = _changed_value(result, change, keys)
+        if isinstance(value, Rejection):
+            return value
+        if value is None:
+            result.pop(change.name, None)
+        else:
+            result[change.name] = value
+    return result
+
+
+def _changed_value(
+    current: Mapping[str, str], change: ConfigChange, keys: Mapping[str, configs.ConfigKey]
+) -> str | Rejection | None:
+    if change.operation is ConfigOperation.DELETE or change.value is None:
+        return None
+    if change.operation is ConfigOperation.SET:
+        return change.value
+    key = keys.get(change.name)
+    if key is None or key.type is not configs.ConfigType.LIST:
+        return Rejection(
+            error=ErrorCode.invalid_config,
+            reason=(
+                f"Can't {change.operation.name} to key {change.name} because its type is not LIST."
+            ),
+        )
+    items = [item for item in current.get(change.name, key.default).split(",") if item]
+    wanted = [item for item in change.value.split(",") if item]
+    if change.operation is ConfigOperation.APPEND:
+        items += [item for item in wanted if item not in items]
+    else:
+        items = [item for item in items if item not in wanted]
+    return ",".join(items)
+
+
+# Features
+
+
+def update_features(
+    image: ClusterImage,
+    updates: tuple[FeatureUpdate, ...],
+    *,
+    fleet: Fleet | None = None,
+    alone: bool = False,
+) -> ClusterImage | Rejection:
+    """All updates or none, each to a level that every broker supports
+    (FeatureControlManager.updateFeatures).
+
+    Args:
+        image: The metadata.
+        updates: What is wanted.
+        fleet: Who has to support it.
+        alone: Each feature has a result of its own, as before Kafka 4.0; off is a level that every
+            feature has, known or not.
+    """
+    supporters = (fleet or Fleet()).supporters(image.brokers)
+    for update in updates:
+        why = _feature_complaint(image, update, supporters)
+        if alone and why is not None and not _is_off(update, why):
+            return Rejection(error=ErrorCode.invalid_update_version, reason=why)
+        if why is not None and not alone:
+            return Rejection(
+                error=ErrorCode.invalid_update_version,
+                reason="The update failed for all features since the following feature had an "
+                f"error: {why}",
+            )
+    changed = image
+    for update in updates:
+        if changed.features.get(update.name) != update.level:
+            changed = changed.with_feature(update.name, update.level)
+    return changed
+
+
+def _is_off(update: FeatureUpdate, why: str) -> bool:
+    return update.level == 0 and why.endswith("not found.")
+
+
+def _feature_complaint(
+    image: ClusterImage, update: FeatureUpdate, supporters: Supporters
+) -> str | None:
+    """Why a feature can't go to that level, in the words of FeatureControlManager.updateFeature."""
+    why = _level_complaint(image, update, supporters)
+    if why is not None:
+        return f"Invalid update version {update.level} for feature {update.name}. {why}"
+    current = image.features.get(update.name, 0)
+    if update.name == METADATA_VERSION and update.level < current:
+        risk = (
+            "Refusing to perform the requested downgrade because it might delete metadata "
+            "information."
+            if update.upgrade_type == SAFE_DOWNGRADE
+            else "Unsafe metadata downgrade is not supported in this version."
+        )
+        return f"Unsupported metadata.version downgrade from {current} to {update.level}. {risk}"
+    return None
+
+
+def _level_complaint(
+    image: ClusterImage, update: FeatureUpdate, supporters: Supporters
+) -> str | None:
+    if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        return "The controller does not support the given upgrade type."
+    if update.level < 0:
+        return "A feature version cannot be less than 0."
+    for node, features in supporters:
+        supported = features.get(update.name)
+        # Level 0 of anything counts as supported: it means that the feature is off.
+        if supported is None and update.level:
+            return f"{node} does not support this feature."
+        if supported and not supported.min_level <= update.level <= supported.max_level:
+            return f"{node} only supports versions {supported.min_level}-{supported.max_level}"
+    if not any(update.name in features for _, features in supporters):
+        return f"Feature {update.name} not found."
+    current = image.features.get(update.name, 0)
+    if update.level < current and update.upgrade_type == UPGRADE:
+        return (
+            "Can't downgrade the version of this feature without setting the upgrade type to "
+            "either safe or unsafe downgrade."
+        )
+    if update.level > current and update.upgrade_type != UPGRADE:
+        return "Can't downgrade to a newer version."
+    return None

@@ -1,0 +1,130 @@
+"""Leader elections that somebody asks for, or that are tried from time to time: the preferred
+replica, or any replica at all. Pure.
+
+Kafka's counterparts: ReplicationControlManager.electLeader and the controller's periodic tasks
+electPreferred and electUnclean.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from txnsim.controller.leadership import rules_of, updated_partition
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage
+from txnsim.metadata.partition_changes import Election
+from txnsim.settings import Settings
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
+
+NOT_NEEDED: Final = Rejection(
+    error=ErrorCode.election_not_needed, reason="Leader election not needed for topic partition."
+)
+_NO_PREFERRED: Final = Rejection(
+    error=ErrorCode.preferred_leader_not_available,
+    reason="The preferred leader was not available.",
+)
+_NOBODY: Final = Rejection(
+    error=ErrorCode.eligible_leaders_not_available,
+    reason="Eligible topic partition leaders are not available.",
+)
+
+
+class ElectionType(IntEnum):
+    """What kind of leader is wanted (Kafka's ElectionType)."""
+
+    PREFERRED = 0
+    """The first replica, where it is in sync."""
+    UNCLEAN = 1
+    """Any live replica of a partition without a leader, in sync or not."""
+
+
+def elect_leader(
+    image: ClusterImage, topic_partition: TopicPartition, kind: ElectionType, settings: Settings
+) -> ClusterImage | Rejection:
+    """The image after the election, or why there was none."""
+    topic, index = topic_partition.topic, topic_partition.partition
+    if topic not in image.topics:
+        return _unknown(f"No such topic as {topic}")
+    partition = image.partition(topic_partition)
+    if partition is None:
+        return _unknown(f"No such partition as {topic}-{index}")
+    if kind is ElectionType.PREFERRED:
+        if partition.leader == partition.replicas[0]:
+            return NOT_NEEDED
+        election, nobody = Election.PREFERRED, _NO_PREFERRED
+    else:
+        if partition.leader != NO_LEADER:
+            return NOT_NEEDED
+        election, nobody = Election.UNCLEAN, _NOBODY
+    changed = updated_partition(image, topic_partition, settings, election=election)
+    return nobody if changed is None else image.with_partitions({topic_partition: changed})
+
+
+def elect_unclean(image: ClusterImage, settings: Settings) -> ClusterImage:
+    """Give every partition without a leader whoever lives, where its topic allows that
+    (ReplicationControlManager.maybeElectUncleanLeaders).
+    """
+    changes: dict[TopicPartition, PartitionImage] = {}
+    for topic in image.topics.values():
+        leaderless = [
+            TopicPartition(topic.name, index)
+            for index, partition in enumerate(topic.partitions)
+            if partition.leader == NO_LEADER
+        ]
+        if not leaderless or not rules_of(topic, image, settings).allows_unclean:
+            continue
+        for where in leaderless:
+            changed = updated_partition(image, where, settings, election=Election.UNCLEAN)
+            if changed is not None:
+                changes[where] = changed
+    return image.with_partitions(changes)
+
+
+def resign_leader(
+    image: ClusterImage, topic_partition: TopicPartition
+) -> tuple[ClusterImage, ClusterImage] | Rejection:
+    """The leader steps down and is elected again: without a leader, and with the same one under a
+    later leader epoch. Whoever coordinates by that partition has to load it anew.
+    """
+    partition = image.partition(topic_partition)
+    if partition is None:
+        return _unknown(f"No such partition as {topic_partition}")
+    if not image.is_active(partition.leader):
+        return Rejection(
+            error=ErrorCode.leader_not_available, reason=f"{topic_partition} has no live leader"
+        )
+    left = _led_by(NO_LEADER, partition)
+    without = image.with_partition(topic_partition, left)
+    return without, without.with_partition(topic_partition, _led_by(partition.leader, left))
+
+
+def rebalance_leaders(image: ClusterImage, settings: Settings) -> ClusterImage:
+    """Give partitions back to their preferred replicas where those may lead
+    (ReplicationControlManager.maybeBalancePartitionLeaders).
+    """
+    changes: dict[TopicPartition, PartitionImage] = {}
+    for topic in image.topics.values():
+        for index, partition in enumerate(topic.partitions):
+            if partition.leader in (NO_LEADER, partition.replicas[0]):
+                continue
+            where = TopicPartition(topic.name, index)
+            changed = updated_partition(image, where, settings, election=Election.PREFERRED)
+            if changed is not None:
+                changes[where] = changed
+    return image.with_partitions(changes)
+
+
+def _led_by(leader: BrokerId, partition: PartitionImage) -> PartitionImage:
+    return msgspec.structs.replace(
+        partition,
+        leader=leader,
+        leader_epoch=LeaderEpoch(partition.leader_epoch + 1),
+        partition_epoch=partition.partition_epoch + 1,
+    )
+
+
+def _unknown(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)

@@ -1,0 +1,130 @@
+"""More partitions for a topic: what CreatePartitions may do. Pure.
+
+The partitions that are there stay as they are; new ones are empty, in the leader epoch 0, and led
+by their first live replica. Kafka's counterpart: ReplicationControlManager.createPartitions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from txnsim.controller.controller import new_partition, usable_brokers
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.types import BrokerId
+
+RECORDS_MAX: Final = 10_000
+"""Metadata records that one request may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+
+Assignments = tuple[tuple[BrokerId, ...], ...]
+"""The replicas of each new partition."""
+
+
+def grown_topic(
+    image: ClusterImage, name: str, *, count: int, assignments: Assignments | None = None
+) -> TopicImage | Rejection:
+    """The topic with ``count`` partitions in all, or why it can't have them."""
+    topic = image.topics.get(name)
+    if topic is None:
+        return Rejection(error=ErrorCode.unknown_topic_or_partition, reason="")
+    refusal = _count_refusal(topic, count, assignments)
+    if refusal is not None:
+        return refusal
+    factor = len(topic.partitions[0].replicas)
+    replicas = (
+        _placed(image, topic, count, factor)
+        if assignments is None
+        else _checked(image, assignments, factor, start=len(topic.partitions))
+    )
+    if isinstance(replicas, Rejection):
+        return replicas
+    return msgspec.structs.replace(
+        topic,
+        partitions=(*topic.partitions, *(new_partition(brokers, image) for brokers in replicas)),
+    )
+
+
+def _count_refusal(
+    topic: TopicImage, count: int, assignments: Assignments | None
+) -> Rejection | None:
+    current = len(topic.partitions)
+    if count == current:
+        return _bad_count(f"Topic already has {current} partition(s).")
+    if count < current:
+        return _bad_count(
+            f"The topic {topic.name} currently has {current} partition(s); "
+            f"{count} would not be an increase."
+        )
+    added = count - current
+    if assignments is not None and len(assignments) != added:
+        return _bad_assignment(
+            f"Attempted to add {added} additional partition(s), but only {len(assignments)} "
+            "assignment(s) were specified."
+        )
+    if added > RECORDS_MAX:
+        # A BoundedListTooLongException, which has no error code of its own.
+        return Rejection(error=ErrorCode.unknown_server_error, reason="")
+    return None
+
+
+def _placed(
+    image: ClusterImage, topic: TopicImage, count: int, factor: int
+) -> Assignments | Rejection:
+    usable = usable_brokers(image, factor)
+    if isinstance(usable, Rejection):
+        return usable
+    # Leaders go on round the brokers from where the topic's last partition was placed.
+    last = topic.partitions[-1].replicas[0]
+    start = usable.active.index(last) + 1 if last in usable.active else 0
+    return tuple(
+        usable.place(start + step, factor) for step in range(count - len(topic.partitions))
+    )
+
+
+def _checked(
+    image: ClusterImage, assignments: Assignments, factor: int, *, start: int
+) -> Assignments | Rejection:
+    """ReplicationControlManager.validateManualPartitionAssignment, for each new partition."""
+    for index, brokers in enumerate(assignments, start):
+        why = assignment_complaint(image, brokers, factor)
+        if why is not None:
+            return _bad_assignment(f"The manual partition assignment includes {why}")
+        if not any(image.is_active(broker) for broker in brokers):
+            return _bad_assignment(
+                f"All brokers specified in the manual partition assignment for partition {index} "
+                "are fenced or in controlled shutdown."
+            )
+    return assignments
+
+
+def assignment_complaint(
+    image: ClusterImage, brokers: tuple[BrokerId, ...], factor: int | None = None
+) -> str | None:
+    """What "the manual partition assignment includes" that it may not; ``factor`` replicas are
+    wanted, or any number of them.
+    """
+    if not brokers:
+        return "an empty replica list."
+    before: BrokerId | None = None
+    for broker in sorted(brokers):
+        if broker not in image.brokers:
+            return f"broker {broker}, but no such broker is registered."
+        if broker == before:
+            return f"the broker {broker} more than once."
+        before = broker
+    if factor is not None and len(brokers) != factor:
+        return (
+            f"a partition with {len(brokers)} replica(s), but this is not consistent with "
+            f"previous partitions, which have {factor} replica(s)."
+        )
+    return None
+
+
+def _bad_count(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_partitions, reason=reason)
+
+
+def _bad_assignment(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)

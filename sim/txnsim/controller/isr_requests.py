@@ -1,0 +1,123 @@
+"""AlterPartition: the ISR that a leader asks for, judged by the controller. Pure.
+
+A leader can ask on the ground of old metadata, or be none any more: the epochs tell, in Kafka's
+order. A replica that is fenced, shuts down or has been restarted meanwhile can't join (KIP-903).
+Kafka's counterpart: ReplicationControlManager.alterPartition.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txnsim.controller.leadership import updated_partition
+from txnsim.errors import ErrorCode
+from txnsim.metadata.image import ClusterImage, PartitionImage
+from txnsim.settings import Settings
+from txnsim.types import (
+    AlteredPartition,
+    AlterPartitionCommand,
+    AlterPartitionReply,
+    BrokerId,
+    IsrChange,
+    TopicPartition,
+)
+
+
+class IsrOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """The metadata after a request, and what its sender is told."""
+
+    image: ClusterImage
+    reply: AlterPartitionReply
+
+
+def decide_alter_partition(
+    image: ClusterImage, command: AlterPartitionCommand, settings: Settings
+) -> IsrOutcome:
+    """Judge each change by itself; what is granted goes into one new image."""
+    sender = image.brokers.get(command.broker_id)
+    if sender is None or sender.epoch != command.broker_epoch:
+        reply = AlterPartitionReply(error=ErrorCode.stale_broker_epoch)
+        return IsrOutcome(image=image, reply=reply)
+    changes: dict[TopicPartition, PartitionImage] = {}
+    results = []
+    for wanted in command.partitions:
+        topic = image.topic_by_id(wanted.topic_id)
+        error = (
+            ErrorCode.unknown_topic_id
+            if topic is None
+            else _refusal(image, topic.name, command.broker_id, wanted)
+        )
+        if topic is None or error is not ErrorCode.none:
+            results.append(_refused(wanted, error))
+            continue
+        where = TopicPartition(topic.name, wanted.topic_partition.partition)
+        partition = topic.partitions[where.partition]
+        changed = updated_partition(
+            image,
+            where,
+            settings,
+            target_isr=tuple(replica for replica, _ in wanted.new_isr),
+            has_recovered=True,
+        )
+        if changed is not None:
+            changes[where] = partition = changed
+        # A leader may not depose itself, but an ISR that ends a reassignment can: it is told so,
+        # although the change was made.
+        results.append(
+            _granted(wanted, partition)
+            if partition.leader == command.broker_id
+            else _refused(wanted, ErrorCode.new_leader_elected)
+        )
+    return IsrOutcome(
+        image=image.with_partitions(changes), reply=AlterPartitionReply(partitions=tuple(results))
+    )
+
+
+def _refusal(image: ClusterImage, topic: str, sender: BrokerId, wanted: IsrChange) -> ErrorCode:
+    """ReplicationControlManager.validateAlterPartitionData."""
+    partition = image.partition(TopicPartition(topic, wanted.topic_partition.partition))
+    if partition is None:
+        return ErrorCode.unknown_topic_or_partition
+    if (
+        wanted.leader_epoch > partition.leader_epoch
+        or wanted.partition_epoch > partition.partition_epoch
+    ):
+        # Who asks knows more than this controller: it can't be the active one.
+        return ErrorCode.not_controller
+    if wanted.leader_epoch < partition.leader_epoch:
+        return ErrorCode.fenced_leader_epoch
+    if sender != partition.leader:
+        return ErrorCode.invalid_request
+    if wanted.partition_epoch < partition.partition_epoch:
+        return ErrorCode.invalid_update_version
+    isr = [replica for replica, _ in wanted.new_isr]
+    if len(set(isr)) != len(isr) or not set(isr) <= set(partition.replicas):
+        return ErrorCode.invalid_request
+    if partition.leader not in isr:
+        return ErrorCode.invalid_request
+    if any(not _may_join(image, replica, epoch) for replica, epoch in wanted.new_isr):
+        return ErrorCode.ineligible_replica
+    return ErrorCode.none
+
+
+def _may_join(image: ClusterImage, replica: BrokerId, epoch: int) -> bool:
+    if not image.is_active(replica):
+        return False
+    return epoch in (-1, image.brokers[replica].epoch)
+
+
+def _refused(wanted: IsrChange, error: ErrorCode) -> AlteredPartition:
+    return AlteredPartition(
+        topic_id=wanted.topic_id, topic_partition=wanted.topic_partition, error=error
+    )
+
+
+def _granted(wanted: IsrChange, partition: PartitionImage) -> AlteredPartition:
+    return AlteredPartition(
+        topic_id=wanted.topic_id,
+        topic_partition=wanted.topic_partition,
+        leader=partition.leader,
+        leader_epoch=partition.leader_epoch,
+        isr=partition.isr,
+        partition_epoch=partition.partition_epoch,
+    )

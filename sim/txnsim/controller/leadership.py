@@ -1,0 +1,170 @@
+"""Leaders and ISRs across the cluster: what a broker's coming or going means for each partition.
+
+Pure. It knows the rules of a topic (its minimum of in-sync replicas, whether unclean elections are
+allowed, whether ELR is on) and applies ``cluster.partition_changes`` wherever a broker is
+concerned. Kafka's counterpart: ReplicationControlManager.generateLeaderAndIsrUpdates.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from txnsim.metadata import configs
+from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from txnsim.metadata.partition_changes import (
+    Brokers,
+    Election,
+    PartitionChange,
+    Placement,
+    changed_partition,
+)
+from txnsim.settings import Settings
+from txnsim.types import BrokerId, TopicPartition
+
+ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
+
+
+class TopicRules(msgspec.Struct, frozen=True, kw_only=True):
+    """What the configs say of a topic's leaders."""
+
+    min_isr: int
+    allows_unclean: bool
+
+
+def rules_of(topic: TopicImage, image: ClusterImage, settings: Settings) -> TopicRules:
+    """The topic's rules; the minimum is capped by the replication factor."""
+
+    def value(name: str) -> str:
+        return configs.topic_text(name, topic=topic.configs, image=image, settings=settings)
+
+    return TopicRules(
+        min_isr=min(int(value("min.insync.replicas")), len(topic.partitions[0].replicas)),
+        allows_unclean=value("unclean.leader.election.enable").strip().lower() == "true",
+    )
+
+
+def has_elr(image: ClusterImage) -> bool:
+    """Whether eligible leader replicas are kept (KIP-966)."""
+    return image.features.get(ELIGIBLE_LEADER_REPLICAS, 0) > 0
+
+
+def updated_partition(
+    image: ClusterImage,
+    topic_partition: TopicPartition,
+    settings: Settings,
+    *,
+    election: Election | None = None,
+    target_isr: Brokers | None = None,
+    has_recovered: bool = False,
+    placement: Placement | None = None,
+) -> PartitionImage | None:
+    """One partition after a new ISR, other replicas or an election; None where nothing would be
+    different.
+
+    Args:
+        image: The metadata.
+        topic_partition: A partition that exists.
+        settings: Of the cluster.
+        election: Its kind; what the topic allows unless given.
+        target_isr: The ISR that is wanted; the present one unless given.
+        has_recovered: Its leader is up after an unclean election.
+        placement: The replicas that are wanted; the present ones unless given.
+    """
+    topic = image.topics[topic_partition.topic]
+    partition = topic.partitions[topic_partition.partition]
+    rules = rules_of(topic, image, settings)
+    if election is None:
+        election = Election.UNCLEAN if rules.allows_unclean else Election.ONLINE
+    return changed_partition(
+        partition,
+        PartitionChange(
+            target_isr=partition.isr if target_isr is None else target_isr,
+            is_acceptable=image.is_active,
+            min_isr=rules.min_isr,
+            has_elr=has_elr(image),
+            election=election,
+            has_recovered=has_recovered,
+            placement=placement,
+        ),
+    )
+
+
+def without_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
+    """The broker is out of every ISR and leads nothing: it was fenced or shuts down."""
+    return _updated(
+        image,
+        settings,
+        concerns=lambda partition: broker_id in partition.isr,
+        is_acceptable=lambda replica: replica != broker_id and image.is_active(replica),
+        left_isr=broker_id,
+    )
+
+
+def after_unclean_shutdown(
+    image: ClusterImage, broker_id: BrokerId, settings: Settings
+) -> ClusterImage:
+    """The broker comes back without having stopped in order: it may lack committed records, so it
+    is out of every ISR and no longer eligible (ReplicationControlManager.handleBrokerShutdown).
+    """
+    return _updated(
+        image,
+        settings,
+        concerns=lambda partition: broker_id in partition.isr or broker_id in partition.elr,
+        is_acceptable=lambda replica: replica != broker_id and image.is_active(replica),
+        left_isr=broker_id,
+        unclean_shutdown=broker_id,
+    )
+
+
+def with_broker_back(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
+    """Partitions without a leader look again, now that ``broker_id`` may lead."""
+    return _updated(
+        image,
+        settings,
+        concerns=lambda partition: partition.leader == NO_LEADER,
+        is_acceptable=lambda replica: replica == broker_id or image.is_active(replica),
+    )
+
+
+def _updated(
+    image: ClusterImage,
+    settings: Settings,
+    *,
+    concerns: Callable[[PartitionImage], bool],
+    is_acceptable: Callable[[BrokerId], bool],
+    left_isr: BrokerId | None = None,
+    unclean_shutdown: BrokerId | None = None,
+) -> ClusterImage:
+    changes: dict[TopicPartition, PartitionImage] = {}
+    for topic in image.topics.values():
+        rules: TopicRules | None = None
+        for index, partition in enumerate(topic.partitions):
+            if not concerns(partition):
+                continue
+            rules = rules or rules_of(topic, image, settings)
+            changed = changed_partition(
+                partition,
+                PartitionChange(
+                    target_isr=tuple(one for one in partition.isr if one != left_isr),
+                    is_acceptable=is_acceptable,
+                    min_isr=rules.min_isr,
+                    has_elr=has_elr(image),
+                    election=Election.UNCLEAN if rules.allows_unclean else Election.ONLINE,
+                    unclean_shutdown=unclean_shutdown,
+                ),
+            )
+            if changed is not None:
+                changes[TopicPartition(topic.name, index)] = changed
+    return image.with_partitions(changes)
+
+
+def leads_something(image: ClusterImage, broker_id: BrokerId) -> bool:
+    """Whether some partition is led by that broker."""
+    return any(
+        partition.leader == broker_id
+        for topic in image.topics.values()
+        for partition in topic.partitions
+    )

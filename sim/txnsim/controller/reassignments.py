@@ -1,0 +1,127 @@
+"""Moving replicas to other brokers (KIP-455). Pure.
+
+A reassignment goes in steps: first the partition has its old replicas and the new ones, then the
+new ones come into the ISR by fetching as any follower does, and with the AlterPartition that brings
+the last of them the old ones are gone (``cluster.partition_changes``). What needs no new replica is
+over at once. Kafka's counterparts: ReplicationControlManager.alterPartitionReassignments,
+PartitionReassignmentReplicas, PartitionReassignmentRevert.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.controller.growth import assignment_complaint
+from txnsim.controller.leadership import rules_of, updated_partition
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import ClusterImage, PartitionImage
+from txnsim.metadata.partition_changes import Brokers, Placement
+from txnsim.settings import Settings
+from txnsim.types import TopicPartition
+
+NOT_MOVING: Final = Rejection(error=ErrorCode.no_reassignment_in_progress, reason="")
+"""Kafka sends no text where it is the error's own."""
+
+
+def reassign(
+    image: ClusterImage,
+    where: TopicPartition,
+    replicas: Brokers,
+    settings: Settings,
+    *,
+    may_change_factor: bool = True,
+) -> ClusterImage | Rejection:
+    """Give a partition these replicas, as far as that can be done at once.
+
+    Args:
+        image: The metadata.
+        where: A partition that may or may not exist.
+        replicas: Those that it shall have, the preferred one first.
+        settings: Of the cluster.
+        may_change_factor: Whether there may be more or fewer of them than before (KIP-860).
+    """
+    partition = _partition(image, where)
+    if isinstance(partition, Rejection):
+        return partition
+    why = assignment_complaint(image, replicas)
+    if why is not None:
+        return _bad_assignment(f"The manual partition assignment includes {why}")
+    settled = _settled(partition)
+    if not may_change_factor and len(settled) != len(replicas):
+        return Rejection(
+            error=ErrorCode.invalid_replication_factor,
+            reason=f"The replication factor is changed from {len(settled)} to {len(replicas)}",
+        )
+    present = set(partition.replicas)
+    removing = tuple(sorted(present.difference(replicas)))
+    adding = tuple(sorted(set(replicas) - present))
+    changed = updated_partition(
+        image,
+        where,
+        settings,
+        placement=Placement(
+            replicas=(*replicas, *removing),
+            # As in Kafka a list that would be empty leaves the one before as it is
+            # (ReplicationControlManager.changePartitionReassignment).
+            removing=removing or partition.removing,
+            adding=adding or partition.adding,
+        ),
+    )
+    return image if changed is None else image.with_partitions({where: changed})
+
+
+def cancel(
+    image: ClusterImage, where: TopicPartition, settings: Settings
+) -> ClusterImage | Rejection:
+    """Give a partition back the replicas that it had before its reassignment began."""
+    partition = _partition(image, where)
+    if isinstance(partition, Rejection):
+        return partition
+    if not partition.is_reassigning:
+        return NOT_MOVING
+    replicas = tuple(one for one in partition.replicas if one not in partition.adding)
+    isr = tuple(one for one in partition.isr if one not in partition.adding)
+    if not isr:
+        # Only new replicas are in sync: an old one would lead without having everything.
+        if not rules_of(image.topics[where.topic], image, settings).allows_unclean:
+            return _bad_assignment(
+                f"Unable to revert partition assignment for {where.topic}:{where.partition} "
+                "because it would require an unclean leader election."
+            )
+        isr = replicas[:1]
+    changed = updated_partition(
+        image, where, settings, target_isr=isr, placement=Placement(replicas=replicas)
+    )
+    assert changed is not None, "it moves no more"
+    return image.with_partitions({where: changed})
+
+
+def reassigning(image: ClusterImage) -> dict[TopicPartition, PartitionImage]:
+    """Every partition whose replicas are on the move."""
+    return {
+        TopicPartition(topic.name, index): partition
+        for topic in image.topics.values()
+        for index, partition in enumerate(topic.partitions)
+        if partition.is_reassigning
+    }
+
+
+def _partition(image: ClusterImage, where: TopicPartition) -> PartitionImage | Rejection:
+    if where.topic not in image.topics:
+        return _unknown(f"Unable to find a topic named {where.topic}.")
+    return image.partition(where) or _unknown(
+        f"Unable to find partition {where.topic}:{where.partition}."
+    )
+
+
+def _settled(partition: PartitionImage) -> frozenset[int]:
+    """The replicas that it will have when what goes on is over."""
+    return frozenset(partition.replicas) - frozenset(partition.removing)
+
+
+def _unknown(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.unknown_topic_or_partition, reason=reason)
+
+
+def _bad_assignment(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_replica_assignment, reason=reason)

@@ -1,0 +1,121 @@
+"""Brokers that come and go, as the controller records them. Pure.
+
+Each incarnation of a broker has an epoch of its own, the metadata offset of its registration:
+whatever an older one still asks for is STALE_BROKER_EPOCH. It starts fenced. Each function answers
+with the image that follows, leaders and ISRs included. Kafka's counterparts: ClusterControlManager,
+ReplicationControlManager.handleBrokerFenced and its neighbours.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from txnsim.controller.leadership import (
+    after_unclean_shutdown,
+    has_elr,
+    with_broker_back,
+    without_broker,
+)
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import BrokerImage, ClusterImage
+from txnsim.settings import Settings
+from txnsim.types import BrokerId, BrokerRegistrationCommand
+
+
+def register_broker(
+    image: ClusterImage,
+    command: BrokerRegistrationCommand,
+    settings: Settings,
+    *,
+    has_session: bool,
+) -> ClusterImage | Rejection:
+    """The image with a new incarnation, fenced; its epoch is in its ``BrokerImage``.
+
+    Args:
+        image: The metadata.
+        command: What the broker tells of itself.
+        settings: Of the cluster.
+        has_session: Whether its last incarnation was heard of lately.
+    """
+    if command.cluster_id != image.cluster_id:
+        return Rejection(
+            error=ErrorCode.inconsistent_cluster_id,
+            reason=f"Expected cluster ID {image.cluster_id}, but got cluster ID "
+            f"{command.cluster_id}",
+        )
+    existing = image.brokers.get(command.broker_id)
+    is_known = existing is not None and existing.incarnation_id == command.incarnation_id
+    if existing is not None and not is_known:
+        if has_session:
+            return Rejection(
+                error=ErrorCode.duplicate_broker_registration,
+                reason="Another broker is registered with that broker id. If the broker was "
+                "recently restarted this should self-resolve once the heartbeat manager expires "
+                "the broker's session.",
+            )
+        is_clean = command.previous_broker_epoch == existing.epoch
+        cleaned_up = after_unclean_shutdown if has_elr(image) and not is_clean else without_broker
+        image = cleaned_up(image, command.broker_id, settings)
+    epoch = existing.epoch if existing is not None and is_known else image.offset + 1
+    return image.with_broker(
+        BrokerImage(
+            broker_id=command.broker_id,
+            epoch=epoch,
+            host=command.host,
+            port=command.port,
+            rack=command.rack,
+            addresses=command.addresses,
+            alive=existing is not None and is_known and existing.alive,
+            in_controlled_shutdown=existing is not None
+            and is_known
+            and existing.in_controlled_shutdown,
+            incarnation_id=command.incarnation_id,
+        )
+    )
+
+
+def is_stale(image: ClusterImage, broker_id: BrokerId, epoch: int) -> bool:
+    """Whether no present incarnation has that epoch (ClusterControlManager.checkBrokerEpoch)."""
+    broker = image.brokers.get(broker_id)
+    return broker is None or broker.epoch != epoch
+
+
+def fence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
+    """Out of every ISR, leaders moved away, then fenced."""
+    image = without_broker(image, broker_id, settings)
+    return _changed(image, broker_id, alive=False, in_controlled_shutdown=False)
+
+
+def unfence_broker(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
+    """A member again; partitions without a leader may get it."""
+    back = with_broker_back(image, broker_id, settings)
+    return _changed(back, broker_id, alive=True, in_controlled_shutdown=False)
+
+
+def fail_directory(image: ClusterImage, broker_id: BrokerId, settings: Settings) -> ClusterImage:
+    """The broker's log directory is offline: out of every ISR, leaders moved away, until it
+    registers anew (ReplicationControlManager.handleDirectoriesOffline).
+    """
+    broker = image.brokers[broker_id]
+    if broker.has_failed_directory:
+        return image
+    image = without_broker(image, broker_id, settings)
+    return image.with_broker(msgspec.structs.replace(broker, has_failed_directory=True))
+
+
+def begin_controlled_shutdown(
+    image: ClusterImage, broker_id: BrokerId, settings: Settings
+) -> ClusterImage:
+    """Leaders move away while the broker still answers."""
+    image = _changed(image, broker_id, alive=True, in_controlled_shutdown=True)
+    return without_broker(image, broker_id, settings)
+
+
+def _changed(
+    image: ClusterImage, broker_id: BrokerId, *, alive: bool, in_controlled_shutdown: bool
+) -> ClusterImage:
+    broker = image.brokers[broker_id]
+    changed = msgspec.structs.replace(
+        broker, alive=alive, in_controlled_shutdown=in_controlled_shutdown
+    )
+    return image if changed == broker else image.with_broker(changed)

@@ -1,0 +1,1 @@
+"""The group coordinator of one broker, around the decisions of ``txnsim.group``."""

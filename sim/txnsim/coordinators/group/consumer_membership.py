@@ -1,0 +1,423 @@
+"""Members of groups of the consumer protocol, from the outside: heartbeats, timers, lookups.
+
+The shell around ``group.consumer``: it writes what a decision says, sees to its effects, and
+answers when the records are replicated. Sessions run on the monotonic clock, as in
+``group.membership``.
+
+Counterpart in Kafka: the timers and executors of GroupMetadataManager's consumer half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from enum import Enum
+from functools import partial
+from typing import Final, Protocol, assert_never
+
+import structlog
+
+from txnsim.coordinators.group.writer import GroupWriter
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.commands import (
+    Heartbeat,
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    LeaveReply,
+    SyncGroup,
+    SyncReply,
+)
+from txnsim.group.consumer import ConsumerProtocol
+from txnsim.group.consumer_classic import ClassicMembers
+from txnsim.group.consumer_commands import (
+    ConsumerEffect,
+    ConsumerHeartbeat,
+    ConsumerOutcome,
+    HeartbeatReply,
+    JoinAwaited,
+    MemberGone,
+    ResolveRegexes,
+    RevocationAwaited,
+    RevocationOver,
+    SessionSet,
+    SyncAwaited,
+    SyncOver,
+)
+from txnsim.group.consumer_group import LEFT, LEFT_FOR_A_WHILE, ConsumerGroup
+from txnsim.group.consumer_regex import resolve
+from txnsim.group.migration import downgrade, not_upgraded, upgrade
+from txnsim.group.records import GroupRecord
+from txnsim.group.shard import GroupShard
+from txnsim.metadata.image import ClusterImage
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+
+_log: Final = structlog.get_logger("txnsim.group")
+
+
+class _Timer(Enum):
+    SESSION = "session"
+    REVOCATION = "revocation"
+    JOIN = "join"
+    SYNC = "sync"
+
+
+_TimerKey = tuple[_Timer, str, str]
+
+
+class ClassicGroups(Protocol):
+    """What groups of the classic protocol hear when one changes (``group.membership``)."""
+
+    def converted(self, shard: GroupShard, group: ClassicGroup) -> None:
+        """It is one of the consumer protocol now."""
+
+    def adopted(self, shard: GroupShard, group: ClassicGroup) -> None:
+        """It was one of the consumer protocol."""
+
+
+class ConsumerMembership:
+    """The groups of the consumer protocol of one broker."""
+
+    __slots__ = (
+        "_classic_groups",
+        "_classic_members",
+        "_clock",
+        "_image",
+        "_is_current",
+        "_max_size",
+        "_may_upgrade",
+        "_protocol",
+        "_tasks",
+        "_timers",
+        "_writer",
+    )
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        writer: GroupWriter,
+        protocol: ConsumerProtocol,
+        classic_members: ClassicMembers,
+        classic_groups: ClassicGroups,
+        max_size: int,
+        may_upgrade: bool,
+        image: Callable[[], ClusterImage],
+        is_current: Callable[[GroupShard], bool],
+    ) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._writer = writer
+        self._protocol = protocol
+        self._classic_members = classic_members
+        self._classic_groups = classic_groups
+        self._max_size = max_size
+        self._may_upgrade = may_upgrade
+        self._image = image
+        self._is_current = is_current
+        self._timers: dict[int, dict[_TimerKey, TimerHandle]] = {}
+        """By partition of ``__consumer_offsets``."""
+
+    # Requests
+
+    def check(self, command: ConsumerHeartbeat) -> Rejection | None:
+        """What is wrong with a heartbeat whatever the group."""
+        return self._protocol.check(command)
+
+    async def heartbeat(
+        self, shard: GroupShard, command: ConsumerHeartbeat
+    ) -> HeartbeatReply | Rejection:
+        """Decide, write, answer when that is replicated."""
+        decided = self._decided(shard, command)
+        if isinstance(decided, Rejection):
+            return decided
+        group, outcome, records = decided
+        waiting = self._writer.admit(shard, None) if records or outcome.records else None
+        if waiting is not None:
+            refused = await waiting
+            if refused is not None:
+                return refused
+            if not self._is_current(shard):
+                return Rejection(error=ErrorCode.not_coordinator, reason="the group has moved")
+            decided = self._decided(shard, command)  # the group may be another one by now
+            if isinstance(decided, Rejection):
+                return decided
+            group, outcome, records = decided
+        refusal = await self._settled(shard, group, outcome, records)
+        if refusal is not None:
+            return refusal
+        assert outcome.reply is not None
+        return outcome.reply
+
+    def _decided(
+        self, shard: GroupShard, command: ConsumerHeartbeat
+    ) -> tuple[ConsumerGroup, ConsumerOutcome, list[GroupRecord]] | Rejection:
+        """The group, what the heartbeat does to it, and what is to be written before."""
+        records: list[GroupRecord] = []
+        group = self._group(shard, command, records)
+        if isinstance(group, Rejection):
+            return group
+        if command.member_epoch in (LEFT, LEFT_FOR_A_WHILE):
+            outcome = self._protocol.leave(group, command, image=self._image())
+        else:
+            outcome = self._protocol.heartbeat(
+                group, command, image=self._image(), now_ms=self._clock.now_ms()
+            )
+        return outcome if isinstance(outcome, Rejection) else (group, outcome, records)
+
+    def _group(
+        self, shard: GroupShard, command: ConsumerHeartbeat, records: list[GroupRecord]
+    ) -> ConsumerGroup | Rejection:
+        """The group; a new one where a member joins, also in the place of a classic one, whose
+        members go on in it.
+        """
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            return group
+        if command.member_epoch != 0:
+            return _missing(command.group_id, exists=group is not None)
+        made = ConsumerGroup(command.group_id)
+        if not isinstance(group, ClassicGroup):
+            return made
+        if group.is_empty:
+            records += group.tombstones()
+            return made
+        if not self._may_upgrade:
+            return not_upgraded(group, "online upgrade is disabled.")
+        upgraded = upgrade(group, max_size=self._max_size, image=self._image())
+        if isinstance(upgraded, Rejection):
+            return upgraded
+        records += (*group.tombstones(), *upgraded)
+        return made.after(upgraded)
+
+    # Members of the classic protocol
+
+    async def join_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: JoinGroup
+    ) -> JoinReply:
+        """JoinGroup into a group of the consumer protocol."""
+        reply, outcome = self._classic_members.join(
+            group, command, image=self._image(), now_ms=self._clock.now_ms()
+        )
+        refusal = await self._settled(shard, group, outcome, [])
+        return reply if refusal is None else JoinReply(error=refusal.error)
+
+    def sync_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: SyncGroup
+    ) -> SyncReply:
+        """SyncGroup in a group of the consumer protocol."""
+        reply, effects = self._classic_members.sync(group, command, image=self._image())
+        self._carry_out(shard, group.group_id, effects)
+        return reply
+
+    def heartbeat_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: Heartbeat
+    ) -> Rejection | None:
+        """Heartbeat in a group of the consumer protocol."""
+        refusal, effects = self._classic_members.heartbeat(group, command)
+        self._carry_out(shard, group.group_id, effects)
+        return refusal
+
+    def leave_classic(
+        self, shard: GroupShard, group: ConsumerGroup, command: LeaveGroup
+    ) -> LeaveReply:
+        """LeaveGroup from a group of the consumer protocol."""
+        reply, outcome = self._classic_members.leave(group, command, image=self._image())
+        written = self._written(shard, group, outcome, [])
+        return LeaveReply(error=written.error) if isinstance(written, Rejection) else reply
+
+    # Writing
+
+    async def _settled(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        outcome: ConsumerOutcome,
+        before: list[GroupRecord],
+    ) -> Rejection | None:
+        """Write an outcome and wait until it is replicated; None where that went well."""
+        written = self._written(shard, group, outcome, before)
+        if written is None or isinstance(written, Rejection):
+            return written
+        error = await self._writer.committed(shard, written)
+        if not error:
+            return None
+        return Rejection(error=error, reason="the records could not be replicated in time")
+
+    def _written(
+        self,
+        shard: GroupShard,
+        group: ConsumerGroup,
+        outcome: ConsumerOutcome,
+        before: list[GroupRecord],
+    ) -> int | Rejection | None:
+        """Write an outcome and see to its effects; offset of its last record, None without any."""
+        group_id = group.group_id
+        old = shard.groups.get(group_id)
+        records: list[GroupRecord] = [*before, *outcome.records]
+        downgraded: ClassicGroup | None = None
+        if outcome.classic_without:
+            downgraded = downgrade(
+                group,
+                outcome.classic_without,
+                image=self._image(),
+                now_ms=self._clock.now_ms(),
+            )
+            records += (*group.tombstones(), downgraded.stored())
+        written: int | Rejection | None = None
+        if records:
+            written = self._writer.append(shard, records)
+            if isinstance(written, Rejection):
+                return written
+        if isinstance(old, ClassicGroup) and records:
+            self._classic_groups.converted(shard, old)
+            for member in group.members.values():
+                self._carry_out(shard, group_id, self._protocol.resumed(group_id, member))
+        self._carry_out(shard, group_id, outcome.effects)
+        if downgraded is not None:
+            self.forget(shard, group_id)
+            shard.groups[group_id] = downgraded
+            self._classic_groups.adopted(shard, downgraded)
+        return written
+
+    # Life of a shard
+
+    def loaded(self, shard: GroupShard) -> None:
+        """Give every member that the log knows the time of a session to show itself."""
+        for group in shard.groups.values():
+            if isinstance(group, ConsumerGroup):
+                for member in group.members.values():
+                    resumed = self._protocol.resumed(group.group_id, member)
+                    self._carry_out(shard, group.group_id, resumed)
+
+    def unloaded(self, shard: GroupShard) -> None:
+        """Another broker coordinates these groups now."""
+        for armed in self._timers.pop(shard.partition, {}).values():
+            armed.cancel()
+
+    def forget(self, shard: GroupShard, group_id: str) -> None:
+        """The group was deleted: nothing of it fires any more."""
+        timers = self._timers.get(shard.partition, {})
+        for key in [key for key in timers if key[1] == group_id]:
+            timers.pop(key).cancel()
+
+    # Effects
+
+    def _carry_out(
+        self, shard: GroupShard, group_id: str, effects: Sequence[ConsumerEffect]
+    ) -> None:
+        for effect in effects:
+            match effect:
+                case SessionSet():
+                    self._arm(
+                        shard,
+                        (_Timer.SESSION, group_id, effect.member_id),
+                        effect.delay_ms,
+                        partial(self._fence, member_id=effect.member_id),
+                    )
+                case RevocationAwaited():
+                    self._await_revocation(shard, group_id, effect)
+                case RevocationOver():
+                    self._disarm(shard, (_Timer.REVOCATION, group_id, effect.member_id))
+                case MemberGone():
+                    for kind in _Timer:
+                        self._disarm(shard, (kind, group_id, effect.member_id))
+                case JoinAwaited():
+                    key = (_Timer.JOIN, group_id, effect.member_id)
+                    if key not in self._timers.get(shard.partition, {}):
+                        self._arm(
+                            shard,
+                            key,
+                            effect.delay_ms,
+                            partial(self._fence, member_id=effect.member_id),
+                        )
+                case SyncAwaited():
+                    self._disarm(shard, (_Timer.JOIN, group_id, effect.member_id))
+                    key = (_Timer.SYNC, group_id, effect.member_id)
+                    self._arm(
+                        shard,
+                        key,
+                        effect.delay_ms,
+                        partial(self._fence, member_id=effect.member_id),
+                    )
+                case SyncOver():
+                    self._disarm(shard, (_Timer.SYNC, group_id, effect.member_id))
+                case ResolveRegexes():
+                    self._tasks.soon(partial(self._resolve, shard, group_id, effect))
+                case _:
+                    assert_never(effect)
+
+    def _fence(self, group: ConsumerGroup, *, member_id: str) -> ConsumerOutcome:
+        return self._protocol.fence(group, member_id=member_id, image=self._image())
+
+    def _await_revocation(
+        self, shard: GroupShard, group_id: str, effect: RevocationAwaited
+    ) -> None:
+        self._arm(
+            shard,
+            (_Timer.REVOCATION, group_id, effect.member_id),
+            effect.delay_ms,
+            lambda group: self._protocol.revocation_over(
+                group,
+                effect.member_id,
+                member_epoch=effect.member_epoch,
+                image=self._image(),
+            ),
+        )
+
+    def _arm(
+        self,
+        shard: GroupShard,
+        key: _TimerKey,
+        delay_ms: int,
+        decide: Callable[[ConsumerGroup], ConsumerOutcome],
+    ) -> None:
+        self._disarm(shard, key)
+
+        def fire() -> None:
+            self._timers.get(shard.partition, {}).pop(key, None)
+            self._apart(shard, key[1], decide)
+
+        self._timers.setdefault(shard.partition, {})[key] = self._clock.call_later(delay_ms, fire)
+
+    def _disarm(self, shard: GroupShard, key: _TimerKey) -> None:
+        armed = self._timers.get(shard.partition, {}).pop(key, None)
+        if armed is not None:
+            armed.cancel()
+
+    def _resolve(self, shard: GroupShard, group_id: str, effect: ResolveRegexes) -> None:
+        def decide(group: ConsumerGroup) -> ConsumerOutcome:
+            found = resolve(
+                group,
+                effect.regexes,
+                image=self._image(),
+                now_ms=self._clock.now_ms(),
+                may_describe=effect.may_describe,
+            )
+            return ConsumerOutcome(records=found)
+
+        self._apart(shard, group_id, decide)
+
+    def _apart(
+        self,
+        shard: GroupShard,
+        group_id: str,
+        decide: Callable[[ConsumerGroup], ConsumerOutcome],
+    ) -> None:
+        """Decide and write without a request; what the log refuses is decided again by the next
+        heartbeat, or by a coordinator that loads.
+        """
+        group = shard.groups.get(group_id)
+        if not self._is_current(shard) or not isinstance(group, ConsumerGroup):
+            return
+        written = self._written(shard, group, decide(group), [])
+        if isinstance(written, Rejection):
+            _log.warning("group.write-refused", group=group_id, reason=written.reason)
+
+
+def _missing(group_id: str, *, exists: bool) -> Rejection:
+    reason = f"Consumer group {group_id} not found."
+    if exists:
+        reason = f"Group {group_id} is not a consumer group."
+    return Rejection(error=ErrorCode.group_id_not_found, reason=reason)

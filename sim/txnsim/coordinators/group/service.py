@@ -1,0 +1,604 @@
+"""The group coordinator of one broker: the shell around the decisions.
+
+It owns a shard for each partition of ``__consumer_offsets`` that its broker leads, and sends every
+command to the shard of its group. Membership is ``group.membership``'s; here is what concerns
+positions, administration, transactions and leadership.
+
+The service is given a log, a way to verify and a clock: it knows no broker.
+
+Counterpart in Kafka: GroupCoordinatorService.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+import structlog
+
+from txnsim.coordinators.group.consumer_membership import ConsumerMembership
+from txnsim.coordinators.group.membership import Membership
+from txnsim.coordinators.group.writer import (
+    NO_GUARD,
+    GroupWriter,
+    OffsetsLog,
+    coordinator_error,
+)
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.classic import ClassicProtocol, ClassicSettings
+from txnsim.group.classic_group import ClassicGroup
+from txnsim.group.commands import (
+    Heartbeat,
+    JoinGroup,
+    JoinReply,
+    LeaveGroup,
+    LeaveReply,
+    SyncGroup,
+    SyncReply,
+)
+from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
+from txnsim.group.consumer_classic import ClassicMembers
+from txnsim.group.consumer_commands import ConsumerHeartbeat, HeartbeatReply
+from txnsim.group.consumer_group import ConsumerGroup
+from txnsim.group.offset_commands import (
+    CommitOffsets,
+    CommittingProducer,
+    DeleteOffsets,
+    FetchOffsets,
+    PartitionErrors,
+    Position,
+)
+from txnsim.group.offset_machine import (
+    CommitDecision,
+    DeleteDecision,
+    decide_commit,
+    decide_delete_offsets,
+    delete_all_offsets,
+    delete_topic_offsets,
+    expire_offsets,
+    fetch_offsets,
+)
+from txnsim.group.records import GroupRecord
+from txnsim.group.shard import GroupShard
+from txnsim.group.state import ClassicGroupState, Group
+from txnsim.metadata.image import ClusterImage
+from txnsim.metadata.resource_configs import group_intervals
+from txnsim.node.crossings import TimerGate, at_once
+from txnsim.placement import partition_for
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.settings import Settings
+from txnsim.types import BrokerId, CoordinatorEpoch, TxnMarker
+
+_log: Final = structlog.get_logger("txnsim.group")
+
+_NONE: Final = ErrorCode.none
+_DISABLED: Final = "disabled"
+_UPGRADING: Final = frozenset({"upgrade", "bidirectional"})
+_DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
+"""Values of ``group.consumer.migration.policy`` (ConsumerGroupMigrationPolicy)."""
+_NOT_RUNNING: Final = Rejection(
+    error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
+)
+
+DecisionT = TypeVar("DecisionT", CommitDecision, DeleteDecision)
+
+VerifyCommit = Callable[[int, CommittingProducer], Awaitable[int | Rejection]]
+"""(partition of ``__consumer_offsets``, producer) -> guard, or why the coordinator of the
+transaction did not agree (KIP-890).
+"""
+
+
+class GroupListing(msgspec.Struct, frozen=True, kw_only=True):
+    """A group as ListGroups tells it."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+    type: str
+
+
+class GroupCoordinator:
+    """What one broker coordinates."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        clock: Clock,
+        settings: Settings,
+        dynamic_settings: Callable[[], Settings],
+        tasks: Tasks,
+        log: OffsetsLog,
+        image: Callable[[], ClusterImage],
+        new_id: Callable[[], str],
+        new_short_id: Callable[[], str],
+        timers: TimerGate = at_once,
+        partitions: int | None = None,
+    ) -> None:
+        """Make a coordinator that is not started yet.
+
+        Args:
+            broker_id: Of its broker.
+            clock: The cluster's.
+            settings: The broker's static ones.
+            dynamic_settings: The same with what has been changed since.
+            tasks: Owner of what waits.
+            log: The partitions of ``__consumer_offsets``.
+            image: The metadata as the broker knows it.
+            new_id: A random UUID as text, for members of classic groups.
+            new_short_id: The same in Kafka's short form, for members of the consumer protocol.
+            timers: Is asked before the scan for old positions.
+            partitions: Of ``__consumer_offsets``, where the topic exists already.
+        """
+        self._broker_id = broker_id
+        self._clock = clock
+        self._settings = settings
+        self.partitions: Final = partitions or settings.offsets_topic_num_partitions
+        """Of ``__consumer_offsets``, by which groups are placed as long as this broker runs."""
+        self._tasks = tasks
+        self._timers = timers
+        self._shards: dict[int, GroupShard] = {}
+        self._loading: dict[int, CoordinatorEpoch] = {}
+        self._running = False
+        self._expiry: TimerHandle | None = None
+        self._writer = GroupWriter(log=log, clock=clock)
+        self.load_problems_total = 0
+        """Logs that could be read in part only."""
+        self.members = Membership(
+            clock=clock,
+            tasks=tasks,
+            writer=self._writer,
+            protocol=ClassicProtocol(
+                settings=ClassicSettings(
+                    initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+                    max_size=settings.group_max_size,
+                ),
+                new_id=new_id,
+            ),
+            is_current=self._is_current,
+        )
+        self.consumers = self._consumers(dynamic_settings, image, new_short_id)
+
+    def _consumers(
+        self,
+        dynamic_settings: Callable[[], Settings],
+        image: Callable[[], ClusterImage],
+        new_id: Callable[[], str],
+    ) -> ConsumerMembership:
+        """The members of the consumer protocol; those of classic groups are there already."""
+        settings = self._settings
+        policy = settings.group_consumer_migration_policy.lower()
+        protocol = ConsumerProtocol(
+            settings=_consumer_settings(settings),
+            new_id=new_id,
+            intervals_of=lambda group_id: group_intervals(
+                image().group_configs.get(group_id), dynamic_settings()
+            ),
+        )
+        return ConsumerMembership(
+            clock=self._clock,
+            tasks=self._tasks,
+            writer=self._writer,
+            protocol=protocol,
+            classic_members=ClassicMembers(protocol, new_id=new_id, may_join=policy != _DISABLED),
+            classic_groups=self.members,
+            max_size=settings.group_consumer_max_size,
+            may_upgrade=policy in _UPGRADING,
+            image=image,
+            is_current=self._is_current,
+        )
+
+    # Life
+
+    def start(self) -> None:
+        """Arm the timer of expiry; from now on groups can be asked for."""
+        self._running = True
+        self._arm_expiry()
+
+    def stop(self) -> None:
+        """Let everything go; who waits is told."""
+        self._running = False
+        if self._expiry is not None:
+            self._expiry.cancel()
+        for partition in tuple(self._shards):
+            self.unload(partition)
+
+    # Membership
+
+    async def join(self, command: JoinGroup) -> JoinReply | None:
+        """JoinGroup; None where it will never be answered."""
+        refusal = self._refuse_id(command.group_id)
+        if refusal is not None:
+            return JoinReply(error=refusal.error, member_id=command.member_id)
+        settings = self._settings
+        low, high = settings.group_min_session_timeout_ms, settings.group_max_session_timeout_ms
+        if not low <= command.session_timeout_ms <= high:
+            error = ErrorCode.invalid_session_timeout
+            return JoinReply(error=error, member_id=command.member_id)
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return JoinReply(error=shard.error)
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup):
+            if not group.is_empty:
+                return await self.consumers.join_classic(shard, group, command)
+            refused = self._writer.append(shard, group.tombstones())
+            if isinstance(refused, Rejection):
+                return JoinReply(error=refused.error, member_id=command.member_id)
+        return await self.members.join(shard, command)
+
+    async def sync(self, command: SyncGroup) -> SyncReply | None:
+        """SyncGroup; None where it will never be answered."""
+        shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return SyncReply(error=shard.error)
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self.consumers.sync_classic(shard, group, command)
+        return await self.members.sync(shard, command)
+
+    def heartbeat(self, command: Heartbeat) -> Rejection | None:
+        """Heartbeat; while the group is being loaded its members need not worry."""
+        shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            is_loading = shard.error is ErrorCode.coordinator_load_in_progress
+            return None if is_loading else shard
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self.consumers.heartbeat_classic(shard, group, command)
+        return self.members.heartbeat(shard, command)
+
+    def leave(self, command: LeaveGroup) -> LeaveReply:
+        """LeaveGroup."""
+        shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return LeaveReply(error=shard.error)
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ConsumerGroup) and not group.is_empty:
+            return self.consumers.leave_classic(shard, group, command)
+        return self.members.leave(shard, command)
+
+    async def consumer_heartbeat(self, command: ConsumerHeartbeat) -> HeartbeatReply | Rejection:
+        """ConsumerGroupHeartbeat."""
+        if not self._running:
+            return _NOT_RUNNING
+        shard = self.consumers.check(command) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        return await self.consumers.heartbeat(shard, command)
+
+    # Positions
+
+    async def commit(self, command: CommitOffsets) -> PartitionErrors | Rejection:
+        """OffsetCommit: answered when the positions are replicated."""
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        decision = await self._decided(shard, lambda: self._decide_commit(shard, command))
+        if isinstance(decision, Rejection):
+            return decision
+        group = shard.groups.get(command.group_id)
+        if isinstance(group, ClassicGroup) and group.state in (
+            ClassicGroupState.STABLE,
+            ClassicGroupState.PREPARING_REBALANCE,
+        ):
+            self.members.touched(shard, group, command.member_id)
+        error = await self._write(shard, decision.records)
+        return decision.reply if error is None else error
+
+    async def commit_in_transaction(
+        self, command: CommitOffsets, producer: CommittingProducer, *, verify: VerifyCommit
+    ) -> PartitionErrors | Rejection:
+        """TxnOffsetCommit: pending until the producer's marker.
+
+        The transaction's coordinator is asked first, before the group is looked at, as a partition
+        leader does for a batch of records.
+        """
+        refusal = self._refuse_id(command.group_id)
+        if refusal is not None:
+            return refusal
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        guard = await verify(shard.partition, producer)
+        if isinstance(guard, Rejection):
+            return Rejection(error=coordinator_error(guard.error), reason=guard.reason)
+        if not self._is_current(shard):
+            return self._refuse(shard.partition)
+        decision = await self._decided(
+            shard, lambda: self._decide_commit(shard, command), producer=producer
+        )
+        if isinstance(decision, Rejection):
+            return decision
+        error = await self._write(shard, decision.records, producer=producer, guard=guard)
+        return decision.reply if error is None else error
+
+    async def fetch(self, command: FetchOffsets) -> tuple[Position, ...] | Rejection:
+        """OffsetFetch; who requires stable positions waits until all that is seen is replicated."""
+        shard = self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        found = fetch_offsets(shard, command, replicated=self._writer.replicated(shard))
+        if command.require_stable and not isinstance(found, Rejection):
+            error = await self._writer.committed(shard, shard.end_offset - 1)
+            if error:
+                # A consumer looks for the coordinator again; it does not know the other errors.
+                worded = (
+                    ErrorCode.not_coordinator
+                    if error is ErrorCode.coordinator_not_available
+                    else error
+                )
+                return Rejection(error=worded, reason="the positions could not be replicated")
+        return found
+
+    async def delete_offsets(self, command: DeleteOffsets) -> PartitionErrors | Rejection:
+        """OffsetDelete."""
+        shard = self._refuse_id(command.group_id) or self._shard_of(command.group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        decision = await self._decided(shard, lambda: decide_delete_offsets(shard, command))
+        if isinstance(decision, Rejection):
+            return decision
+        error = await self._write(shard, decision.records)
+        return decision.reply if error is None else error
+
+    # Administration
+
+    def find(self, group_id: str) -> Group | Rejection:
+        """A group by its id; GROUP_ID_NOT_FOUND where there is none."""
+        shard = self._shard_of(group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        return shard.groups.get(group_id) or _missing(group_id)
+
+    def list(self) -> tuple[GroupListing, ...] | Rejection:
+        """All groups that this broker coordinates; none of them while one partition loads."""
+        if not self._running:
+            return _NOT_RUNNING
+        if self._loading:
+            return self._refuse(next(iter(self._loading)))
+        return tuple(
+            GroupListing(
+                group_id=group.group_id,
+                protocol_type=group.protocol_type_or_empty,
+                state=group.state_name,
+                type=group.type.value,
+            )
+            for shard in self._shards.values()
+            for group in shard.groups.values()
+        )
+
+    async def delete(self, group_id: str) -> Rejection | None:
+        """Delete a group without members, and its positions."""
+        shard = self._shard_of(group_id)
+        if isinstance(shard, Rejection):
+            return shard
+        group = _deletable(shard, group_id)
+        if isinstance(group, Rejection):
+            return group
+        waiting = self._writer.admit(shard, None)
+        if waiting is not None:
+            refused = await self._admitted(shard, waiting)
+            group = refused or _deletable(shard, group_id)
+            if isinstance(group, Rejection):
+                return group
+        records = (*delete_all_offsets(shard, group_id), *group.tombstones())
+        self.members.forget(shard, group_id)
+        self.consumers.forget(shard, group_id)
+        return await self._write(shard, records)
+
+    # Transactions
+
+    def owns(self, partition: int) -> bool:
+        """Whether the partition is loaded here; until then nobody may end transactions on it, or
+        their positions would be forgotten (KAFKA-17507).
+        """
+        return partition in self._shards
+
+    def marker_written(self, partition: int, marker: TxnMarker, offset: int) -> None:
+        """A producer's transaction has ended on a partition: what it has pending becomes the
+        groups' positions, or is forgotten.
+        """
+        shard = self._shards[partition]
+        shard.apply_marker(
+            marker.producer_id,
+            committed=marker.committed,
+            offset=offset,
+            replicated=self._writer.replicated(shard),
+        )
+
+    # Loading
+
+    def load(
+        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    ) -> None:
+        """Become the coordinator of a partition in one step."""
+        self.begin_load(partition, coordinator_epoch)
+        self.finish_load(partition, coordinator_epoch, batches)
+
+    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+        """This broker leads the partition now; until it is loaded its groups answer 14."""
+        self._let_go(partition)
+        self._loading[partition] = coordinator_epoch
+
+    def finish_load(
+        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    ) -> bool:
+        """Read the log and own its groups; False where this load was called off meanwhile."""
+        if self._loading.get(partition) != coordinator_epoch:
+            return False
+        del self._loading[partition]
+        shard = GroupShard.load(batches, partition=partition, coordinator_epoch=coordinator_epoch)
+        if shard.problem is not None:
+            self.load_problems_total += 1
+            _log.error("group.load-stopped", partition=partition, problem=shard.problem)
+        self._shards[partition] = shard
+        self.members.loaded(shard)
+        self.consumers.loaded(shard)
+        return True
+
+    def unload(self, partition: int, epoch: CoordinatorEpoch | None = None) -> None:
+        """Let a partition go.
+
+        Args:
+            partition: The partition.
+            epoch: Leader epoch under which this broker became a follower; a load of an older epoch
+                is called off. None where the replica is deleted.
+        """
+        loading = self._loading.get(partition)
+        if loading is not None and (epoch is None or loading < epoch):
+            del self._loading[partition]
+        self._let_go(partition)
+
+    def topics_deleted(self, topics: frozenset[str]) -> None:
+        """Positions on topics that are gone go too."""
+        for shard in tuple(self._shards.values()):
+            self._write_aside(shard, delete_topic_offsets(shard, topics))
+
+    # Parts
+
+    def _let_go(self, partition: int) -> None:
+        shard = self._shards.pop(partition, None)
+        if shard is not None:
+            self.members.unloaded(shard)
+            self.consumers.unloaded(shard)
+
+    def _is_current(self, shard: GroupShard) -> bool:
+        return self._shards.get(shard.partition) is shard
+
+    def _shard_of(self, group_id: str) -> GroupShard | Rejection:
+        if not self._running:
+            return _NOT_RUNNING
+        partition = partition_for(group_id, self.partitions)
+        return self._shards.get(partition) or self._refuse(partition)
+
+    def _refuse(self, partition: int) -> Rejection:
+        if partition in self._loading:
+            return Rejection(
+                error=ErrorCode.coordinator_load_in_progress,
+                reason=f"partition {partition} of __consumer_offsets is being loaded",
+            )
+        return Rejection(
+            error=ErrorCode.not_coordinator,
+            reason=f"broker {self._broker_id} does not lead partition {partition} "
+            "of __consumer_offsets",
+        )
+
+    def _refuse_id(self, group_id: str) -> Rejection | None:
+        if not self._running:
+            return _NOT_RUNNING
+        if group_id:
+            return None
+        return Rejection(error=ErrorCode.invalid_group_id, reason="a group needs a name")
+
+    def _decide_commit(
+        self, shard: GroupShard, command: CommitOffsets
+    ) -> CommitDecision | Rejection:
+        return decide_commit(
+            shard,
+            command,
+            metadata_bytes_max=self._settings.offset_metadata_max_bytes,
+            now_ms=self._clock.now_ms(),
+        )
+
+    async def _decided(
+        self,
+        shard: GroupShard,
+        decide: Callable[[], DecisionT | Rejection],
+        *,
+        producer: CommittingProducer | None = None,
+    ) -> DecisionT | Rejection:
+        """Decide about positions; whoever has to wait for the log before they are appended decides
+        anew, as the group may be another one by then.
+        """
+        decision = decide()
+        if isinstance(decision, Rejection) or not decision.records:
+            return decision
+        waiting = self._writer.admit(shard, producer)
+        if waiting is None:
+            return decision
+        return await self._admitted(shard, waiting) or decide()
+
+    async def _admitted(
+        self, shard: GroupShard, waiting: Awaitable[Rejection | None]
+    ) -> Rejection | None:
+        """Wait for the log; why nothing may be appended to it any more."""
+        refused = await waiting
+        if refused is not None:
+            return refused
+        return None if self._is_current(shard) else self._refuse(shard.partition)
+
+    async def _write(
+        self,
+        shard: GroupShard,
+        records: Sequence[GroupRecord],
+        *,
+        producer: CommittingProducer | None = None,
+        guard: int = NO_GUARD,
+    ) -> Rejection | None:
+        """Append, apply, wait until it is replicated; None where that went well."""
+        if not records:
+            return None
+        written = self._writer.append(shard, records, producer=producer, guard=guard)
+        if isinstance(written, Rejection):
+            return written
+        error = await self._writer.committed(shard, written)
+        if not self._is_current(shard):
+            return self._refuse(shard.partition)
+        if error is _NONE:
+            return None
+        return Rejection(error=error, reason="the records could not be replicated in time")
+
+    def _write_aside(self, shard: GroupShard, records: Sequence[GroupRecord]) -> None:
+        """Append and apply records that nobody waits for; what the log refuses is tried again with
+        the next scan.
+        """
+        if records:
+            refused = self._writer.append(shard, records)
+            if isinstance(refused, Rejection):
+                _log.warning(
+                    "group.cleanup-refused", partition=shard.partition, reason=refused.reason
+                )
+
+    # Expiry
+
+    def _arm_expiry(self) -> None:
+        interval_ms = self._settings.offsets_retention_check_interval_ms
+        self._expiry = self._clock.call_at(
+            self._clock.now_ms() + interval_ms,
+            lambda: self._timers("offsets-expiration", self._expire, self._arm_expiry),
+        )
+
+    def _expire(self) -> None:
+        self._arm_expiry()
+        now_ms = self._clock.now_ms()
+        for shard in tuple(self._shards.values()):
+            shard.offsets.prune(replicated=self._writer.replicated(shard))
+            for group in tuple(shard.groups.values()):
+                records = expire_offsets(
+                    shard,
+                    group,
+                    retention_ms=self._settings.offsets_retention_minutes * 60_000,
+                    now_ms=now_ms,
+                )
+                self._write_aside(shard, records)
+
+
+def _consumer_settings(settings: Settings) -> ConsumerSettings:
+    return ConsumerSettings(
+        max_size=settings.group_consumer_max_size,
+        classic_max_size=settings.group_max_size,
+        assignors=tuple(name.strip() for name in settings.group_consumer_assignors.split(",")),
+        may_downgrade=settings.group_consumer_migration_policy.lower() in _DOWNGRADING,
+        regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
+    )
+
+
+def _deletable(shard: GroupShard, group_id: str) -> Group | Rejection:
+    group = shard.groups.get(group_id)
+    return _missing(group_id) if group is None else group.check_delete() or group
+
+
+def _missing(group_id: str) -> Rejection:
+    return Rejection(error=ErrorCode.group_id_not_found, reason=f"Group {group_id} not found.")

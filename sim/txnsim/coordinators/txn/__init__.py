@@ -1,0 +1,1 @@
+"""The transaction coordinator of one broker, around the decisions of ``txnsim.txn``."""

@@ -1,0 +1,319 @@
+"""Markers on their way: the shell around ``MarkerQueue``.
+
+Whatever is owed is gathered and routed once per turn of the event loop, and goes out in one request
+per broker. When the last partition of a transaction has its marker the completion is appended.
+Kafka's sender repeats a retriable error as soon as its thread comes round; here a short pause takes
+the place of that thread, since a loop of refusals would never let a virtual clock move.
+
+Counterpart in Kafka: TransactionMarkerChannelManager as a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+import structlog
+
+from txnsim.coordinators.txn import tracing
+from txnsim.coordinators.txn.writer import TransactionLogWriter, settled
+from txnsim.errors import ErrorCode, PeerError
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.trace import Tracer
+from txnsim.txn.markers import (
+    Debt,
+    LeaderOf,
+    MarkerBatch,
+    MarkerOutcome,
+    MarkerQueue,
+    debt_of,
+)
+from txnsim.txn.ownership import OwnedPartition, Ownership
+from txnsim.txn.transitions import acknowledge, to_complete
+from txnsim.types import (
+    BrokerId,
+    TopicPartition,
+    TransactionalId,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+DEVIATIONS: Final = (
+    "Markers refused for a passing reason, markers whose leader is not known and completions that"
+    " the log could not take are tried again after 10 ms, requests without an answer after 50 ms;"
+    " Apache Kafka tries again as soon as its sender thread comes round.",
+    "A leader may answer a marker with an error that a coordinator does not expect:"
+    " MESSAGE_TOO_LARGE, where a topic's max.message.bytes is below the 78 bytes of a marker."
+    " Apache Kafka throws in the middle of the answer; which of its other partitions count is up to"
+    " the order of a hash map. Here none of that transaction's do.",
+    "A completion that the log refuses for good is logged and stays prepared; Apache Kafka throws.",
+)
+
+SendMarkers = Callable[[BrokerId, WriteTxnMarkersCommand], Awaitable[WriteTxnMarkersReply]]
+"""WriteTxnMarkers to a broker; raises PeerError where no answer came."""
+
+RETRY_PAUSE_MS: Final = 10
+"""Before a marker that was refused for a passing reason, one whose leader is not known, or a
+completion that the log could not take, is tried again.
+"""
+RECONNECT_PAUSE_MS: Final = 50
+"""After a request without an answer (reconnect.backoff.ms)."""
+
+
+_log: Final = structlog.get_logger("txnsim.txn")
+
+
+class MarkerSender:
+    """Sends what the queue holds and completes what is paid."""
+
+    def __init__(
+        self,
+        *,
+        ownership: Ownership,
+        writer: TransactionLogWriter,
+        clock: Clock,
+        tasks: Tasks,
+        tracer: Tracer,
+        send_markers: SendMarkers,
+        leader_of: LeaderOf,
+        rules: Rules = LATEST,
+    ) -> None:
+        self.queue: Final = MarkerQueue(rules=rules)
+        self._ownership = ownership
+        self._writer = writer
+        self._clock = clock
+        self._tasks = tasks
+        self._tracer = tracer
+        self._send_markers = send_markers
+        self._leader_of = leader_of
+        self._completions: list[Debt] = []
+        self._flush_due = False
+        self._later: TimerHandle | None = None
+        self._stopped = False
+        self.sent_total = 0
+        """Markers sent, repeats included."""
+        self.refused_total = 0
+        """Transactions given up because a leader refused a marker with 47 or 52."""
+        self.broken_total = 0
+        """Answers that no leader gives; their transactions wait until the coordinator moves."""
+
+    @property
+    def completions_waiting(self) -> int:
+        """Kafka's LogAppendRetryQueueSize."""
+        return len(self._completions)
+
+    def owe(self, owned: OwnedPartition, transactional_id: TransactionalId) -> None:
+        """A transaction is prepared: its completion is pending from now on, its markers are
+        owed.
+        """
+        txn = owned.entries[transactional_id]
+        completion = to_complete(txn, now_ms=self._clock.now_ms())
+        before = self._tracer.cause
+        self._writer.begin(owned, completion)
+        debt = debt_of(
+            txn,
+            completion,
+            txn_partition=owned.partition,
+            coordinator_epoch=owned.coordinator_epoch,
+            cause=self._tracer.cause,
+        )
+        self.queue.owe(debt, txn.partitions)
+        if self._tracer.on:
+            tracing.marker(self._tracer, "marker.owed", owned.node, debt, sorted(txn.partitions))
+            self._tracer.caused_by(before)
+        self.flush_soon()
+
+    def drop(self, txn_partition: int) -> None:
+        """Forget all that a partition of ``__transaction_state`` owes: it is someone else's now."""
+        dropped = self.queue.drop(txn_partition)
+        self._completions = [
+            debt for debt in self._completions if debt.txn_partition != txn_partition
+        ]
+        if self._tracer.on:
+            node = self._ownership.node(txn_partition)
+            for debt in dropped:
+                data = {"pid": debt.producer_id, "epoch": debt.producer_epoch}
+                self._tracer.emit(
+                    "marker.cancelled",
+                    node,
+                    tx=tracing.tx_of(debt),
+                    data={**data, "reason": "the coordinator moved"},
+                )
+
+    def flush_soon(self) -> None:
+        """Send in the next turn of the loop. Also worth calling when leaders have changed."""
+        if not self._flush_due and not self._stopped:
+            self._flush_due = True
+            self._tasks.soon(self._flush)
+
+    def stop(self) -> None:
+        """Send nothing any more."""
+        self._stopped = True
+        if self._later is not None:
+            self._later.cancel()
+            self._later = None
+
+    # Sending
+
+    def _flush(self) -> None:
+        self._flush_due = False
+        if self._stopped:
+            return
+        completions, self._completions = self._completions, []
+        for debt in completions:
+            self._complete(self._owner(debt), debt)
+        for debt, partitions in self.queue.take_waiting():
+            self._route(debt, partitions)
+        for batch in self.queue.take_batches():
+            self._send(batch)
+        if self.queue.unknown_count:
+            self._flush_later(RETRY_PAUSE_MS)
+
+    def _flush_later(self, pause_ms: int) -> None:
+        if self._later is None and not self._stopped:
+            self._later = self._clock.call_later(pause_ms, self._on_later)
+
+    def _on_later(self) -> None:
+        self._later = None
+        self.flush_soon()
+
+    def _route(self, debt: Debt, partitions: frozenset[TopicPartition]) -> None:
+        owned = self._owner(debt)
+        assert owned is not None, "what waits is dropped with its partition"
+        before = self._tracer.caused_by(debt.cause) if self._tracer.on else -1
+        gone = self.queue.route(debt, partitions, self._leader_of)
+        self._settle(owned, debt, gone)
+        if self._tracer.on:
+            self._tracer.caused_by(before)
+
+    def _send(self, batch: MarkerBatch) -> None:
+        self.sent_total += len(batch.owed)
+        before = -1
+        if self._tracer.on:
+            sent = -1
+            for owed in batch.owed:
+                node = self._ownership.node(owed.debt.txn_partition)
+                sent = tracing.marker(
+                    self._tracer,
+                    "marker.sent",
+                    node,
+                    owed.debt,
+                    owed.marker.partitions,
+                    target=batch.broker_id,
+                    parents=(owed.debt.cause,),
+                )
+            before = self._tracer.caused_by(sent)
+        answer = self._send_markers(batch.broker_id, batch.command)
+        if isinstance(answer, Pending):
+            answer.on_done(partial(self._on_answered, batch))
+        else:
+            self._tasks.drive(_await(answer), partial(self._on_answer, batch), name="markers")
+        if self._tracer.on:
+            self._tracer.caused_by(before)
+
+    def _on_answered(self, batch: MarkerBatch, answer: Pending[WriteTxnMarkersReply]) -> None:
+        error = answer.exception()
+        self._on_answer(batch, None if error is not None else answer.result(), error)
+
+    def _on_answer(
+        self, batch: MarkerBatch, reply: WriteTxnMarkersReply | None, error: BaseException | None
+    ) -> None:
+        if isinstance(error, asyncio.CancelledError):
+            return
+        if error is not None and not isinstance(error, PeerError):
+            raise error
+        if reply is None:
+            outcomes = self.queue.on_lost(batch)
+            self._flush_later(RECONNECT_PAUSE_MS)
+        else:
+            outcomes = self.queue.on_reply(batch, reply)
+            if len(outcomes) < len(batch.owed):
+                self.broken_total += 1
+                _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
+        for outcome in outcomes:
+            self._follow(outcome, batch.broker_id)
+        if self.queue.has_queued:
+            self.flush_soon()
+
+    # Outcomes
+
+    def _follow(self, outcome: MarkerOutcome, target: BrokerId) -> None:
+        debt = outcome.debt
+        owned = self._owner(debt)
+        if owned is None:
+            self.queue.forget_stale(debt)
+            return
+        before = -1
+        if self._tracer.on:
+            before = self._trace_outcome(owned.node, outcome, target)
+        if outcome.refusal:
+            if self.queue.forget(debt):
+                self.refused_total += 1
+                _log.warning(
+                    "txn.markers.refused",
+                    transactional_id=debt.transactional_id,
+                    error=ErrorCode(outcome.refusal).name,
+                )
+        elif outcome.retry:
+            self.queue.wait(debt, outcome.retry)
+            self._flush_later(RETRY_PAUSE_MS)
+        self._settle(owned, debt, outcome.done)
+        if self._tracer.on:
+            self._tracer.caused_by(before)
+
+    def _settle(self, owned: OwnedPartition, debt: Debt, done: frozenset[TopicPartition]) -> None:
+        """Take partitions off the entry and complete it when none is left."""
+        transactional_id = debt.transactional_id
+        if done:
+            owned.entries[transactional_id] = acknowledge(owned.entries[transactional_id], done)
+        if not owned.entries[transactional_id].partitions and self.queue.forget(debt):
+            self._complete(owned, debt)
+
+    def _owner(self, debt: Debt) -> OwnedPartition | None:
+        """The partition a debt belongs to; None where the coordinator has moved since."""
+        return self._ownership.get(debt.txn_partition, debt.coordinator_epoch)
+
+    # Completion
+
+    def _complete(self, owned: OwnedPartition | None, debt: Debt) -> None:
+        assert owned is not None, "what waits is dropped with its partition"
+        self._tasks.drive(self._append_completion(owned, debt), settled, name="completion")
+
+    async def _append_completion(self, owned: OwnedPartition, debt: Debt) -> None:
+        rejection = await self._writer.append(owned, debt.completion)
+        if rejection is None or not self._ownership.is_current(owned):
+            return
+        if rejection.error is ErrorCode.coordinator_not_available:
+            self._completions.append(debt)
+            self._flush_later(RETRY_PAUSE_MS)
+        else:
+            _log.error("txn.completion.refused", error=rejection.error.name, why=rejection.reason)
+
+    # Trace
+
+    def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId) -> int:
+        """Make the last acknowledgement the cause of what follows; the cause before."""
+        before = self._tracer.cause
+        debt, done = outcome.debt, sorted(outcome.done)
+        acked = tracing.marker(self._tracer, "marker.acked", node, debt, done, target=target)
+        if acked >= 0:
+            self._tracer.caused_by(acked)
+        if outcome.refusal:
+            tracing.marker(
+                self._tracer,
+                "marker.refused",
+                node,
+                debt,
+                sorted(outcome.refused),
+                target=target,
+                error=ErrorCode(outcome.refusal).name,
+            )
+        return before
+
+
+async def _await(answer: Awaitable[WriteTxnMarkersReply]) -> WriteTxnMarkersReply:
+    return await answer

@@ -1,0 +1,462 @@
+"""The transaction coordinator of one broker: the shell around the decisions.
+
+Every command goes the same way: find the owner, decide, append, apply, answer. Nothing waits unless
+the append does, nothing is answered before the log agrees, and nothing is touched after the
+coordinator has moved. The answer to EndTxn is released once the prepared end is in the log, before
+any marker is sent.
+
+The service is given ``append``, ``send_markers`` and the rest as functions: it knows no broker.
+
+Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Final, TypeVar
+
+import msgspec
+import structlog
+
+from txnsim.coordinators.txn import tracing
+from txnsim.coordinators.txn.id_source import AllocateProducerIds, ProducerIdSource
+from txnsim.coordinators.txn.marker_sender import MarkerSender, SendMarkers
+from txnsim.coordinators.txn.scans import Scans
+from txnsim.coordinators.txn.writer import Append, TransactionLogWriter, settled
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.node.crossings import TimerGate, at_once
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.trace import Tracer
+from txnsim.settings import Settings
+from txnsim.txn.commands import (
+    AddPartitions,
+    EndTxn,
+    InitProducerId,
+    MarkersOwed,
+    NeedsProducerId,
+    PartitionsAdded,
+    PartitionsVerified,
+    TransactionDescription,
+    VerifyPartitions,
+)
+from txnsim.txn.kip_text import as_loaded
+from txnsim.txn.list_filter import (
+    ListedTransactions,
+    ListTransactions,
+    list_transactions,
+)
+from txnsim.txn.log_reader import read_log
+from txnsim.txn.machine import decide_add_partitions, decide_verify, describe
+from txnsim.txn.machine_end import decide_end_txn, decide_fence
+from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
+from txnsim.txn.markers import LeaderOf
+from txnsim.txn.ownership import OwnedPartition, Ownership
+from txnsim.txn.refusals import EMPTY_ID, NO_ID_BLOCK
+from txnsim.txn.state import PREPARED_STATES, TxnMetadata, TxnTransition
+from txnsim.types import (
+    BrokerId,
+    CoordinatorEpoch,
+    Decision,
+    ProducerEpoch,
+    ProducerId,
+    ProducerIdAndEpoch,
+    TransactionalId,
+    TransactionVersion,
+)
+
+_log: Final = structlog.get_logger("txnsim.txn")
+
+ReplyT = TypeVar("ReplyT")
+
+_NOT_RUNNING = Rejection(
+    error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
+)
+
+
+DEVIATIONS: Final = (
+    "Fencing a producer with an open transaction and preparing the abort are one step; in Apache "
+    "Kafka another request can slip in between.",
+)
+
+
+class CoordinatorSnapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """Gauges and counters of a coordinator, at one moment."""
+
+    states: dict[str, int]
+    """Transactional ids in each state, by its name on the wire; states without any are left out."""
+    partitions_owned: int
+    partitions_loading: int
+    pending_markers: int
+    """Transactions that wait for markers."""
+    unknown_destinations: int
+    """Kafka's UnknownDestinationQueueSize."""
+    completions_waiting: int
+    """Kafka's LogAppendRetryQueueSize."""
+    markers_sent_total: int
+    markers_refused_total: int
+    timeouts_total: int
+    expired_total: int
+    load_problems_total: int
+
+
+class TransactionCoordinator:
+    """What one broker coordinates."""
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        clock: Clock,
+        settings: Settings,
+        tasks: Tasks,
+        tracer: Tracer,
+        append: Append,
+        send_markers: SendMarkers,
+        leader_of: LeaderOf,
+        transaction_version: Callable[[], TransactionVersion],
+        allocate_producer_ids: AllocateProducerIds,
+        partitions: int | None = None,
+        timers: TimerGate = at_once,
+        rules: Rules = LATEST,
+    ) -> None:
+        self._rules = rules
+        self._clock = clock
+        self._settings = settings
+        self._tasks = tasks
+        self._tracer = tracer
+        self.partitions: Final = partitions or settings.transaction_state_log_num_partitions
+        """Of ``__transaction_state``: those that the topic had when this coordinator was made, or
+        will have.
+        """
+        self._level = transaction_version
+        self._ids = ProducerIdSource(clock=clock, tasks=tasks, allocate=allocate_producer_ids)
+        self._running = False
+        self.timeouts_total = 0
+        """Transactions fenced because their timeout had passed."""
+        self.load_problems_total = 0
+        """Logs that could be read in part only."""
+        self._ownership = Ownership(
+            broker_id=broker_id,
+            partitions=self.partitions,
+            rules=rules,
+        )
+        self._writer = TransactionLogWriter(
+            ownership=self._ownership,
+            clock=clock,
+            tracer=tracer,
+            append=append,
+            transaction_version=transaction_version,
+            rules=rules,
+            kip_text=settings.kip_text,
+        )
+        self._markers = MarkerSender(
+            ownership=self._ownership,
+            writer=self._writer,
+            clock=clock,
+            tasks=tasks,
+            tracer=tracer,
+            send_markers=send_markers,
+            leader_of=leader_of,
+            rules=rules,
+        )
+        self._scans = Scans(
+            ownership=self._ownership,
+            clock=clock,
+            settings=settings,
+            tasks=tasks,
+            append=append,
+            transaction_version=transaction_version,
+            abort=self._abort_timed_out,
+            gate=timers,
+            rules=rules,
+        )
+
+    def start(self) -> None:
+        """Arm the timers; from now on transactions can be listed and described."""
+        self._running = True
+        self._scans.start()
+
+    def stop(self) -> None:
+        """Disarm the timers and send no markers any more. A stopped coordinator stays stopped."""
+        self._running = False
+        self._scans.stop()
+        self._markers.stop()
+
+    # Commands
+
+    async def init_producer_id(self, command: InitProducerId) -> ProducerIdAndEpoch | Rejection:
+        """An identity for a producer; the record is committed when this returns."""
+        if not self._rules.never_waits_for_ids:
+            await self._ids.ready()
+        transactional_id = command.transactional_id
+        if transactional_id is None:
+            fresh = self._ids.take()
+            if fresh is None:
+                return NO_ID_BLOCK
+            return ProducerIdAndEpoch(producer_id=fresh, producer_epoch=ProducerEpoch(0))
+        refusal = check_init_producer_id(command, self._settings)
+        if refusal is not None:
+            return refusal
+        owned = self._ownership.find(transactional_id)
+        if isinstance(owned, Rejection):
+            return owned
+        txn = owned.entries.get(transactional_id)
+        outcome = self._with_id(
+            lambda fresh: decide_init_producer_id(
+                txn,
+                command,
+                finalized=self._level(),
+                now_ms=self._clock.now_ms(),
+                fresh=fresh,
+                rules=self._rules,
+            )
+        )
+        if self._tracer.on:
+            self._trace(owned, transactional_id, "InitProducerId", outcome)
+        if isinstance(outcome, Rejection):
+            return outcome
+        return await self._commit(owned, outcome)
+
+    async def add_partitions(self, command: AddPartitions) -> PartitionsAdded | Rejection:
+        """Partitions become part of a transaction; one result for all of them."""
+        transactional_id = command.transactional_id
+        if not transactional_id:
+            return EMPTY_ID
+        owned = self._ownership.find(transactional_id)
+        if isinstance(owned, Rejection):
+            return owned
+        txn = owned.entries.get(transactional_id)
+        outcome = decide_add_partitions(
+            txn, command, now_ms=self._clock.now_ms(), rules=self._rules
+        )
+        if self._tracer.on:
+            self._trace(owned, transactional_id, "AddPartitionsToTxn", outcome)
+        if isinstance(outcome, Rejection):
+            return outcome
+        if not outcome.records:
+            return outcome.reply
+        return await self._commit(owned, outcome)
+
+    def verify(self, command: VerifyPartitions) -> PartitionsVerified | Rejection:
+        """Whether partitions are part of a transaction. Looks at committed fields only."""
+        transactional_id = command.transactional_id
+        if not transactional_id:
+            return EMPTY_ID
+        owned = self._ownership.find(transactional_id)
+        if isinstance(owned, Rejection):
+            return owned
+        return decide_verify(owned.entries.get(transactional_id), command, rules=self._rules)
+
+    async def end_txn(self, command: EndTxn) -> ProducerIdAndEpoch | Rejection:
+        """Commit or abort.
+
+        Returns:
+            The identity to go on with, once the prepared end is committed: version 2 of the
+            protocol tells it to the producer, the others keep theirs.
+        """
+        transactional_id = command.transactional_id
+        if not transactional_id:
+            return EMPTY_ID
+        owned = self._ownership.find(transactional_id)
+        if isinstance(owned, Rejection):
+            return owned
+        txn = owned.entries.get(transactional_id)
+        now_ms = self._clock.now_ms()
+        outcome = self._with_id(
+            lambda fresh: decide_end_txn(
+                txn, command, now_ms=now_ms, fresh=fresh, rules=self._rules
+            )
+        )
+        if self._tracer.on:
+            self._trace(owned, transactional_id, "EndTxn", outcome)
+        if isinstance(outcome, Rejection):
+            return outcome
+        if not outcome.records:
+            return outcome.reply
+        return await self._commit(owned, outcome)
+
+    async def _commit(
+        self, owned: OwnedPartition, decision: Decision[TxnTransition, ReplyT, MarkersOwed]
+    ) -> ReplyT | Rejection:
+        """Begin, append, apply; then the markers are owed, and only then the reply is released."""
+        (record,) = decision.records
+        self._writer.begin(owned, record)
+        rejection = await self._writer.append(owned, record)
+        if rejection is not None:
+            return rejection
+        if decision.effects:
+            self._markers.owe(owned, record.transactional_id)
+        return decision.reply
+
+    # Queries
+
+    def describe(self, transactional_id: TransactionalId) -> TransactionDescription | Rejection:
+        """The committed fields of a transactional id."""
+        if not self._running:
+            return _NOT_RUNNING
+        if not transactional_id:
+            return EMPTY_ID
+        owned = self._ownership.find(transactional_id)
+        if isinstance(owned, Rejection):
+            return owned
+        return describe(owned.entries.get(transactional_id), transactional_id)
+
+    def list_transactions(self, query: ListTransactions) -> ListedTransactions | Rejection:
+        """All transactional ids that this broker coordinates and that pass the filters."""
+        if not self._running:
+            return _NOT_RUNNING
+        if self._ownership.is_loading:
+            return Rejection(
+                error=ErrorCode.coordinator_load_in_progress,
+                reason="a partition of __transaction_state is being loaded",
+            )
+        return list_transactions(self._ownership.all_entries(), query, now_ms=self._clock.now_ms())
+
+    def entries(self) -> tuple[TxnMetadata, ...]:
+        """All entries with what is pending, for invariants and the control API."""
+        return tuple(self._ownership.all_entries())
+
+    def snapshot(self) -> CoordinatorSnapshot:
+        """Gauges and counters."""
+        queue = self._markers.queue
+        states = Counter(txn.state.wire_name for txn in self._ownership.all_entries())
+        return CoordinatorSnapshot(
+            states=dict(states),
+            partitions_owned=self._ownership.owned_count,
+            partitions_loading=self._ownership.loading_count,
+            pending_markers=queue.owing_count,
+            unknown_destinations=queue.unknown_count,
+            completions_waiting=self._markers.completions_waiting,
+            markers_sent_total=self._markers.sent_total,
+            markers_refused_total=self._markers.refused_total,
+            timeouts_total=self.timeouts_total,
+            expired_total=self._scans.expired_total,
+            load_problems_total=self.load_problems_total,
+        )
+
+    # Loading
+
+    def load(
+        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    ) -> None:
+        """Become the coordinator of a partition in one step."""
+        self.begin_load(partition, coordinator_epoch)
+        self.finish_load(partition, coordinator_epoch, batches)
+
+    def begin_load(self, partition: int, coordinator_epoch: CoordinatorEpoch) -> None:
+        """This broker leads the partition now; until it is loaded its ids answer 14."""
+        self._markers.drop(partition)
+        self._ownership.begin_load(partition, coordinator_epoch)
+
+    def finish_load(
+        self, partition: int, coordinator_epoch: CoordinatorEpoch, batches: Iterable[bytes]
+    ) -> bool:
+        """Read the log, own its entries, and send the markers of prepared transactions again.
+
+        Args:
+            partition: Partition of ``__transaction_state``.
+            coordinator_epoch: Its leader epoch, as given to ``begin_load``.
+            batches: The log from its start to its end.
+
+        Returns:
+            False where the load was called off meanwhile: nothing has changed.
+        """
+        loaded = read_log(batches, rules=self._rules)
+        entries = loaded.entries
+        if self._settings.kip_text:
+            entries = {name: as_loaded(txn) for name, txn in entries.items()}
+        owned = self._ownership.finish_load(partition, coordinator_epoch, entries)
+        if owned is None:
+            return False
+        if loaded.problem is not None:
+            self.load_problems_total += 1
+            _log.error("txn.load.incomplete", partition=partition, problem=loaded.problem)
+        if self._tracer.on:
+            tracing.loaded(
+                self._tracer, owned.node, partition, coordinator_epoch, len(owned.entries)
+            )
+            if loaded.problem is not None:
+                self._tracer.emit("note", owned.node, data={"text": loaded.problem})
+        for txn in list(owned.entries.values()):
+            if txn.state in PREPARED_STATES:
+                self._markers.owe(owned, txn.transactional_id)
+        return True
+
+    def unload(self, partition: int, epoch: int | None = None) -> None:
+        """Stop being the coordinator of a partition.
+
+        Args:
+            partition: Partition of ``__transaction_state``.
+            epoch: Leader epoch under which this broker follows now; None where the replica is gone.
+        """
+        self._markers.drop(partition)
+        if self._ownership.unload(partition, epoch) and self._tracer.on:
+            tracing.unloaded(self._tracer, self._ownership.node(partition), partition, epoch)
+
+    def leaders_changed(self) -> None:
+        """Route markers without a known leader at once instead of after the pause."""
+        if self._markers.queue.unknown_count:
+            self._markers.flush_soon()
+
+    # Timeouts
+
+    def _abort_timed_out(self, owned: OwnedPartition, txn: TxnMetadata) -> None:
+        outcome = self._with_id(
+            lambda fresh: decide_fence(
+                txn,
+                finalized=self._level(),
+                now_ms=self._clock.now_ms(),
+                fresh=fresh,
+                by_timeout=True,
+                rules=self._rules,
+            )
+        )
+        before = self._tracer.cause
+        if self._tracer.on:
+            self._trace(owned, txn.transactional_id, "timeout", outcome)
+        if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
+            self.timeouts_total += 1
+            _log.info("txn.timed_out", node=owned.node, transactional_id=txn.transactional_id)
+            self._tasks.drive(self._commit(owned, outcome), settled, name="timeout")
+        if self._tracer.on:
+            self._tracer.caused_by(before)
+
+    # Producer ids
+
+    def _with_id(
+        self,
+        decide: Callable[
+            [ProducerId | None],
+            Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection | NeedsProducerId,
+        ],
+    ) -> Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection:
+        """Decide; with a new producer id, where one is needed."""
+        outcome = decide(None)
+        if isinstance(outcome, NeedsProducerId):
+            fresh = self._ids.take()
+            if fresh is None:
+                return NO_ID_BLOCK
+            outcome = decide(fresh)
+            assert not isinstance(outcome, NeedsProducerId)
+        return outcome
+
+    # Trace
+
+    def _trace(
+        self,
+        owned: OwnedPartition,
+        transactional_id: TransactionalId,
+        command: str,
+        outcome: object,
+    ) -> None:
+        tracing.decided(
+            self._tracer,
+            owned.node,
+            transactional_id,
+            owned.entries.get(transactional_id),
+            command,
+            outcome if isinstance(outcome, Rejection) else None,
+            outcome.records[0] if isinstance(outcome, Decision) and outcome.records else None,
+        )

@@ -1,0 +1,112 @@
+"""A rule in force: how often it has matched and struck, what it holds, and what of it lasts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import msgspec
+
+from txnsim.faults.actions import Reorder
+from txnsim.faults.plan import FaultRule, spent
+from txnsim.injection.hands import Undo
+from txnsim.types import Crossing
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """A crossing that waits."""
+
+    crossing: Crossing
+    hit: int
+    """Trace index of its ``fault.hit``; -1 if the trace was off."""
+
+
+class Lasting:
+    """Something done to the cluster that has not ended yet."""
+
+    __slots__ = ("cancel_timer", "undo")
+
+    def __init__(self, undo: Undo) -> None:
+        self.undo = undo
+        self.cancel_timer: Callable[[], object] = lambda: None
+
+
+class ArmedRule:
+    """A rule in force and what has come of it."""
+
+    __slots__ = (
+        "_struck_waiters",
+        "begun",
+        "failure",
+        "held",
+        "is_disarmed",
+        "lasting",
+        "matched",
+        "passed",
+        "released",
+        "rule",
+        "struck",
+        "trace_index",
+    )
+
+    def __init__(self, rule: FaultRule) -> None:
+        self.rule = rule
+        self.matched = 0
+        """Crossings that matched since it was armed."""
+        self.begun = 0
+        """Strikes that were decided; counted as struck at once, or when what they do is done."""
+        self.struck = 0
+        """Those that were struck; an action on the cluster counts once it is done."""
+        self.released = 0
+        """Those that were held and have been let go, and things that lasted and have been ended."""
+        self.held: dict[asyncio.Future[int], Held] = {}
+        """Those that wait, oldest first; the future is given the trace index of the release."""
+        self.passed = 0
+        """Crossings that have passed the one that waits for them (``reorder``)."""
+        self.lasting: list[Lasting] = []
+        """What was done to the cluster and lasts."""
+        self.failure: str | None = None
+        """Why an action on the cluster could not be carried out, the last time."""
+        self.is_disarmed = False
+        """It is in force no more."""
+        self.trace_index = -1
+        self._struck_waiters: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def spent(self) -> bool:
+        """It can strike no more; what it holds is still held."""
+        waits_for_others = isinstance(self.rule.action, Reorder) and bool(self.held)
+        return not waits_for_others and spent(self.rule, self.matched, self.begun)
+
+    def until_struck(self, count: int) -> asyncio.Future[None]:
+        """Done once ``count`` crossings have been struck."""
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        if self.struck >= count:
+            future.set_result(None)
+        else:
+            self._struck_waiters.append((count, future))
+        return future
+
+    def count_strike(self) -> None:
+        """One more was struck: wake who waits for that."""
+        self.struck += 1
+        due = [future for count, future in self._struck_waiters if count <= self.struck]
+        self._struck_waiters = [
+            (count, future)
+            for count, future in self._struck_waiters
+            if count > self.struck and not future.done()
+        ]
+        for future in due:
+            if not future.done():
+                future.set_result(None)
+
+    def give_up(self, reason: str) -> None:
+        """It will strike no more: whoever waits for more strikes waits in vain."""
+        waiters, self._struck_waiters = self._struck_waiters, []
+        for count, future in waiters:
+            if not future.done():
+                future.set_exception(
+                    LookupError(
+                        f"rule {self.rule.id!r}: {self.struck} of {count} strikes; {reason}"
+                    )
+                )

@@ -1,0 +1,125 @@
+"""Actions on the cluster while rules are in force: started, counted, and ended again.
+
+An action begins after the callback in which its rule struck, never inside the struck code: it may
+well kill the broker that is being struck. Whoever was struck waits until it is done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from functools import partial
+from typing import Any, Final
+
+import structlog
+
+from txnsim.errors import TxnsimError
+from txnsim.faults.cluster_actions import ClusterAction
+from txnsim.injection.armed import ArmedRule, Lasting
+from txnsim.injection.hands import ClusterHands, Undo, carry_out
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.types import BrokerId
+
+_log: Final = structlog.get_logger("txnsim.faults")
+
+
+class ClusterActs:
+    """Does what rules ask for to the cluster."""
+
+    def __init__(self, *, clock: Clock, tasks: Tasks) -> None:
+        """Have no hands yet.
+
+        Args:
+            clock: When what lasts ends by itself; monotonic.
+            tasks: Where actions run.
+        """
+        self.hands: ClusterHands | None = None
+        self._clock = clock
+        self._tasks = tasks
+
+    def check(self, action: object) -> None:
+        """Refuse an action for which there are no hands.
+
+        Raises:
+            ValueError: It is one.
+        """
+        if isinstance(action, ClusterAction) and self.hands is None:
+            raise ValueError(
+                f"{action}: nobody here can do that to the cluster (the injector has no hands)"
+            )
+
+    def begin(
+        self,
+        state: ArmedRule,
+        action: ClusterAction,
+        *,
+        struck: BrokerId | None,
+        done: Callable[[], None],
+    ) -> asyncio.Future[None]:
+        """Carry an action out in the background.
+
+        Args:
+            state: Whose it is; told of the strike once it is done, or why it failed.
+            action: What.
+            struck: The broker at which the rule struck.
+            done: Called after it was done or has failed.
+
+        Returns:
+            Done when the action is, whatever came of it.
+        """
+        assert self.hands is not None
+        over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        coroutine = self._carry_out(state, action, carry_out(self.hands, action, struck=struck))
+        task = self._tasks.spawn(coroutine, name=f"fault-{state.rule.id}")
+
+        def end(_task: asyncio.Task[Any]) -> None:
+            done()
+            if not over.done():
+                over.set_result(None)
+
+        task.add_done_callback(end)
+        return over
+
+    async def _carry_out(
+        self, state: ArmedRule, action: ClusterAction, doing: Coroutine[Any, Any, Undo | None]
+    ) -> None:
+        try:
+            undo = await doing
+        except TxnsimError as error:
+            state.failure = str(error)
+            state.give_up(state.failure)
+            _log.warning("fault.failed", rule=state.rule.id, action=str(action), reason=str(error))
+            return
+        if undo is not None:
+            self._remember(state, undo, action.ends_after_ms)
+        state.count_strike()
+
+    def _remember(self, state: ArmedRule, undo: Undo, ends_after_ms: int | None) -> None:
+        if state.is_disarmed:
+            self._undo(state, undo)
+            return
+        lasting = Lasting(undo)
+        state.lasting.append(lasting)
+        if ends_after_ms is not None:
+            timer = self._clock.call_later(ends_after_ms, partial(self._end, state, lasting))
+            lasting.cancel_timer = timer.cancel
+
+    def end_all(self, state: ArmedRule) -> int:
+        """End what lasts of a rule, oldest first.
+
+        Returns:
+            How many things that were.
+        """
+        lasting = list(state.lasting)
+        for one in lasting:
+            self._end(state, one)
+        return len(lasting)
+
+    def _end(self, state: ArmedRule, lasting: Lasting) -> None:
+        state.lasting.remove(lasting)
+        lasting.cancel_timer()
+        state.released += 1
+        self._undo(state, lasting.undo)
+
+    def _undo(self, state: ArmedRule, undo: Undo) -> None:
+        self._tasks.spawn(undo(), name=f"fault-{state.rule.id}-ends")

@@ -1,0 +1,431 @@
+"""The interceptor that makes declared faults happen.
+
+Whoever has a fault point asks it while a rule is armed (``env.Interceptor``); while none is,
+``armed`` is False and they don't even describe the crossing.
+
+Of several rules the one armed first that strikes decides (one that only lets pass never does);
+every rule that matches counts the crossing. A held crossing waits on a future; releasing or
+disarming its rule lets it go on, in the order in which it came. Disarming leaves delayed ones to
+their delay.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Final, assert_never
+
+from txnsim.faults.actions import (
+    Corrupt,
+    CrossingAction,
+    Delay,
+    Disconnect,
+    Drop,
+    DropAnswer,
+    Duplicate,
+    Fail,
+    Hold,
+    Pass,
+    Reorder,
+    Stall,
+    Throttle,
+)
+from txnsim.faults.cluster_actions import ClusterAction
+from txnsim.faults.meanings import can_wait
+from txnsim.faults.plan import FaultRule, matches, strikes
+from txnsim.faults.points import FaultPoint
+from txnsim.injection.armed import ArmedRule, Held
+from txnsim.injection.cluster_acts import ClusterActs
+from txnsim.injection.hands import ClusterHands
+from txnsim.injection.stalls import Stalls
+from txnsim.runtime.env import Clock, Rng, Tasks
+from txnsim.runtime.trace import Tracer
+from txnsim.types import BrokerId, Crossing, Damage, SubmitOutcome, Verdict
+from txnsim.wire.apis import api_name
+
+PASS: Final = Verdict(outcome=SubmitOutcome.PASS)
+DROP: Final = Verdict(outcome=SubmitOutcome.DROP)
+DROP_ANSWER: Final = Verdict(outcome=SubmitOutcome.DROP_ANSWER)
+DISCONNECT: Final = Verdict(outcome=SubmitOutcome.DISCONNECT)
+FAULT_NODE: Final = "fault"
+NOISE_BYTES: Final = 16
+"""How much chance a damaged message is given."""
+
+Answer = Verdict | Awaitable[Verdict] | None
+
+
+class Injector:
+    """``env.Interceptor`` with rules that can be armed, released and disarmed while the cluster
+    runs.
+    """
+
+    def __init__(self, *, clock: Clock, tracer: Tracer, tasks: Tasks, rng: Rng) -> None:
+        """Start without a rule, and without hands on the cluster.
+
+        Args:
+            clock: Delays, and deadlines of who waits for strikes; monotonic.
+            tracer: Told of ``fault.arm``, ``fault.hit`` and ``fault.release``.
+            tasks: Where actions on the cluster run.
+            rng: Chance of rules: each has its stream, ``fault.<id>``.
+        """
+        self.armed = False
+        self._clock = clock
+        self._tracer = tracer
+        self._tasks = tasks
+        self._rng = rng
+        self._rules: dict[str, ArmedRule] = {}
+        self._account: list[ArmedRule] = []
+        self._acts = ClusterActs(clock=clock, tasks=tasks)
+        self._stalls = Stalls(clock=clock, ended=self._update_armed)
+
+    @property
+    def hands(self) -> ClusterHands | None:
+        """Who carries out actions on the cluster; while there is nobody, such rules are refused."""
+        return self._acts.hands
+
+    @hands.setter
+    def hands(self, hands: ClusterHands | None) -> None:
+        self._acts.hands = hands
+
+    # Rules
+
+    def arm(self, rule: FaultRule) -> ArmedRule:
+        """Put a rule in force; at the point ``now`` its action begins after this call.
+
+        Raises:
+            ValueError: A rule of that id is in force, or one that it names in ``after`` or
+                ``until`` was never armed, or nobody can do to the cluster what it asks for.
+        """
+        if rule.id in self._rules:
+            raise ValueError(f"a rule {rule.id!r} is armed already")
+        for field, other in (("after", rule.after), ("until", rule.until)):
+            if other is not None and self._latest(other) is None:
+                raise ValueError(f"{field}: no rule {other!r} has been armed")
+        self._acts.check(rule.action)
+        state = self._rules[rule.id] = ArmedRule(rule)
+        self._account.append(state)
+        if self._tracer.on:
+            state.trace_index = self._tracer.emit("fault.arm", FAULT_NODE, data=_facts(state))
+        if rule.point is FaultPoint.NOW:
+            self._act_now(state)
+        self._update_armed()
+        return state
+
+    def release(self, rule_id: str) -> int:
+        """Let go what a rule holds and end what lasts of it; it stays armed and may hold again.
+
+        Returns:
+            How many crossings went on, and things ended.
+
+        Raises:
+            KeyError: No such rule.
+        """
+        state = self._rules[rule_id]
+        ended = self._acts.end_all(state)
+        held = dict(state.held)
+        if not held:
+            self._trace_release(state, ())
+        if isinstance(state.rule.action, Stall) or isinstance(state.rule.then, Stall):
+            self._stalls.end_all(state)
+        else:
+            state.held = {}
+            state.released += len(held)
+            for future, waiting in held.items():
+                if not future.done():
+                    future.set_result(self._trace_release(state, (waiting.hit,)))
+        self._update_armed()
+        return len(held) + ended
+
+    def disarm(self, rule_id: str) -> ArmedRule:
+        """Take a rule out of force, let go what it holds and end what lasts of it.
+
+        Raises:
+            KeyError: No such rule.
+        """
+        self.release(rule_id)
+        state = self._rules.pop(rule_id)
+        state.is_disarmed = True
+        self._update_armed()
+        state.give_up("it was disarmed")
+        return state
+
+    def disarm_all(self) -> None:
+        """Disarm every rule, oldest first."""
+        for rule_id in list(self._rules):
+            self.disarm(rule_id)
+
+    def rules(self) -> tuple[ArmedRule, ...]:
+        """The rules in force, oldest first."""
+        return tuple(self._rules.values())
+
+    def get(self, rule_id: str) -> ArmedRule | None:
+        """The rule of that id, if it is in force."""
+        return self._rules.get(rule_id)
+
+    def never_struck(self) -> tuple[ArmedRule, ...]:
+        """Every rule armed since the start, or since ``forget``, that has struck nothing: in force
+        or disarmed, oldest first. A test that armed them has not tested what it meant to.
+        """
+        return tuple(state for state in self._account if state.struck == 0)
+
+    def forget(self) -> None:
+        """Begin a new account: of the rules armed so far only those in force are judged by
+        ``never_struck``.
+        """
+        self._account = list(self._rules.values())
+
+    async def wait_until_struck(
+        self, rule_id: str, *, count: int = 1, timeout_ms: int
+    ) -> ArmedRule:
+        """Wait until a rule has struck ``count`` crossings since it was armed.
+
+        Raises:
+            KeyError: No such rule.
+            LookupError: It was disarmed before, or its action on the cluster failed.
+            TimeoutError: It has not struck so often within ``timeout_ms`` (monotonic).
+        """
+        state = self._rules[rule_id]
+        future = state.until_struck(count)
+
+        def expire() -> None:
+            if not future.done():
+                future.set_exception(
+                    TimeoutError(
+                        f"rule {rule_id!r}: {state.struck} of {count} strikes within "
+                        f"{timeout_ms} ms, {state.matched} crossings matched"
+                    )
+                )
+
+        timer = self._clock.call_later(timeout_ms, expire)
+        try:
+            await future
+        finally:
+            timer.cancel()
+        return state
+
+    def _update_armed(self) -> None:
+        self.armed = bool(self._stalls) or any(
+            not (state.spent or self._is_over(state.rule)) for state in self._rules.values()
+        )
+
+    def _latest(self, rule_id: str) -> ArmedRule | None:
+        """The rule of that id: in force, or the last one that was."""
+        armed = self._rules.get(rule_id)
+        if armed is not None:
+            return armed
+        return next((one for one in reversed(self._account) if one.rule.id == rule_id), None)
+
+    def _has_struck(self, rule_id: str) -> bool:
+        named = self._latest(rule_id)
+        return named is not None and named.struck > 0
+
+    def _is_over(self, rule: FaultRule) -> bool:
+        return rule.until is not None and self._has_struck(rule.until)
+
+    def _is_due(self, rule: FaultRule) -> bool:
+        """Whether the rules that it names have struck, or not yet, as it wants it."""
+        if rule.after is not None and not self._has_struck(rule.after):
+            return False
+        return not self._is_over(rule)
+
+    # Crossings
+
+    def cross(self, crossing: Crossing) -> Answer:
+        """See ``env.Interceptor``; a strike makes its ``fault.hit`` the current cause."""
+        stalled_by = self._stalls.at(crossing) if self._stalls else None
+        if stalled_by is not None:
+            return self._wait_for_line(stalled_by, crossing)
+        return self._judge(crossing)
+
+    def _judge(self, crossing: Crossing) -> Answer:
+        rules = [
+            state
+            for state in self._rules.values()
+            if matches(state.rule, crossing) and self._is_due(state.rule)
+        ]
+        decided: ArmedRule | None = None
+        for state in rules:
+            state.matched += 1
+            is_pass = isinstance(state.rule.action, Pass)
+            if (is_pass or decided is None) and self._strikes(state):
+                if is_pass:
+                    self._trace_hit(state, crossing)
+                    state.begun += 1
+                    state.count_strike()
+                else:
+                    decided = state
+        answer = None if decided is None else self._strike(decided, crossing)
+        self._update_armed()
+        return answer
+
+    def _strikes(self, state: ArmedRule) -> bool:
+        rule = state.rule
+        if isinstance(rule.action, Reorder) and state.held:
+            self._pass_by(state, rule.action.behind)
+            return False
+        if not strikes(rule, state.matched, state.begun):
+            return False
+        return rule.probability == 1 or self._rng.stream(_stream(rule)).random() < rule.probability
+
+    def _strike(self, state: ArmedRule, crossing: Crossing) -> Answer:
+        hit = self._trace_hit(state, crossing)
+        state.begun += 1
+        action = state.rule.action
+        if isinstance(action, ClusterAction):
+            return self._act(state, action, crossing, hit)
+        state.count_strike()
+        return self._do(state, action, crossing, hit)
+
+    def _do(self, state: ArmedRule, action: CrossingAction, crossing: Crossing, hit: int) -> Answer:
+        match action:
+            case Pass():
+                return None
+            case Hold() | Reorder():
+                return self._wait_for_release(self._hold(state, crossing, hit))
+            case Stall(stall_ms=stall_ms):
+                self._stalls.begin(crossing.line, state, stall_ms)
+                return self._wait_for_release(self._hold(state, crossing, hit))
+            case Delay(delay_ms=delay_ms):
+                return self._delay(delay_ms)
+            case Drop():
+                return DROP
+            case DropAnswer():
+                return DROP_ANSWER
+            case Disconnect():
+                return DISCONNECT
+            case Fail() as fail:
+                return Verdict(outcome=SubmitOutcome.ERROR, error=int(fail.code))
+            case Duplicate(times=times):
+                return Verdict(outcome=SubmitOutcome.DUPLICATE, times=times)
+            case Throttle(throttle_ms=throttle_ms):
+                return Verdict(outcome=SubmitOutcome.THROTTLE, throttle_ms=throttle_ms)
+            case Corrupt(what=what):
+                noise = self._rng.stream(_stream(state.rule)).randbytes(NOISE_BYTES)
+                return Verdict(outcome=SubmitOutcome.CORRUPT, damage=Damage(part=what, noise=noise))
+        assert_never(action)
+
+    # Waiting
+
+    def _hold(self, state: ArmedRule, crossing: Crossing, hit: int) -> asyncio.Future[int]:
+        future: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        state.held[future] = Held(crossing=crossing, hit=hit)
+        state.passed = 0
+        # Whoever waits may be cancelled (the cluster stops): then nothing is held any more.
+        future.add_done_callback(lambda done: state.held.pop(done, None))
+        return future
+
+    async def _wait_for_release(self, future: asyncio.Future[int]) -> Verdict:
+        release = await future
+        if self._tracer.on:
+            self._tracer.caused_by(release)  # what follows in this context is due to the release
+        return PASS
+
+    async def _wait_for_line(self, state: ArmedRule, crossing: Crossing) -> Verdict:
+        while True:
+            await self._hold(state, crossing, -1)
+            again = self._stalls.again(crossing)
+            if again is None:
+                break
+            state = again
+        answer = self._judge(crossing)
+        if answer is None or isinstance(answer, Verdict):
+            return answer or PASS
+        return await answer
+
+    def _pass_by(self, state: ArmedRule, behind: int) -> None:
+        """One more goes past the crossing that waits to be reordered."""
+        state.passed += 1
+        if state.passed == behind:
+            future, waiting = state.held.popitem()
+            if not future.done():
+                state.released += 1
+                # The loop wakes it after the present callback: the one that passes is ahead.
+                future.set_result(self._trace_release(state, (waiting.hit,)))
+
+    def _delay(self, delay_ms: int) -> Awaitable[Verdict]:
+        future: asyncio.Future[Verdict] = asyncio.get_running_loop().create_future()
+
+        def go_on() -> None:
+            if not future.done():
+                future.set_result(PASS)
+
+        timer = self._clock.call_later(delay_ms, go_on)
+        future.add_done_callback(lambda _: timer.cancel())
+        return future
+
+    # Actions on the cluster
+
+    def _act(self, state: ArmedRule, action: ClusterAction, crossing: Crossing, hit: int) -> Answer:
+        struck = BrokerId(int(crossing.target.removeprefix("broker/")))
+        over = self._acts.begin(state, action, struck=struck, done=self._update_armed)
+        if can_wait(crossing.point):
+            return self._then(state, over, crossing, hit)
+        then = state.rule.then
+        return None if then is None else self._do(state, then, crossing, hit)
+
+    async def _then(
+        self, state: ArmedRule, over: asyncio.Future[None], crossing: Crossing, hit: int
+    ) -> Verdict:
+        await over
+        if self._tracer.on:
+            self._tracer.caused_by(hit)
+        if state.rule.then is None or state.failure is not None:
+            return PASS
+        answer = self._do(state, state.rule.then, crossing, hit)
+        if answer is None or isinstance(answer, Verdict):
+            return answer or PASS
+        return await answer
+
+    def _act_now(self, state: ArmedRule) -> None:
+        action = state.rule.action
+        assert isinstance(action, ClusterAction)  # nothing else has a meaning at `now`
+        state.matched += 1
+        state.begun += 1
+        if self._tracer.on:
+            self._tracer.emit(
+                "fault.hit",
+                FAULT_NODE,
+                parents=(self._tracer.cause, state.trace_index),
+                data={**_facts(state), "matched": 1, "struck": 1},
+            )
+        self._acts.begin(state, action, struck=None, done=self._update_armed)
+
+    # Trace
+
+    def _trace_release(self, state: ArmedRule, causes: tuple[int, ...]) -> int:
+        if not self._tracer.on:
+            return -1
+        return self._tracer.emit(
+            "fault.release",
+            FAULT_NODE,
+            parents=(*causes, state.trace_index, self._tracer.cause),
+            data={"rule": state.rule.id, "struck": state.struck},
+        )
+
+    def _trace_hit(self, state: ArmedRule, crossing: Crossing) -> int:
+        if not self._tracer.on:
+            return -1
+        hit = self._tracer.emit(
+            "fault.hit",
+            FAULT_NODE,
+            parents=(self._tracer.cause, state.trace_index),
+            data={
+                **_facts(state),
+                "matched": state.matched,
+                "struck": state.struck + 1,
+                **({"api": api_name(crossing.api_key)} if crossing.api_key >= 0 else {}),
+                "source": crossing.source,
+                "target": crossing.target,
+            },
+        )
+        self._tracer.caused_by(hit)
+        return hit
+
+
+def _facts(state: ArmedRule) -> dict[str, object]:
+    rule = state.rule
+    return {"rule": rule.id, "point": rule.point, "action": str(rule.action)}
+
+
+def _stream(rule: FaultRule) -> str:
+    return f"fault.{rule.id}"

@@ -1,0 +1,92 @@
+"""Connections and links that stand still (``faults.actions.Stall``).
+
+Every message on a line crosses a fault point, so the injector makes a whole line stand still by
+letting each crossing on it wait: the struck one first, then whatever comes, in order. When the
+stall ends, they go on in that order, and each is judged by the other rules as it comes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from txnsim.injection.armed import ArmedRule
+from txnsim.runtime.env import Clock, TimerHandle
+from txnsim.types import Crossing
+
+
+class Stall:
+    """One line that stands still."""
+
+    __slots__ = ("by", "is_ending", "line", "timer")
+
+    def __init__(self, line: str, by: ArmedRule) -> None:
+        self.line = line
+        self.by = by
+        self.is_ending = False
+        """Those that waited have been woken but have not all gone on yet."""
+        self.timer: TimerHandle | None = None
+
+
+class Stalls:
+    """Every line that stands still."""
+
+    def __init__(self, *, clock: Clock, ended: Callable[[], None]) -> None:
+        """None stands still.
+
+        Args:
+            clock: How long they last; monotonic.
+            ended: Told after each has ended.
+        """
+        self._clock = clock
+        self._ended = ended
+        self._by_line: dict[str, Stall] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._by_line)
+
+    def at(self, crossing: Crossing) -> ArmedRule | None:
+        """The rule for which a crossing has to wait because its line stands still."""
+        stall = self._by_line.get(crossing.line)
+        return None if stall is None else stall.by
+
+    def again(self, crossing: Crossing) -> ArmedRule | None:
+        """The same for one that has been woken: it waits only if a new stall has begun."""
+        stall = self._by_line.get(crossing.line)
+        return None if stall is None or stall.is_ending else stall.by
+
+    def begin(self, line: str, by: ArmedRule, lasts_ms: int | None) -> None:
+        """A line stands still from now on."""
+        stall = self._by_line[line] = Stall(line, by)
+        if lasts_ms is not None:
+            stall.timer = self._clock.call_later(lasts_ms, lambda: self._end(stall))
+
+    def end_all(self, by: ArmedRule) -> None:
+        """A rule was released: its lines go on."""
+        for stall in list(self._by_line.values()):
+            if stall.by is by:
+                self._end(stall)
+
+    def _end(self, stall: Stall) -> None:
+        if stall.timer is not None:
+            stall.timer.cancel()
+            stall.timer = None
+        if self._by_line.get(stall.line) is not stall:
+            return
+        stall.is_ending = True
+        for future, held in list(stall.by.held.items()):
+            if held.crossing.line == stall.line and not future.done():
+                stall.by.released += 1
+                future.set_result(held.hit)
+        # Those that were woken go on in this turn of the loop. Whoever comes before they have,
+        # waits behind them.
+        asyncio.get_running_loop().call_soon(self._finish, stall)
+
+    def _finish(self, stall: Stall) -> None:
+        if self._by_line.get(stall.line) is not stall:
+            return  # one of them was stalled anew
+        if any(held.crossing.line == stall.line for held in stall.by.held.values()):
+            self._end(stall)
+            return
+        del self._by_line[stall.line]
+        self._ended()

@@ -1,0 +1,343 @@
+"""Metrics that clients push (KIP-714): who is to push what, how often, and what came in. Pure.
+
+A client names itself by an instance id that the broker has given it. What it is to push follows
+from the subscriptions that match it; an id over that tells both sides whether they mean the same.
+A client that comes too early, or with an old subscription, is refused, and everything of it is
+forgotten when its connection ends or after a while. What is pushed is taken and counted. Kafka's
+counterparts: ClientMetricsManager, ClientMetricsInstance.
+"""
+
+from __future__ import annotations
+
+import uuid
+from base64 import urlsafe_b64encode
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final
+
+import crc32c
+import msgspec
+
+from txnsim.errors import CorruptBatchError, ErrorCode, Rejection
+from txnsim.metadata.resource_configs import (
+    CLIENT_METRICS_CONFIGS,
+    Configs,
+    Subscription,
+    subscription,
+)
+from txnsim.placement import java_hash
+from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD, decompress
+
+ACCEPTED: Final = (ZSTD, LZ4, GZIP, SNAPPY)
+"""Compression types, the best one first."""
+INSTANCES_MAX: Final = 16_384
+EXPIRY_MS: Final = 60_000
+EXPIRY_INTERVALS: Final = 3
+"""A client instance is forgotten after so many push intervals, and not before ``EXPIRY_MS``."""
+ALL: Final = "*"
+
+_INTERVAL_MS: Final = int(CLIENT_METRICS_CONFIGS["interval.ms"].default)
+_NEVER_MS: Final = -(2**62)
+_RESERVED: Final = frozenset({uuid.UUID(int=0), uuid.UUID(int=1)})
+"""Ids that stand for no client (Uuid.RESERVED)."""
+_FORGIVEN: Final = frozenset(
+    {ErrorCode.unknown_subscription_id, ErrorCode.unsupported_compression_type}
+)
+"""Errors after which a client may ask for its subscription at once."""
+_BUCKETS: Final = 16
+_LOAD: Final = 0.75
+
+
+class TelemetryClient(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a client: subscriptions choose by it."""
+
+    connection: object
+    """Whatever tells its connection from others."""
+    client_id: str
+    software_name: str | None
+    software_version: str | None
+    address: str
+    port: str
+
+    def attributes(self, instance_id: uuid.UUID) -> dict[str, str | None]:
+        """By the names that ``match`` has for them."""
+        return {
+            "client_id": self.client_id,
+            "client_instance_id": urlsafe_b64encode(instance_id.bytes).rstrip(b"=").decode(),
+            "client_software_name": self.software_name,
+            "client_software_version": self.software_version,
+            "client_source_address": self.address,
+            "client_source_port": self.port,
+        }
+
+
+class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+    """What a client instance is to push."""
+
+    instance_id: uuid.UUID
+    subscription_id: int
+    metrics: tuple[str, ...]
+    interval_ms: int
+
+
+class Push(msgspec.Struct, frozen=True, kw_only=True):
+    """One push."""
+
+    instance_id: uuid.UUID | None
+    subscription_id: int
+    is_last: bool
+    compression: int
+    metrics: bytes
+
+
+class _Instance:
+    """A client instance under one set of subscriptions."""
+
+    __slots__ = (
+        *("client", "expires_ms", "got_ms", "has_ended", "last_error", "pushed_ms"),
+        *("subscriptions", "wanted"),
+    )
+
+    def __init__(
+        self, wanted: Wanted, client: TelemetryClient, subscriptions: Mapping[str, Configs]
+    ) -> None:
+        self.wanted = wanted
+        self.client = client
+        self.subscriptions = subscriptions
+        self.got_ms = self.pushed_ms = _NEVER_MS
+        self.has_ended = False
+        self.last_error = ErrorCode.none
+        self.expires_ms = 0
+
+    def may_get(self, now_ms: int) -> bool:
+        """Whether it may ask again, and note that it has."""
+        if now_ms - max(self.got_ms, self.pushed_ms) < self.wanted.interval_ms:
+            return False
+        self.got_ms = now_ms
+        return True
+
+    def may_push(self, now_ms: int) -> bool:
+        """The same for a push: the first one after a question comes when it likes, as clients
+        spread theirs.
+        """
+        is_first = self.got_ms > self.pushed_ms
+        if not is_first and now_ms - self.pushed_ms < self.wanted.interval_ms:
+            return False
+        self.pushed_ms = now_ms
+        return True
+
+
+class ClientMetrics:
+    """The client instances of one broker."""
+
+    __slots__ = ("_by_connection", "_instances", "_max_bytes", "_new_id", "bytes_total", "pushes")
+
+    def __init__(self, *, max_bytes: int, new_id: Callable[[], uuid.UUID]) -> None:
+        """Begin without any.
+
+        Args:
+            max_bytes: Most bytes of a push, also decompressed (``telemetry.max.bytes``).
+            new_id: A random id for a client instance.
+        """
+        self._max_bytes = max_bytes
+        self._new_id = new_id
+        self._instances: OrderedDict[uuid.UUID, _Instance] = OrderedDict()
+        """The one that was asked for least recently first."""
+        self._by_connection: dict[object, uuid.UUID] = {}
+        self.pushes: dict[ErrorCode, int] = {}
+        """How many pushes ended how."""
+        self.bytes_total = 0
+        """Of all that was taken, decompressed."""
+
+    @property
+    def max_bytes(self) -> int:
+        """Most bytes of a push."""
+        return self._max_bytes
+
+    @property
+    def instance_count(self) -> int:
+        """How many client instances are known."""
+        return len(self._instances)
+
+    # Requests
+
+    def get(
+        self,
+        instance_id: uuid.UUID | None,
+        client: TelemetryClient,
+        subscriptions: Mapping[str, Configs],
+        *,
+        now_ms: int,
+    ) -> Wanted | Rejection:
+        """What a client is to push; one without an id is given one."""
+        if instance_id is None or not instance_id.int:
+            instance_id = self._new_id()
+        instance = self._instance(instance_id, client, subscriptions, now_ms)
+        if not instance.may_get(now_ms) and instance.last_error not in _FORGIVEN:
+            return _too_early(instance_id)
+        instance.last_error = ErrorCode.none
+        return instance.wanted
+
+    def push(
+        self,
+        push: Push,
+        client: TelemetryClient,
+        subscriptions: Mapping[str, Configs],
+        *,
+        now_ms: int,
+    ) -> Rejection | None:
+        """Take what a client pushes; why not where it can't be."""
+        refused = self._push(push, client, subscriptions, now_ms)
+        error = ErrorCode.none if refused is None else refused.error
+        self.pushes[error] = self.pushes.get(error, 0) + 1
+        return refused
+
+    def disconnected(self, connection: object) -> None:
+        """The connection of a client has ended."""
+        instance_id = self._by_connection.pop(connection, None)
+        if instance_id is not None:
+            self._instances.pop(instance_id, None)
+
+    # Parts
+
+    def _push(
+        self,
+        push: Push,
+        client: TelemetryClient,
+        subscriptions: Mapping[str, Configs],
+        now_ms: int,
+    ) -> Rejection | None:
+        instance_id = push.instance_id
+        if instance_id is None or instance_id in _RESERVED:
+            return _invalid(f"{instance_id} is no client instance")
+        instance = self._instance(instance_id, client, subscriptions, now_ms)
+        refused = self._refusal(instance, push, now_ms)
+        instance.has_ended = push.is_last
+        if refused is None and push.metrics:
+            refused = self._take(push)
+        instance.last_error = ErrorCode.none if refused is None else refused.error
+        return refused
+
+    def _refusal(self, instance: _Instance, push: Push, now_ms: int) -> Rejection | None:
+        """ClientMetricsManager.validatePushRequest."""
+        instance_id = instance.wanted.instance_id
+        if instance.has_ended:
+            return _invalid(f"{instance_id} has said before that it pushes nothing more")
+        if not instance.may_push(now_ms) and not push.is_last:
+            return _too_early(instance_id)
+        if push.subscription_id != instance.wanted.subscription_id:
+            return Rejection(
+                error=ErrorCode.unknown_subscription_id,
+                reason=f"subscription {push.subscription_id}, not "
+                f"{instance.wanted.subscription_id}",
+            )
+        if push.compression not in (NONE, *ACCEPTED):
+            return Rejection(
+                error=ErrorCode.unsupported_compression_type,
+                reason=f"compression type {push.compression}",
+            )
+        if len(push.metrics) > self._max_bytes:
+            return Rejection(
+                error=ErrorCode.telemetry_too_large,
+                reason=f"{len(push.metrics)} bytes, at most {self._max_bytes} are taken",
+            )
+        return None
+
+    def _take(self, push: Push) -> Rejection | None:
+        metrics = push.metrics
+        try:
+            if push.compression != NONE:
+                metrics = decompress(push.compression, metrics)
+        except CorruptBatchError as error:
+            return Rejection(error=ErrorCode.invalid_record, reason=str(error))
+        if len(metrics) > self._max_bytes:
+            return Rejection(
+                error=ErrorCode.invalid_record,
+                reason=f"{len(metrics)} bytes when decompressed, at most {self._max_bytes}",
+            )
+        self.bytes_total += len(metrics)
+        return None
+
+    def _instance(
+        self,
+        instance_id: uuid.UUID,
+        client: TelemetryClient,
+        subscriptions: Mapping[str, Configs],
+        now_ms: int,
+    ) -> _Instance:
+        """The instance, begun anew where the subscriptions are others than before."""
+        known = self._instances.get(instance_id)
+        if known is not None and known.expires_ms <= now_ms:
+            known = None
+        if known is None or known.subscriptions != subscriptions:
+            # Who it is was settled when it was first met.
+            who = client if known is None else known.client
+            known = _Instance(wanted_of(instance_id, who, subscriptions), who, subscriptions)
+            self._instances[instance_id] = known
+            self._by_connection[client.connection] = instance_id
+        self._instances.move_to_end(instance_id)
+        known.expires_ms = now_ms + max(EXPIRY_MS, EXPIRY_INTERVALS * known.wanted.interval_ms)
+        while len(self._instances) > INSTANCES_MAX:
+            self._instances.popitem(last=False)
+        return known
+
+
+def wanted_of(
+    instance_id: uuid.UUID, client: TelemetryClient, subscriptions: Mapping[str, Configs]
+) -> Wanted:
+    """What all subscriptions together want of a client
+    (ClientMetricsManager.createClientInstance).
+    """
+    attributes = client.attributes(instance_id)
+    mine = [one for one in map(subscription, subscriptions.values()) if _matches(one, attributes)]
+    interval_ms = min([_INTERVAL_MS, *(one.interval_ms for one in mine)])
+    names = dict.fromkeys(name for one in mine for name in _hashed(one.metrics))
+    metrics = (ALL,) if ALL in names else tuple(_hashed(names))
+    return Wanted(
+        instance_id=instance_id,
+        subscription_id=_subscription_id(metrics, interval_ms, instance_id),
+        metrics=metrics,
+        interval_ms=interval_ms,
+    )
+
+
+def _matches(one: Subscription, attributes: Mapping[str, str | None]) -> bool:
+    return all(
+        (value := attributes[name]) is not None and pattern.fullmatch(value) is not None
+        for name, pattern in one.match.items()
+    )
+
+
+def _subscription_id(metrics: tuple[str, ...], interval_ms: int, instance_id: uuid.UUID) -> int:
+    """A checksum over what is wanted, mixed with the id (ClientMetricsManager.
+    computeSubscriptionId).
+    """
+    checksum = crc32c.crc32c(f"[{', '.join(metrics)}]{interval_ms}".encode())
+    mixed = (instance_id.int >> 64) ^ (instance_id.int & 0xFFFF_FFFF_FFFF_FFFF)
+    found = (checksum ^ (mixed >> 32) ^ mixed) & 0xFFFF_FFFF
+    return int(found - 0x1_0000_0000 if found >= 0x8000_0000 else found)
+
+
+def _hashed(names: Iterable[str]) -> list[str]:
+    """The order in which a Java HashSet has them: the subscription's id depends on it."""
+    known = list(dict.fromkeys(names))
+    buckets = _BUCKETS
+    while len(known) > buckets * _LOAD:
+        buckets *= 2
+
+    def bucket(name: str) -> int:
+        spread = java_hash(name) & 0xFFFF_FFFF
+        return (spread ^ spread >> 16) & (buckets - 1)
+
+    return sorted(known, key=bucket)
+
+
+def _too_early(instance_id: uuid.UUID) -> Rejection:
+    return Rejection(
+        error=ErrorCode.throttling_quota_exceeded,
+        reason=f"{instance_id} came before its push interval was over",
+    )
+
+
+def _invalid(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)

@@ -1,0 +1,585 @@
+"""Topic and broker configs: names, types, defaults, and what a valid value is.
+
+A table and pure functions over it. A topic's value is its own, else the dynamic config of all
+brokers, else the setting of that name, else Kafka's default. Kafka's counterparts: LogConfig,
+DynamicBrokerConfig, ConfigDef.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from enum import IntEnum
+from itertools import dropwhile
+from typing import Final
+
+import msgspec
+
+from txnsim import settings as settings_module
+from txnsim.log.config import LogConfig, TimestampType
+from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.releases.rules import LATEST, Rules
+from txnsim.settings import Settings
+from txnsim.types import INTERNAL_TOPICS, BrokerId
+from txnsim.wire.compression import GZIP, LZ4, NONE, SNAPPY, ZSTD
+
+LONG_MAX: Final = 2**63 - 1
+
+DEVIATIONS = (
+    "Topic configs of flushing and tiered storage, and compression.lz4.level, are stored, "
+    "validated and described, but have no effect.",
+    "Segments of the internal topics end after internal.log.segment.bytes (ours), so that a "
+    "long-lived server's memory stays small; segment.bytes is described as Apache Kafka's.",
+)
+
+
+class ConfigType(IntEnum):
+    """Types as DescribeConfigs v3+ numbers them."""
+
+    UNKNOWN = 0
+    BOOLEAN = 1
+    STRING = 2
+    INT = 3
+    SHORT = 4
+    LONG = 5
+    DOUBLE = 6
+    LIST = 7
+
+
+class ConfigSource(IntEnum):
+    """Where a value comes from, as DescribeConfigs numbers it."""
+
+    TOPIC = 1
+    DYNAMIC_BROKER = 2
+    DYNAMIC_DEFAULT_BROKER = 3
+    STATIC_BROKER = 4
+    DEFAULT = 5
+    CLIENT_METRICS = 7
+    GROUP = 8
+
+
+class ConfigKey(msgspec.Struct, frozen=True):
+    """One config: its type, Kafka's default, the broker config it falls back to, its bounds."""
+
+    type: ConfigType
+    default: str
+    broker_name: str | None = None
+    minimum: float | None = None
+    maximum: float | None = None
+    choices: tuple[str, ...] = ()
+
+
+class ConfigValue(msgspec.Struct, frozen=True, kw_only=True):
+    """An effective value and where it comes from, best source first in ``synonyms``."""
+
+    name: str
+    value: str | None
+    type: ConfigType
+    source: ConfigSource
+    synonyms: tuple[tuple[str, str | None, ConfigSource], ...]
+    read_only: bool = False
+    is_sensitive: bool = False
+
+
+_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = (
+    ConfigType.BOOLEAN,
+    ConfigType.STRING,
+    ConfigType.INT,
+    ConfigType.LONG,
+    ConfigType.DOUBLE,
+    ConfigType.LIST,
+)
+_MAX: Final = str(LONG_MAX)
+_CODECS: Final = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+
+TOPIC_CONFIGS: Final[Mapping[str, ConfigKey]] = {
+    "cleanup.policy": ConfigKey(
+        _LIST, "delete", "log.cleanup.policy", choices=("compact", "delete")
+    ),
+    "compression.gzip.level": ConfigKey(_INT, "-1", "compression.gzip.level"),
+    "compression.lz4.level": ConfigKey(_INT, "9", "compression.lz4.level", 1, 17),
+    "compression.type": ConfigKey(_STRING, "producer", "compression.type", choices=_CODECS),
+    "compression.zstd.level": ConfigKey(_INT, "3", "compression.zstd.level", -131072, 22),
+    "delete.retention.ms": ConfigKey(_LONG, "86400000", "log.cleaner.delete.retention.ms", 0),
+    "file.delete.delay.ms": ConfigKey(_LONG, "60000", "log.segment.delete.delay.ms", 0),
+    "flush.messages": ConfigKey(_LONG, _MAX, "log.flush.interval.messages", 1),
+    "flush.ms": ConfigKey(_LONG, _MAX, "log.flush.interval.ms", 0),
+    "follower.replication.throttled.replicas": ConfigKey(_LIST, ""),
+    "index.interval.bytes": ConfigKey(_INT, "4096", "log.index.interval.bytes", 0),
+    "leader.replication.throttled.replicas": ConfigKey(_LIST, ""),
+    "local.retention.bytes": ConfigKey(_LONG, "-2", "log.local.retention.bytes", -2),
+    "local.retention.ms": ConfigKey(_LONG, "-2", "log.local.retention.ms", -2),
+    "max.compaction.lag.ms": ConfigKey(_LONG, _MAX, "log.cleaner.max.compaction.lag.ms", 1),
+    "max.message.bytes": ConfigKey(_INT, "1048588", "message.max.bytes", 0),
+    "message.timestamp.after.max.ms": ConfigKey(
+        _LONG, "3600000", "log.message.timestamp.after.max.ms", 0
+    ),
+    "message.timestamp.before.max.ms": ConfigKey(
+        _LONG, _MAX, "log.message.timestamp.before.max.ms", 0
+    ),
+    "message.timestamp.type": ConfigKey(
+        _STRING,
+        "CreateTime",
+        "log.message.timestamp.type",
+        choices=("CreateTime", "LogAppendTime"),
+    ),
+    "min.cleanable.dirty.ratio": ConfigKey(_DOUBLE, "0.5", "log.cleaner.min.cleanable.ratio", 0, 1),
+    "min.compaction.lag.ms": ConfigKey(_LONG, "0", "log.cleaner.min.compaction.lag.ms", 0),
+    "min.insync.replicas": ConfigKey(_INT, "1", "min.insync.replicas", 1),
+    "preallocate": ConfigKey(_BOOLEAN, "false", "log.preallocate"),
+    "remote.log.copy.disable": ConfigKey(_BOOLEAN, "false"),
+    "remote.log.delete.on.disable": ConfigKey(_BOOLEAN, "false"),
+    "remote.storage.enable": ConfigKey(_BOOLEAN, "false"),
+    "retention.bytes": ConfigKey(_LONG, "-1", "log.retention.bytes"),
+    "retention.ms": ConfigKey(_LONG, "604800000", "log.retention.ms", -1),
+    "segment.bytes": ConfigKey(_INT, "1073741824", "log.segment.bytes", 1048576),
+    "segment.index.bytes": ConfigKey(_INT, "10485760", "log.index.size.max.bytes", 4),
+    "segment.jitter.ms": ConfigKey(_LONG, "0", "log.roll.jitter.ms", 0),
+    "segment.ms": ConfigKey(_LONG, "604800000", "log.roll.ms", 1),
+    "unclean.leader.election.enable": ConfigKey(
+        _BOOLEAN, "false", "unclean.leader.election.enable"
+    ),
+}
+
+_TIMESTAMP_TYPES: Final = {
+    "CreateTime": TimestampType.CREATE_TIME,
+    "LogAppendTime": TimestampType.LOG_APPEND_TIME,
+}
+OFFSET_MAP_ENTRY_BYTES: Final = 24
+"""Of a key that the cleaner remembers: its MD5 and an offset (SkimpyOffsetMap)."""
+_CODEC_OF: Final = {"uncompressed": NONE, "gzip": GZIP, "snappy": SNAPPY, "lz4": LZ4, "zstd": ZSTD}
+"""Codecs by name; ``producer`` is none of them."""
+_LEVEL_OF: Final = {"gzip": "compression.gzip.level", "zstd": "compression.zstd.level"}
+_PYTHON_TYPES: Final = {
+    bool: _BOOLEAN,
+    float: _DOUBLE,
+    int: _INT,
+    str: _STRING,
+    type(None): _INT,
+}
+_KINDS: Final[Mapping[str, ConfigType]] = {
+    "group.consumer.assignors": _LIST,
+    "leader.imbalance.check.interval.seconds": _LONG,
+    "log.cleaner.backoff.ms": _LONG,
+    "log.cleaner.dedupe.buffer.size": _LONG,
+    "log.initial.task.delay.ms": _LONG,
+    "log.retention.check.interval.ms": _LONG,
+    "offsets.retention.check.interval.ms": _LONG,
+    "offsets.topic.replication.factor": ConfigType.SHORT,
+    "replica.high.watermark.checkpoint.interval.ms": _LONG,
+    "replica.lag.time.max.ms": _LONG,
+    "transaction.state.log.replication.factor": ConfigType.SHORT,
+}
+"""Types that a setting's Python type does not tell."""
+INTERNAL_BROKER_CONFIGS: Final = frozenset(
+    {
+        "group.consumer.regex.refresh.interval.ms",
+        "producer.id.expiration.check.interval.ms",
+        "unclean.leader.election.interval.ms",
+        "unstable.api.versions.enable",
+    }
+)
+"""Broker configs that Kafka defines as internal: shown only where somebody has set them
+(AbstractConfig.nonInternalValues).
+"""
+_HOUR_MS: Final = 3_600_000
+_STAND_INS: Final[Mapping[str, Mapping[str, int]]] = {
+    "log.flush.interval.ms": {"log.flush.scheduler.interval.ms": 1},
+    "log.retention.ms": {"log.retention.minutes": 60_000, "log.retention.hours": _HOUR_MS},
+    "log.roll.jitter.ms": {"log.roll.jitter.hours": _HOUR_MS},
+    "log.roll.ms": {"log.roll.hours": _HOUR_MS},
+}
+"""Broker configs without a default of their own, and which others stand in for them, in units of
+how many ms (ServerTopicConfigSynonyms).
+"""
+_UNSET: Final = frozenset(_STAND_INS) | {"log.retention.minutes"}
+"""What is null unless it is given."""
+_FAMILIES: Final[Mapping[str, tuple[str, ...]]] = {
+    member: (first, *others)
+    for first, others in _STAND_INS.items()
+    for member in (first, *others)
+    if member != "log.flush.scheduler.interval.ms"
+}
+"""Broker configs that are each other's synonyms, the one that wins first
+(DynamicBrokerConfig.brokerConfigSynonyms).
+"""
+_THROTTLED: Final = re.compile(r"\*|(?:\d+:\d+)?")
+
+
+def _broker_configs() -> dict[str, ConfigKey]:
+    """Every setting that has a Kafka name, and the broker side of every topic config."""
+    keys: dict[str, ConfigKey] = {"log.flush.scheduler.interval.ms": ConfigKey(_LONG, _MAX)}
+    keys |= {
+        key.broker_name: ConfigKey(
+            key.type, key.default, None, key.minimum, key.maximum, key.choices
+        )
+        for key in TOPIC_CONFIGS.values()
+        if key.broker_name is not None
+    }
+    for name, documentation in settings_module.documentation().items():
+        if documentation.kafka is None or documentation.kafka in keys:
+            continue
+        default = getattr(settings_module.DEFAULTS, name)
+        kind = _KINDS.get(documentation.kafka, _PYTHON_TYPES[type(default)])
+        keys[documentation.kafka] = ConfigKey(kind, "" if default is None else text(default))
+    return dict(sorted(keys.items()))
+
+
+def text(value: object) -> str:
+    """A setting's value in Kafka's spelling."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+BROKER_CONFIGS: Final[Mapping[str, ConfigKey]] = _broker_configs()
+_SETTING_OF: Final[Mapping[str, str]] = {
+    documentation.kafka: name
+    for name, documentation in settings_module.documentation().items()
+    if documentation.kafka is not None
+}
+DYNAMIC_BROKER_CONFIGS: Final = frozenset(
+    {key.broker_name for key in TOPIC_CONFIGS.values() if key.broker_name is not None}
+    | {
+        documentation.kafka
+        for documentation in settings_module.documentation().values()
+        if documentation.kafka is not None and documentation.dynamic
+    }
+)
+FIXED_BROKER_CONFIGS: Final = frozenset(BROKER_CONFIGS) - DYNAMIC_BROKER_CONFIGS
+"""Broker configs that only a restart changes."""
+
+
+# Validation
+
+
+def topic_complaint(name: str, value: str) -> str | None:
+    """Why ``name=value`` is no valid config of a topic, in the words of Kafka's ConfigDef and
+    LogConfig; None where it is one.
+    """
+    key = TOPIC_CONFIGS.get(name)
+    if key is None:
+        return f"Unknown topic config name: {name}"
+    return key_complaint(key, name, value) or _topic_rule(name, value)
+
+
+def broker_complaint(name: str, value: str) -> str | None:
+    """The same for a broker. Configs that Kafka does not know are accepted: a plugin may read
+    them.
+    """
+    key = BROKER_CONFIGS.get(name)
+    return None if key is None else key_complaint(key, name, value)
+
+
+def key_complaint(key: ConfigKey, name: str, value: str) -> str | None:
+    """What ConfigDef says against a value; None where it is of the type and within the bounds."""
+    match key.type:
+        case ConfigType.BOOLEAN:
+            if value.strip().lower() not in ("true", "false"):
+                return _invalid(name, value, "Expected value to be either true or false")
+        case ConfigType.INT | ConfigType.SHORT | ConfigType.LONG | ConfigType.DOUBLE:
+            return _number_complaint(key, name, value)
+        case _:
+            items = _items(value) if key.type is ConfigType.LIST else [value]
+            wrong = [item for item in items if key.choices and item not in key.choices]
+            if wrong:
+                return _invalid(name, wrong[0], f"String must be one of: {', '.join(key.choices)}")
+    return None
+
+
+def _topic_rule(name: str, value: str) -> str | None:
+    """Rules of single topic configs (LogConfig's validators)."""
+    if name == "compression.gzip.level" and int(value) not in (-1, *range(1, 10)):
+        return _invalid(name, value, "Value must be between 1 and 9 or equal to -1")
+    if name.endswith(".replication.throttled.replicas"):
+        if all(_THROTTLED.fullmatch(item) for item in _items(value)):
+            return None
+        return _invalid(
+            name,
+            f"[{', '.join(_items(value))}]",
+            f"{name} must be the literal '*' or a list of replicas in the following format: "
+            "[partitionId]:[brokerId],[partitionId]:[brokerId],...",
+        )
+    if name == "remote.storage.enable" and value.strip().lower() == "true":
+        return (
+            "Tiered Storage functionality is disabled in the broker. Topic cannot be configured "
+            "with remote log storage."
+        )
+    return None
+
+
+def _number_complaint(key: ConfigKey, name: str, value: str) -> str | None:
+    limit = {
+        ConfigType.INT: 2**31 - 1,
+        ConfigType.SHORT: 2**15 - 1,
+        ConfigType.LONG: LONG_MAX,
+    }.get(key.type)
+    try:
+        number = float(value) if limit is None else int(value.strip())
+    except ValueError:
+        return _invalid(name, value, f"Not a number of type {key.type.name}")
+    if limit is not None and not -limit - 1 <= number <= limit:
+        return _invalid(name, value, f"Not a number of type {key.type.name}")
+    if key.minimum is not None and number < key.minimum:
+        return _invalid(name, str(number), f"Value must be at least {key.minimum}")
+    if key.maximum is not None and number > key.maximum:
+        return _invalid(name, str(number), f"Value must be no more than {key.maximum}")
+    return None
+
+
+def _invalid(name: str, value: str, why: str) -> str:
+    return f"Invalid value {value} for configuration {name}: {why}"
+
+
+def _items(value: str) -> list[str]:
+    return [item.strip() for item in value.split(",") if item.strip()]
+
+
+# Effective values
+
+NO_BROKER: Final = BrokerId(-1)
+"""In place of a broker: what is configured for all of them."""
+
+
+def effective_settings(settings: Settings, image: ClusterImage, broker_id: BrokerId) -> Settings:
+    """The settings of one broker with its dynamic configs laid over them."""
+    changes: dict[str, object] = {}
+    for scope in ("", str(broker_id)):
+        for name, value in image.broker_configs.get(scope, {}).items():
+            field = _SETTING_OF.get(name)
+            if field is not None:
+                changes[field] = _parsed(value, getattr(settings, field))
+    return msgspec.structs.replace(settings, **changes) if changes else settings
+
+
+def _parsed(value: str, like: object) -> object:
+    if isinstance(like, bool):
+        return value.strip().lower() == "true"
+    if isinstance(like, float):
+        return float(value)
+    return int(value) if isinstance(like, int | None) else value
+
+
+def topic_value(
+    name: str,
+    *,
+    topic: Mapping[str, str],
+    image: ClusterImage,
+    settings: Settings,
+    broker_id: BrokerId = NO_BROKER,
+) -> ConfigValue:
+    """The effective value of a topic config on a broker and its synonyms, nearest first."""
+    key = TOPIC_CONFIGS[name]
+    found: list[tuple[str, str, ConfigSource]] = []
+    if name in topic:
+        found.append((name, topic[name], ConfigSource.TOPIC))
+    if key.broker_name is not None:
+        scopes = ("",) if broker_id == NO_BROKER else (str(broker_id), "")
+        found += broker_synonyms(
+            key.broker_name, key, scopes=scopes, image=image, settings=settings
+        )
+    value, source = found[0][1:] if found else (_stand_in(key, settings), ConfigSource.DEFAULT)
+    return ConfigValue(name=name, value=value, type=key.type, source=source, synonyms=tuple(found))
+
+
+def resolved_value(
+    name: str,
+    *,
+    topic: Mapping[str, str],
+    image: ClusterImage,
+    settings: Settings,
+    broker_id: BrokerId,
+) -> ConfigValue:
+    """The same as a controller tells it, for which what a broker's file says in hours is the
+    broker's as well (KafkaConfigSchema.resolveEffectiveTopicConfig).
+    """
+    found = topic_value(name, topic=topic, image=image, settings=settings, broker_id=broker_id)
+    others = _STAND_INS.get(TOPIC_CONFIGS[name].broker_name or "", {})
+    if found.synonyms or all(_static(other, settings) is None for other in others):
+        return found
+    return msgspec.structs.replace(found, source=ConfigSource.STATIC_BROKER)
+
+
+def _stand_in(key: ConfigKey, settings: Settings) -> str:
+    """What a topic config is where neither it nor its broker config is given: the first of those
+    that stand in, or its default.
+    """
+    for name, unit_ms in _STAND_INS.get(key.broker_name or "", {}).items():
+        value = _static(name, settings)
+        if value is not None:
+            # KafkaConfig.logRetentionTimeMillis: everything below 0 means never.
+            return str(max(int(value) * unit_ms, -1))
+    return key.default
+
+
+def topic_text(
+    name: str,
+    *,
+    topic: Mapping[str, str],
+    image: ClusterImage,
+    settings: Settings,
+    broker_id: BrokerId = NO_BROKER,
+) -> str:
+    """The effective value of a topic config alone; there always is one."""
+    value = topic_value(
+        name, topic=topic, image=image, settings=settings, broker_id=broker_id
+    ).value
+    assert value is not None, name
+    return value
+
+
+def broker_value(name: str, *, broker: str, image: ClusterImage, settings: Settings) -> ConfigValue:
+    """The effective value of a broker config; ``broker`` is its id as text, or empty for the
+    dynamic defaults of all brokers.
+    """
+    key = BROKER_CONFIGS.get(name)
+    if key is None:
+        return _unknown_value(name, source_of(broker))
+    scopes = (broker, "") if broker else ("",)
+    found = broker_synonyms(name, key, scopes=scopes, image=image, settings=settings)
+    if not broker:
+        # The defaults of all brokers are described by what was set for them alone.
+        found = [entry for entry in found if entry[2] is ConfigSource.DYNAMIC_DEFAULT_BROKER]
+    value: str | None = None
+    source = ConfigSource.DEFAULT
+    if found:
+        value, source = found[0][1:]
+    if _is_overlaid(name, scopes=scopes, image=image):
+        value = None if name in _UNSET else key.default
+    return ConfigValue(
+        name=name,
+        value=value,
+        type=key.type,
+        source=source,
+        synonyms=tuple(found),
+        read_only=name not in DYNAMIC_BROKER_CONFIGS,
+    )
+
+
+def source_of(broker: str) -> ConfigSource:
+    """Where a dynamic config of that broker, or of all, comes from."""
+    return ConfigSource.DYNAMIC_BROKER if broker else ConfigSource.DYNAMIC_DEFAULT_BROKER
+
+
+def _unknown_value(name: str, source: ConfigSource) -> ConfigValue:
+    """A config that somebody set and Kafka does not know: it may hold a secret, so it is not
+    shown.
+    """
+    return ConfigValue(
+        name=name,
+        value=None,
+        type=ConfigType.UNKNOWN,
+        source=source,
+        synonyms=((name, None, source),),
+        read_only=True,
+        is_sensitive=True,
+    )
+
+
+def broker_synonyms(
+    name: str,
+    key: ConfigKey,
+    *,
+    scopes: tuple[str, ...],
+    image: ClusterImage,
+    settings: Settings,
+) -> list[tuple[str, str, ConfigSource]]:
+    """Where a broker config has a value from, nearest first."""
+    names = _FAMILIES.get(name, (name,))
+    found = [
+        (each, value, source_of(scope))
+        for scope in scopes
+        for each in names
+        if (value := image.broker_configs.get(scope, {}).get(each)) is not None
+    ]
+    found += [
+        (each, value, ConfigSource.STATIC_BROKER)
+        for each in names
+        if (value := _static(each, settings)) is not None
+    ]
+    found += [
+        (each, (key if each == name else BROKER_CONFIGS[each]).default, ConfigSource.DEFAULT)
+        for each in names
+        if each not in _UNSET
+    ]
+    # ConfigHelper.configSynonyms: what comes before the first value of its own is not told.
+    return list(dropwhile(lambda entry: entry[0] != name, found))
+
+
+def _static(name: str, settings: Settings) -> str | None:
+    """What the broker's file says of a config."""
+    field = _SETTING_OF.get(name)
+    if field is None:
+        return None
+    value = getattr(settings, field)
+    # What is unset by default differs from it as soon as it is given.
+    return None if value == getattr(settings_module.DEFAULTS, field) else text(value)
+
+
+def _is_overlaid(name: str, *, scopes: tuple[str, ...], image: ClusterImage) -> bool:
+    """Whether a dynamic config has taken the place of this one, which then is as if it had never
+    been given (DynamicBrokerConfig.overrideProps).
+    """
+    others = set(_FAMILIES.get(name, ())) - {name}
+    return any(others & image.broker_configs.get(scope, {}).keys() for scope in scopes)
+
+
+def log_config(
+    image: ClusterImage,
+    topic: TopicImage,
+    settings: Settings,
+    broker_id: BrokerId = NO_BROKER,
+    *,
+    rules: Rules = LATEST,
+) -> LogConfig:
+    """What a partition's log on a broker needs to know, resolved; unless a broker is given only
+    what is configured for all of them counts. ``rules`` are those of the broker's release.
+    """
+
+    def value(name: str) -> str:
+        return topic_text(
+            name, topic=topic.configs, image=image, settings=settings, broker_id=broker_id
+        )
+
+    # Some configs of the log have no topic form.
+    cluster = effective_settings(settings, image, broker_id)
+    policies = _items(value("cleanup.policy"))
+    is_compacted = "compact" in policies
+    segment_bytes = roll_bytes = int(value("segment.bytes"))
+    if topic.name in INTERNAL_TOPICS:
+        roll_bytes = min(roll_bytes, settings.internal_log_segment_bytes)
+    codec = value("compression.type")
+    level = _LEVEL_OF.get(codec)
+    segment_ms = int(value("segment.ms"))
+    max_compaction_lag_ms = int(value("max.compaction.lag.ms"))
+    if is_compacted:
+        # LogConfig.maxSegmentMs: what is never rolled is never cleaned.
+        segment_ms = min(segment_ms, max_compaction_lag_ms)
+    return LogConfig(
+        rules=rules,
+        max_message_bytes=int(value("max.message.bytes")),
+        timestamp_type=_TIMESTAMP_TYPES[value("message.timestamp.type")],
+        timestamp_before_max_ms=int(value("message.timestamp.before.max.ms")),
+        timestamp_after_max_ms=int(value("message.timestamp.after.max.ms")),
+        is_compacted=is_compacted,
+        is_deleted="delete" in policies,
+        segment_bytes=segment_bytes,
+        roll_bytes=roll_bytes,
+        segment_ms=segment_ms,
+        segment_jitter_ms=int(value("segment.jitter.ms")),
+        segment_index_bytes=int(value("segment.index.bytes")),
+        index_interval_bytes=int(value("index.interval.bytes")),
+        retention_ms=int(value("retention.ms")),
+        retention_bytes=int(value("retention.bytes")),
+        min_cleanable_dirty_ratio=float(value("min.cleanable.dirty.ratio")),
+        min_compaction_lag_ms=int(value("min.compaction.lag.ms")),
+        max_compaction_lag_ms=max_compaction_lag_ms,
+        cleaner_keys_max=int(
+            cluster.log_cleaner_dedupe_buffer_size
+            // OFFSET_MAP_ENTRY_BYTES
+            * cluster.log_cleaner_io_buffer_load_factor
+        ),
+        delete_retention_ms=int(value("delete.retention.ms")),
+        codec=_CODEC_OF.get(codec),
+        codec_level=None if level is None else int(value(level)),
+        producer_id_expiration_ms=cluster.producer_id_expiration_ms,
+        verification_enabled=cluster.transaction_partition_verification_enable,
+    )

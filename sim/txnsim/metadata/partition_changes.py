@@ -1,0 +1,175 @@
+"""What becomes of one partition when its ISR changes or a leader is wanted. Pure.
+
+A change is built in Kafka's order: first a reassignment ends where its replicas are in sync
+(KIP-455), then the eligible leader replicas follow the ISR (KIP-966), then a leader is elected,
+then the epochs are raised. The partition epoch grows with every change, the leader epoch only with
+a change of the leader, or when a replica is taken away: since metadata version 3.6 a smaller ISR
+leaves it alone (KAFKA-15021). Kafka's counterparts: PartitionChangeBuilder,
+PartitionReassignmentReplicas, PartitionRegistration.merge.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from txnsim.metadata.image import NO_LEADER, PartitionImage
+from txnsim.types import BrokerId, LeaderEpoch
+
+Brokers = tuple[BrokerId, ...]
+
+
+class Election(Enum):
+    """How far an election may go (PartitionChangeBuilder.Election)."""
+
+    PREFERRED = "the first replica if it may lead, else whoever may"
+    ONLINE = "stay with the leader if it may lead, else whoever may"
+    UNCLEAN = "the same, and if nobody may, any live replica: what it lacks is lost"
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a partition's replicas are to be, and which of them are on the move."""
+
+    replicas: Brokers
+    """All of them, those to be removed last."""
+    removing: Brokers = ()
+    adding: Brokers = ()
+
+
+class PartitionChange(msgspec.Struct, frozen=True, kw_only=True):
+    """A change that somebody wants, and the rules of the partition's topic."""
+
+    target_isr: Brokers
+    is_acceptable: Callable[[BrokerId], bool]
+    """Whether a broker may lead at all: unfenced, and not on its way out."""
+    min_isr: int
+    """The topic's ``min.insync.replicas``, at most its replication factor."""
+    has_elr: bool
+    """Whether the feature ``eligible.leader.replicas.version`` is on."""
+    election: Election = Election.ONLINE
+    unclean_shutdown: BrokerId | None = None
+    """A replica that may have lost what it had: not eligible any more."""
+    has_recovered: bool = False
+    """The leader says that it is up after an unclean election."""
+    placement: Placement | None = None
+    """Other replicas than it has; the same unless given."""
+
+
+class _Elected(msgspec.Struct, frozen=True, kw_only=True):
+    leader: BrokerId
+    is_unclean: bool = False
+
+
+def changed_partition(partition: PartitionImage, change: PartitionChange) -> PartitionImage | None:
+    """The partition after the change; None where nothing would be different."""
+    placement, isr = _arrived(_placement(partition, change), change.target_isr)
+    change = msgspec.structs.replace(change, target_isr=isr)
+    elr = _eligible(partition, change)
+    elected = _elect(partition, change, elr, placement.replicas)
+    has_new_leader = elected.leader != partition.leader
+    # A replica that is gone must hear of it even if the leader stays (PartitionChangeBuilder,
+    # triggerLeaderEpochBumpForReplicaReassignmentIfNeeded).
+    has_new_epoch = has_new_leader or not set(partition.replicas) <= set(placement.replicas)
+    is_recovering = partition.is_recovering and not change.has_recovered
+    if has_new_leader and elected.is_unclean:
+        # The new leader may lack what the others have; its log is the truth from now on.
+        isr, elr, is_recovering = (elected.leader,), (), True
+    elif has_new_leader and elected.leader in elr:
+        isr = (elected.leader,)
+        elr = tuple(replica for replica in elr if replica != elected.leader)
+    if not change.has_elr:
+        elr = ()
+        if not isr:
+            isr = partition.isr  # without ELR an ISR never gets empty
+    changed = msgspec.structs.replace(
+        partition,
+        leader=elected.leader,
+        isr=isr,
+        elr=elr,
+        last_known_elr=_last_known(partition, change, elected.leader),
+        is_recovering=is_recovering,
+        replicas=placement.replicas,
+        removing=placement.removing,
+        adding=placement.adding,
+    )
+    if changed == partition:
+        return None
+    return msgspec.structs.replace(
+        changed,
+        leader_epoch=LeaderEpoch(partition.leader_epoch + has_new_epoch),
+        partition_epoch=partition.partition_epoch + 1,
+    )
+
+
+def _placement(partition: PartitionImage, change: PartitionChange) -> Placement:
+    return change.placement or Placement(
+        replicas=partition.replicas, removing=partition.removing, adding=partition.adding
+    )
+
+
+def _arrived(placement: Placement, isr: Brokers) -> tuple[Placement, Brokers]:
+    """Replicas and ISR after a reassignment that may end by now; as they are where it may not
+    (PartitionReassignmentReplicas.maybeCompleteReassignment).
+    """
+    removing, adding = placement.removing, placement.adding
+    if not removing and not adding:
+        return placement, isr
+    kept_isr = tuple(replica for replica in isr if replica not in removing)
+    kept = tuple(replica for replica in placement.replicas if replica not in removing)
+    # Somebody in sync has to be left, and new replicas may be ill: all of them must be in sync.
+    is_over = bool(kept) and (bool(kept_isr) or not removing) and set(adding) <= set(kept_isr)
+    if len(adding) < len(removing):
+        # Fewer replicas than before: the ISR must not get smaller than it has to.
+        is_over = is_over and set(kept) <= set(kept_isr)
+    return (Placement(replicas=kept), kept_isr) if is_over else (placement, isr)
+
+
+def _eligible(partition: PartitionImage, change: PartitionChange) -> Brokers:
+    """The ELR that goes with the new ISR (PartitionChangeBuilder.maybePopulateTargetElr)."""
+    if not change.has_elr:
+        return partition.elr
+    if len(change.target_isr) >= change.min_isr:
+        return ()
+    # Nothing is committed while the ISR is below its minimum: who leaves it now has everything.
+    candidates = sorted({*partition.elr, *partition.isr})
+    return tuple(
+        replica
+        for replica in candidates
+        if replica not in change.target_isr and replica != change.unclean_shutdown
+    )
+
+
+def _elect(
+    partition: PartitionImage, change: PartitionChange, elr: Brokers, replicas: Brokers
+) -> _Elected:
+    isr = change.target_isr
+
+    def may_lead(replica: BrokerId) -> bool:
+        is_in = replica in isr or (not isr and replica in elr)
+        return is_in and change.is_acceptable(replica)
+
+    candidates = [partition.leader, *replicas]
+    if change.election is Election.PREFERRED:
+        candidates.insert(0, replicas[0])
+    for candidate in candidates:
+        if may_lead(candidate):
+            return _Elected(leader=candidate)
+    last = partition.last_known_elr
+    if change.has_elr and not isr and not elr and len(last) == 1 and change.is_acceptable(last[0]):
+        return _Elected(leader=last[0], is_unclean=True)
+    if change.election is Election.UNCLEAN:
+        for replica in replicas:
+            if change.is_acceptable(replica):
+                return _Elected(leader=replica, is_unclean=True)
+    return _Elected(leader=NO_LEADER)
+
+
+def _last_known(partition: PartitionImage, change: PartitionChange, leader: BrokerId) -> Brokers:
+    """Who led before nobody did (PartitionChangeBuilder.maybeUpdateLastKnownLeader)."""
+    if not change.has_elr or leader == partition.leader:
+        return partition.last_known_elr
+    if leader == NO_LEADER:
+        return partition.last_known_elr or (partition.leader,)
+    return ()

@@ -1,0 +1,167 @@
+"""Quotas of users, client ids and addresses: what may be set, and which ones a filter finds
+(KIP-546).
+
+Pure. They are kept and told, and nobody is slowed down. Kafka's counterparts:
+ClientQuotaControlManager, ClientQuotasImage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from ipaddress import ip_address
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.image import ClusterImage
+
+CLIENT_ID: Final = "client-id"
+USER: Final = "user"
+IP: Final = "ip"
+
+Entity = tuple[tuple[str, str | None], ...]
+"""(kind, name) of whom a quota is for, in order of ``_ORDER``; None stands for everybody else."""
+
+_ORDER: Final = (CLIENT_ID, USER, IP)
+
+DEVIATIONS: Final = (
+    "Client quotas are kept and described, but nobody is throttled by them, and every answer has a "
+    "throttle time of 0.",
+    "A quota of an address takes addresses and localhost; Apache Kafka looks names of hosts up.",
+)
+
+
+class QuotaType(Enum):
+    """What a value may be."""
+
+    DOUBLE = "any number"
+    INT = 2_147_483_647
+    LONG = 9_223_372_036_854_775_807
+
+
+_OF_CLIENTS: Final = {
+    "producer_byte_rate": QuotaType.LONG,
+    "consumer_byte_rate": QuotaType.LONG,
+    "request_percentage": QuotaType.DOUBLE,
+    "controller_mutation_rate": QuotaType.DOUBLE,
+}
+_OF_ADDRESSES: Final = {"connection_creation_rate": QuotaType.INT}
+_FRACTION_MAX: Final = 1e-6
+
+
+class QuotaChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One value to be set; None removes it."""
+
+    key: str
+    value: float | None
+
+
+class QuotaFilter(msgspec.Struct, frozen=True, kw_only=True):
+    """Which quotas are wanted."""
+
+    exact: Mapping[str, str | None]
+    """Kind -> name; None finds the default."""
+    kinds: frozenset[str]
+    """Kinds of which any name will do."""
+    strict: bool
+    """An entity must not have further kinds."""
+
+
+def entity_of(pairs: Iterable[tuple[str, str | None]]) -> Entity:
+    """An entity in its order; of a kind that is given twice, the last one holds."""
+    given = dict(pairs)
+    known = tuple((kind, given.pop(kind)) for kind in _ORDER if kind in given)
+    return known + tuple(given.items())
+
+
+def altered_quotas(
+    image: ClusterImage, entity: Entity, changes: Iterable[QuotaChange]
+) -> ClusterImage | Rejection:
+    """The image with an entity's quotas changed: all of the changes or none."""
+    keys = _keys_of(entity)
+    if isinstance(keys, Rejection):
+        return keys
+    values = dict(image.client_quotas.get(entity, {}))
+    for change in changes:
+        if change.value is None:
+            values.pop(change.key, None)
+            continue
+        refusal = _value_refusal(keys, change.key, change.value)
+        if refusal is not None:
+            return refusal
+        values[change.key] = change.value
+    if values == image.client_quotas.get(entity, {}):
+        return image
+    return image.with_client_quotas(entity, values)
+
+
+def found_quotas(
+    image: ClusterImage, wanted: QuotaFilter
+) -> Iterator[tuple[Entity, Mapping[str, float]]]:
+    """The entities that a filter finds, with their quotas."""
+    for entity, values in image.client_quotas.items():
+        named = dict(entity)
+        matches = all(
+            kind in named and named[kind] == name for kind, name in wanted.exact.items()
+        ) and all(kind in named for kind in wanted.kinds)
+        if matches and not (wanted.strict and len(named) > len(wanted.exact) + len(wanted.kinds)):
+            yield entity, values
+
+
+def entity_text(entity: Entity) -> str:
+    """The entity as ClientQuotaEntity.toString has it."""
+    inside = ", ".join(f"{kind}={'null' if name is None else name}" for kind, name in entity)
+    return f"ClientQuotaEntity(entries={{{inside}}})"
+
+
+def _keys_of(entity: Entity) -> Mapping[str, QuotaType] | Rejection:
+    if not entity:
+        return _invalid("Invalid empty client quota entity")
+    for kind, name in entity:
+        if kind not in _ORDER:
+            return _invalid(f"Unhandled client quota entity type: {kind}")
+        if name == "":
+            return _invalid(f"Empty {kind} not supported")
+    named = dict(entity)
+    if IP not in named:
+        return _OF_CLIENTS
+    if len(named) > 1:
+        return _invalid(
+            "Invalid quota entity combination, IP entity shouldnot be combined with User or "
+            "ClientId"
+        )
+    if named[IP] is not None and not _is_address(named[IP] or ""):
+        return _invalid(f"{named[IP]} is not a valid IP or resolvable host.")
+    return _OF_ADDRESSES
+
+
+def _is_address(text: str) -> bool:
+    if text == "localhost":
+        return True
+    try:
+        ip_address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _value_refusal(keys: Mapping[str, QuotaType], key: str, value: float) -> Rejection | None:
+    kind = keys.get(key)
+    if kind is None:
+        return _invalid(f"Invalid configuration key {key}")
+    if value <= 0:
+        return _invalid(f"Quota {key} must be greater than 0")
+    if kind is QuotaType.DOUBLE:
+        return None
+    if value > float(kind.value):
+        article = "an INT" if kind is QuotaType.INT else "a LONG"
+        return _invalid(f"Proposed value for {key} is too large for {article}.")
+    if abs(value % 1.0) > _FRACTION_MAX:
+        return _invalid(f"{key} cannot be a fractional value.")
+    return None
+
+
+def _invalid(reason: str) -> Rejection:
+    return Rejection(error=ErrorCode.invalid_request, reason=reason)

@@ -1,0 +1,226 @@
+"""A broker towards the controller: registration, heartbeats, controlled shutdown.
+
+It registers until it is given an epoch, then sends a heartbeat every
+``broker.heartbeat.interval.ms``, one at a time: the next one waits for the answer or the deadline
+of the last. It says when the broker has been unfenced, and when it may stop. Kafka's counterpart:
+BrokerLifecycleManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from txnsim.errors import ErrorCode, PeerError
+from txnsim.node.peers import Peers
+from txnsim.runtime.env import Clock, TimerHandle
+from txnsim.runtime.pending import Pending
+from txnsim.settings import Settings
+from txnsim.types import (
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
+    BrokerId,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
+)
+
+SOON_MS: Final = 10
+"""Pause before the first heartbeat that asks to be unfenced; as Kafka's after its catch-up."""
+SHUTDOWN_PAUSE_MS: Final = 50
+"""Before the second heartbeat of a controlled shutdown: it is often over by then."""
+
+_log: Final = structlog.get_logger("txnsim.broker")
+
+
+class BrokerLifecycle:
+    """One incarnation of a broker, from its registration to its end."""
+
+    __slots__ = (
+        *("_clock", "_in_flight", "_is_shutting_down", "_is_soon", "_metadata_offset"),
+        *("_on_registered", "_on_shutdown", "_on_unfenced", "_peers", "_registration"),
+        *("_settings", "_timer", "_was_answered", "broker_epoch", "broker_id", "is_fenced"),
+        *("has_failed_directory", "is_failure_known", "is_stopped"),
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        peers: Peers,
+        clock: Clock,
+        settings: Settings,
+        metadata_offset: Callable[[], int],
+    ) -> None:
+        """Nothing is sent yet.
+
+        Args:
+            broker_id: The broker's.
+            peers: Reach the controller.
+            clock: Pauses, monotonic.
+            settings: Intervals and timeouts.
+            metadata_offset: How far the broker has followed the metadata.
+        """
+        self.broker_id = broker_id
+        self.broker_epoch = -1
+        self.is_fenced = True
+        """As the last heartbeat was answered."""
+        self.is_stopped = False
+        self.has_failed_directory = False
+        """Its log directory is offline."""
+        self.is_failure_known = False
+        """The controller has heard of that."""
+        self._peers = peers
+        self._clock = clock
+        self._settings = settings
+        self._metadata_offset = metadata_offset
+        self._registration: BrokerRegistrationCommand | None = None
+        self._on_registered: Callable[[int], object] | None = None
+        self._on_unfenced: Callable[[], object] | None = None
+        self._on_shutdown: Callable[[], object] | None = None
+        self._timer: TimerHandle | None = None
+        self._in_flight = False
+        self._is_soon = False
+        self._is_shutting_down = False
+        self._was_answered = False
+
+    # Life
+
+    def go_on(self, broker_epoch: int) -> None:
+        """The broker is registered and unfenced already: only heartbeats are left to send."""
+        self.broker_epoch = broker_epoch
+        self.is_fenced = False
+        self._schedule(self._settings.broker_heartbeat_interval_ms)
+
+    def register(
+        self,
+        registration: BrokerRegistrationCommand,
+        *,
+        on_registered: Callable[[int], object],
+        on_unfenced: Callable[[], object],
+    ) -> None:
+        """Register, then ask to be unfenced.
+
+        Args:
+            registration: What the broker tells of itself.
+            on_registered: Called once with the broker epoch.
+            on_unfenced: Called once, when it is a member like any other.
+        """
+        self._registration = registration
+        self._on_registered = on_registered
+        self._on_unfenced = on_unfenced
+        self._communicate()
+
+    def shut_down(self, on_shutdown: Callable[[], object]) -> None:
+        """Ask for a controlled shutdown, at once.
+
+        Args:
+            on_shutdown: Called once, when the broker may stop.
+        """
+        self._is_shutting_down = True
+        self._on_shutdown = on_shutdown
+        if self._in_flight:
+            self._is_soon = True
+        else:
+            self._schedule(0)
+
+    def directory_failed(self) -> None:
+        """Tell the controller that the log directory is offline, at once and with every heartbeat
+        (BrokerLifecycleManager.propagateDirectoryFailure).
+        """
+        self.has_failed_directory = True
+        if self._in_flight:
+            self._is_soon = True
+        elif self.broker_epoch >= 0:
+            self._schedule(0)
+
+    def stop(self) -> None:
+        """Send nothing any more."""
+        self.is_stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # Communication
+
+    def _schedule(self, delay_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self.is_stopped:
+            self._timer = self._clock.call_later(
+                0 if self._is_soon else delay_ms, self._communicate
+            )
+        self._is_soon = False
+
+    def _communicate(self) -> None:
+        self._in_flight = True
+        # Half a session, so that one lost heartbeat does not fence the broker (KAFKA-14392).
+        timeout_ms = self._settings.broker_session_timeout_ms // 2
+        if self.broker_epoch < 0:
+            assert self._registration is not None
+            self._peers.register_broker(self._registration, timeout_ms=timeout_ms).on_done(
+                self._registered
+            )
+            return
+        command = BrokerHeartbeatCommand(
+            broker_id=self.broker_id,
+            broker_epoch=self.broker_epoch,
+            metadata_offset=self._metadata_offset(),
+            want_shut_down=self._is_shutting_down,
+            has_failed_directory=self.has_failed_directory,
+        )
+        self._peers.heartbeat(command, timeout_ms=timeout_ms).on_done(
+            lambda answer: self._heard(answer, command)
+        )
+
+    def _registered(self, answer: Pending[BrokerRegistrationReply]) -> None:
+        self._in_flight = False
+        if self.is_stopped:
+            return
+        if not self._has_reply(answer, "registration"):
+            return
+        self.broker_epoch = answer.result().broker_epoch
+        _log.info("broker.registered", broker=self.broker_id, epoch=self.broker_epoch)
+        self._schedule(SOON_MS)
+        assert self._on_registered is not None
+        self._on_registered(self.broker_epoch)
+
+    def _heard(
+        self, answer: Pending[BrokerHeartbeatReply], command: BrokerHeartbeatCommand
+    ) -> None:
+        self._in_flight = False
+        if self.is_stopped:
+            return
+        if not self._has_reply(answer, "heartbeat"):
+            return
+        reply = answer.result()
+        self.is_fenced = reply.is_fenced
+        self.is_failure_known = command.has_failed_directory
+        if reply.should_shut_down:
+            self.stop()
+            if self._on_shutdown is not None:
+                self._on_shutdown()
+            return
+        first_of_shutdown = self._is_shutting_down and not self._was_answered
+        self._was_answered = self._is_shutting_down
+        self._schedule(
+            SHUTDOWN_PAUSE_MS if first_of_shutdown else self._settings.broker_heartbeat_interval_ms
+        )
+        if not reply.is_fenced and self._on_unfenced is not None:
+            on_unfenced, self._on_unfenced = self._on_unfenced, None
+            on_unfenced()
+
+    def _has_reply(
+        self, answer: Pending[BrokerRegistrationReply] | Pending[BrokerHeartbeatReply], what: str
+    ) -> bool:
+        """Whether the controller has granted it; if not, it is asked again after a pause."""
+        error = answer.exception()
+        if error is None and answer.result().error == ErrorCode.none:
+            return True
+        if error is not None and not isinstance(error, PeerError):
+            raise error
+        why = error or ErrorCode(answer.result().error).name
+        _log.info("broker.not_granted", broker=self.broker_id, what=what, why=str(why))
+        self._is_soon = False  # never at once after a failure
+        self._schedule(self._settings.broker_heartbeat_interval_ms)
+        return False

@@ -1,0 +1,256 @@
+"""The controller as a node of the cluster: what brokers ask of it, and what it does by itself.
+
+The shell around the controller's decisions. Brokers reach it over links like any other: their
+registrations, heartbeats and AlterPartition can be delayed, lost or cut off. By itself it fences
+brokers whose session has ended, looks for partitions that allow an unclean election, and gives
+partitions back to their preferred leaders. Kafka's counterparts: QuorumController,
+ControllerApis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from txnsim.controller.broker_sessions import BrokerSessions, BrokerState
+from txnsim.controller.elections import elect_unclean, rebalance_leaders
+from txnsim.controller.isr_requests import decide_alter_partition
+from txnsim.controller.leadership import leads_something
+from txnsim.controller.registrations import (
+    begin_controlled_shutdown,
+    fail_directory,
+    fence_broker,
+    is_stale,
+    register_broker,
+    unfence_broker,
+)
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.metadata.image import ClusterImage
+from txnsim.node.metadata import Metadata
+from txnsim.node.peers import CONTROLLER_ID
+from txnsim.runtime.env import Environment, TimerHandle
+from txnsim.txn.producer_ids import FIRST_PRODUCER_ID, ProducerIdAllocator
+from txnsim.types import (
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
+    AlterPartitionCommand,
+    AlterPartitionReply,
+    BrokerHeartbeatCommand,
+    BrokerHeartbeatReply,
+    BrokerId,
+    BrokerRegistrationCommand,
+    BrokerRegistrationReply,
+    ProducerId,
+)
+
+_log: Final = structlog.get_logger("txnsim.controller")
+
+
+class ControllerNode:
+    """The controller, reachable for brokers."""
+
+    def __init__(
+        self,
+        *,
+        metadata: Metadata,
+        environment: Environment,
+        first_producer_id: ProducerId = FIRST_PRODUCER_ID,
+    ) -> None:
+        """A controller that does not run yet.
+
+        Args:
+            metadata: What it publishes.
+            environment: The world.
+            first_producer_id: Ids below are somebody's already.
+        """
+        self.metadata = metadata
+        self._environment = environment
+        self._clock = environment.clock
+        self._producer_ids = ProducerIdAllocator(next_producer_id=first_producer_id)
+        self._sessions = BrokerSessions(timeout_ms=metadata.settings.broker_session_timeout_ms)
+        self._session_timer: TimerHandle | None = None
+        self._unclean_timer: TimerHandle | None = None
+        self._rebalance_timer: TimerHandle | None = None
+        self._is_running = False
+        self._forget_heals: Callable[[], None] | None = None
+
+    # Life
+
+    def start(self) -> None:
+        """Become reachable. The brokers of the formatted cluster have a session from now on."""
+        self._is_running = True
+        network = self._environment.network
+        network.register(CONTROLLER_ID, self.handle_peer)
+        self._forget_heals = network.on_heal(self._healed)
+        now_ms = self._clock.monotonic_ms()
+        for broker_id, broker in self.metadata.image.brokers.items():
+            self._sessions.register(broker_id, is_fenced=not broker.alive, now_ms=now_ms)
+        self._arm_sessions()
+        self._arm_unclean()
+        if self.metadata.settings.auto_leader_rebalance_enable:
+            self._arm_rebalance()
+
+    def stop(self) -> None:
+        """Become unreachable, stop the timers."""
+        self._is_running = False
+        self._environment.network.unregister(CONTROLLER_ID)
+        if self._forget_heals is not None:
+            self._forget_heals()
+            self._forget_heals = None
+        for timer in (self._session_timer, self._unclean_timer, self._rebalance_timer):
+            if timer is not None:
+                timer.cancel()
+
+    @property
+    def next_producer_id(self) -> ProducerId:
+        """No block has held this id yet, nor any above."""
+        return ProducerId(self._producer_ids.next_producer_id)
+
+    def state(self, broker_id: BrokerId) -> BrokerState | None:
+        """What the controller makes of a broker; None where it has never been registered."""
+        return self._sessions.state(broker_id)
+
+    # What brokers ask
+
+    async def handle_peer(
+        self, _api_key: int, _api_version: int, command: object, source: BrokerId
+    ) -> object:
+        """Answer a request of a broker."""
+        match command:
+            case BrokerHeartbeatCommand():
+                return self._heartbeat(command)
+            case AlterPartitionCommand():
+                return self._alter_partition(command)
+            case AllocateProducerIdsCommand():
+                return self._allocate(command)
+            case BrokerRegistrationCommand():
+                return self._register(command)
+            case _:
+                raise InvariantViolation(
+                    f"broker {source} asked the controller for {type(command).__name__}"
+                )
+
+    def _allocate(self, command: AllocateProducerIdsCommand) -> AllocateProducerIdsReply:
+        broker = self.metadata.image.brokers.get(command.broker_id)
+        self._producer_ids, reply = self._producer_ids.allocate(
+            command, broker_epoch=None if broker is None else broker.epoch
+        )
+        return reply
+
+    def _alter_partition(self, command: AlterPartitionCommand) -> AlterPartitionReply:
+        outcome = decide_alter_partition(self.metadata.image, command, self.metadata.settings)
+        self.metadata.publish(outcome.image)
+        return outcome.reply
+
+    def _register(self, command: BrokerRegistrationCommand) -> BrokerRegistrationReply:
+        broker_id = command.broker_id
+        now_ms = self._clock.monotonic_ms()
+        registered = register_broker(
+            self.metadata.image,
+            command,
+            self.metadata.settings,
+            has_session=self._sessions.has_session(broker_id, now_ms),
+        )
+        if isinstance(registered, Rejection):
+            _log.info("controller.registration_refused", broker=broker_id, why=registered.reason)
+            return BrokerRegistrationReply(error=registered.error)
+        broker = registered.brokers[broker_id]
+        self._sessions.register(broker_id, is_fenced=not broker.alive, now_ms=now_ms)
+        self._arm_sessions()
+        self._trace_state(broker_id, BrokerState.FENCED)
+        self.metadata.publish(registered)
+        return BrokerRegistrationReply(broker_epoch=broker.epoch)
+
+    def _heartbeat(self, command: BrokerHeartbeatCommand) -> BrokerHeartbeatReply:
+        broker_id = command.broker_id
+        image = self.metadata.image
+        if is_stale(image, broker_id, command.broker_epoch):
+            return BrokerHeartbeatReply(error=ErrorCode.stale_broker_epoch)
+        registered_at = image.brokers[broker_id].epoch
+        state = self._sessions.next_state(
+            command, registered_at=registered_at, leads=lambda: leads_something(image, broker_id)
+        )
+        before = self._sessions.state(broker_id)
+        changed = image if state is before else self._become(image, broker_id, state)
+        if command.has_failed_directory:
+            changed = fail_directory(changed, broker_id, self.metadata.settings)
+        self._sessions.heard(
+            command, state, now_ms=self._clock.monotonic_ms(), metadata_offset=changed.offset
+        )
+        self._arm_sessions()
+        self.metadata.publish(changed)
+        return BrokerHeartbeatReply(
+            is_caught_up=command.metadata_offset >= registered_at,
+            is_fenced=state.is_fenced,
+            should_shut_down=state is BrokerState.SHUTDOWN_NOW,
+        )
+
+    def _become(self, image: ClusterImage, broker_id: BrokerId, state: BrokerState) -> ClusterImage:
+        _log.info("controller.broker_state", broker=broker_id, state=state.name)
+        self._trace_state(broker_id, state)
+        settings = self.metadata.settings
+        match state:
+            case BrokerState.UNFENCED:
+                return unfence_broker(image, broker_id, settings)
+            case BrokerState.CONTROLLED_SHUTDOWN:
+                return begin_controlled_shutdown(image, broker_id, settings)
+            case _:
+                return fence_broker(image, broker_id, settings)
+
+    # What it does by itself
+
+    def _healed(self, source: BrokerId, target: BrokerId) -> None:
+        if self._is_running and source == CONTROLLER_ID:
+            self.metadata.catch_up(target)
+
+    def _arm_sessions(self) -> None:
+        deadline_ms = self._sessions.next_deadline_ms()
+        if self._session_timer is not None:
+            self._session_timer.cancel()
+            self._session_timer = None
+        if deadline_ms is not None and self._is_running:
+            delay_ms = max(0, deadline_ms - self._clock.monotonic_ms())
+            # Heartbeats that are due as well come first: after a pause of the whole process nobody
+            # is to blame.
+            self._session_timer = self._clock.call_later(
+                delay_ms, lambda: self._environment.tasks.at_turn_end(self._end_sessions)
+            )
+
+    def _end_sessions(self) -> None:
+        """Fence who was not heard of, one after the other
+        (ReplicationControlManager.maybeFenceOneStaleBroker).
+        """
+        now_ms = self._clock.monotonic_ms()
+        while self._is_running and (stale := self._sessions.expired(now_ms)) is not None:
+            self._sessions.fence(stale)
+            _log.info("controller.session_ended", broker=stale)
+            if self.metadata.image.is_alive(stale):
+                self._trace_state(stale, BrokerState.FENCED)
+            self.metadata.publish(fence_broker(self.metadata.image, stale, self.metadata.settings))
+        self._arm_sessions()
+
+    def _arm_unclean(self) -> None:
+        interval_ms = self.metadata.settings.unclean_leader_election_interval_ms
+        self._unclean_timer = self._clock.call_at(
+            self._clock.now_ms() + interval_ms,
+            lambda: self._from_time_to_time(elect_unclean, self._arm_unclean),
+        )
+
+    def _arm_rebalance(self) -> None:
+        interval_ms = 1_000 * self.metadata.settings.leader_imbalance_check_interval_seconds
+        self._rebalance_timer = self._clock.call_later(
+            interval_ms, lambda: self._from_time_to_time(rebalance_leaders, self._arm_rebalance)
+        )
+
+    def _from_time_to_time(
+        self, change: Callable[..., ClusterImage], arm: Callable[[], None]
+    ) -> None:
+        self.metadata.publish(change(self.metadata.image, self.metadata.settings))
+        arm()
+
+    def _trace_state(self, broker_id: BrokerId, state: BrokerState) -> None:
+        tracer = self._environment.tracer
+        if tracer.on:
+            tracer.emit("node.state", f"broker/{broker_id}", data={"state": state.name.lower()})

@@ -1,0 +1,146 @@
+"""The metadata log as one object: who publishes images, and who is told.
+
+The shell around ``cluster.controller``: it holds the current image, draws topic ids, and publishes
+every change to all brokers before the one who asked is answered. A broker whose link to the
+controller is cut goes on with the image that it has, and is given the latest one after the heal.
+What brokers ask of the controller is in ``cluster.controller_node``. Kafka's counterparts:
+QuorumController's log and MetadataLoader.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from txnsim.controller import controller
+from txnsim.controller.controller import NewTopic
+from txnsim.errors import Rejection
+from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.releases import Fleet
+from txnsim.settings import Settings
+from txnsim.types import INTERNAL_TOPICS, BrokerId
+
+DEVIATIONS: Final = (
+    "The controller is one object without a quorum: a change is visible on every broker that "
+    "reaches it before it is answered.",
+)
+
+Subscriber = Callable[[ClusterImage], None]
+
+
+class _Subscription:
+    """Somebody who wants to know, and what was last told."""
+
+    __slots__ = ("broker_id", "image", "subscriber")
+
+    def __init__(
+        self, subscriber: Subscriber, broker_id: BrokerId | None, image: ClusterImage
+    ) -> None:
+        self.subscriber = subscriber
+        self.broker_id = broker_id
+        self.image = image
+
+
+class Metadata:
+    """The cluster's metadata: one image, many subscribers."""
+
+    __slots__ = ("_random_bits", "_reaches", "_subscriptions", "fleet", "image", "settings")
+
+    def __init__(
+        self,
+        *,
+        image: ClusterImage,
+        settings: Settings,
+        random_bits: Callable[[int], int],
+        fleet: Fleet | None = None,
+        reaches: Callable[[BrokerId], bool] = lambda _: True,
+    ) -> None:
+        """Start with a formatted cluster.
+
+        Args:
+            image: Its metadata.
+            settings: Of the cluster.
+            random_bits: Chance for topic ids.
+            fleet: Which broker runs which release; all the newest unless given.
+            reaches: Whether the link from the controller to a broker is whole.
+        """
+        self.fleet = fleet or Fleet()
+        """Which broker runs which release."""
+        self.image = image
+        self.settings = settings
+        self._random_bits = random_bits
+        self._reaches = reaches
+        self._subscriptions: list[_Subscription] = []
+
+    # Images
+
+    def subscribe(
+        self, subscriber: Subscriber, *, broker_id: BrokerId | None = None
+    ) -> Callable[[], None]:
+        """Tell ``subscriber`` of every image from now on.
+
+        Args:
+            subscriber: Is called with each new image.
+            broker_id: The broker that it belongs to: it hears nothing while its link is cut.
+
+        Returns:
+            Ends the subscription.
+        """
+        subscription = _Subscription(subscriber, broker_id, self.image)
+        self._subscriptions.append(subscription)
+
+        def unsubscribe() -> None:
+            if subscription in self._subscriptions:
+                self._subscriptions.remove(subscription)
+
+        return unsubscribe
+
+    def publish(self, image: ClusterImage) -> None:
+        """Make ``image`` the current one and tell everybody, in order of subscription."""
+        if image is self.image:
+            return
+        self.image = image
+        for subscription in list(self._subscriptions):
+            self._tell(subscription)
+
+    def catch_up(self, broker_id: BrokerId) -> None:
+        """The link to a broker is whole again: it is told what it has missed, at once."""
+        for subscription in list(self._subscriptions):
+            if subscription.broker_id == broker_id:
+                self._tell(subscription)
+
+    def _tell(self, subscription: _Subscription) -> None:
+        broker_id = subscription.broker_id
+        if subscription.image is self.image or subscription not in self._subscriptions:
+            return
+        if broker_id is None or self._reaches(broker_id):
+            # Always the latest: a subscriber may publish while others still wait to be told.
+            subscription.image = self.image
+            subscription.subscriber(self.image)
+
+    # Topics
+
+    def new_topic_id(self) -> uuid.UUID:
+        """A random (version 4) topic id from the cluster's own stream of chance."""
+        return uuid.UUID(int=self._random_bits(128), version=4)
+
+    def create_topic(self, wanted: NewTopic) -> TopicImage | Rejection:
+        """Create one topic and publish it."""
+        topic = controller.create_topic(
+            self.image, wanted, settings=self.settings, new_topic_id=self.new_topic_id
+        )
+        if isinstance(topic, TopicImage):
+            self.publish(self.image.with_topic(topic))
+        return topic
+
+    def auto_create(self, name: str) -> TopicImage | Rejection:
+        """Create a topic that somebody asked for by name, with its own settings where it is
+        internal.
+        """
+        wanted = (
+            controller.internal_topic(name, image=self.image, settings=self.settings)
+            if name in INTERNAL_TOPICS
+            else NewTopic(name=name)
+        )
+        return self.create_topic(wanted)

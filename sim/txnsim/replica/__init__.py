@@ -1,0 +1,1 @@
+"""What a broker knows of the partitions that it hosts: who leads, who follows, how far. Pure."""

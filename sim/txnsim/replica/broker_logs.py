@@ -1,0 +1,126 @@
+"""A broker's disk: its logs and what it has noted about them. It outlives the broker.
+
+A broker that is started again gets the logs of the one before and knows of each high watermark what
+was noted last. Kafka's counterparts: LogManager, the checkpoint files of a log directory.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.configs import log_config
+from txnsim.metadata.image import ClusterImage, TopicImage
+from txnsim.releases.rules import LATEST
+from txnsim.settings import Settings
+from txnsim.types import BrokerId, TopicPartition
+
+LogKey = tuple[uuid.UUID, int]
+"""(topic id, partition): a topic that is deleted and created again has other logs."""
+
+
+class BrokerLogs:
+    """The logs of one broker."""
+
+    __slots__ = ("_high_watermarks", "_logs", "_settings", "has_failed", "is_full", "rules")
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.rules = LATEST
+        """Of the release that runs on this disk."""
+        self._logs: dict[LogKey, PartitionLog] = {}
+        self._high_watermarks: dict[LogKey, int] = {}
+        self.is_full = False
+        """There is no room: the next write fails, and the directory with it."""
+        self.has_failed = False
+        """The log directory is offline; only a broker that starts anew brings it back, as in Kafka
+        (LogDirFailureChannel).
+        """
+
+    def __iter__(self) -> Iterator[PartitionLog]:
+        return iter(self._logs.values())
+
+    def replicas(self) -> Iterator[tuple[uuid.UUID, PartitionLog]]:
+        """(topic id, log) of everything that is stored."""
+        return ((topic_id, log) for (topic_id, _), log in self._logs.items())
+
+    def log(
+        self, image: ClusterImage, topic: TopicImage, partition: int, broker_id: BrokerId
+    ) -> PartitionLog:
+        """The log of a replica, made at first sight."""
+        key = (topic.topic_id, partition)
+        log = self._logs.get(key)
+        if log is None:
+            log = self._logs[key] = PartitionLog(
+                topic_partition=TopicPartition(topic.name, partition),
+                config=log_config(image, topic, self._settings, broker_id, rules=self.rules),
+                leader_epoch=-1,
+            )
+        return log
+
+    def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
+        """A log that was on the disk before, and what was noted of its high watermark."""
+        key = (topic_id, log.topic_partition.partition)
+        self._logs[key] = log
+        self._high_watermarks[key] = high_watermark
+
+    def configure(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> None:
+        """Bring the configs of the topic's logs up to date."""
+        config = log_config(image, topic, self._settings, broker_id, rules=self.rules)
+        for partition in range(len(topic.partitions)):
+            log = self._logs.get((topic.topic_id, partition))
+            if log is not None:
+                log.config = config
+
+    def forget(self, topic: TopicImage) -> None:
+        """The topic was deleted."""
+        for partition in range(len(topic.partitions)):
+            self.forget_replica(topic, partition)
+
+    def forget_replica(self, topic: TopicImage, partition: int) -> None:
+        """The replica is at another broker now."""
+        self._logs.pop((topic.topic_id, partition), None)
+        self._high_watermarks.pop((topic.topic_id, partition), None)
+
+    # Stops and starts
+
+    def checkpoint(self) -> None:
+        """Note the high watermarks (ReplicaManager.checkpointHighWatermarks)."""
+        self._high_watermarks = {key: log.high_watermark for key, log in self._logs.items()}
+
+    def close(self) -> None:
+        """The broker stops in good order: everything is on disk and noted, unless the directory has
+        failed.
+        """
+        if self.has_failed:
+            return
+        self.checkpoint()
+        for log in self._logs.values():
+            log.flush()
+
+    def lose_unflushed(self, *, now_ms: int) -> list[PartitionLog]:
+        """The machine broke down: what was not on disk yet is lost; the logs that lost some."""
+        losers = [log for log in self._logs.values() if log.recovery_point < log.log_end_offset]
+        for log in self._logs.values():
+            log.truncate_to(log.recovery_point, now_ms=now_ms)
+        return losers
+
+    def reopen(self, image: ClusterImage, broker_id: BrokerId, *, now_ms: int) -> None:
+        """A broker starts on this disk: logs of replicas that are gone are deleted, of the high
+        watermarks is known what was noted.
+        """
+        self.has_failed = False
+        for key in [key for key in self._logs if not _is_hosted(key, image, broker_id)]:
+            del self._logs[key]
+        for key, log in self._logs.items():
+            log.reopen(self._high_watermarks.get(key, 0), now_ms=now_ms)
+
+
+def _is_hosted(key: LogKey, image: ClusterImage, broker_id: BrokerId) -> bool:
+    """Whether a broker has a replica of the partition (LogManager.isStrayReplica)."""
+    topic_id, index = key
+    topic = image.topic_by_id(topic_id)
+    if topic is None or index >= len(topic.partitions):
+        return False
+    return broker_id in topic.partitions[index].replicas

@@ -1,0 +1,446 @@
+"""Fetch sessions: a reader says once which partitions it wants, and hears only of what changed.
+
+A session lives on one broker. Its reader names it by id and epoch in each request; a request lists
+what it adds or changes and what it forgets, the answer lists the partitions that have news:
+records, another high watermark, another log start, an error, a divergence. A last stable offset
+that moved alone is no news.
+
+A Fetch is planned (``plan``), read by somebody else, and concluded (``conclude``): a new session is
+kept, an old one remembers what its reader was told. In between, another request may have moved the
+session on; then the answer is refused.
+
+The cache is cut into shards that are filled in turn, each with its own ids. A session is evicted
+for a new one when it was idle for two minutes, or, once it has lived that long, when the new one
+has more partitions. Sessions of followers are worth more than those of consumers.
+
+Pure: times and ids are handed in. Kafka's counterparts: FetchSession, FetchManager and the contexts
+FullFetchContext, SessionlessFetchContext, IncrementalFetchContext (KIP-227, KIP-516).
+"""
+
+from __future__ import annotations
+
+import uuid
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, assert_never
+
+import msgspec
+
+from txnsim.errors import ErrorCode
+from txnsim.replica.fetch_values import (
+    FetchOutcome,
+    FetchPartition,
+    Naming,
+    PartitionKey,
+)
+from txnsim.types import TopicPartition
+
+NO_SESSION: Final = 0
+INITIAL_EPOCH: Final = 0
+"""Of a full fetch that wants a session."""
+FINAL_EPOCH: Final = -1
+"""Of a full fetch that wants none."""
+
+EVICTION_MS: Final = 120_000
+"""A session this old may be evicted (BrokerServer: MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS)."""
+SHARDS: Final = 8
+"""Parts of the cache, so that they need not share one lock in Kafka; slots are split evenly."""
+_INT32_MAX: Final = 2**31 - 1
+_IDS_PER_SHARD: Final = _INT32_MAX // SHARDS
+
+Asked = Mapping[PartitionKey, FetchPartition]
+Results = list[tuple[PartitionKey, FetchOutcome]]
+_Rank = tuple[bool, int, int]
+"""What a session is worth: privileged, partitions, id (EvictableKey)."""
+
+
+def next_epoch(epoch: int) -> int:
+    """The epoch after this one; 0 and -1 are never come back to (FetchMetadata.nextEpoch)."""
+    return 1 if epoch == _INT32_MAX else epoch + 1
+
+
+class SessionRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a Fetch request that sessions are about."""
+
+    session_id: int
+    epoch: int
+    asked: Asked
+    """The listed partitions in order."""
+    forgotten: tuple[PartitionKey, ...] = ()
+    by_topic_ids: bool
+    is_privileged: bool
+    """It comes from a follower."""
+
+
+# Plans: what is to be read, and what becomes of it
+
+
+class Sessionless(msgspec.Struct, frozen=True, kw_only=True):
+    """A fetch that no session remembers."""
+
+    keys: tuple[PartitionKey, ...]
+    partitions: tuple[FetchPartition, ...]
+
+
+class Opening(msgspec.Struct, frozen=True, kw_only=True):
+    """A full fetch that wants a session."""
+
+    keys: tuple[PartitionKey, ...]
+    partitions: tuple[FetchPartition, ...]
+    request: SessionRequest
+
+
+class Incremental(msgspec.Struct, frozen=True, kw_only=True):
+    """A fetch of all partitions of a session."""
+
+    keys: tuple[PartitionKey, ...]
+    partitions: tuple[FetchPartition, ...]
+    session: Session
+    epoch: int
+    """The session's epoch as long as no other request comes in between."""
+
+
+Plan = Sessionless | Opening | Incremental
+
+
+class Conclusion(msgspec.Struct, frozen=True, kw_only=True):
+    """What the answer says."""
+
+    error: ErrorCode = ErrorCode.none
+    session_id: int = NO_SESSION
+    results: Results
+
+
+# Sessions
+
+
+class CachedPartition:
+    """A partition of a session: what is asked of it, and what its reader was told last."""
+
+    __slots__ = ("high_watermark", "log_start_offset", "wanted")
+
+    def __init__(self, wanted: FetchPartition) -> None:
+        self.wanted = wanted
+        self.high_watermark = -1
+        self.log_start_offset = -1
+
+    def ask(self, wanted: FetchPartition) -> None:
+        """The reader wants it otherwise from now on; a name that was found once stays."""
+        if wanted.naming is Naming.NO_NAME:
+            known = self.wanted
+            wanted = msgspec.structs.replace(
+                wanted, topic_partition=known.topic_partition, naming=known.naming
+            )
+        self.wanted = wanted
+
+    def resolve(self, name: str | None) -> None:
+        """Today the topic id means ``name`` (FetchSession.CachedPartition.maybeResolveUnknownName).
+
+        A name is looked up until it is found and then kept. When the id means nothing any more, a
+        topic of that name is another one.
+        """
+        wanted = self.wanted
+        if wanted.naming is Naming.NO_NAME and name is not None:
+            named = TopicPartition(name, wanted.topic_partition.partition)
+            self.wanted = msgspec.structs.replace(
+                wanted, topic_partition=named, naming=Naming.NAMED
+            )
+        elif wanted.naming is Naming.NAMED and name is None:
+            self.wanted = msgspec.structs.replace(wanted, naming=Naming.OTHER_TOPIC)
+
+    def take(self, outcome: FetchOutcome) -> bool:
+        """Remember what is told; whether it has to be (CachedPartition.maybeUpdateResponseData)."""
+        is_news = outcome.size > 0 or outcome.diverging is not None
+        if self.high_watermark != outcome.high_watermark:
+            self.high_watermark = outcome.high_watermark
+            is_news = True
+        if self.log_start_offset != outcome.log_start_offset:
+            self.log_start_offset = outcome.log_start_offset
+            is_news = True
+        if outcome.error:
+            # Whatever the watermark is once the error is over, it is told again.
+            self.high_watermark = -1
+            is_news = True
+        return is_news
+
+
+class Session:
+    """The partitions that one reader wants of this broker, in the order in which they are read."""
+
+    __slots__ = (
+        "_names",
+        "_plan",
+        "by_topic_ids",
+        "created_ms",
+        "epoch",
+        "is_old",
+        "is_privileged",
+        "last_used_ms",
+        "partitions",
+        "rank",
+        "session_id",
+    )
+
+    def __init__(
+        self, *, session_id: int, by_topic_ids: bool, is_privileged: bool, now_ms: int
+    ) -> None:
+        self.session_id = session_id
+        self.by_topic_ids = by_topic_ids
+        self.is_privileged = is_privileged
+        self.created_ms = now_ms
+        self.last_used_ms = now_ms
+        self.epoch = next_epoch(INITIAL_EPOCH)
+        """What the next request has to say."""
+        self.partitions: dict[PartitionKey, CachedPartition] = {}
+        self.rank: _Rank | None = None
+        self.is_old = False
+        self._plan: tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]] | None = None
+        self._names: Mapping[uuid.UUID, str] | None = None
+
+    def update(self, asked: Asked, forgotten: Iterable[PartitionKey]) -> None:
+        """Add, change, then forget: what is in both lists is forgotten (FetchSession.update)."""
+        for key, wanted in asked.items():
+            cached = self.partitions.get(key)
+            if cached is None:
+                self.partitions[key] = CachedPartition(wanted)
+            else:
+                cached.ask(wanted)
+            self._plan = None
+        for key in forgotten:
+            if self.partitions.pop(key, None) is not None:
+                self._plan = None
+
+    def wanted(
+        self, topic_names: Mapping[uuid.UUID, str]
+    ) -> tuple[tuple[PartitionKey, ...], tuple[FetchPartition, ...]]:
+        """All partitions in order. Made anew only where partitions or topics have changed."""
+        if self._plan is None or self._names is not topic_names:
+            if self.by_topic_ids:
+                for (topic, _), cached in self.partitions.items():
+                    name = topic_names.get(topic) if isinstance(topic, uuid.UUID) else None
+                    cached.resolve(name)
+            self._names = topic_names
+            self._plan = (
+                tuple(self.partitions),
+                tuple([cached.wanted for cached in self.partitions.values()]),
+            )
+        return self._plan
+
+    def news(self, results: Results) -> Results:
+        """What the reader has to be told. Partitions with records go to the end of the order, so
+        that each gets its turn at the size limits.
+        """
+        partitions = self.partitions
+        told: Results = []
+        for result in results:
+            key, outcome = result
+            if partitions[key].take(outcome):
+                told.append(result)
+                if outcome.size > 0:
+                    partitions[key] = partitions.pop(key)
+                    self._plan = None
+        return told
+
+
+class _Shard:
+    """A part of the cache."""
+
+    __slots__ = ("_evictable_by_followers", "_evictable_by_readers", "_ids", "_slots", "sessions")
+
+    def __init__(self, *, slots: int, ids: tuple[int, int]) -> None:
+        self._slots = slots
+        self._ids = ids
+        self.sessions: dict[int, Session] = {}
+        """By id, the least recently used first."""
+        # Sorted, the cheapest first. Consumers may only evict what is old.
+        self._evictable_by_readers: list[_Rank] = []
+        self._evictable_by_followers: list[_Rank] = []
+
+    def make_room(self, *, is_privileged: bool, size: int, now_ms: int) -> bool:
+        """Whether there is a free slot, after evicting one session where that is allowed
+        (FetchSessionCacheShard.tryEvict).
+        """
+        if len(self.sessions) < self._slots:
+            return True
+        if not self.sessions:
+            return False
+        idle = next(iter(self.sessions.values()))
+        if now_ms - idle.last_used_ms > EVICTION_MS:
+            self.remove(idle)
+            return True
+        ranks = self._evictable_by_followers if is_privileged else self._evictable_by_readers
+        # Id 0 is below every id: of two sessions of the same size the old one stays.
+        if not ranks or (is_privileged, size, NO_SESSION) < ranks[0]:
+            return False
+        self.remove(self.sessions[ranks[0][2]])
+        return True
+
+    def new_id(self, draw: Callable[[int, int], int]) -> int:
+        """An id of this shard that is not in use."""
+        while True:
+            session_id = draw(*self._ids)
+            if session_id not in self.sessions:
+                return session_id
+
+    def touch(self, session: Session, now_ms: int) -> None:
+        """The session is used now, and may have another size (FetchSessionCacheShard.touch)."""
+        session.last_used_ms = now_ms
+        self.sessions.pop(session.session_id, None)
+        self.sessions[session.session_id] = session
+        rank = (session.is_privileged, len(session.partitions), session.session_id)
+        is_old = now_ms - session.created_ms > EVICTION_MS
+        if rank == session.rank and is_old == session.is_old:
+            return
+        self._unrank(session)
+        session.rank, session.is_old = rank, is_old
+        if is_old:
+            insort(self._evictable_by_readers, rank)
+        if is_old or not session.is_privileged:
+            insort(self._evictable_by_followers, rank)
+
+    def remove(self, session: Session) -> None:
+        """Forget a session."""
+        del self.sessions[session.session_id]
+        self._unrank(session)
+
+    def _unrank(self, session: Session) -> None:
+        if session.rank is None:
+            return
+        for ranks in (self._evictable_by_readers, self._evictable_by_followers):
+            at = bisect_left(ranks, session.rank)
+            if at < len(ranks) and ranks[at] == session.rank:
+                del ranks[at]
+
+
+class FetchSessions:
+    """The sessions of one broker.
+
+    Args:
+        slots: How many there may be (``max.incremental.fetch.session.cache.slots``).
+        draw: A random number from the first argument up to, not including, the second.
+    """
+
+    __slots__ = ("_draw", "_shards", "_turn")
+
+    def __init__(self, *, slots: int, draw: Callable[[int, int], int]) -> None:
+        self._draw = draw
+        self._turn = 0
+        self._shards = tuple(
+            _Shard(
+                slots=slots // SHARDS,
+                ids=(max(1, index * _IDS_PER_SHARD), (index + 1) * _IDS_PER_SHARD),
+            )
+            for index in range(SHARDS)
+        )
+
+    def __len__(self) -> int:
+        """How many sessions there are."""
+        return sum(len(shard.sessions) for shard in self._shards)
+
+    def find(self, session_id: int) -> Session | None:
+        """The session of that id."""
+        shard = self._shard_of(session_id)
+        return None if shard is None else shard.sessions.get(session_id)
+
+    def plan(
+        self, request: SessionRequest, *, topic_names: Mapping[uuid.UUID, str], now_ms: int
+    ) -> Plan | ErrorCode:
+        """What the request wants read, or the error that answers all of it
+        (FetchManager.newContext).
+        """
+        shard = self._shard_of(request.session_id)
+        if shard is None:
+            # Kafka runs into an IndexOutOfBoundsException there.
+            return ErrorCode.unknown_server_error
+        session = shard.sessions.get(request.session_id)
+        if request.epoch in (INITIAL_EPOCH, FINAL_EPOCH):
+            if session is not None:
+                shard.remove(session)
+            keys, partitions = tuple(request.asked), tuple(request.asked.values())
+            if request.epoch == FINAL_EPOCH:
+                return Sessionless(keys=keys, partitions=partitions)
+            return Opening(keys=keys, partitions=partitions, request=request)
+        if session is None:
+            return ErrorCode.fetch_session_id_not_found
+        if request.epoch != session.epoch:
+            return ErrorCode.invalid_fetch_session_epoch
+        if request.by_topic_ids != session.by_topic_ids:
+            return ErrorCode.fetch_session_topic_id_error
+        session.update(request.asked, request.forgotten)
+        if not session.partitions:
+            shard.remove(session)
+            session.epoch = next_epoch(session.epoch)  # who still waits is told that it is over
+            # What was listed and forgotten at once is read all the same.
+            return Sessionless(keys=tuple(request.asked), partitions=tuple(request.asked.values()))
+        shard.touch(session, now_ms)
+        session.epoch = next_epoch(session.epoch)
+        keys, partitions = session.wanted(topic_names)
+        return Incremental(keys=keys, partitions=partitions, session=session, epoch=session.epoch)
+
+    def conclude(self, plan: Plan, outcomes: Sequence[FetchOutcome], *, now_ms: int) -> Conclusion:
+        """The answer, given the outcome of each planned partition."""
+        results = list(zip(plan.keys, outcomes, strict=True))
+        match plan:
+            case Incremental():
+                session = plan.session
+                if session.epoch != plan.epoch:
+                    return Conclusion(
+                        error=ErrorCode.invalid_fetch_session_epoch,
+                        session_id=session.session_id,
+                        results=[],
+                    )
+                told = _missing_last(session.news(results))
+                return Conclusion(session_id=session.session_id, results=told)
+            case Sessionless():
+                return Conclusion(results=_missing_last(results))
+            case Opening():
+                results = _missing_last(results)
+                return Conclusion(
+                    session_id=self._open(plan.request, results, now_ms), results=results
+                )
+            case _:
+                assert_never(plan)
+
+    # Parts
+
+    def _shard_of(self, session_id: int) -> _Shard | None:
+        # Java's division goes towards zero: small negative ids, which nobody has, are of shard 0.
+        if -_IDS_PER_SHARD < session_id < SHARDS * _IDS_PER_SHARD:
+            return self._shards[max(0, session_id) // _IDS_PER_SHARD]
+        return None
+
+    def _open(self, request: SessionRequest, results: Results, now_ms: int) -> int:
+        """Keep a session where there is room for one (FetchSessionCacheShard.maybeCreateSession);
+        its id.
+        """
+        shard = self._shards[self._turn % SHARDS]
+        self._turn += 1
+        if not shard.make_room(
+            is_privileged=request.is_privileged, size=len(results), now_ms=now_ms
+        ):
+            return NO_SESSION
+        session = Session(
+            session_id=shard.new_id(self._draw),
+            by_topic_ids=request.by_topic_ids,
+            is_privileged=request.is_privileged,
+            now_ms=now_ms,
+        )
+        for key, outcome in results:
+            cached = session.partitions[key] = CachedPartition(request.asked[key])
+            cached.high_watermark = outcome.high_watermark
+            cached.log_start_offset = outcome.log_start_offset
+        shard.touch(session, now_ms)
+        return session.session_id
+
+
+def _missing_last(results: Results) -> Results:
+    """Partitions that don't exist come last: unknown ids, then the others (KafkaApis)."""
+    if not any(outcome.error and outcome.is_missing for _, outcome in results):
+        return results
+    return sorted(
+        results,
+        key=lambda result: (
+            result[1].is_missing,
+            result[1].error is not ErrorCode.unknown_topic_id,
+        ),
+    )

@@ -1,0 +1,259 @@
+"""A led partition with followers, as its leader sees it (Kafka's Partition).
+
+It holds who follows and how far each is, the ISR that the controller has granted, and the one that
+was asked for. While a change is asked for, the *maximal* ISR counts, the larger of both: the high
+watermark never rests on somebody whom the controller may not know (KIP-497). Partitions without
+followers have none of this: there the high watermark is the log end.
+
+It sends nothing: what is to be asked of the controller is an answer, and followers are told through
+their ``Reader``.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+from txnsim.errors import ErrorCode
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import PartitionImage
+from txnsim.replica.replication import (
+    Follower,
+    has_caught_up,
+    next_high_watermark,
+    out_of_sync,
+)
+from txnsim.types import (
+    AlteredPartition,
+    BrokerId,
+    IsrChange,
+    LeaderEpoch,
+    TopicPartition,
+)
+
+_RESET: Final = frozenset({ErrorCode.operation_not_attempted, ErrorCode.ineligible_replica})
+"""The controller has not taken the change: the ISR is what it was."""
+_FINAL: Final = frozenset(
+    {
+        ErrorCode.unknown_topic_or_partition,
+        ErrorCode.unknown_topic_id,
+        ErrorCode.fenced_leader_epoch,
+        ErrorCode.invalid_update_version,
+        ErrorCode.invalid_request,
+        ErrorCode.new_leader_elected,
+    }
+)
+"""The leader is behind: new metadata is on its way, and until then the change stays asked for."""
+
+MayJoin = Callable[[BrokerId, int], bool]
+"""(broker, its epoch as it told, -1 if it did not) -> whether the controller would take it into an
+ISR: alive, not on its way out, and still the same process (KIP-903).
+"""
+
+
+class Partition:
+    """The leader's view of one partition."""
+
+    __slots__ = (
+        *("_asked", "_end", "_leader", "_may_join", "followers", "isr", "leader_epoch", "log"),
+        *("maximal_isr", "min_isr", "partition_epoch", "replicas", "topic_id", "topic_partition"),
+    )
+
+    def __init__(
+        self,
+        *,
+        leader: BrokerId,
+        log: PartitionLog,
+        topic_id: uuid.UUID,
+        may_join: MayJoin,
+    ) -> None:
+        self._leader = leader
+        self._may_join = may_join
+        self._asked: IsrChange | None = None
+        self._end = log.log_end_offset
+        self.log = log
+        self.topic_id = topic_id
+        self.topic_partition: TopicPartition = log.topic_partition
+        self.leader_epoch = LeaderEpoch(-1)
+        self.partition_epoch = -1
+        self.replicas: tuple[BrokerId, ...] = ()
+        self.isr: tuple[BrokerId, ...] = ()
+        """As the controller has granted it."""
+        self.maximal_isr: frozenset[BrokerId] = frozenset()
+        self.min_isr = 1
+        """``min.insync.replicas``, at most the number of replicas."""
+        self.followers: dict[BrokerId, Follower] = {}
+
+    # Metadata
+
+    def lead(self, image: PartitionImage, *, min_isr: int, now_ms: int) -> None:
+        """Take over what the controller says (Partition.makeLeader)."""
+        self.min_isr = min(min_isr, len(image.replicas))
+        if image.partition_epoch <= self.partition_epoch:
+            return
+        is_new_epoch = image.leader_epoch != self.leader_epoch
+        self.leader_epoch = image.leader_epoch
+        self._take(image.isr, image.partition_epoch)
+        self.replicas = image.replicas
+        end = self._end = self.log.log_end_offset
+        before, self.followers = self.followers, {}
+        for broker_id in image.replicas:
+            if broker_id == self._leader:
+                continue
+            follower = before.get(broker_id)
+            if follower is None or is_new_epoch:
+                follower = Follower(broker_id)
+                follower.reset(is_in_isr=broker_id in image.isr, leader_end=end, now_ms=now_ms)
+            self.followers[broker_id] = follower
+            if follower.reader is not None and broker_id not in image.isr:
+                follower.reader.is_out(self.topic_partition)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether too few replicas are in sync for acks=-1."""
+        return len(self.isr) < self.min_isr
+
+    @property
+    def lost_min_isr(self) -> bool:
+        """Whether even the largest ISR that may be true is too small
+        (Partition.checkEnoughReplicasReachOffset).
+        """
+        return len(self.maximal_isr) < self.min_isr
+
+    # Data
+
+    def appended(self, *, lag_max_ms: int, now_ms: int) -> bool:
+        """There are new records in the log: tell the followers; whether the high watermark moved
+        already.
+        """
+        end_before, self._end = self._end, self.log.log_end_offset
+        topic_partition = self.topic_partition
+        for follower in self.followers.values():
+            reader = follower.reader
+            if reader is not None:
+                if follower.log_end_offset == end_before:
+                    # Whoever has all and asks again and again, without telling the same of each
+                    # partition, was up to date when it asked last.
+                    follower.caught_up_ms = reader.last_fetch_ms
+                reader.has_news(topic_partition)
+        if len(self.maximal_isr) > 1:
+            return False
+        return self.advance(lag_max_ms=lag_max_ms, now_ms=now_ms)
+
+    def log_start_raised(self) -> None:
+        """Records were deleted: the followers shall delete them, too."""
+        for follower in self.followers.values():
+            if follower.reader is not None:
+                follower.reader.has_news(self.topic_partition)
+
+    def advance(self, *, lag_max_ms: int, now_ms: int) -> bool:
+        """Move the high watermark as far as it may go; whether it moved
+        (Partition.maybeIncrementLeaderHW).
+        """
+        log = self.log
+        if len(self.isr) < self.min_isr or log.high_watermark == log.log_end_offset:
+            return False
+        waited_for = self.maximal_isr
+        followers = self.followers
+        if len(waited_for) <= len(followers):
+            waited_for |= self._joining(lag_max_ms, now_ms)
+        moved = log.advance_high_watermark(
+            next_high_watermark(log.log_end_offset, followers.values(), waited_for)
+        )
+        if moved:
+            for follower in followers.values():
+                if follower.reader is not None:
+                    follower.reader.is_stale(self.topic_partition)
+        return moved
+
+    def _joining(self, lag_max_ms: int, now_ms: int) -> frozenset[BrokerId]:
+        """Who is about to come back: the high watermark waits for them, or they never would."""
+        end = self.log.log_end_offset
+        return frozenset(
+            follower.broker_id
+            for follower in self.followers.values()
+            if follower.broker_id not in self.maximal_isr
+            and follower.is_caught_up(leader_end=end, lag_max_ms=lag_max_ms, now_ms=now_ms)
+            and self._may_join(follower.broker_id, follower.broker_epoch)
+        )
+
+    def low_watermark(self, is_alive: Callable[[BrokerId], bool]) -> int:
+        """First offset that some live replica has not deleted (Partition.lowWatermarkIfLeader)."""
+        starts = [
+            follower.log_start_offset
+            for follower in self.followers.values()
+            if is_alive(follower.broker_id)
+        ]
+        return min([self.log.log_start_offset, *starts])
+
+    # In-sync replicas
+
+    def grown(self, follower: Follower) -> IsrChange | None:
+        """What to ask of the controller now that this follower has fetched
+        (Partition.maybeExpandIsr).
+        """
+        if self._asked is not None or follower.broker_id in self.isr:
+            return None
+        if not self._may_join(follower.broker_id, follower.broker_epoch) or not has_caught_up(
+            follower,
+            high_watermark=self.log.high_watermark,
+            epoch_start_offset=self.log.leader_epoch_start_offset,
+        ):
+            return None
+        return self._ask(frozenset((*self.isr, follower.broker_id)))
+
+    def shrunk(self, *, lag_max_ms: int, now_ms: int) -> IsrChange | None:
+        """What to ask of the controller now that time has passed (Partition.maybeShrinkIsr)."""
+        if self._asked is not None:
+            return None
+        late = out_of_sync(
+            self.followers.values(),
+            self.isr,
+            leader_end=self.log.log_end_offset,
+            lag_max_ms=lag_max_ms,
+            now_ms=now_ms,
+        )
+        return self._ask(frozenset(self.isr).difference(late)) if late else None
+
+    def altered(self, answer: AlteredPartition, asked: IsrChange) -> IsrChange | None:
+        """Take the controller's answer; what has to be asked again, None where nothing has
+        (Partition.submitAlterPartition).
+        """
+        if asked is not self._asked:
+            return None  # newer metadata was here first
+        if answer.error in _RESET:
+            self._asked = None
+            self.maximal_isr = frozenset(self.isr)
+        elif answer.error in _FINAL:
+            return None
+        elif answer.error:
+            return asked
+        elif answer.leader_epoch != self.leader_epoch or (
+            answer.partition_epoch < self.partition_epoch
+        ):
+            return None
+        else:
+            self._take(answer.isr, answer.partition_epoch)
+        return None
+
+    def _ask(self, isr: frozenset[BrokerId]) -> IsrChange:
+        self.maximal_isr = isr | frozenset(self.isr)
+        followers = self.followers
+        self._asked = IsrChange(
+            topic_id=self.topic_id,
+            topic_partition=self.topic_partition,
+            leader_epoch=self.leader_epoch,
+            new_isr=tuple(
+                (broker_id, followers[broker_id].broker_epoch if broker_id in followers else -1)
+                for broker_id in sorted(isr)  # as a real leader asks, whatever the replicas' order
+            ),
+            partition_epoch=self.partition_epoch,
+        )
+        return self._asked
+
+    def _take(self, isr: tuple[BrokerId, ...], partition_epoch: int) -> None:
+        self.isr = isr
+        self.maximal_isr = frozenset(isr)
+        self.partition_epoch = partition_epoch
+        self._asked = None

@@ -1,0 +1,369 @@
+"""The partition replicas that one broker hosts, and whether it may serve them.
+
+Each replica has a log of its own. What a new image means for them is worked out here: what is led,
+what is followed and from whom; the broker acts on it. Kafka's counterpart: the partition map of
+ReplicaManager.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.configs import topic_text
+from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
+from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.replica.partition import Partition
+from txnsim.settings import Settings
+from txnsim.types import BrokerId, LeaderEpoch, TopicPartition
+
+
+class Following(msgspec.Struct, frozen=True, kw_only=True):
+    """A partition that is to be fetched from its leader."""
+
+    topic_id: uuid.UUID
+    log: PartitionLog
+    leader: BrokerId
+    leader_epoch: LeaderEpoch
+
+
+class LeadershipChanges(msgspec.Struct, frozen=True, kw_only=True):
+    """What a new image means for one broker."""
+
+    led: tuple[tuple[TopicPartition, LeaderEpoch], ...] = ()
+    """Partitions led from now on, or led under a new epoch."""
+    lost: tuple[tuple[TopicPartition, LeaderEpoch], ...] = ()
+    """Partitions led until now, with the epoch of the new leader."""
+    deleted: tuple[TopicPartition, ...] = ()
+    """Partitions hosted until now: the topic is gone, or the replica is at another broker."""
+    regrouped: tuple[Partition, ...] = ()
+    """Led partitions with followers whose ISR, epoch or minimum may be another: the high watermark
+    may move.
+    """
+    followed: tuple[Following, ...] = ()
+    """Partitions to be fetched from now on, or from another leader, or under another epoch."""
+    unfollowed: tuple[TopicPartition, ...] = ()
+    """Partitions that are not to be fetched any more: led here, without a leader, or deleted."""
+
+
+def changed_roles(
+    old: ClusterImage, new: ClusterImage, broker_id: BrokerId
+) -> tuple[TopicPartition, ...]:
+    """Partitions that a broker leads or follows under another leader epoch, or no more."""
+    found: dict[TopicPartition, None] = {}
+    for name in dict.fromkeys((*old.topics, *new.topics)):
+        before, after = old.topics.get(name), new.topics.get(name)
+        if before is after:
+            continue
+        roles_before, roles_after = _roles(before, broker_id), _roles(after, broker_id)
+        for index in sorted({*roles_before, *roles_after}):
+            if roles_before.get(index) != roles_after.get(index):
+                found[TopicPartition(name, index)] = None
+    return tuple(found)
+
+
+def _roles(
+    topic: TopicImage | None, broker_id: BrokerId
+) -> dict[int, tuple[uuid.UUID, BrokerId, LeaderEpoch]]:
+    if topic is None:
+        return {}
+    return {
+        index: (topic.topic_id, partition.leader, partition.leader_epoch)
+        for index, partition in enumerate(topic.partitions)
+        if broker_id in partition.replicas
+    }
+
+
+class _Changes:
+    """``LeadershipChanges`` in the making."""
+
+    __slots__ = ("deleted", "followed", "led", "lost", "regrouped", "unfollowed")
+
+    def __init__(self) -> None:
+        self.led: list[tuple[TopicPartition, LeaderEpoch]] = []
+        self.lost: list[tuple[TopicPartition, LeaderEpoch]] = []
+        self.deleted: list[TopicPartition] = []
+        self.regrouped: list[Partition] = []
+        self.followed: list[Following] = []
+        self.unfollowed: list[TopicPartition] = []
+
+    def frozen(self) -> LeadershipChanges:
+        return LeadershipChanges(
+            led=tuple(self.led),
+            lost=tuple(self.lost),
+            deleted=tuple(self.deleted),
+            regrouped=tuple(self.regrouped),
+            followed=tuple(self.followed),
+            unfollowed=tuple(self.unfollowed),
+        )
+
+
+class Replicas:
+    """The replicas of one broker."""
+
+    __slots__ = (
+        *("_broker_id", "_followed", "_led_offline", "_logs", "_settings"),
+        *("hosted", "image", "led", "offline", "replicated"),
+    )
+
+    def __init__(
+        self, *, broker_id: BrokerId, logs: BrokerLogs, image: ClusterImage, settings: Settings
+    ) -> None:
+        self._broker_id = broker_id
+        self._logs = logs
+        self._settings = settings
+        self.image = image
+        self.hosted: dict[TopicPartition, PartitionLog] = {}
+        self.led: dict[TopicPartition, PartitionLog] = {}
+        """The hosted logs that this broker leads."""
+        self.replicated: dict[TopicPartition, Partition] = {}
+        """Those led partitions that have followers."""
+        self.offline: set[TopicPartition] = set()
+        """Replicas of this broker that can't be served: its log directory has failed
+        (HostedPartition.Offline).
+        """
+        self._led_offline: set[TopicPartition] = set()
+        """Those of them of which it has not heard that another broker leads them."""
+        self._followed: dict[TopicPartition, tuple[BrokerId, LeaderEpoch]] = {}
+
+    # Lookups
+
+    def leader(
+        self,
+        topic_partition: TopicPartition,
+        *,
+        current_leader_epoch: int = -1,
+    ) -> PartitionLog | Rejection:
+        """The log, if this broker leads the partition (ReplicaManager.getPartitionOrError,
+        Partition.checkCurrentLeaderEpoch).
+        """
+        log = self.led.get(topic_partition)
+        if log is None or current_leader_epoch >= 0:
+            return self._checked_leader(topic_partition, current_leader_epoch)
+        return log
+
+    def replica(
+        self, topic_partition: TopicPartition, *, current_leader_epoch: int = -1
+    ) -> PartitionLog | Rejection:
+        """The log, if this broker hosts any replica of the partition."""
+        log = self.hosted.get(topic_partition)
+        if log is not None:
+            return self._epoch_mismatch(log, current_leader_epoch) or log
+        if topic_partition in self.offline:
+            return Rejection(
+                error=ErrorCode.kafka_storage_error,
+                reason=f"{topic_partition} is in an offline log directory",
+            )
+        if self.image.partition(topic_partition) is not None:
+            return Rejection(
+                error=ErrorCode.not_leader_or_follower,
+                reason=f"broker {self._broker_id} has no replica of {topic_partition}",
+            )
+        return Rejection(
+            error=ErrorCode.unknown_topic_or_partition,
+            reason=f"{topic_partition} does not exist",
+        )
+
+    def too_few_in_sync(self, topic_partition: TopicPartition) -> Rejection | None:
+        """A rejection where too few replicas are in sync for acks=-1; the demand is capped by the
+        replication factor.
+        """
+        partition = self.replicated.get(topic_partition)
+        if partition is None or not partition.is_under_min_isr:
+            return None
+        return Rejection(
+            error=ErrorCode.not_enough_replicas,
+            reason=f"{len(partition.isr)} replicas in sync, {partition.min_isr} demanded",
+        )
+
+    # Changes
+
+    def apply(self, new: ClusterImage, *, now_ms: int) -> LeadershipChanges:
+        """Take over a new image: host, lead, follow and forget what it says.
+
+        Args:
+            new: The metadata.
+            now_ms: Monotonic time: followers are given ``replica.lag.time.max.ms`` from now on.
+        """
+        old, self.image = self.image, new
+        changes = _Changes()
+        for name, topic in old.topics.items():
+            current = new.topics.get(name)
+            if current is None or current.topic_id != topic.topic_id:
+                self._forget(topic, changes)
+        for name, topic in new.topics.items():
+            if old.topics.get(name) is topic and new.broker_configs is old.broker_configs:
+                continue
+            self._host(topic, changes, now_ms)
+            self._logs.configure(new, topic, self._broker_id)
+        return changes.frozen()
+
+    def directory_failed(self) -> tuple[TopicPartition, ...]:
+        """No replica is served any more (ReplicaManager.handleLogDirFailure).
+
+        Returns:
+            What was followed and is not to be fetched any more.
+        """
+        self.offline.update(self.hosted)
+        self._led_offline.update(self.led)
+        unfollowed = tuple(self._followed)
+        for mapping in (self.hosted, self.led, self.replicated, self._followed):
+            mapping.clear()
+        return unfollowed
+
+    # Parts
+
+    def _host(self, topic: TopicImage, changes: _Changes, now_ms: int) -> None:
+        min_isr = int(
+            topic_text(
+                "min.insync.replicas",
+                topic=topic.configs,
+                image=self.image,
+                settings=self._settings,
+                broker_id=self._broker_id,
+            )
+        )
+        for index, partition in enumerate(topic.partitions):
+            topic_partition = TopicPartition(topic.name, index)
+            if self._broker_id not in partition.replicas:
+                if topic_partition in self.hosted or topic_partition in self.offline:
+                    self._give_up(topic_partition, changes)
+                    self._logs.forget_replica(topic, index)
+                continue
+            if self._logs.has_failed:
+                self._leave_offline(topic_partition, partition, changes)
+                continue
+            log = self.hosted.get(topic_partition)
+            if log is None:
+                log = self.hosted[topic_partition] = self._logs.log(
+                    self.image, topic, index, self._broker_id
+                )
+            if partition.leader == self._broker_id:
+                self._lead(log, partition, changes)
+                if len(partition.replicas) > 1 or topic_partition in self.replicated:
+                    # Who had followers once may still be waited for under their rules.
+                    self._regroup(log, topic, partition, changes, min_isr=min_isr, now_ms=now_ms)
+                else:
+                    log.replicate_all()
+            else:
+                self._follow(log, topic, partition, changes)
+
+    def _leave_offline(
+        self, topic_partition: TopicPartition, partition: PartitionImage, changes: _Changes
+    ) -> None:
+        """Coordinators go by the metadata alone: they resign once another broker leads
+        (BrokerMetadataPublisher).
+        """
+        self.offline.add(topic_partition)
+        if partition.leader != self._broker_id and topic_partition in self._led_offline:
+            self._led_offline.discard(topic_partition)
+            changes.lost.append((topic_partition, partition.leader_epoch))
+
+    def _lead(self, log: PartitionLog, partition: PartitionImage, changes: _Changes) -> None:
+        topic_partition = log.topic_partition
+        if topic_partition in self.led and log.leader_epoch == partition.leader_epoch:
+            return
+        if self._followed.pop(topic_partition, None) is not None:
+            changes.unfollowed.append(topic_partition)
+        self.led[topic_partition] = log
+        log.become_leader(partition.leader_epoch)
+        changes.led.append((topic_partition, partition.leader_epoch))
+
+    def _regroup(
+        self,
+        log: PartitionLog,
+        topic: TopicImage,
+        image: PartitionImage,
+        changes: _Changes,
+        *,
+        min_isr: int,
+        now_ms: int,
+    ) -> None:
+        topic_partition = log.topic_partition
+        partition = self.replicated.get(topic_partition)
+        if partition is None:
+            log.keep_tail()
+            partition = self.replicated[topic_partition] = Partition(
+                leader=self._broker_id,
+                log=log,
+                topic_id=topic.topic_id,
+                may_join=self._may_join,
+            )
+        partition.lead(image, min_isr=min_isr, now_ms=now_ms)
+        changes.regrouped.append(partition)
+
+    def _follow(
+        self, log: PartitionLog, topic: TopicImage, partition: PartitionImage, changes: _Changes
+    ) -> None:
+        topic_partition = log.topic_partition
+        if self.led.pop(topic_partition, None) is not None:
+            self.replicated.pop(topic_partition, None)
+            changes.lost.append((topic_partition, partition.leader_epoch))
+        following = (partition.leader, partition.leader_epoch)
+        if self._followed.get(topic_partition) == following:
+            return
+        log.become_follower(partition.leader_epoch)
+        if partition.leader == NO_LEADER:
+            if self._followed.pop(topic_partition, None) is not None:
+                changes.unfollowed.append(topic_partition)
+            return
+        self._followed[topic_partition] = following
+        changes.followed.append(
+            Following(
+                topic_id=topic.topic_id,
+                log=log,
+                leader=partition.leader,
+                leader_epoch=partition.leader_epoch,
+            )
+        )
+
+    def _forget(self, topic: TopicImage, changes: _Changes) -> None:
+        for index in range(len(topic.partitions)):
+            self._give_up(TopicPartition(topic.name, index), changes)
+        self._logs.forget(topic)
+
+    def _give_up(self, topic_partition: TopicPartition, changes: _Changes) -> None:
+        """Host the partition no more."""
+        self.led.pop(topic_partition, None)
+        self.replicated.pop(topic_partition, None)
+        if self._followed.pop(topic_partition, None) is not None:
+            changes.unfollowed.append(topic_partition)
+        is_offline = topic_partition in self.offline
+        self.offline.discard(topic_partition)
+        self._led_offline.discard(topic_partition)
+        if self.hosted.pop(topic_partition, None) is not None or is_offline:
+            changes.deleted.append(topic_partition)
+
+    def _may_join(self, broker_id: BrokerId, broker_epoch: int) -> bool:
+        """Partition.isReplicaIsrEligible."""
+        if not self.image.is_active(broker_id):
+            return False
+        return broker_epoch in (-1, self.image.brokers[broker_id].epoch)
+
+    def _checked_leader(
+        self, topic_partition: TopicPartition, current_leader_epoch: int
+    ) -> PartitionLog | Rejection:
+        log = self.replica(topic_partition, current_leader_epoch=current_leader_epoch)
+        if isinstance(log, Rejection) or topic_partition in self.led:
+            return log
+        return Rejection(
+            error=ErrorCode.not_leader_or_follower,
+            reason=f"broker {self._broker_id} does not lead {topic_partition}",
+        )
+
+    def _epoch_mismatch(self, log: PartitionLog, current_leader_epoch: int) -> Rejection | None:
+        """Judged before leadership is (Partition.checkCurrentLeaderEpoch)."""
+        if current_leader_epoch < 0 or current_leader_epoch == log.leader_epoch:
+            return None
+        if current_leader_epoch < log.leader_epoch:
+            return Rejection(
+                error=ErrorCode.fenced_leader_epoch,
+                reason=f"leader epoch {current_leader_epoch} is below {log.leader_epoch}",
+            )
+        return Rejection(
+            error=ErrorCode.unknown_leader_epoch,
+            reason=f"leader epoch {current_leader_epoch} is above {log.leader_epoch}",
+        )

@@ -1,0 +1,72 @@
+"""DeleteRecords: waiting until every live replica has deleted what its leader has.
+
+The answer is the low watermark, the least log start of all live replicas. Kafka's counterparts:
+DelayedDeleteRecords, Partition.lowWatermarkIfLeader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from txnsim.errors import ErrorCode
+from txnsim.node.purgatory import Purgatory
+from txnsim.replica.replicas import Replicas
+from txnsim.types import TopicPartition
+
+
+class Late(msgspec.Struct, frozen=True, kw_only=True):
+    """Replicas did not follow in time."""
+
+    low_watermark: int
+    """As it was when the leader had deleted."""
+
+
+Outcome = int | ErrorCode | Late
+"""A low watermark, or why it was not raised."""
+
+
+class Deletions:
+    """The deletions of one broker that wait for its followers."""
+
+    __slots__ = ("_purgatory", "_replicas")
+
+    def __init__(self, *, replicas: Replicas, purgatory: Purgatory[TopicPartition]) -> None:
+        self._replicas = replicas
+        self._purgatory = purgatory
+
+    async def wait(
+        self, deleted: Mapping[TopicPartition, int], *, timeout_ms: int
+    ) -> dict[TopicPartition, Outcome]:
+        """Wait until nobody alive has records below these offsets; the low watermarks, or why it
+        did not come to that.
+        """
+        outcomes: dict[TopicPartition, Outcome] = {}
+        late = dict(deleted)
+        before: dict[TopicPartition, int] = {}
+
+        def is_over() -> bool:
+            for topic_partition, offset in list(late.items()):
+                low_watermark = self._low_watermark(topic_partition)
+                if isinstance(low_watermark, ErrorCode) or low_watermark >= offset:
+                    outcomes[topic_partition] = low_watermark
+                    del late[topic_partition]
+                else:
+                    before.setdefault(topic_partition, low_watermark)
+            return not late
+
+        if not is_over():
+            await self._purgatory.wait(list(late), timeout_ms=timeout_ms, check=is_over)
+            is_over()
+            outcomes.update({one: Late(low_watermark=before[one]) for one in late})
+        return outcomes
+
+    def _low_watermark(self, topic_partition: TopicPartition) -> int | ErrorCode:
+        log = self._replicas.led.get(topic_partition)
+        if log is None:
+            return ErrorCode.not_leader_or_follower
+        partition = self._replicas.replicated.get(topic_partition)
+        if partition is None:
+            return log.log_start_offset
+        return partition.low_watermark(self._replicas.image.is_alive)

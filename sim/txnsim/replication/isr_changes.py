@@ -1,0 +1,166 @@
+"""What the leaders of this broker ask of the controller: larger and smaller ISRs.
+
+One AlterPartition is under way at a time; what comes up meanwhile goes with the next. Where no
+answer comes it is asked again, with growing pauses: until then the larger ISR counts, so nothing is
+lost by waiting. Kafka's counterpart: AlterPartitionManager.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from txnsim.errors import PeerError
+from txnsim.metadata.image import ClusterImage
+from txnsim.node.peers import Peers
+from txnsim.replica.partition import Partition
+from txnsim.replica.replicas import Replicas
+from txnsim.replication.watermarks import Watermarks
+from txnsim.runtime.env import Clock, TimerHandle
+from txnsim.runtime.pending import Pending
+from txnsim.settings import Settings
+from txnsim.types import (
+    AlterPartitionCommand,
+    AlterPartitionReply,
+    BrokerId,
+    IsrChange,
+    TopicPartition,
+)
+
+RETRY_MS: Final = 50
+RETRY_MAX_MS: Final = 1_000
+
+
+class IsrChanges:
+    """The ISRs of the partitions that one broker leads."""
+
+    __slots__ = (
+        *("_broker_id", "_clock", "_image", "_is_under_way", "_is_up", "_pause_ms", "_peers"),
+        *("_queue", "_replicas", "_settings", "_timer", "_watermarks"),
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        clock: Clock,
+        settings: Callable[[], Settings],
+        image: Callable[[], ClusterImage],
+        peers: Peers,
+        replicas: Replicas,
+        watermarks: Watermarks,
+    ) -> None:
+        self._broker_id = broker_id
+        self._clock = clock
+        self._settings = settings
+        self._image = image
+        self._peers = peers
+        self._replicas = replicas
+        self._watermarks = watermarks
+        self._queue: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
+        self._is_under_way = False
+        self._is_up = False
+        self._pause_ms = RETRY_MS
+        self._timer: TimerHandle | None = None
+
+    # Life
+
+    def start(self) -> None:
+        """Look after followers that fall behind (ReplicaManager's isr-expiration)."""
+        self._is_up = True
+        self._arm_check()
+
+    def stop(self) -> None:
+        """Ask nothing any more."""
+        self._is_up = False
+        self._queue.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    # Changes
+
+    def submit(self, partition: Partition, change: IsrChange) -> None:
+        """Ask for a change, with the next request."""
+        self._queue[partition.topic_partition] = (partition, change)
+        self._send()
+
+    def check(self) -> None:
+        """Ask for smaller ISRs where followers have not kept up."""
+        lag_max_ms = self._settings().replica_lag_time_max_ms
+        now_ms = self._clock.monotonic_ms()
+        for partition in self._replicas.replicated.values():
+            change = partition.shrunk(lag_max_ms=lag_max_ms, now_ms=now_ms)
+            if change is not None:
+                self.submit(partition, change)
+
+    # Parts
+
+    def _arm_check(self) -> None:
+        interval_ms = self._settings().replica_lag_time_max_ms / 2
+
+        def check() -> None:
+            self.check()
+            self._arm_check()
+
+        self._timer = self._clock.call_later(interval_ms, check)
+
+    def _send(self) -> None:
+        if self._is_under_way or not self._queue or not self._is_up:
+            return
+        self._is_under_way = True
+        asked, self._queue = self._queue, {}
+        command = AlterPartitionCommand(
+            broker_id=self._broker_id,
+            broker_epoch=self._image().brokers[self._broker_id].epoch,
+            partitions=tuple(change for _, change in asked.values()),
+        )
+        self._peers.alter_partition(command).on_done(lambda answer: self._answered(asked, answer))
+
+    def _answered(
+        self,
+        asked: dict[TopicPartition, tuple[Partition, IsrChange]],
+        answer: Pending[AlterPartitionReply],
+    ) -> None:
+        if not self._is_up:
+            return
+        error = answer.exception()
+        if error is not None and not isinstance(error, PeerError):
+            raise error
+        if error is not None or answer.result().error:
+            again = asked
+        else:
+            again = self._take(asked, answer.result())
+            if not again:
+                self._pause_ms = RETRY_MS
+                self._is_under_way = False
+                self._send()
+                return
+        # What came up meanwhile is newer than what is asked again.
+        self._queue = {**again, **self._queue}
+        pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, RETRY_MAX_MS)
+        self._clock.call_later(pause_ms, self._send_again)
+
+    def _send_again(self) -> None:
+        self._is_under_way = False
+        self._send()
+
+    def _take(
+        self,
+        asked: dict[TopicPartition, tuple[Partition, IsrChange]],
+        reply: AlterPartitionReply,
+    ) -> dict[TopicPartition, tuple[Partition, IsrChange]]:
+        """Hand the answers to their partitions; those that have to be asked again."""
+        again: dict[TopicPartition, tuple[Partition, IsrChange]] = {}
+        answers = {
+            (answer.topic_id, answer.topic_partition.partition): answer
+            for answer in reply.partitions
+        }
+        for topic_partition, (partition, change) in asked.items():
+            answer = answers.get((partition.topic_id, topic_partition.partition))
+            if answer is None or self._replicas.replicated.get(topic_partition) is not partition:
+                continue
+            repeated = partition.altered(answer, change)
+            if repeated is not None:
+                again[topic_partition] = (partition, repeated)
+            self._watermarks.advance(partition)
+        return again

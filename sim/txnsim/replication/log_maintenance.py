@@ -1,0 +1,167 @@
+"""Old segments of a broker's logs are deleted, compacted topics are cleaned.
+
+Two timers on the cluster clock, so that who advances it sees what a day does: one looks for old
+segments of logs without compaction, one for compacted logs that have become dirty, and deletes
+their old segments, too. A round of cleaning pauses again and again, so that requests never wait
+long for it. What is deleted and cleaned is decided in ``txnsim.log.log_upkeep`` and
+``txnsim.log.cleaner``. Kafka's counterparts: LogManager.cleanupLogs, LogCleaner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+
+from txnsim.errors import CorruptBatchError, MissingExtraError
+from txnsim.log.cleaner import Dirt, clean, dirt_of, measure
+from txnsim.log.partition_log import PartitionLog
+from txnsim.node.crossings import TimerGate, at_once
+from txnsim.node.log_trace import LogTrace
+from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.settings import Settings
+from txnsim.types import TopicPartition
+
+
+class LogMaintenance:
+    """What a broker does for its logs while nobody asks anything."""
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        settings: Callable[[], Settings],
+        hosted: Mapping[TopicPartition, PartitionLog],
+        log_trace: LogTrace,
+        gate: TimerGate = at_once,
+    ) -> None:
+        self._gate = gate
+        self._log_trace = log_trace
+        self._clock = clock
+        self._tasks = tasks
+        self._settings = settings
+        self._hosted = hosted
+        self._uncleanable: set[PartitionLog] = set()
+        """Logs with a batch that can't be read (LogCleanerManager.markPartitionUncleanable)."""
+        self._retention_timer: TimerHandle | None = None
+        self._cleaner_timer: TimerHandle | None = None
+        self._round: asyncio.Task[None] | None = None
+
+    # Life
+
+    def start(self) -> None:
+        """Start both timers."""
+        self._arm_retention(self._settings().log_initial_task_delay_ms)
+        if self._settings().log_cleaner_enable:
+            self._arm_cleaner()
+
+    def stop(self) -> None:
+        """Stop them, and a round of cleaning that is under way."""
+        for timer in (self._retention_timer, self._cleaner_timer):
+            if timer is not None:
+                timer.cancel()
+        if self._round is not None:
+            self._round.cancel()
+
+    @property
+    def uncleanable_count(self) -> int:
+        """Kafka's uncleanable-partitions-count."""
+        return len(self._uncleanable)
+
+    # At once, for whoever does not want to wait for a timer
+
+    def roll_now(self, topic_partition: TopicPartition) -> None:
+        """End the active segment of a log that this broker hosts; nothing where it hosts none."""
+        log = self._hosted.get(topic_partition)
+        if log is not None:
+            log.roll(self._clock.now_ms())
+
+    def delete_old_now(self, topic_partition: TopicPartition) -> None:
+        """Delete the segments that retention lets go."""
+        log = self._hosted.get(topic_partition)
+        if log is not None:
+            self._delete_segments([log])
+
+    def clean_now(self, topic_partition: TopicPartition) -> None:
+        """Clean a compacted log, however little of it is dirty.
+
+        Raises:
+            CorruptBatchError: A batch can't be read.
+            MissingExtraError: Its codec needs a library that is not installed.
+        """
+        log = self._hosted.get(topic_partition)
+        if log is None or not log.config.is_compacted or log.segments_count == 1:
+            return
+        now_ms = self._clock.now_ms()
+        for _ in clean(log, measure(log, now_ms), now_ms):
+            pass  # in one go: who asks for it waits for it
+
+    # Retention
+
+    def _arm_retention(self, delay_ms: int) -> None:
+        self._retention_timer = self._clock.call_at(
+            self._clock.now_ms() + delay_ms,
+            lambda: self._gate("retention", self._delete_old, self._arm_next_retention),
+        )
+
+    def _arm_next_retention(self) -> None:
+        self._arm_retention(self._settings().log_retention_check_interval_ms)
+
+    def _delete_old(self) -> None:
+        self._arm_next_retention()
+        self._delete_segments(log for log in self._hosted.values() if not log.config.is_compacted)
+
+    def _delete_segments(self, logs: Iterable[PartitionLog]) -> None:
+        now_ms = self._clock.now_ms()
+        for log in logs:
+            before = log.log_start_offset
+            log.delete_old_segments(now_ms)
+            if self._log_trace.on and log.log_start_offset != before:
+                self._log_trace.started(log, "retention")
+
+    # Cleaning
+
+    def _arm_cleaner(self) -> None:
+        self._cleaner_timer = self._clock.call_at(
+            self._clock.now_ms() + self._settings().log_cleaner_backoff_ms,
+            lambda: self._gate("cleaner", self._look_for_dirt, self._arm_cleaner),
+        )
+
+    def _look_for_dirt(self) -> None:
+        self._uncleanable.intersection_update(self._hosted.values())
+        if self._filthiest() is None:
+            self._delete_segments(self._compacted())
+            self._arm_cleaner()
+        else:
+            self._round = self._tasks.spawn(self._clean_all(), name="log cleaner")
+
+    async def _clean_all(self) -> None:
+        """Clean until nothing is dirty enough any more (LogCleaner.CleanerThread.doWork)."""
+        while (filthiest := self._filthiest()) is not None:
+            log, dirt = filthiest
+            try:
+                for _ in clean(log, dirt, self._clock.now_ms()):
+                    await asyncio.sleep(0)
+                    if self._hosted.get(log.topic_partition) is not log:
+                        break
+            except (CorruptBatchError, MissingExtraError):
+                self._uncleanable.add(log)
+            self._delete_segments(self._compacted())
+            await asyncio.sleep(0)
+        self._round = None
+        self._arm_cleaner()
+
+    def _filthiest(self) -> tuple[PartitionLog, Dirt] | None:
+        """The log with the largest dirty part, if any is due."""
+        now_ms = self._clock.now_ms()
+        found: tuple[PartitionLog, Dirt] | None = None
+        for log in self._compacted():
+            if log.segments_count == 1 or log in self._uncleanable:
+                continue
+            dirt = dirt_of(log, now_ms)
+            if dirt is not None and (found is None or dirt.ratio > found[1].ratio):
+                found = (log, dirt)
+        return found
+
+    def _compacted(self) -> Iterable[PartitionLog]:
+        return [log for log in self._hosted.values() if log.config.is_compacted]

@@ -1,0 +1,577 @@
+"""A follower at work: it fetches what its leaders have written and takes it over.
+
+There is one fetcher per leader, with one Fetch outstanding for all partitions that it leads and we
+follow. What comes back is appended as it is, the leader's high watermark and log start are taken
+over, and the next Fetch says how far we are: that is the acknowledgement. A log that parts from its
+leader's is cut off first (KIP-595). When the partitions change, a new Fetch is sent at once and the
+leader lets the old one go.
+
+An idle fetcher asks ever more seldom, up to a quarter of ``replica.lag.time.max.ms``: an append at
+the leader ends the wait at once anyway. Kafka's counterparts: ReplicaFetcherManager,
+ReplicaFetcherThread, AbstractFetcherThread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from txnsim.errors import ErrorCode, PeerError
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import ClusterImage
+from txnsim.node.log_gate import LogGate
+from txnsim.node.log_trace import LogTrace
+from txnsim.node.peers import Peers
+from txnsim.node.purgatory import Purgatory
+from txnsim.replica.replicas import Following
+from txnsim.replica.replication import truncation_offset
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.pending import Pending
+from txnsim.settings import Settings
+from txnsim.types import (
+    BrokerId,
+    ReplicaFetchCommand,
+    ReplicaFetchedPartition,
+    ReplicaFetchPartition,
+    ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
+    ReplicatedBatch,
+    TopicPartition,
+)
+
+DEVIATIONS: Final = (
+    "A follower with nothing to fetch asks its leader ever more seldom, up to a quarter of "
+    "replica.lag.time.max.ms instead of every replica.fetch.wait.max.ms; an append ends the wait "
+    "at once. It hears of a new high watermark alone after replica.fetch.wait.max.ms, also while "
+    "other partitions have news.",
+)
+
+IDLE_SHARE: Final = 4
+"""An idle follower is heard of so many times in ``replica.lag.time.max.ms`` at least."""
+LATEST: Final = -1
+EARLIEST: Final = -2
+
+
+class _Followed:
+    """One partition under one leader epoch."""
+
+    __slots__ = ("first_request", "is_delayed", "leader_epoch", "log", "topic_id")
+
+    def __init__(self, following: Following, first_request: int) -> None:
+        self.topic_id: uuid.UUID = following.topic_id
+        self.log: PartitionLog = following.log
+        self.leader_epoch = following.leader_epoch
+        self.first_request = first_request
+        """Answers to requests before this one are about another epoch."""
+        self.is_delayed = False
+        """After an error: not asked for until the pause is over or new metadata is there."""
+
+
+class ReplicaFetchers:
+    """The fetchers of one broker."""
+
+    __slots__ = ("_by_leader", "_held_back", "_leaders", "_make", "_tasks", "lagging")
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        clock: Clock,
+        tasks: Tasks,
+        settings: Callable[[], Settings],
+        image: Callable[[], ClusterImage],
+        peers: Peers,
+        purgatory: Purgatory[TopicPartition],
+        gate: LogGate,
+        log_trace: LogTrace,
+    ) -> None:
+        self.lagging: set[TopicPartition] = set()
+        """Partitions that a fault lets fall behind; whoever owns the broker may put a set here that
+        outlives it.
+        """
+        self._held_back: dict[TopicPartition, Following] = {}
+        """Those of them that would be fetched."""
+        self._tasks = tasks
+        self._by_leader: dict[BrokerId, _Fetcher] = {}
+        self._leaders: dict[TopicPartition, BrokerId] = {}
+
+        def make(leader: BrokerId) -> _Fetcher:
+            return _Fetcher(
+                broker_id=broker_id,
+                leader=leader,
+                clock=clock,
+                tasks=tasks,
+                settings=settings,
+                image=image,
+                peers=peers,
+                purgatory=purgatory,
+                gate=gate,
+                log_trace=log_trace,
+            )
+
+        self._make = make
+
+    def apply(self, followed: Iterable[Following], unfollowed: Iterable[TopicPartition]) -> None:
+        """Follow these from now on, and those no more."""
+        changed: dict[BrokerId, None] = {}
+        for topic_partition in unfollowed:
+            self._held_back.pop(topic_partition, None)
+            self._drop(topic_partition, changed)
+        for following in followed:
+            topic_partition = following.log.topic_partition
+            self._drop(topic_partition, changed)
+            if topic_partition in self.lagging:
+                self._held_back[topic_partition] = following
+                continue
+            fetcher = self._by_leader.get(following.leader)
+            if fetcher is None:
+                fetcher = self._by_leader[following.leader] = self._make(following.leader)
+            fetcher.add(following)
+            self._leaders[topic_partition] = following.leader
+            changed[following.leader] = None
+        for leader in changed:
+            # After the present callback, so that the leader has the same metadata by then.
+            self._tasks.soon(self._by_leader[leader].send)
+
+    def lag(self, topic_partition: TopicPartition) -> None:
+        """Fetch this one no more until ``catch_up``, whoever leads it."""
+        self.lagging.add(topic_partition)
+        leader = self._leaders.get(topic_partition)
+        if leader is not None:
+            following = self._by_leader[leader].following(topic_partition)
+            self.apply([following], [])
+
+    def catch_up(self, topic_partition: TopicPartition) -> None:
+        """Undo ``lag``."""
+        self.lagging.discard(topic_partition)
+        following = self._held_back.pop(topic_partition, None)
+        if following is not None:
+            self.apply([following], [])
+
+    def stop(self) -> None:
+        """Fetch nothing any more."""
+        for fetcher in self._by_leader.values():
+            fetcher.stop()
+        self._by_leader.clear()
+        self._leaders.clear()
+        self._held_back.clear()
+
+    def _drop(self, topic_partition: TopicPartition, changed: dict[BrokerId, None]) -> None:
+        leader = self._leaders.pop(topic_partition, None)
+        if leader is not None:
+            self._by_leader[leader].drop(topic_partition)
+            changed[leader] = None
+
+
+class _Fetcher:
+    """What we fetch from one leader."""
+
+    __slots__ = (
+        *("_broker_id", "_changed", "_clock", "_followed", "_forgotten", "_gate", "_image"),
+        *("_is_standing", "_is_stopped", "_is_waiting", "_leader", "_log_trace", "_peers"),
+        *("_purgatory", "_request", "_session_epoch", "_session_id", "_settings", "_tasks"),
+        *("_behind", "_is_late", "_names", "_wait_ms"),
+    )
+
+    def __init__(
+        self,
+        *,
+        broker_id: BrokerId,
+        leader: BrokerId,
+        clock: Clock,
+        tasks: Tasks,
+        settings: Callable[[], Settings],
+        image: Callable[[], ClusterImage],
+        peers: Peers,
+        purgatory: Purgatory[TopicPartition],
+        gate: LogGate,
+        log_trace: LogTrace,
+    ) -> None:
+        self._log_trace = log_trace
+        self._tasks = tasks
+        self._gate = gate
+        self._broker_id = broker_id
+        self._leader = leader
+        self._clock = clock
+        self._settings = settings
+        self._image = image
+        self._peers = peers
+        self._purgatory = purgatory
+        self._followed: dict[TopicPartition, _Followed] = {}
+        self._names: tuple[TopicPartition, ...] | None = None
+        """The same by name; None where they have changed."""
+        self._changed: dict[TopicPartition, None] = {}
+        """Those that the next request has to name."""
+        self._forgotten: dict[TopicPartition, uuid.UUID] = {}
+        self._session_id = 0
+        self._session_epoch = 0
+        self._request = 0
+        """Number of the newest request: only its answer is followed by another one."""
+        self._wait_ms = 0
+        self._is_waiting = False
+        """After an error of the whole request."""
+        self._is_standing = False
+        """An append has to wait: as Kafka's fetcher thread it does nothing else meanwhile."""
+        self._behind: deque[tuple[int, ReplicaFetchReply]] = deque()
+        """Answers that have come meanwhile, to requests that are older or newer."""
+        self._is_late = False
+        """Meanwhile there was something to ask for."""
+        self._is_stopped = False
+
+    # Partitions
+
+    def add(self, following: Following) -> None:
+        """Fetch this one, too, from the next request on."""
+        topic_partition = following.log.topic_partition
+        self._followed[topic_partition] = _Followed(following, self._request + 1)
+        self._names = None
+        self._changed[topic_partition] = None
+        self._forgotten.pop(topic_partition, None)
+
+    def drop(self, topic_partition: TopicPartition) -> None:
+        """Fetch this one no more."""
+        followed = self._followed.pop(topic_partition, None)
+        self._changed.pop(topic_partition, None)
+        self._names = None
+        if followed is not None:
+            self._forgotten[topic_partition] = followed.topic_id
+
+    def following(self, topic_partition: TopicPartition) -> Following:
+        """What is followed of a partition that is fetched here."""
+        followed = self._followed[topic_partition]
+        return Following(
+            topic_id=followed.topic_id,
+            log=followed.log,
+            leader=self._leader,
+            leader_epoch=followed.leader_epoch,
+        )
+
+    def stop(self) -> None:
+        """Answers that still come are nobody's."""
+        self._is_stopped = True
+
+    # Requests
+
+    def send(self) -> None:
+        """Ask for what is new from where we are; a request that is still out is superseded."""
+        if self._is_stopped or self._is_waiting or self._is_standing or not self._followed:
+            self._is_late = self._is_standing
+            return
+        self._request += 1
+        request = self._request
+        settings = self._settings()
+        if self._wait_ms == 0:
+            self._wait_ms = settings.replica_fetch_wait_max_ms
+        changed, self._changed = self._changed, {}
+        forgotten: dict[TopicPartition, uuid.UUID] = {}
+        if self._forgotten:
+            forgotten, self._forgotten = self._forgotten, {}
+        if not self._session_id:
+            # There is no session yet, or its first answer is still out: begin one with everything.
+            changed, forgotten, self._session_epoch = dict.fromkeys(self._followed), {}, 0
+        if self._names is None:
+            self._names = tuple(self._followed)
+        broker = self._image().brokers.get(self._broker_id)
+        command = ReplicaFetchCommand(
+            replica_id=self._broker_id,
+            replica_epoch=-1 if broker is None else broker.epoch,
+            max_wait_ms=self._wait_ms,
+            min_bytes=1,
+            max_bytes=settings.replica_fetch_response_max_bytes,
+            session_id=self._session_id,
+            session_epoch=self._session_epoch,
+            partitions=tuple(
+                [
+                    _position(topic_partition, followed, settings.replica_fetch_max_bytes)
+                    for topic_partition in changed
+                    if not (followed := self._followed[topic_partition]).is_delayed
+                ]
+            ),
+            forgotten=tuple([(topic_id, tp) for tp, topic_id in forgotten.items()]),
+            followed=self._names,
+        )
+        self._session_epoch += 1
+        self._peers.replica_fetch(self._leader, command).on_done(
+            lambda answer: self._answered(request, answer)
+        )
+
+    def _answered(self, request: int, answer: Pending[ReplicaFetchReply]) -> None:
+        if self._is_stopped:
+            return
+        error = answer.exception()
+        if error is not None:
+            if not isinstance(error, PeerError):
+                raise error
+            if request == self._request:
+                self._begin_again(pause_ms=self._settings().replica_fetch_backoff_ms)
+            return
+        reply = answer.result()
+        if reply.error:
+            if request == self._request:
+                self._begin_again(pause_ms=0)
+            return
+        self._session_id = reply.session_id
+        if self._is_standing:
+            self._behind.append((request, reply))
+            return
+        if not self._gate.is_open:
+            self._stand(request, reply)
+            return
+        for told in reply.partitions:
+            followed = self._asked(request, told)
+            if followed is not None:
+                self._take(followed, told)
+        self._go_on(request, reply)
+
+    def _asked(self, request: int, told: ReplicaFetchedPartition) -> _Followed | None:
+        """The partition of which something is told, if it still concerns us."""
+        followed = self._followed.get(told.topic_partition)
+        if followed is None and not told.topic_partition.topic:
+            followed = self._by_id(told)
+        if followed is None or request < followed.first_request:
+            return None
+        return followed
+
+    def _go_on(self, request: int, reply: ReplicaFetchReply) -> None:
+        if request == self._request:
+            self._adapt_wait(is_idle=not reply.partitions)
+            self.send()
+
+    async def _take_watched(self, request: int, reply: ReplicaFetchReply) -> None:
+        """Take over an answer while somebody may object to its appends: whichever waits lets all
+        that comes behind it wait, too.
+        """
+        for told in reply.partitions:
+            followed = self._asked(request, told)
+            if followed is None:
+                continue
+            if self._is_refused(followed, told):
+                continue
+            log = followed.log
+            for batch in told.batches:
+                error = await self._gate.admit_replicated(log.topic_partition, batch)
+                if self._is_stopped or self._asked(request, told) is not followed:
+                    break
+                if error is not None:
+                    self._delay(followed)
+                    break
+                before, end = self._gate.durable(log), log.log_end_offset
+                if not self._append(followed, batch, self._clock.now_ms()):
+                    break
+                if log.log_end_offset > end:
+                    self._gate.replicated(log, before, batch)
+            else:
+                self._follow(log, told)
+
+    def _stand(self, request: int, reply: ReplicaFetchReply) -> None:
+        self._is_standing = True
+        self._tasks.drive(
+            self._take_watched(request, reply),
+            lambda _, error: self._stood(request, reply, error),
+            name=f"replica fetcher {self._broker_id} of {self._leader}",
+        )
+
+    def _stood(self, request: int, reply: ReplicaFetchReply, error: BaseException | None) -> None:
+        if error is None and self._behind and not self._is_stopped:
+            self._is_late = self._is_late or request == self._request
+            self._stand(*self._behind.popleft())
+            return
+        self._is_standing = False
+        is_late, self._is_late = self._is_late, False
+        if error is not None:
+            if not isinstance(error, asyncio.CancelledError):
+                raise error
+        elif request == self._request:
+            self._go_on(request, reply)
+        elif is_late:
+            self.send()  # else a newer one is out, and another would only supersede it
+
+    def _by_id(self, told: ReplicaFetchedPartition) -> _Followed | None:
+        """The partition by its topic's id: where answers are Kafka's bytes they name no topic."""
+        name = self._image().topic_names.get(told.topic_id, "")
+        return self._followed.get(TopicPartition(name, told.topic_partition.partition))
+
+    def _adapt_wait(self, *, is_idle: bool) -> None:
+        settings = self._settings()
+        if is_idle:
+            self._wait_ms = min(
+                2 * self._wait_ms,
+                max(
+                    settings.replica_lag_time_max_ms // IDLE_SHARE,
+                    settings.replica_fetch_wait_max_ms,
+                ),
+            )
+        else:
+            self._wait_ms = settings.replica_fetch_wait_max_ms
+
+    def _begin_again(self, *, pause_ms: int) -> None:
+        """Begin a new session with all partitions."""
+        self._session_id = self._session_epoch = 0
+        self._forgotten.clear()
+        self._changed = dict.fromkeys(self._followed)
+        self._request += 1  # of what is still out nothing is expected any more
+        if not pause_ms:
+            self.send()
+            return
+        self._is_waiting = True
+
+        def go_on() -> None:
+            self._is_waiting = False
+            self.send()
+
+        self._clock.call_later(pause_ms, go_on)
+
+    # Answers
+
+    def _take(self, followed: _Followed, told: ReplicaFetchedPartition) -> None:
+        """Take over what the leader tells of one partition
+        (AbstractFetcherThread.processFetchRequest).
+        """
+        if self._is_refused(followed, told):
+            return
+        now_ms = self._clock.now_ms() if told.batches else 0
+        for batch in told.batches:
+            if not self._append(followed, batch, now_ms):
+                break
+        self._follow(followed.log, told)
+
+    def _is_refused(self, followed: _Followed, told: ReplicaFetchedPartition) -> bool:
+        """Whether there is nothing to take over but an error or a truncation; it is acted upon."""
+        log = followed.log
+        if told.error:
+            self._failed(followed, told.error)
+            return True
+        if told.diverging is not None:
+            own = log.end_offset_for_epoch(told.diverging[0])
+            offset = truncation_offset(
+                log_end_offset=log.log_end_offset,
+                leader_answer=told.diverging,
+                own_answer=(own.leader_epoch, own.end_offset),
+            )
+            self._truncate(log, offset)
+            self._changed[log.topic_partition] = None
+            return True
+        return False
+
+    def _append(self, followed: _Followed, batch: ReplicatedBatch, now_ms: int) -> bool:
+        """Append one batch, unless it is here already; whether to go on with the next one."""
+        log = followed.log
+        if batch.base_offset < log.log_end_offset:
+            if batch.last_offset < log.log_end_offset or log.log_end_offset > log.log_start_offset:
+                return True  # sent twice: the answer to a superseded request was on its way
+            # The leader's log starts within this batch
+            # (Partition.appendRecordsToFollowerOrFutureReplica).
+            self._restart(log, batch.base_offset)
+        if batch.leader_epoch > followed.leader_epoch:
+            return False  # written by a leader that we have not heard of (KAFKA-18723)
+        log.append_replicated(batch, now_ms=now_ms)
+        self._changed[log.topic_partition] = None
+        return True
+
+    def _follow(self, log: PartitionLog, told: ReplicaFetchedPartition) -> None:
+        """Take over the leader's high watermark and log start."""
+        topic_partition = log.topic_partition
+        moved = log.follow_high_watermark(told.high_watermark)
+        if told.log_start_offset > log.log_start_offset and log.raise_log_start(
+            told.log_start_offset
+        ):
+            self._changed[topic_partition] = None
+            moved = True
+            if self._log_trace.on:
+                self._log_trace.started(log, "the leader's log does")
+        if moved:
+            self._purgatory.touch(topic_partition)
+
+    def _failed(self, followed: _Followed, error: int) -> None:
+        if error == ErrorCode.offset_out_of_range:
+            self._ask_offset(followed, LATEST)
+            return
+        self._delay(followed)
+
+    def _delay(self, followed: _Followed) -> None:
+        """Leave the partition alone for a while; new metadata may take it away meanwhile."""
+        followed.is_delayed = True
+
+        def again() -> None:
+            topic_partition = followed.log.topic_partition
+            if self._followed.get(topic_partition) is followed:
+                followed.is_delayed = False
+                self._changed[topic_partition] = None
+                self.send()
+
+        self._clock.call_later(self._settings().replica_fetch_backoff_ms, again)
+
+    # Truncation
+
+    def _truncate(self, log: PartitionLog, offset: int) -> None:
+        before = log.log_end_offset
+        log.truncate_to(offset, now_ms=self._clock.now_ms())
+        if self._log_trace.on and log.log_end_offset < before:
+            self._log_trace.truncated(log)
+
+    def _restart(self, log: PartitionLog, offset: int) -> None:
+        log.restart_at(offset, now_ms=self._clock.now_ms())
+        if self._log_trace.on:
+            self._log_trace.truncated(log)
+            self._log_trace.started(log, "it had nothing in common with the leader's")
+
+    # Out of range
+
+    def _ask_offset(self, followed: _Followed, timestamp_ms: int) -> None:
+        """Our log end lies outside of the leader's log: ask where that ends, then where it begins
+        (AbstractFetcherThread.fetchOffsetAndTruncate).
+        """
+        followed.is_delayed = True
+        command = ReplicaOffsetCommand(
+            replica_id=self._broker_id,
+            topic_partition=followed.log.topic_partition,
+            current_leader_epoch=followed.leader_epoch,
+            timestamp_ms=timestamp_ms,
+        )
+        self._peers.replica_offset(self._leader, command).on_done(
+            lambda answer: self._offset_told(followed, timestamp_ms, answer)
+        )
+
+    def _offset_told(
+        self, followed: _Followed, timestamp_ms: int, answer: Pending[ReplicaOffsetReply]
+    ) -> None:
+        topic_partition = followed.log.topic_partition
+        if self._is_stopped or self._followed.get(topic_partition) is not followed:
+            return
+        error = answer.exception()
+        if error is not None and not isinstance(error, PeerError):
+            raise error
+        if error is not None or answer.result().error:
+            self._delay(followed)
+            return
+        offset, log = answer.result().offset, followed.log
+        if timestamp_ms == LATEST:
+            if offset >= log.log_end_offset:
+                self._ask_offset(followed, EARLIEST)
+                return
+            self._truncate(log, offset)
+        elif offset > log.log_end_offset:
+            self._restart(log, offset)
+        followed.is_delayed = False
+        self._changed[topic_partition] = None
+        self.send()
+
+
+def _position(
+    topic_partition: TopicPartition, followed: _Followed, max_bytes: int
+) -> ReplicaFetchPartition:
+    log = followed.log
+    return ReplicaFetchPartition(
+        topic_id=followed.topic_id,
+        topic_partition=topic_partition,
+        current_leader_epoch=followed.leader_epoch,
+        fetch_offset=log.log_end_offset,
+        last_fetched_epoch=log.latest_epoch,
+        log_start_offset=log.log_start_offset,
+        high_watermark=log.high_watermark,
+        max_bytes=max_bytes,
+    )

@@ -1,0 +1,463 @@
+"""Followers at their leader: where each stands, what it has not got, and its parked Fetch.
+
+There is one session per follower, with all partitions that it follows here (KIP-227): a request
+names only what has changed, an answer only what is new. A Fetch that finds nothing new is parked;
+an append marks the partition as news, and after the present callback everything that is new by then
+goes out in one answer. What is sent are references to the leader's batches.
+
+An answer is due with new records, a new log start or an error. A high watermark travels with the
+records of its partition; alone it waits for an answer after ``replica.fetch.wait.max.ms``. Kafka's
+counterparts: ReplicaManager.fetchMessages for followers, Partition.fetchRecords and
+updateFollowerFetchState.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.replica.partition import Partition
+from txnsim.replica.replicas import Replicas
+from txnsim.replica.replication import UNKNOWN_EPOCH
+from txnsim.replication.isr_changes import IsrChanges
+from txnsim.replication.watermarks import Watermarks
+from txnsim.runtime.env import Clock, Tasks
+from txnsim.runtime.pending import Pending
+from txnsim.settings import Settings
+from txnsim.types import (
+    BrokerId,
+    ReplicaFetchCommand,
+    ReplicaFetchedPartition,
+    ReplicaFetchPartition,
+    ReplicaFetchReply,
+    ReplicaOffsetCommand,
+    ReplicaOffsetReply,
+    TopicPartition,
+)
+
+LATEST: Final = -1
+"""Timestamp of ListOffsets that stands for the log end."""
+FULL: Final = 0
+"""Session epoch of a request that begins a session."""
+
+
+class _Session:
+    """One follower's session; the ``Reader`` of its partitions."""
+
+    __slots__ = (
+        *("_sessions", "deadline_ms", "epoch", "follower_id", "is_due", "last_fetch_ms", "news"),
+        "out_of_isr",
+        *(
+            "parked",
+            "positions",
+            "response_max_bytes",
+            "session_id",
+            "stale",
+            "timer_ms",
+            "told_ms",
+        ),
+    )
+
+    def __init__(self, sessions: ReplicaSessions, follower_id: BrokerId, session_id: int) -> None:
+        self._sessions = sessions
+        self.follower_id = follower_id
+        self.session_id = session_id
+        self.epoch = FULL + 1
+        """Of the next request."""
+        self.positions: dict[TopicPartition, ReplicaFetchPartition] = {}
+        self.news: dict[TopicPartition, None] = {}
+        self.stale: dict[TopicPartition, None] = {}
+        """Partitions whose high watermark the follower does not know."""
+        self.out_of_isr: dict[TopicPartition, None] = {}
+        """Partitions in whose ISR the follower is not."""
+        self.told_ms = 0
+        """When it was last told of all of them."""
+        self.parked: Pending[ReplicaFetchReply] | None = None
+        self.is_due = False
+        self.last_fetch_ms = 0
+        self.deadline_ms = 0
+        self.timer_ms: int | None = None
+        """When the timer that watches the deadline fires; None while none is armed."""
+        self.response_max_bytes = 0
+
+    def has_news(self, topic_partition: TopicPartition) -> None:
+        self.news[topic_partition] = None
+        if self.parked is not None and not self.is_due:
+            self.is_due = True
+            self._sessions.answer_soon(self)
+
+    def is_stale(self, topic_partition: TopicPartition) -> None:
+        self.stale[topic_partition] = None
+
+    def is_out(self, topic_partition: TopicPartition) -> None:
+        self.out_of_isr[topic_partition] = None
+
+
+class ReplicaSessions:
+    """The followers of the partitions that one broker leads."""
+
+    __slots__ = (
+        *("_by_follower", "_clock", "_isr_changes", "_replicas", "_session_count"),
+        *("_settings", "_tasks", "_watermarks"),
+    )
+
+    def __init__(
+        self,
+        *,
+        clock: Clock,
+        tasks: Tasks,
+        settings: Callable[[], Settings],
+        replicas: Replicas,
+        watermarks: Watermarks,
+        isr_changes: IsrChanges,
+    ) -> None:
+        self._clock = clock
+        self._tasks = tasks
+        self._settings = settings
+        self._replicas = replicas
+        self._watermarks = watermarks
+        self._isr_changes = isr_changes
+        self._by_follower: dict[BrokerId, _Session] = {}
+        self._session_count = 0
+
+    # Commands
+
+    def fetch(self, command: ReplicaFetchCommand) -> Pending[ReplicaFetchReply]:
+        """Take in where the follower stands; what is new, now or when there is something."""
+        session = self._session(command)
+        if isinstance(session, ErrorCode):
+            return self._at_once(ReplicaFetchReply(error=session))
+        now_ms = session.last_fetch_ms = self._clock.monotonic_ms()
+        if session.parked is not None:
+            self._supersede(session)
+        session.response_max_bytes = command.max_bytes
+        for topic_id, topic_partition in command.forgotten:
+            self._forget(session, self._named(topic_id, topic_partition))
+        refused: list[ReplicaFetchedPartition] = []
+        for wanted in command.partitions:
+            if not wanted.topic_partition.topic:
+                wanted = msgspec.structs.replace(
+                    wanted, topic_partition=self._named(wanted.topic_id, wanted.topic_partition)
+                )
+            answer = self._take(session, wanted, command.replica_epoch, now_ms)
+            if answer is not None:
+                refused.append(answer)
+        wait_ms = command.max_wait_ms
+        if session.out_of_isr:
+            self._let_in(session, command.replica_epoch)
+            wait_ms = min(wait_ms, self._settings().replica_fetch_wait_max_ms)
+        if refused or session.news or wait_ms <= 0:
+            return self._at_once(self._reply(session, refused))
+        return self._park(session, now_ms + wait_ms)
+
+    def offset(self, command: ReplicaOffsetCommand) -> ReplicaOffsetReply:
+        """Where the log ends or begins, for a follower (Partition.fetchOffsetForTimestamp)."""
+        topic_partition = command.topic_partition
+        log = self._replicas.leader(
+            topic_partition, current_leader_epoch=command.current_leader_epoch
+        )
+        if isinstance(log, Rejection):
+            return ReplicaOffsetReply(topic_partition=topic_partition, error=log.error)
+        offset = log.log_end_offset if command.timestamp_ms == LATEST else log.log_start_offset
+        return ReplicaOffsetReply(topic_partition=topic_partition, offset=offset)
+
+    def stop(self) -> None:
+        """Let everybody go: the broker stops."""
+        for session in self._by_follower.values():
+            if session.parked is not None:
+                self._supersede(session)
+        self._by_follower.clear()
+
+    # For sessions
+
+    def answer_soon(self, session: _Session) -> None:
+        """There is news for a parked Fetch: answer it after the present callback."""
+        self._tasks.soon(lambda: self._answer(session))
+
+    # Parts: sessions
+
+    def _session(self, command: ReplicaFetchCommand) -> _Session | ErrorCode:
+        follower_id = command.replica_id
+        session = self._by_follower.get(follower_id)
+        if command.session_epoch == FULL:
+            if session is not None:
+                if session.parked is not None:
+                    self._supersede(session)
+                for topic_partition in list(session.positions):
+                    self._forget(session, topic_partition)
+            self._session_count += 1
+            session = self._by_follower[follower_id] = _Session(
+                self, follower_id, self._session_count
+            )
+            return session
+        if session is None or session.session_id != command.session_id:
+            return ErrorCode.fetch_session_id_not_found
+        if session.epoch != command.session_epoch:
+            return ErrorCode.invalid_fetch_session_epoch
+        session.epoch += 1
+        return session
+
+    def _forget(self, session: _Session, topic_partition: TopicPartition) -> None:
+        session.positions.pop(topic_partition, None)
+        session.news.pop(topic_partition, None)
+        session.stale.pop(topic_partition, None)
+        partition = self._replicas.replicated.get(topic_partition)
+        follower = None if partition is None else partition.followers.get(session.follower_id)
+        if follower is not None and follower.reader is session:
+            follower.reader = None
+
+    def _named(self, topic_id: uuid.UUID, topic_partition: TopicPartition) -> TopicPartition:
+        """The partition with its name, which does not travel where requests are Kafka's bytes."""
+        if topic_partition.topic:
+            return topic_partition
+        name = self._replicas.image.topic_names.get(topic_id, "")
+        return TopicPartition(name, topic_partition.partition)
+
+    # Parts: positions
+
+    def _take(
+        self,
+        session: _Session,
+        wanted: ReplicaFetchPartition,
+        broker_epoch: int,
+        now_ms: int,
+    ) -> ReplicaFetchedPartition | None:
+        """Take in where the follower stands in one partition; an answer where it can't have it."""
+        topic_partition = wanted.topic_partition
+        partition = self._replicas.replicated.get(topic_partition)
+        error = self._refusal(session, wanted, partition, broker_epoch)
+        if partition is None or error is not None:
+            self._forget(session, topic_partition)
+            return ReplicaFetchedPartition(
+                topic_id=wanted.topic_id,
+                topic_partition=topic_partition,
+                error=error or ErrorCode.not_leader_or_follower,
+            )
+        log = partition.log
+        is_latest = wanted.last_fetched_epoch == log.latest_epoch
+        if wanted.last_fetched_epoch != UNKNOWN_EPOCH and (
+            not is_latest or wanted.fetch_offset > log.log_end_offset
+        ):
+            found = log.end_offset_for_epoch(wanted.last_fetched_epoch)
+            if found.leader_epoch < 0 or found.end_offset < 0:
+                return self._out_of_range(session, wanted)
+            if (
+                found.leader_epoch < wanted.last_fetched_epoch
+                or found.end_offset < wanted.fetch_offset
+            ):
+                self._forget(session, topic_partition)
+                return ReplicaFetchedPartition(
+                    topic_id=wanted.topic_id,
+                    topic_partition=topic_partition,
+                    high_watermark=log.high_watermark,
+                    log_start_offset=log.log_start_offset,
+                    diverging=(found.leader_epoch, found.end_offset),
+                )
+        if not log.log_start_offset <= wanted.fetch_offset <= log.log_end_offset:
+            return self._out_of_range(session, wanted)
+        session.positions[topic_partition] = wanted
+        self._fetched(session, partition, wanted, broker_epoch, now_ms)
+        return None
+
+    def _refusal(
+        self,
+        session: _Session,
+        wanted: ReplicaFetchPartition,
+        partition: Partition | None,
+        broker_epoch: int,
+    ) -> ErrorCode | None:
+        if partition is None:
+            log = self._replicas.leader(
+                wanted.topic_partition, current_leader_epoch=wanted.current_leader_epoch
+            )
+            # A partition without followers has none that could fetch: who asks knows more than we.
+            return log.error if isinstance(log, Rejection) else ErrorCode.unknown_leader_epoch
+        if partition.topic_id != wanted.topic_id:
+            return ErrorCode.unknown_topic_id
+        if wanted.current_leader_epoch < partition.leader_epoch:
+            return ErrorCode.fenced_leader_epoch
+        if wanted.current_leader_epoch > partition.leader_epoch:
+            return ErrorCode.unknown_leader_epoch
+        if session.follower_id not in partition.followers:
+            return ErrorCode.unknown_leader_epoch
+        known = self._replicas.image.brokers.get(session.follower_id)
+        if known is not None and -1 < broker_epoch < known.epoch:
+            # A Fetch of the process that was there before (Replica.updateFetchStateOrThrow).
+            return ErrorCode.not_leader_or_follower
+        return None
+
+    def _out_of_range(
+        self, session: _Session, wanted: ReplicaFetchPartition
+    ) -> ReplicaFetchedPartition:
+        self._forget(session, wanted.topic_partition)
+        return ReplicaFetchedPartition(
+            topic_id=wanted.topic_id,
+            topic_partition=wanted.topic_partition,
+            error=ErrorCode.offset_out_of_range,
+        )
+
+    def _fetched(
+        self,
+        session: _Session,
+        partition: Partition,
+        wanted: ReplicaFetchPartition,
+        broker_epoch: int,
+        now_ms: int,
+    ) -> None:
+        follower = partition.followers[session.follower_id]
+        log = partition.log
+        topic_partition = wanted.topic_partition
+        end_before, start_before = follower.log_end_offset, follower.log_start_offset
+        follower.reader = session
+        follower.fetched(
+            offset=wanted.fetch_offset,
+            log_start_offset=wanted.log_start_offset,
+            leader_end=log.log_end_offset,
+            broker_epoch=broker_epoch,
+            now_ms=now_ms,
+        )
+        if wanted.fetch_offset < log.log_end_offset:
+            session.news[topic_partition] = None
+        else:
+            session.news.pop(topic_partition, None)
+        if wanted.high_watermark != log.high_watermark:
+            session.stale[topic_partition] = None
+        if session.follower_id not in partition.isr:
+            session.is_out(topic_partition)
+        if wanted.fetch_offset != end_before:
+            self._watermarks.advance(partition)
+        if wanted.log_start_offset != start_before:
+            self._watermarks.deleted(partition)
+
+    def _let_in(self, session: _Session, broker_epoch: int) -> None:
+        """Ask for larger ISRs where the follower has caught up and may join by now."""
+        for topic_partition in list(session.out_of_isr):
+            partition = self._replicas.replicated.get(topic_partition)
+            follower = None if partition is None else partition.followers.get(session.follower_id)
+            if (
+                partition is None
+                or follower is None
+                or follower.reader is not session
+                or session.follower_id in partition.isr
+            ):
+                del session.out_of_isr[topic_partition]
+                continue
+            follower.broker_epoch = broker_epoch
+            change = partition.grown(follower)
+            if change is not None:
+                self._isr_changes.submit(partition, change)
+
+    # Parts: answers
+
+    def _reply(
+        self, session: _Session, answers: list[ReplicaFetchedPartition]
+    ) -> ReplicaFetchReply:
+        """Everything that is new, as far as the answer's size allows."""
+        news, session.news = session.news, {}
+        remaining = session.response_max_bytes
+        max_bytes = self._settings().replica_fetch_max_bytes
+        for topic_partition in news:
+            wanted = session.positions.get(topic_partition)
+            if wanted is None:
+                continue
+            if remaining <= 0:
+                session.news[topic_partition] = None
+                continue
+            answer = self._read(session, wanted, max_bytes)
+            remaining -= sum([len(batch.data) for batch in answer.batches])
+            answers.append(answer)
+        if session.stale:
+            now_ms = self._clock.monotonic_ms()
+            if now_ms - session.told_ms >= self._settings().replica_fetch_wait_max_ms:
+                session.told_ms = now_ms
+                self._tell_high_watermarks(session, answers)
+        return ReplicaFetchReply(session_id=session.session_id, partitions=tuple(answers))
+
+    def _read(
+        self, session: _Session, wanted: ReplicaFetchPartition, max_bytes: int
+    ) -> ReplicaFetchedPartition:
+        topic_partition = wanted.topic_partition
+        partition = self._replicas.replicated.get(topic_partition)
+        if partition is None or partition.leader_epoch != wanted.current_leader_epoch:
+            self._forget(session, topic_partition)
+            return ReplicaFetchedPartition(
+                topic_id=wanted.topic_id,
+                topic_partition=topic_partition,
+                error=ErrorCode.not_leader_or_follower,
+            )
+        log = partition.log
+        session.stale.pop(topic_partition, None)
+        return ReplicaFetchedPartition(
+            topic_id=wanted.topic_id,
+            topic_partition=topic_partition,
+            high_watermark=log.high_watermark,
+            log_start_offset=log.log_start_offset,
+            batches=log.batches_for_follower(wanted.fetch_offset, max_bytes=max_bytes),
+        )
+
+    def _tell_high_watermarks(
+        self, session: _Session, answers: list[ReplicaFetchedPartition]
+    ) -> None:
+        stale, session.stale = session.stale, {}
+        for topic_partition in stale:
+            wanted = session.positions.get(topic_partition)
+            partition = self._replicas.replicated.get(topic_partition)
+            if wanted is None or partition is None:
+                continue
+            log = partition.log
+            answers.append(
+                ReplicaFetchedPartition(
+                    topic_id=wanted.topic_id,
+                    topic_partition=topic_partition,
+                    high_watermark=log.high_watermark,
+                    log_start_offset=log.log_start_offset,
+                )
+            )
+
+    # Parts: waiting
+
+    def _at_once(self, reply: ReplicaFetchReply) -> Pending[ReplicaFetchReply]:
+        answer: Pending[ReplicaFetchReply] = Pending(self._tasks)
+        answer.resolve(reply)
+        return answer
+
+    def _park(self, session: _Session, deadline_ms: int) -> Pending[ReplicaFetchReply]:
+        parked: Pending[ReplicaFetchReply] = Pending(self._tasks)
+        session.parked = parked
+        session.deadline_ms = deadline_ms
+        if session.timer_ms is None or session.timer_ms > deadline_ms:
+            self._arm(session, deadline_ms)
+        return parked
+
+    def _arm(self, session: _Session, deadline_ms: int) -> None:
+        session.timer_ms = deadline_ms
+        self._clock.call_later(
+            deadline_ms - self._clock.monotonic_ms(), lambda: self._expire(session, deadline_ms)
+        )
+
+    def _expire(self, session: _Session, timer_ms: int) -> None:
+        if session.timer_ms != timer_ms:
+            return  # an earlier one was armed meanwhile
+        session.timer_ms = None
+        if session.parked is None:
+            return
+        if session.deadline_ms > self._clock.monotonic_ms():
+            self._arm(session, session.deadline_ms)
+        else:
+            self._answer(session)
+
+    def _answer(self, session: _Session) -> None:
+        parked, session.parked = session.parked, None
+        session.is_due = False
+        if parked is not None:
+            parked.resolve(self._reply(session, []))
+
+    def _supersede(self, session: _Session) -> None:
+        """The follower does not wait for this answer any more: its next request is here."""
+        parked, session.parked = session.parked, None
+        if parked is not None:
+            parked.resolve(ReplicaFetchReply(session_id=session.session_id))

@@ -1,0 +1,470 @@
+"""One broker among three: what peers may ask, what survives a move of leadership, what time does.
+
+Everything a client could see is asked over the wire; the cluster runs in virtual time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from tests.support.clusters import VirtualCluster, run_cluster, until_state, values
+from tests.support.logs import batch
+from txnsim.broker.broker import Broker
+from txnsim.client.admin import Admin
+from txnsim.client.cluster import Cluster
+from txnsim.client.errors import ClientError, FatalError
+from txnsim.client.fetching import fetch
+from txnsim.client.producer import Producer
+from txnsim.client.session import TxnProtocol
+from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.controller.growth import grown_topic
+from txnsim.errors import ErrorCode, InvariantViolation, Rejection
+from txnsim.faults.actions import Drop, Hold
+from txnsim.faults.points import FaultPoint
+from txnsim.txn.list_filter import ListTransactions
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    AddPartitionsToTxnCommand,
+    BrokerId,
+    CoordinatorEpoch,
+    IsolationLevel,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TxnMarker,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+)
+
+E = ErrorCode
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+MARKERS = FaultPoint.PEER_REQUEST
+
+
+async def describe(client: Cluster, name: str = "tx") -> TransactionDescription:
+    found = (await Admin(client).describe_transactions((name,)))[name]
+    assert isinstance(found, TransactionDescription), found
+    return found
+
+
+async def producers(client: Cluster, partition: TopicPartition = P0) -> tuple[ProducerState, ...]:
+    found = (await Admin(client).describe_producers((partition,)))[partition]
+    assert not isinstance(found, ClientError), found
+    return found
+
+
+async def begun(client: Cluster, *partitions: TopicPartition, timeout_ms: int = 60_000) -> Producer:
+    """A producer with an open transaction on these partitions."""
+    producer = Producer(client, transactional_id="tx", transaction_timeout_ms=timeout_ms)
+    await producer.init_transactions()
+    producer.begin()
+    await asyncio.gather(
+        *(producer.send(one.topic, one.partition, b"v") for one in partitions or (P0,))
+    )
+    return producer
+
+
+# Leadership
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_an_open_transaction_survives_its_coordinator(level: int) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = await begun(client, P0, P1)
+            before = await describe(client)
+            new = cluster.move(cluster.home("tx"))
+            after = await describe(client)
+            assert before.coordinator_id != after.coordinator_id == new
+            assert (after.state, after.producer_id, after.producer_epoch, after.partitions) == (
+                "Ongoing",
+                before.producer_id,
+                before.producer_epoch,
+                before.partitions,
+            )
+            await producer.commit()
+            await until_state(client, "tx", "CompleteCommit")
+            assert await values(client, "orders") == [b"v", b"v"]
+            await producer.close()
+
+    run_cluster(main, level=level)
+
+
+@pytest.mark.parametrize(("committed", "state"), [(True, "Commit"), (False, "Abort")])
+def test_a_prepared_transaction_is_finished_by_the_next_coordinator(
+    committed: bool, state: str
+) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cluster.arm(Drop(), MARKERS, "lost", api="WriteTxnMarkers")
+        async with cluster.client() as client:
+            producer = await begun(client, P0, P1)
+            await (producer.commit() if committed else producer.abort())
+            assert (await describe(client)).state == f"Prepare{state}"
+            await cluster.struck("lost")
+            cluster.sim.injector.disarm("lost")
+            cluster.move(cluster.home("tx"))
+            await until_state(client, "tx", f"Complete{state}")
+            assert {one.txn_start_offset for one in await producers(client)} == {None}
+            assert {one.coordinator_epoch for one in await producers(client)} == {1}
+            await producer.close()
+
+    run_cluster(main)
+
+
+def test_an_open_transaction_of_a_partition_survives_its_leader() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = await begun(client, P0)
+            before = await producers(client)
+            assert [one.txn_start_offset for one in before] == [0]
+            new = cluster.move(P0)
+            assert await producers(client) == before
+            assert cluster.sim.brokers[new].replicas.led[P0].leader_epoch == 1
+            assert await values(client, "orders") == []
+            await producer.send("orders", 0, b"more")
+            await producer.commit()
+            await until_state(client, "tx", "CompleteCommit")
+            assert await values(client, "orders") == [b"v", b"more"]
+            await producer.close()
+
+    run_cluster(main)
+
+
+def test_a_verification_does_not_outlive_the_leadership_it_was_asked_under() -> None:
+    """The batch is refused by the old leader, and the client finds the new one."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            async with Producer(client, transactional_id="tx") as producer:
+                await producer.init_transactions()
+                producer.begin()
+                cluster.arm(Hold(), MARKERS, api="AddPartitionsToTxn", limit=1)
+                sent = producer.send("orders", 0, b"v")
+                await cluster.struck()
+                cluster.move(P0)
+                cluster.sim.injector.release("f")
+                await sent
+                await producer.commit()
+            await until_state(client, "tx", "CompleteCommit")
+            assert await values(client, "orders") == [b"v"]
+
+    run_cluster(main, level=1)
+
+
+def test_a_reader_that_waits_at_the_old_leader_is_sent_away() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = Producer(client)
+            await producer.send("orders", 0, b"v")
+            old = cluster.sim.brokers[cluster.leader(P0)]
+            waiting = asyncio.get_running_loop().create_task(
+                values_from(client, offset=1, max_wait_ms=600_000)
+            )
+            await asyncio.sleep(1)
+            assert len(old.purgatory) == 1
+            started_ms = cluster.env.clock.monotonic_ms()
+            cluster.move(P0)
+            await producer.send("orders", 0, b"after")
+            assert await waiting == [b"after"]
+            assert cluster.env.clock.monotonic_ms() - started_ms < 10_000
+            await producer.close()
+
+    run_cluster(main)
+
+
+async def values_from(client: Cluster, *, offset: int, max_wait_ms: int) -> list[bytes | None]:
+    while True:
+        result = await fetch(
+            client,
+            "orders",
+            0,
+            offset,
+            isolation=IsolationLevel.READ_UNCOMMITTED,
+            max_wait_ms=max_wait_ms,
+        )
+        if result.records:
+            return [record.value for record in result.records]
+
+
+# Time
+
+
+@pytest.mark.parametrize("level", [0, 2])
+def test_a_transaction_times_out_by_the_cluster_clock(level: int) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = await begun(client, P0, timeout_ms=60_000)
+            before = await describe(client)
+            cluster.advance(59_000)
+            assert (await describe(client)).state == "Ongoing"
+            cluster.advance(11_000)
+            await until_state(client, "tx", "CompleteAbort")
+            after = await describe(client)
+            assert after.producer_epoch == before.producer_epoch + 1
+            if level == 0:
+                with pytest.raises(FatalError):
+                    await producer.commit()
+            assert await values(client, "orders") == []
+            await producer.close()
+
+    run_cluster(main, level=level)
+
+
+def test_idle_transactional_ids_and_producers_are_forgotten() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = await begun(client, P0)
+            await producer.commit()
+            await until_state(client, "tx", "CompleteCommit")
+            await producer.close()
+            day_ms = 86_400_000
+            cluster.advance(day_ms - 600_000)
+            assert len(await producers(client)) == 1
+            cluster.advance(1_300_000)
+            assert await producers(client) == ()
+            assert (await describe(client)).state == "CompleteCommit"
+            cluster.advance(7 * day_ms)
+            await asyncio.sleep(1)
+            found = (await Admin(client).describe_transactions(("tx",)))["tx"]
+            assert isinstance(found, ClientError)
+            assert found.error is E.transactional_id_not_found
+
+    run_cluster(main)
+
+
+def test_an_open_transaction_keeps_its_producer_and_its_id() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        cluster.arm(Drop(), MARKERS, "lost", api="WriteTxnMarkers")
+        async with cluster.client() as client:
+            producer = await begun(client, P0)
+            cluster.advance(8 * 86_400_000)
+            assert [one.txn_start_offset for one in await producers(client)] == [0]
+            assert (await describe(client)).state == "PrepareAbort"
+            await producer.close()
+
+    run_cluster(main)
+
+
+# Features
+
+
+def test_the_level_may_go_up_and_down_while_producers_work() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        seen: list[tuple[int, TxnProtocol]] = []
+        async with cluster.client("admin") as admin:
+            for number, level in enumerate((0, 1, 2, 1, 0)):
+                current = cluster.sim.metadata.image.features["transaction.version"]
+                if level != current:
+                    await Admin(admin).update_features(
+                        {"transaction.version": level}, upgrade_type=1 if level > current else 2
+                    )
+                async with cluster.client() as client:
+                    producer = Producer(client, transactional_id="tx")
+                    await producer.init_transactions()
+                    seen.append((level, producer.protocol))
+                    producer.begin()
+                    await producer.send("orders", 0, str(number).encode())
+                    await producer.commit()
+                    await until_state(client, "tx", "CompleteCommit")
+                    await producer.close()
+            assert await values(admin, "orders") == [b"0", b"1", b"2", b"3", b"4"]
+        v1, v2 = TxnProtocol.V1, TxnProtocol.V2
+        assert seen == [(0, v1), (1, v1), (2, v2), (1, v1), (0, v1)]
+
+    run_cluster(main, level=0)
+
+
+# What peers ask
+
+
+def asked(*partitions: TopicPartition, verify_only: bool = True) -> AddPartitionsToTxnCommand:
+    return AddPartitionsToTxnCommand(
+        transactions=(
+            TxnPartitions(
+                transactional_id=TransactionalId("tx"),
+                producer_id=ProducerId(0),
+                producer_epoch=ProducerEpoch(0),
+                verify_only=verify_only,
+                partitions=partitions,
+            ),
+        )
+    )
+
+
+@pytest.mark.parametrize("verify_only", [True, False])
+def test_a_partition_that_nobody_knows_stops_the_others(verify_only: bool) -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        unknown = TopicPartition("orders", 9)
+        async with cluster.client() as client:
+            producer = await begun(client, P0)
+            home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
+            reply = await home.add_partitions_to_txn(asked(P0, unknown, verify_only=verify_only))
+            assert reply.results == (
+                (
+                    "tx",
+                    ((P0, E.operation_not_attempted), (unknown, E.unknown_topic_or_partition)),
+                ),
+            )
+            await producer.close()
+
+    run_cluster(main)
+
+
+def test_verification_answers_each_partition_and_an_add_all_alike() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            producer = await begun(client, P0)
+            home = cluster.sim.brokers[cluster.leader(cluster.home("tx"))]
+            epoch = (await describe(client)).producer_epoch
+            assert epoch == 0
+            verified = await home.add_partitions_to_txn(asked(P0, P1))
+            assert verified.results[0][1] == ((P0, E.none), (P1, E.transaction_abortable))
+            added = await home.add_partitions_to_txn(asked(P0, P1, verify_only=False))
+            assert added.results[0][1] == ((P0, E.none), (P1, E.none))
+            elsewhere = next(one for one in cluster.sim.brokers.values() if one is not home)
+            for verify_only in (True, False):
+                reply = await elsewhere.add_partitions_to_txn(asked(P0, verify_only=verify_only))
+                assert reply.results[0][1] == ((P0, E.not_coordinator),)
+            await producer.abort()
+            await producer.close()
+
+    run_cluster(main)
+
+
+def marker(*partitions: TopicPartition, epoch: int = 0) -> TxnMarker:
+    return TxnMarker(
+        producer_id=ProducerId(5),
+        producer_epoch=ProducerEpoch(epoch),
+        committed=True,
+        coordinator_epoch=CoordinatorEpoch(epoch),
+        transaction_version=0,
+        partitions=partitions,
+    )
+
+
+def test_markers_are_written_where_they_are_led_and_told_per_partition() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        broker = cluster.sim.brokers[cluster.leader(P0)]
+        unknown = TopicPartition("orders", 9)
+        reply = await broker.write_txn_markers(
+            WriteTxnMarkersCommand(markers=(marker(P0, P1), marker(unknown)))
+        )
+        assert reply.results == (
+            (5, ((P0, E.none), (P1, E.not_leader_or_follower), (unknown, 3))),
+        ), "markers of one producer are answered together"
+        assert broker.replicas.led[P0].log_end_offset == 1
+        fenced = await broker.write_txn_markers(
+            WriteTxnMarkersCommand(markers=(marker(P0, epoch=3), marker(P0, epoch=2)))
+        )
+        assert fenced.results == ((5, ((P0, E.invalid_producer_epoch),)),)
+
+    run_cluster(main)
+
+
+def test_what_no_peer_may_ask_is_a_bug() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        broker = cluster.sim.brokers[BrokerId(1)]
+        for api_key, command in ((24, WriteTxnMarkersCommand(markers=())), (67, None)):
+            with pytest.raises(InvariantViolation, match="broker 2 asked broker/1"):
+                await broker.handle_peer(api_key, 1, command, BrokerId(2))
+
+    run_cluster(main)
+
+
+# Replicas and coordinators that are not there
+
+
+async def append_state(broker: Broker, partition: int) -> ErrorCode:
+    data = batch(-1, pid=-1)
+    return await broker._append_transaction_state(partition, data, 0, 1_000)
+
+
+def test_a_coordinator_can_not_write_to_a_log_that_it_lost() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            await (await begun(client)).close()
+        home = cluster.home("tx")
+        broker = cluster.sim.brokers[cluster.leader(home)]
+        cluster.move(home)
+        assert await append_state(broker, home.partition) is E.not_leader_or_follower
+
+    run_cluster(main)
+
+
+def test_a_coordinator_loads_nothing_once_its_log_has_more_partitions() -> None:
+    """As TransactionStateManager, which placed ids by the number of partitions at its start."""
+
+    async def main(cluster: VirtualCluster) -> None:
+        async with cluster.client() as client:
+            await (await begun(client)).close()
+            home = cluster.home("tx")
+            metadata = cluster.sim.metadata
+            grown = grown_topic(metadata.image, TRANSACTION_STATE_TOPIC, count=8)
+            assert not isinstance(grown, Rejection)
+            metadata.publish(metadata.image.with_topic(grown))
+            loading = [
+                broker.coordinator.snapshot().partitions_loading
+                for broker in cluster.sim.brokers.values()
+            ]
+            assert sum(loading) == 2
+            assert (await describe(client)).state == "Ongoing"
+            new = cluster.sim.brokers[cluster.move(home)].coordinator
+            told = new.describe(TransactionalId("tx"))
+            assert isinstance(told, Rejection)
+            assert told.error is E.coordinator_load_in_progress
+            listed = new.list_transactions(ListTransactions())
+            assert isinstance(listed, Rejection)
+            assert listed.error is E.coordinator_load_in_progress
+
+    run_cluster(main)
+
+
+def test_groups_stay_where_they_were_when_their_log_has_more_partitions() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        metadata = cluster.sim.metadata
+        metadata.auto_create(CONSUMER_OFFSETS_TOPIC)
+        broker = cluster.sim.brokers[BrokerId(1)]
+        groups = [f"g{number}" for number in range(20)]
+
+        def homes() -> list[BrokerId | None]:
+            return [broker.group_host.coordinator_of(group, broker.image) for group in groups]
+
+        before = homes()
+        grown = grown_topic(metadata.image, CONSUMER_OFFSETS_TOPIC, count=73)
+        assert not isinstance(grown, Rejection)
+        metadata.publish(metadata.image.with_topic(grown))
+        assert len(broker.image.topics[CONSUMER_OFFSETS_TOPIC].partitions) == 73
+        assert homes() == before
+
+    run_cluster(main)
+
+
+def test_before_the_transaction_log_exists_nobody_coordinates() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        broker = cluster.sim.brokers[BrokerId(1)]
+        assert TRANSACTION_STATE_TOPIC not in broker.image.topics
+        assert broker.transaction_coordinator_of(TransactionalId("tx")) is None
+        async with cluster.client() as client:
+            await (await begun(client)).close()
+        assert broker.transaction_coordinator_of(TransactionalId("tx")) == cluster.leader(
+            cluster.home("tx")
+        )
+
+    run_cluster(main)
+
+
+def test_dynamic_configs_change_a_running_broker() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        name = "transaction.partition.verification.enable"
+        async with cluster.client() as client:
+            await Admin(client).set_broker_default(name, "false")
+        assert not any(
+            broker.settings.transaction_partition_verification_enable
+            for broker in cluster.sim.brokers.values()
+        )
+
+    run_cluster(main)

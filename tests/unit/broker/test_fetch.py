@@ -1,0 +1,345 @@
+"""Fetch: sizes, offsets and epochs, and when a reader is kept waiting (DelayedFetch)."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.images import cluster, partition, topic
+from tests.support.leader import NOT_LED, P0, P1, UNKNOWN, Leader, part, produce, settle
+from tests.support.logs import NOW
+from txnsim.broker.fetch import (
+    CONSUMER_REPLICA_ID,
+    FUTURE_REPLICA_ID,
+    FetchCommand,
+    Outcomes,
+)
+from txnsim.errors import ErrorCode
+from txnsim.replica.fetch_values import FetchPartition, Naming
+from txnsim.types import IsolationLevel, TopicPartition
+
+E = ErrorCode
+COMMITTED, UNCOMMITTED = IsolationLevel.READ_COMMITTED, IsolationLevel.READ_UNCOMMITTED
+
+
+@pytest.fixture
+async def leader() -> Leader:
+    return Leader(transaction_partition_verification_enable=False)
+
+
+def wanted(topic_partition: TopicPartition = P0, offset: int = 0, **more: Any) -> FetchPartition:
+    return FetchPartition(
+        topic_partition=topic_partition,
+        offset=offset,
+        max_bytes=more.pop("max_bytes", 1 << 20),
+        **more,
+    )
+
+
+def fetch(
+    *partitions: FetchPartition,
+    max_wait_ms: int = 0,
+    min_bytes: int = 1,
+    max_bytes: int = 1 << 20,
+    isolation: IsolationLevel = UNCOMMITTED,
+    leader_only: bool = False,
+    replica_id: int = CONSUMER_REPLICA_ID,
+) -> FetchCommand:
+    return FetchCommand(
+        max_wait_ms=max_wait_ms,
+        min_bytes=min_bytes,
+        max_bytes=max_bytes,
+        isolation=isolation,
+        partitions=partitions or (wanted(),),
+        leader_only=leader_only or replica_id >= 0,
+        replica_id=replica_id,
+    )
+
+
+def start(leader: Leader, command: FetchCommand) -> asyncio.Task[Outcomes]:
+    return asyncio.get_running_loop().create_task(leader.fetching.fetch(command))
+
+
+async def append(leader: Leader, topic_partition: TopicPartition = P0, **more: Any) -> None:
+    outcomes = await leader.producing.produce(produce(part(topic_partition, **more)))
+    assert outcomes[topic_partition].error is E.none
+
+
+def open_transaction(leader: Leader, sequence: int = 0) -> None:
+    log = leader.log()
+    guard = log.start_verification(
+        producer_id=7,
+        producer_epoch=0,
+        base_sequence=sequence,
+        supports_epoch_bump=False,
+        now_ms=NOW,
+    )
+    assert isinstance(guard, int)
+    batch = part(P0, sequence, transactional=True)
+    log.append_client(batch.batch, guard=guard, now_ms=NOW)
+    log.advance_high_watermark(log.log_end_offset)
+    leader.purgatory.touch(P0)
+
+
+def end_transaction(leader: Leader, *, committed: bool = True) -> None:
+    log = leader.log()
+    log.append_marker(
+        producer_id=7,
+        producer_epoch=0,
+        committed=committed,
+        coordinator_epoch=0,
+        transaction_version=0,
+        now_ms=NOW,
+    )
+    log.advance_high_watermark(log.log_end_offset)
+    leader.purgatory.touch(P0)
+
+
+# Reading
+
+
+async def test_an_answer_tells_the_bounds_of_the_log(leader: Leader) -> None:
+    await append(leader, count=3)
+    open_transaction(leader)
+    outcome = (await leader.fetching.fetch(fetch(isolation=COMMITTED)))[0]
+    assert (outcome.high_watermark, outcome.last_stable_offset, outcome.log_start_offset) == (
+        4,
+        3,
+        0,
+    )
+    assert len(outcome.records) == 1
+    assert outcome.aborted == ()
+    unbound = (await leader.fetching.fetch(fetch()))[0]
+    assert len(unbound.records) == 2
+    assert unbound.aborted is None
+
+
+async def test_aborted_transactions_are_named_to_read_committed(leader: Leader) -> None:
+    open_transaction(leader)
+    end_transaction(leader, committed=False)
+    outcome = (await leader.fetching.fetch(fetch(isolation=COMMITTED)))[0]
+    assert outcome.aborted is not None
+    assert [(one.producer_id, one.first_offset) for one in outcome.aborted] == [(7, 0)]
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        (wanted(P0, 9), E.offset_out_of_range),
+        (wanted(P0, current_leader_epoch=5), E.unknown_leader_epoch),
+        (wanted(NOT_LED), E.none),
+    ],
+)
+async def test_an_error_of_one_partition_is_answered_at_once(
+    leader: Leader, row: FetchPartition, error: ErrorCode
+) -> None:
+    command = fetch(row, wanted(P1), max_wait_ms=0 if error is E.none else 1_000)
+    outcomes = await leader.fetching.fetch(command)
+    assert outcomes[0].error is error
+    if error is not E.none:
+        refused = outcomes[0]
+        assert (refused.high_watermark, refused.last_stable_offset, refused.records) == (-1, -1, ())
+    assert outcomes[1].error is E.none
+
+
+@pytest.mark.parametrize(
+    ("row", "error"),
+    [
+        (wanted(TopicPartition("", 0), naming=Naming.NO_NAME), E.unknown_topic_id),
+        (wanted(P0, naming=Naming.OTHER_TOPIC, current_leader_epoch=9), E.inconsistent_topic_id),
+        (wanted(UNKNOWN, naming=Naming.OTHER_TOPIC), E.unknown_topic_or_partition),
+    ],
+)
+async def test_a_topic_id_without_its_name_is_refused(
+    leader: Leader, row: FetchPartition, error: ErrorCode
+) -> None:
+    (outcome,) = await leader.fetching.fetch(fetch(row, max_wait_ms=1_000))
+    assert outcome.error is error
+
+
+async def test_old_consumers_read_from_the_leader_only(leader: Leader) -> None:
+    outcomes = await leader.fetching.fetch(fetch(wanted(NOT_LED), leader_only=True))
+    assert outcomes[0].error is E.not_leader_or_follower
+
+
+@pytest.mark.parametrize(
+    ("replica_id", "epoch", "error"),
+    [
+        (3, -1, E.not_leader_or_follower),
+        (3, 0, E.unknown_leader_epoch),
+        (1, -1, E.not_leader_or_follower),
+        (2, -1, E.none),
+        (2, 0, E.none),
+    ],
+)
+async def test_who_fetches_as_a_follower_must_be_one(
+    replica_id: int, epoch: int, error: ErrorCode
+) -> None:
+    followed = topic("orders", partition(1, replicas=(1, 2)))
+    leader = Leader(cluster().with_topic(followed))
+    row = wanted(P0, current_leader_epoch=epoch)
+    (outcome,) = await leader.fetching.fetch(fetch(row, replica_id=replica_id))
+    assert outcome.error is error
+
+
+async def test_followers_read_what_is_not_replicated_yet() -> None:
+    leader = Leader(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
+    await leader.producing.produce(produce(part(), acks=1))
+    for replica_id, read in ((CONSUMER_REPLICA_ID, 0), (2, 1), (FUTURE_REPLICA_ID, 1)):
+        command = fetch(replica_id=replica_id, isolation=COMMITTED)
+        (outcome,) = await leader.fetching.fetch(command)
+        assert (len(outcome.records), outcome.high_watermark) == (read, 0)
+    task = start(leader, fetch(wanted(P0, 1), replica_id=2, max_wait_ms=500))
+    await settle()
+    await leader.producing.produce(produce(part(), acks=1))
+    leader.purgatory.touch(P0)
+    assert len((await task)[0].records) == 1
+
+
+async def test_the_first_partition_with_data_gets_a_batch_whatever_its_size(
+    leader: Leader,
+) -> None:
+    await append(leader, P1, value=b"x" * 500)
+    await append(leader, P0, value=b"x" * 500)
+    outcomes = await leader.fetching.fetch(
+        fetch(wanted(P0, max_bytes=1), wanted(P1, max_bytes=1), max_bytes=1)
+    )
+    assert [len(outcome.records) for outcome in outcomes] == [1, 0]
+    empty_first = await leader.fetching.fetch(fetch(wanted(P0, 1), wanted(P1), max_bytes=1))
+    assert [len(outcome.records) for outcome in empty_first] == [0, 1]
+
+
+async def test_the_brokers_limit_caps_the_clients(leader: Leader) -> None:
+    for tp in (P0, P1):
+        await append(leader, tp, value=b"x" * 500)
+    leader.set(fetch_max_bytes=600)
+    outcomes = await leader.fetching.fetch(fetch(wanted(P0), wanted(P1)))
+    assert [len(outcome.records) for outcome in outcomes] == [1, 0]
+
+
+@pytest.mark.parametrize(
+    ("last_epoch", "offset", "diverging", "error"),
+    [
+        (0, 2, None, E.none),
+        (0, 4, (0, 3), E.none),  # epoch 0 ended at 3
+        (1, 3, (0, 3), E.none),  # epoch 1 never was
+        (2, 4, None, E.none),
+        (9, 4, None, E.offset_out_of_range),
+    ],
+)
+async def test_a_reader_that_has_diverged_is_told_where(
+    leader: Leader,
+    last_epoch: int,
+    offset: int,
+    diverging: tuple[int, int] | None,
+    error: ErrorCode,
+) -> None:
+    await append(leader, count=3)
+    leader.apply(leader.image.with_partition(P0, partition(1, replicas=(1,), epoch=2)))
+    await append(leader, count=2)
+    row = wanted(P0, offset, last_fetched_epoch=last_epoch)
+    outcome = (await leader.fetching.fetch(fetch(row, max_wait_ms=1_000)))[0]
+    assert outcome.diverging == diverging
+    assert outcome.error is error
+    assert bool(outcome.records) == (diverging is None and error is E.none)
+    if diverging is not None:
+        assert outcome.high_watermark == 5
+
+
+# Waiting
+
+
+async def test_a_reader_waits_for_min_bytes_and_reads_again(leader: Leader) -> None:
+    task = start(leader, fetch(max_wait_ms=500, min_bytes=100))
+    await settle()
+    await append(leader, value=b"")
+    await settle()
+    assert not task.done(), "some bytes, not enough"
+    await append(leader, value=b"x" * 50)
+    assert len((await task)[0].records) == 2
+
+
+async def test_a_reader_who_may_not_wait_is_answered_with_nothing(leader: Leader) -> None:
+    outcome = (await leader.fetching.fetch(fetch(max_wait_ms=0)))[0]
+    assert (outcome.error, outcome.records) == (E.none, ())
+
+
+async def test_what_does_not_exist_is_not_waited_for(leader: Leader) -> None:
+    task = start(leader, fetch(wanted(UNKNOWN), wanted(P0), max_wait_ms=500))
+    await settle()
+    assert not task.done(), "the other partition is waited for"
+    await append(leader)
+    missing, found = await task
+    assert (missing.error, len(found.records)) == (E.unknown_topic_or_partition, 1)
+
+
+async def test_a_fetch_of_nothing_does_not_wait(leader: Leader) -> None:
+    command = FetchCommand(
+        max_wait_ms=500,
+        min_bytes=1,
+        max_bytes=1,
+        isolation=UNCOMMITTED,
+        partitions=(),
+        leader_only=False,
+    )
+    assert await leader.fetching.fetch(command) == []
+
+
+async def test_waiting_ends_at_max_wait_of_monotonic_time(leader: Leader) -> None:
+    task = start(leader, fetch(max_wait_ms=500))
+    await settle()
+    leader.clock.advance(3_600_000)
+    await settle()
+    assert not task.done(), "an advance of the cluster clock does not end a long poll"
+    leader.clock.pass_ms(500)
+    assert (await task)[0].records == ()
+
+
+async def test_read_committed_is_woken_by_the_last_stable_offset_and_not_by_an_append(
+    leader: Leader,
+) -> None:
+    task = start(leader, fetch(max_wait_ms=500, isolation=COMMITTED))
+    await settle()
+    open_transaction(leader)
+    await settle()
+    assert not task.done()
+    end_transaction(leader)
+    assert len((await task)[0].records) == 2
+
+
+async def test_bytes_over_all_partitions_count_each_up_to_its_own_limit(leader: Leader) -> None:
+    rows = (wanted(P0, max_bytes=40), wanted(P1, max_bytes=40))
+    task = start(leader, fetch(*rows, max_wait_ms=500, min_bytes=60))
+    await settle()
+    await append(leader, P0, value=b"x" * 500)
+    await settle()
+    assert not task.done(), "40 of 60"
+    await append(leader, P1, value=b"x" * 500)
+    assert [bool(outcome.records) for outcome in await task] == [True, False]
+
+
+async def test_a_reader_is_woken_when_leadership_goes(leader: Leader) -> None:
+    task = start(leader, fetch(max_wait_ms=500, leader_only=True))
+    await settle()
+    leader.apply(leader.image.with_partition(P0, partition(2, replicas=(2, 1), epoch=1)))
+    leader.purgatory.touch(P0)
+    assert (await task)[0].error is E.not_leader_or_follower
+
+
+async def test_a_reader_is_woken_when_its_offset_falls_out_of_the_log(leader: Leader) -> None:
+    task = start(leader, fetch(wanted(P0, 0), max_wait_ms=500, min_bytes=1_000_000))
+    await settle()
+    await append(leader, count=3)
+    leader.log().delete_records_before(2)
+    leader.purgatory.touch(P0)
+    assert (await task)[0].error is E.offset_out_of_range
+
+
+async def test_a_reader_is_answered_when_its_topic_is_deleted(leader: Leader) -> None:
+    task = start(leader, fetch(max_wait_ms=500))
+    await settle()
+    leader.apply(leader.image.without_topic("orders"))
+    leader.purgatory.release(P0)
+    assert (await task)[0].error is E.unknown_topic_or_partition

@@ -1,0 +1,169 @@
+"""The group coordinator on its broker: leadership, the log it writes, transactions, markers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.group_api import GROUP, GroupApi, group_api
+from tests.support.handlers import batch
+from txnsim.broker.group_host import GroupHost
+from txnsim.broker.verification import TransactionOperation
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.offset_commands import CommittingProducer
+from txnsim.log.answers import Appended
+from txnsim.log.verification import SENTINEL
+from txnsim.placement import partition_for
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    BrokerId,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TxnMarker,
+)
+
+E = ErrorCode
+ADD = TransactionOperation.ADD_PARTITION
+VERIFY = TransactionOperation.GENERIC_ERROR_SUPPORTED
+HOME = partition_for(GROUP, 3)
+
+
+@pytest.fixture
+async def groups() -> AsyncIterator[GroupApi]:
+    async with group_api() as found:
+        yield found
+
+
+@pytest.fixture
+async def of_two() -> AsyncIterator[GroupApi]:
+    async with group_api(brokers=2) as found:
+        yield found
+
+
+def host(groups: GroupApi, broker: int = 1) -> GroupHost:
+    return groups.api.cluster.brokers[BrokerId(broker)].group_host
+
+
+def committing(identity: tuple[int, int]) -> CommittingProducer:
+    return CommittingProducer(
+        transactional_id=TransactionalId("id"),
+        producer_id=ProducerId(identity[0]),
+        producer_epoch=ProducerEpoch(identity[1]),
+    )
+
+
+def at(partition: int) -> TopicPartition:
+    return TopicPartition(CONSUMER_OFFSETS_TOPIC, partition)
+
+
+def marker(producer_id: int) -> TxnMarker:
+    return TxnMarker(
+        producer_id=ProducerId(producer_id),
+        producer_epoch=ProducerEpoch(0),
+        committed=True,
+        coordinator_epoch=CoordinatorEpoch(0),
+        transaction_version=0,
+        partitions=(at(HOME),),
+    )
+
+
+async def test_groups_and_positions_move_with_the_leader(of_two: GroupApi) -> None:
+    cluster = of_two.api.cluster
+    image = cluster.metadata.image
+    home = partition_for(GROUP, 3)
+    leader = host(of_two).coordinator_of(GROUP, image)
+    assert leader is not None
+    there = GroupApi(of_two.api.at(leader))
+    await there.commit(5)
+    other = BrokerId(3 - leader)
+    cluster.move_leader(at(home), other)
+    here = GroupApi(of_two.api.at(other))
+    # The new leader has to hear how far the other one is before it knows what is replicated.
+    assert await here.committed(require_stable=True) == (5, E.none)
+    moved = await there.api.ask("OffsetFetch", 7, group_id=GROUP, topics=None, require_stable=False)
+    assert moved.error_code is E.not_coordinator
+    assert host(of_two, leader).refuses_markers(at(home))
+    assert not host(of_two, other).refuses_markers(at(home))
+    assert not host(of_two, leader).refuses_markers(TopicPartition("orders", 0))
+
+
+async def test_positions_go_with_their_topic_also_where_it_is_made_anew(groups: GroupApi) -> None:
+    await groups.commit(5)
+    await groups.api.ask("DeleteTopics", 1, topic_names=["orders"])
+    await groups.api.ask(
+        "CreateTopics",
+        2,
+        topics=[{"name": "orders", "num_partitions": 1, "replication_factor": 1}],
+    )
+    assert await groups.committed() == (-1, E.none)
+
+
+async def test_without_the_topic_nobody_coordinates(groups: GroupApi) -> None:
+    assert host(groups).coordinator_of(GROUP, groups.api.broker.image) == 1
+    await groups.api.ask("DeleteTopics", 1, topic_names=[CONSUMER_OFFSETS_TOPIC])
+    assert host(groups).coordinator_of(GROUP, groups.api.broker.image) is None
+    assert not host(groups).coordinator.owns(HOME)
+
+
+async def test_the_log_of_a_partition(groups: GroupApi) -> None:
+    log = host(groups)
+    before = log.replicated(HOME)
+    appended = log.append(HOME, batch(b"v"), guard=SENTINEL)
+    assert isinstance(appended, Appended)
+    assert log.replicated(HOME) == before + 1
+    assert log.committed(HOME, appended.last_offset) is None
+
+
+async def test_a_partition_that_another_broker_leads(of_two: GroupApi) -> None:
+    image = of_two.api.cluster.metadata.image
+    topic = image.topics[CONSUMER_OFFSETS_TOPIC]
+    elsewhere = next(n for n, each in enumerate(topic.partitions) if each.leader != 1)
+    log = host(of_two)
+    refused = log.append(elsewhere, batch(b"v"), guard=SENTINEL)
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.not_leader_or_follower
+    assert log.replicated(elsewhere) == 0
+    waiting = log.committed(elsewhere, 0)
+    assert waiting is not None
+    assert await waiting is E.not_leader_or_follower
+    verified = await log.verify(elsewhere, committing((1, 0)), ADD)
+    assert isinstance(verified, Rejection)
+
+
+async def test_too_few_replicas_refuse_a_coordinators_records() -> None:
+    async with group_api(
+        brokers=2, offsets_topic_replication_factor=2, min_insync_replicas=2
+    ) as groups:
+        await groups.api.cluster.stop_broker(BrokerId(2))
+        refused = host(groups).append(HOME, batch(b"v"), guard=SENTINEL)
+        assert isinstance(refused, Rejection)
+        assert refused.error is E.not_enough_replicas
+
+
+async def test_the_coordinator_of_the_transaction_is_asked(groups: GroupApi) -> None:
+    identity = await groups.api.producer("id")
+    refused = await host(groups).verify(HOME, committing(identity), VERIFY)
+    assert isinstance(refused, Rejection)
+    assert refused.error is E.transaction_abortable
+    added = await host(groups).verify(HOME, committing(identity), ADD)
+    assert isinstance(added, int)
+    assert added != SENTINEL
+    verified = await host(groups).verify(HOME, committing(identity), VERIFY)
+    assert isinstance(verified, int)
+    assert verified != SENTINEL
+
+
+async def test_nobody_is_asked_where_verification_is_switched_off() -> None:
+    async with group_api(transaction_partition_verification_enable=False) as groups:
+        identity = await groups.api.producer("id")
+        assert await host(groups).verify(HOME, committing(identity), VERIFY) == SENTINEL
+
+
+async def test_markers_on_other_topics_are_nobodys_business(groups: GroupApi) -> None:
+    host(groups).marker_written(TopicPartition("orders", 0), marker(7), 0)
+    host(groups).marker_written(at(HOME), marker(7), 0)
+    assert await groups.committed() == (-1, E.none)

@@ -1,0 +1,454 @@
+"""Produce at a leader: the order of checks, verification, the wait for replication.
+
+The rows follow ReplicaManager.handleProduceAppend as measured on Apache Kafka 4.3.1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.images import cluster, partition, topic
+from tests.support.leader import (
+    ADD,
+    NEW,
+    NOT_LED,
+    OLD,
+    P0,
+    P1,
+    UNKNOWN,
+    Leader,
+    orders,
+    part,
+    produce,
+    settle,
+)
+from tests.support.logs import NOW, batch
+from txnsim.broker.produce import Outcomes, ProduceCommand, ProduceOutcome
+from txnsim.broker.verification import TransactionOperation
+from txnsim.errors import ErrorCode, PeerTimeoutError
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+)
+
+E = ErrorCode
+
+
+@pytest.fixture
+async def leader() -> Leader:
+    return Leader()
+
+
+def start(leader: Leader, command: ProduceCommand) -> asyncio.Task[Outcomes]:
+    return asyncio.get_running_loop().create_task(leader.producing.produce(command))
+
+
+async def errors(leader: Leader, command: ProduceCommand) -> dict[TopicPartition, ErrorCode]:
+    outcomes = await leader.producing.produce(command)
+    return {topic_partition: outcome.error for topic_partition, outcome in outcomes.items()}
+
+
+def txn(topic_partition: TopicPartition = P0, sequence: int = 0, **more: Any) -> Any:
+    return part(topic_partition, sequence, transactional=True, **more)
+
+
+# Order of checks
+
+
+async def test_a_plain_batch_is_appended_without_asking_anybody(leader: Leader) -> None:
+    outcomes = await leader.producing.produce(produce(part(P0), part(P1, count=3)))
+    assert outcomes == {
+        P0: ProduceOutcome(base_offset=0, log_start_offset=0),
+        P1: ProduceOutcome(base_offset=0, log_start_offset=0),
+    }
+    assert leader.log(P1).high_watermark == 3
+    assert leader.asked == []
+
+
+async def test_transactional_batches_of_two_producers_fail_the_whole_request(
+    leader: Leader,
+) -> None:
+    mixed = E.invalid_producer_id_mapping
+    for other in (txn(P1, pid=8), txn(P1, epoch=1)):
+        assert await errors(leader, produce(txn(P0), other, part(P1), acks=5)) == {
+            P0: mixed,
+            P1: mixed,
+        }
+    assert leader.asked == []
+    assert leader.log().log_end_offset == 0
+
+
+async def test_verification_comes_before_acks_are_judged(leader: Leader) -> None:
+    task = start(leader, produce(txn(P0), txn(P1), acks=5))
+    await settle()
+    leader.answer(E.invalid_txn_state, E.none)
+    outcomes = await task
+    assert {tp: one.error for tp, one in outcomes.items()} == {
+        P0: E.invalid_txn_state,
+        P1: E.invalid_required_acks,
+    }
+
+
+@pytest.mark.parametrize("name", [CONSUMER_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC])
+async def test_internal_topics_are_refused_before_leadership_is_looked_at(name: str) -> None:
+    leader = Leader(cluster().with_topic(topic(name, partition(1, replicas=(1,)), partition(2))))
+    led, not_led = TopicPartition(name, 0), TopicPartition(name, 1)
+    refused = E.invalid_topic_exception
+    assert await errors(leader, produce(part(led), part(not_led))) == {
+        led: refused,
+        not_led: refused,
+    }
+    allowed = produce(part(led), part(not_led), internal_topics_allowed=True)
+    assert await errors(leader, allowed) == {led: E.none, not_led: E.not_leader_or_follower}
+
+
+async def test_each_partition_is_judged_by_itself(leader: Leader) -> None:
+    assert await errors(leader, produce(part(P0), part(NOT_LED), part(UNKNOWN))) == {
+        P0: E.none,
+        NOT_LED: E.not_leader_or_follower,
+        UNKNOWN: E.unknown_topic_or_partition,
+    }
+
+
+async def test_too_few_in_sync_matter_to_acks_all_only() -> None:
+    image = cluster().with_topic(
+        topic("orders", partition(1, isr=(1,)), configs={"min.insync.replicas": "2"})
+    )
+    leader = Leader(image)
+    refused = await leader.producing.produce(produce(part(P0)))
+    assert refused == {P0: ProduceOutcome(error=E.not_enough_replicas, log_start_offset=0)}
+    assert leader.log().log_end_offset == 0
+    assert await errors(leader, produce(part(P0), acks=1)) == {P0: E.none}
+    assert await errors(leader, produce(part(P0), acks=0)) == {P0: E.none}
+
+
+async def test_leadership_is_judged_before_the_replicas_in_sync() -> None:
+    image = cluster().with_topic(
+        topic("orders", partition(2, isr=(2,)), configs={"min.insync.replicas": "2"})
+    )
+    assert await errors(Leader(image), produce(part(P0))) == {P0: E.not_leader_or_follower}
+
+
+async def test_a_refusal_of_the_log_tells_the_log_start_and_the_reason(leader: Leader) -> None:
+    late = await leader.producing.produce(produce(part(P0, 5)))
+    assert late[P0].error is E.none, "an unknown producer may begin anywhere"
+    gap = await leader.producing.produce(produce(part(P0, 9)))
+    assert gap == {P0: ProduceOutcome(error=E.out_of_order_sequence_number, log_start_offset=0)}
+
+
+async def test_refused_records_are_named(leader: Leader) -> None:
+    leader.apply(
+        orders(configs={"cleanup.policy": "compact"}),
+    )
+    outcomes = await leader.producing.produce(produce(part(P0, key=None)))
+    assert outcomes[P0].error is E.invalid_record
+    assert [index for index, _ in outcomes[P0].record_errors] == [0]
+    assert outcomes[P0].message
+
+
+async def test_a_duplicate_is_answered_as_the_first_time(leader: Leader) -> None:
+    first = await leader.producing.produce(produce(part(P0, 0, count=2)))
+    again = await leader.producing.produce(produce(part(P0, 0, count=2)))
+    assert again[P0].base_offset == first[P0].base_offset == 0
+    assert again[P0].log_append_time_ms == NOW, "the cached batch's timestamp"
+    assert leader.log().log_end_offset == 2
+
+
+# Verification
+
+
+async def test_the_first_transactional_batch_waits_for_the_coordinator(leader: Leader) -> None:
+    task = start(leader, produce(txn(P0), txn(P1)))
+    await settle()
+    assert not task.done()
+    (transaction,) = leader.asked[0].command.transactions
+    assert transaction.partitions == (P0, P1)
+    assert transaction.verify_only
+    leader.answer()
+    assert {one.error for one in (await task).values()} == {E.none}
+    assert leader.log().open_transaction_of(7) == 0
+
+
+async def test_an_open_transaction_is_not_verified_again(leader: Leader) -> None:
+    task = start(leader, produce(txn(P0)))
+    await settle()
+    leader.answer()
+    await task
+    outcomes = await leader.producing.produce(produce(txn(P0, 1)))
+    assert outcomes[P0].base_offset == 1
+    assert len(leader.asked) == 1
+
+
+async def test_only_the_partitions_that_need_it_are_asked_about(leader: Leader) -> None:
+    task = start(leader, produce(txn(P0)))
+    await settle()
+    leader.answer()
+    await task
+    task = start(leader, produce(txn(P0, 1), txn(P1, 0), txn(NOT_LED, 0), part(UNKNOWN)))
+    await settle()
+    assert leader.asked[1].command.transactions[0].partitions == (P1,)
+    leader.answer()
+    assert {tp: one.error for tp, one in (await task).items()} == {
+        P0: E.none,
+        P1: E.none,
+        NOT_LED: E.not_leader_or_follower,
+        UNKNOWN: E.unknown_topic_or_partition,
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "operation", "error", "message"),
+    [
+        (E.transaction_abortable, OLD, E.invalid_txn_state, "not added"),
+        (E.transaction_abortable, NEW, E.transaction_abortable, None),
+        (E.invalid_txn_state, NEW, E.invalid_txn_state, "not added"),
+        (E.producer_fenced, NEW, E.invalid_producer_epoch, None),
+        (E.concurrent_transactions, NEW, E.not_enough_replicas, "CONCURRENT_TRANSACTIONS"),
+        (E.not_coordinator, ADD, E.not_enough_replicas, "NOT_COORDINATOR"),
+    ],
+)
+async def test_what_the_coordinator_refuses_is_not_appended(
+    leader: Leader,
+    said: ErrorCode,
+    operation: TransactionOperation,
+    error: ErrorCode,
+    message: str | None,
+) -> None:
+    task = start(leader, produce(txn(P0), txn(P1), operation=operation))
+    await settle()
+    leader.answer(said, E.none)
+    outcomes = await task
+    assert (outcomes[P0].error, outcomes[P0].log_start_offset) == (error, -1)
+    assert message is None or message in (outcomes[P0].message or "")
+    assert (outcomes[P0].message is None) == (message is None)
+    assert outcomes[P1].error is E.none
+    assert leader.log(P0).log_end_offset == 0
+
+
+async def test_without_an_answer_the_client_is_to_try_again(leader: Leader) -> None:
+    task = start(leader, produce(txn(P0)))
+    await settle()
+    leader.asked[0].answer.fail(PeerTimeoutError("late"))
+    assert (await task)[P0].error is E.not_enough_replicas
+
+
+async def test_verification_may_be_switched_off_but_not_the_implicit_add(leader: Leader) -> None:
+    leader = Leader(
+        orders().with_broker_configs("", {"transaction.partition.verification.enable": "false"}),
+        transaction_partition_verification_enable=False,
+    )
+    assert await errors(leader, produce(txn(P0))) == {P0: E.none}
+    assert leader.asked == []
+    task = start(leader, produce(txn(P1), operation=ADD))
+    await settle()
+    assert not leader.asked[0].command.transactions[0].verify_only
+    leader.answer()
+    assert (await task)[P1].error is E.none
+
+
+async def test_a_stale_epoch_is_refused_before_anybody_is_asked(leader: Leader) -> None:
+    task = start(leader, produce(txn(P0, epoch=3), operation=ADD))
+    await settle()
+    leader.answer()
+    await task
+    assert await errors(leader, produce(txn(P0, epoch=2), operation=ADD)) == {
+        P0: E.invalid_producer_epoch
+    }
+    assert len(leader.asked) == 1
+
+
+async def test_a_batch_that_lost_its_guard_meanwhile_is_refused(leader: Leader) -> None:
+    """The marker of the aborted transaction comes between verification and append."""
+    task = start(leader, produce(txn(P0)))
+    await settle()
+    leader.log().append_marker(
+        producer_id=7,
+        producer_epoch=0,
+        committed=False,
+        coordinator_epoch=0,
+        transaction_version=0,
+        now_ms=NOW,
+    )
+    leader.answer()
+    assert (await task)[P0].error is E.invalid_txn_state
+    assert leader.log().open_transaction_of(7) == -1
+
+
+# The leader repeats an implicit add (KAFKA-18654)
+
+
+async def test_an_implicit_add_is_repeated_while_the_last_transaction_is_ending(
+    leader: Leader,
+) -> None:
+    task = start(leader, produce(txn(P0), txn(P1), operation=ADD))
+    await settle()
+    leader.answer(E.concurrent_transactions, E.none)
+    await settle()
+    assert len(leader.asked) == 1, "after a pause"
+    leader.clock.pass_ms(19)
+    await settle()
+    assert len(leader.asked) == 1
+    leader.clock.pass_ms(1)
+    await settle()
+    assert leader.asked[1].command == leader.asked[0].command, "the whole call again"
+    leader.answer()
+    assert {one.error for one in (await task).values()} == {E.none}
+    assert leader.clock.armed == 0
+
+
+async def test_the_leader_gives_up_after_its_patience_and_says_the_last_answer(
+    leader: Leader,
+) -> None:
+    task = start(leader, produce(txn(P0), operation=ADD))
+    for _ in range(5):
+        await settle()
+        leader.answer(E.concurrent_transactions)
+        await settle()
+        assert not task.done()
+        leader.clock.pass_ms(20)
+    await settle()
+    assert len(leader.asked) == 6, "at 0, 20, 40, 60, 80 and 100 ms"
+    leader.answer(E.concurrent_transactions)
+    assert (await task)[P0].error is E.concurrent_transactions
+
+
+async def test_patience_is_bounded_by_the_request_timeout() -> None:
+    leader = Leader(request_timeout_ms=20)
+    task = start(leader, produce(txn(P0), operation=ADD))
+    for _ in range(2):
+        await settle()
+        leader.answer(E.concurrent_transactions)
+        await settle()
+        leader.clock.pass_ms(20)
+    await settle()
+    assert len(leader.asked) == 2
+    assert (await task)[P0].error is E.concurrent_transactions
+
+
+@pytest.mark.parametrize("operation", [OLD, NEW])
+async def test_a_mere_verification_is_not_repeated(
+    leader: Leader, operation: TransactionOperation
+) -> None:
+    task = start(leader, produce(txn(P0), operation=operation))
+    await settle()
+    leader.answer(E.concurrent_transactions)
+    assert (await task)[P0].error is E.not_enough_replicas
+    assert len(leader.asked) == 1
+
+
+async def test_a_producer_that_goes_away_in_the_pause_leaves_no_timer(leader: Leader) -> None:
+    task = start(leader, produce(txn(P0), operation=ADD))
+    await settle()
+    leader.answer(E.concurrent_transactions)
+    await settle()
+    assert leader.clock.armed == 1
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert leader.clock.armed == 0
+
+
+# Replication
+
+
+class _LateReplica:
+    """A follower of P0 that fetches only when told."""
+
+    def __init__(self, leader: Leader) -> None:
+        self._leader = leader
+        leader.apply(leader.image.with_partition(P0, partition(1, replicas=(1, 2), epoch=1)))
+        self.partition = leader.replicas.replicated[P0]
+
+    def catch_up(self) -> None:
+        log, clock = self.partition.log, self._leader.clock
+        self.partition.followers[BrokerId(2)].fetched(
+            offset=log.log_end_offset,
+            log_start_offset=0,
+            leader_end=log.log_end_offset,
+            broker_epoch=2,
+            now_ms=clock.monotonic_ms(),
+        )
+        self._leader.watermarks.advance(self.partition)
+
+
+async def test_acks_all_waits_for_the_high_watermark(
+    leader: Leader,
+) -> None:
+    replica = _LateReplica(leader)
+    task = start(leader, produce(part(P0)))
+    await settle()
+    assert not task.done()
+    replica.catch_up()
+    assert (await task)[P0].error is E.none
+
+
+async def test_acks_one_does_not_wait(leader: Leader) -> None:
+    _LateReplica(leader)
+    assert await errors(leader, produce(part(P0), acks=1)) == {P0: E.none}
+
+
+async def test_a_wait_for_replication_ends_at_its_timeout_and_the_record_stays(
+    leader: Leader,
+) -> None:
+    _LateReplica(leader)
+    task = start(leader, produce(part(P0), timeout_ms=50))
+    await settle()
+    leader.clock.pass_ms(50)
+    late = ProduceOutcome(error=E.request_timed_out, base_offset=0, log_start_offset=0)
+    assert await task == {P0: late}, "where the record is"
+    assert leader.log().log_end_offset == 1
+
+
+async def test_a_wait_for_replication_ends_when_leadership_goes(
+    leader: Leader,
+) -> None:
+    _LateReplica(leader)
+    task = start(leader, produce(part(P0)))
+    await settle()
+    leader.apply(leader.image.with_partition(P0, partition(2, replicas=(2, 1), epoch=2)))
+    leader.purgatory.release(P0)
+    assert (await task)[P0].error is E.not_leader_or_follower
+
+
+async def test_too_few_in_sync_after_the_append_is_told(leader: Leader) -> None:
+    replica = _LateReplica(leader)
+    task = start(leader, produce(part(P0)))
+    await settle()
+    replica.partition.min_isr = 3
+    replica.partition.log.advance_high_watermark(1)
+    leader.purgatory.touch(P0)
+    assert (await task)[P0].error is E.not_enough_replicas_after_append
+    assert leader.log().log_end_offset == 1
+
+
+# Trace
+
+
+async def test_appends_and_refusals_are_in_the_trace(leader: Leader) -> None:
+    leader.tracer.level = TraceLevel.FULL
+    task = start(leader, produce(txn(P0)))
+    await settle()
+    leader.answer()
+    await task
+    await leader.producing.produce(produce(txn(P0, 9)))
+    kinds = [event.k for event in leader.tracer.events()]
+    assert kinds[:2] == ["verify.ask", "verify.answer"]
+    assert {"log.append", "pid.open", "log.hw"} <= set(kinds)
+    assert kinds[-1] == "log.reject"
+
+
+async def test_a_refused_guard_is_in_the_trace(leader: Leader) -> None:
+    leader.tracer.level = TraceLevel.FULL
+    await leader.producing.produce(produce(txn(NOT_LED), operation=ADD))
+    assert [event.k for event in leader.tracer.events()] == ["log.reject"]
+
+
+def test_a_header_says_what_its_batch_is() -> None:
+    header = part(P0, data=batch(3, transactional=True)).header
+    assert (header.is_transactional, header.base_sequence) == (True, 3)

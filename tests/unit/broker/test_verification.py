@@ -1,0 +1,399 @@
+"""A leader asks the coordinator: queues, conflicts, and what becomes of each answer
+(AddPartitionsToTxnManager).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from tests.support.coordinator import ManualClock
+from tests.support.peer_network import RecordingNetwork, SentRequest
+from txnsim.broker.verification import (
+    Errors,
+    TransactionOperation,
+    Verification,
+    produce_error,
+)
+from txnsim.errors import (
+    ErrorCode,
+    InvariantViolation,
+    PeerAnsweredError,
+    PeerDisconnectedError,
+    PeerTimeoutError,
+)
+from txnsim.node.peers import Peers
+from txnsim.runtime.env import Network
+from txnsim.runtime.pending import Pending
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.types import (
+    AddPartitionsToTxnReply,
+    BrokerId,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+)
+
+OLD = TransactionOperation.DEFAULT_ERROR
+NEW = TransactionOperation.GENERIC_ERROR_SUPPORTED
+ADD = TransactionOperation.ADD_PARTITION
+E = ErrorCode
+P0, P1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+HOME, OTHER = BrokerId(2), BrokerId(3)
+
+
+class Leader:
+    """The verification of one broker; coordinators are where a test says."""
+
+    def __init__(self) -> None:
+        self.network = RecordingNetwork()
+        self.clock = ManualClock()
+        self.tracer = Tracer(lambda: 0, strict=True)
+        self.coordinators: dict[str, BrokerId | None] = {}
+        self.verification = Verification(
+            peers=Peers(
+                network=cast(Network, self.network), broker_id=BrokerId(1), request_timeout_ms=9
+            ),
+            coordinator_of=lambda name: self.coordinators.get(name, HOME),
+            clock=self.clock,
+            tasks=LoopTasks(asyncio.get_running_loop()),
+            tracer=self.tracer,
+            node="broker/1",
+        )
+
+    def ask(
+        self,
+        name: str = "tx",
+        *,
+        epoch: int = 0,
+        partitions: tuple[TopicPartition, ...] = (P0,),
+        operation: TransactionOperation = OLD,
+    ) -> Pending[Errors]:
+        return self.verification.ask(
+            transactional_id=TransactionalId(name),
+            producer_id=ProducerId(7),
+            producer_epoch=ProducerEpoch(epoch),
+            partitions=partitions,
+            operation=operation,
+        )
+
+    @property
+    def sent(self) -> list[SentRequest]:
+        return self.network.sent
+
+    def names(self, index: int) -> list[str]:
+        """Transactional ids of the request with that index."""
+        return [one.transactional_id for one in self.sent[index].command.transactions]
+
+
+async def settle() -> None:
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+def reply(request: SentRequest, **errors: ErrorCode) -> None:
+    """Answer: the error by transactional id for all its partitions, NONE where none is given."""
+    request.answer.resolve(
+        AddPartitionsToTxnReply(
+            results=tuple(
+                (
+                    one.transactional_id,
+                    tuple(
+                        (part, errors.get(one.transactional_id, E.none)) for part in one.partitions
+                    ),
+                )
+                for one in request.command.transactions
+            )
+        )
+    )
+
+
+@pytest.fixture
+async def leader() -> Leader:
+    return Leader()
+
+
+# Queues
+
+
+@pytest.mark.parametrize(("operation", "verify_only"), [(OLD, True), (NEW, True), (ADD, False)])
+async def test_the_operation_says_whether_partitions_are_only_verified(
+    leader: Leader, operation: TransactionOperation, verify_only: bool
+) -> None:
+    asked = leader.ask(partitions=(P0, P1), operation=operation)
+    (transaction,) = leader.sent[0].command.transactions
+    assert transaction.verify_only is verify_only
+    assert transaction.partitions == (P0, P1)
+    reply(leader.sent[0])
+    assert await asked == {}
+    assert leader.verification.verified == 2
+
+
+async def test_one_request_is_on_its_way_and_the_rest_goes_together(leader: Leader) -> None:
+    answers = [leader.ask(name) for name in ("a", "b", "c")]
+    assert [leader.names(index) for index in range(len(leader.sent))] == [["a"]]
+    reply(leader.sent[0])
+    await settle()
+    assert [leader.names(index) for index in range(len(leader.sent))] == [["a"], ["b", "c"]]
+    reply(leader.sent[1])
+    assert [await answer for answer in answers] == [{}, {}, {}]
+    await settle()
+    leader.ask("d")
+    assert leader.names(2) == ["d"]
+
+
+async def test_questions_are_timed_with_the_wait_for_their_turn(leader: Leader) -> None:
+    for name in ("a", "b"):
+        leader.ask(name)
+    leader.clock.pass_ms(3)
+    reply(leader.sent[0])
+    await settle()
+    leader.clock.pass_ms(4)
+    reply(leader.sent[1], b=E.transaction_abortable)
+    found = leader.verification
+    assert (found.answered, found.waited_us) == (2, 3_000 + 7_000)
+
+
+async def test_each_coordinator_has_its_own_queue(leader: Leader) -> None:
+    leader.coordinators["b"] = OTHER
+    leader.ask("a")
+    leader.ask("b")
+    assert [sent.target for sent in leader.sent] == [HOME, OTHER]
+
+
+async def test_without_a_coordinator_nothing_is_sent(leader: Leader) -> None:
+    leader.coordinators["tx"] = None
+    errors = await leader.ask(partitions=(P0, P1))
+    assert errors == {P0: E.coordinator_not_available, P1: E.coordinator_not_available}
+    assert leader.sent == []
+
+
+@pytest.mark.parametrize(
+    ("waiting", "coming", "waiting_gets", "coming_gets"),
+    [
+        (0, 1, E.invalid_producer_epoch, None),
+        (1, 1, E.network_exception, None),
+        (1, 0, None, E.invalid_producer_epoch),
+    ],
+)
+async def test_of_two_that_wait_for_one_transaction_one_gives_way(
+    leader: Leader,
+    waiting: int,
+    coming: int,
+    waiting_gets: ErrorCode | None,
+    coming_gets: ErrorCode | None,
+) -> None:
+    blocker = leader.ask("blocker")
+    first = leader.ask(epoch=waiting, partitions=(P0,))
+    second = leader.ask(epoch=coming, partitions=(P1,))
+    assert (first.result() if first.done() else None) == (
+        {P0: waiting_gets} if waiting_gets is not None else None
+    )
+    assert (second.result() if second.done() else None) == (
+        {P1: coming_gets} if coming_gets is not None else None
+    )
+    reply(leader.sent[0])
+    assert await blocker == {}
+    await settle()
+    (transaction,) = leader.sent[1].command.transactions
+    assert transaction.producer_epoch == max(waiting, coming)
+    reply(leader.sent[1])
+    await settle()
+    assert first.done()
+    assert second.done()
+    assert leader.verification.failed == 1
+
+
+async def test_one_that_is_on_its_way_is_left_alone(leader: Leader) -> None:
+    first, second = leader.ask(epoch=0), leader.ask(epoch=1)
+    assert not first.done()
+    reply(leader.sent[0])
+    assert await first == {}
+    reply(leader.sent[1])
+    assert await second == {}
+
+
+# Answers
+
+MAPPED = [
+    # coordinator's word              <= v10                   v11                        >= v12
+    (E.none, None, None, None),
+    (
+        E.transaction_abortable,
+        E.invalid_txn_state,
+        E.transaction_abortable,
+        E.transaction_abortable,
+    ),
+    (E.producer_fenced, *[E.invalid_producer_epoch] * 3),
+    (E.invalid_producer_id_mapping, *[E.invalid_producer_id_mapping] * 3),
+    (E.invalid_txn_state, *[E.invalid_txn_state] * 3),
+    (
+        E.concurrent_transactions,
+        E.not_enough_replicas,
+        E.not_enough_replicas,
+        E.concurrent_transactions,
+    ),
+    (E.network_exception, *[E.not_enough_replicas] * 3),
+    (E.coordinator_load_in_progress, *[E.not_enough_replicas] * 3),
+    (E.coordinator_not_available, *[E.not_enough_replicas] * 3),
+    (E.not_coordinator, *[E.not_enough_replicas] * 3),
+    (E.unknown_topic_or_partition, *[E.unknown_topic_or_partition] * 3),
+    (E.operation_not_attempted, *[E.operation_not_attempted] * 3),
+    (E.unknown_server_error, *[E.unknown_server_error] * 3),
+    (E.invalid_request, *[E.invalid_request] * 3),
+]
+
+
+@pytest.mark.parametrize(
+    ("said", "operation", "answered"),
+    [
+        (said, operation, answered)
+        for said, *row in MAPPED
+        for operation, answered in zip((OLD, NEW, ADD), row, strict=True)
+    ],
+)
+async def test_a_producer_is_told_what_its_version_understands(
+    leader: Leader,
+    said: ErrorCode,
+    operation: TransactionOperation,
+    answered: ErrorCode | None,
+) -> None:
+    asked = leader.ask(operation=operation)
+    reply(leader.sent[0], tx=said)
+    errors = await asked
+    told = {part: produce_error(error, operation) for part, error in errors.items()}
+    assert told == ({} if answered is None else {P0: answered})
+    assert leader.verification.verified == (answered is None)
+    assert leader.verification.failed == (answered is not None)
+
+
+@pytest.mark.parametrize(
+    ("top", "answered"),
+    [
+        (E.cluster_authorization_failed, E.invalid_txn_state),
+        (E.unknown_server_error, E.unknown_server_error),
+    ],
+)
+@pytest.mark.parametrize("as_exception", [False, True])
+async def test_a_top_level_error_is_everybodys(
+    leader: Leader, top: ErrorCode, answered: ErrorCode, as_exception: bool
+) -> None:
+    asked = leader.ask(partitions=(P0, P1))
+    if as_exception:
+        leader.sent[0].answer.fail(PeerAnsweredError("answered", error=int(top)))
+    else:
+        leader.sent[0].answer.resolve(AddPartitionsToTxnReply(error=int(top)))
+    assert await asked == {P0: answered, P1: answered}
+
+
+@pytest.mark.parametrize("failure", [PeerDisconnectedError("lost"), PeerTimeoutError("late")])
+async def test_no_answer_is_a_network_exception_and_the_queue_goes_on(
+    leader: Leader, failure: Exception
+) -> None:
+    asked, waiting = leader.ask("a"), leader.ask("b")
+    leader.sent[0].answer.fail(failure)
+    assert await asked == {P0: E.network_exception}
+    await settle()
+    reply(leader.sent[1])
+    assert await waiting == {}
+
+
+async def test_a_bug_is_not_taken_for_an_answer(leader: Leader) -> None:
+    asked = leader.ask()
+    leader.sent[0].answer.fail(InvariantViolation("broken"))
+    with pytest.raises(InvariantViolation):
+        await asked
+
+
+async def test_a_cancelled_request_cancels_who_waited_for_it(leader: Leader) -> None:
+    asked = leader.ask()
+    leader.sent[0].answer.fail(asyncio.CancelledError())
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+
+
+async def test_in_a_mixed_batch_the_first_ones_version_decides_for_all(leader: Leader) -> None:
+    """A quirk of Kafka's: the operation that opened the batch maps TRANSACTION_ABORTABLE."""
+    cases: list[tuple[TransactionOperation, TransactionOperation, ErrorCode]] = [
+        (OLD, NEW, E.invalid_txn_state),
+        (NEW, OLD, E.transaction_abortable),
+    ]
+    for opening, joining, told in cases:
+        blocker = leader.ask("blocker")
+        answers = [leader.ask("a", operation=opening), leader.ask("b", operation=joining)]
+        reply(leader.sent[-1])
+        await blocker
+        await settle()
+        reply(leader.sent[-1], a=E.transaction_abortable, b=E.transaction_abortable)
+        assert [await answer for answer in answers] == [{P0: told}, {P0: told}]
+        await settle()
+
+
+async def test_only_the_partitions_with_an_error_are_in_the_answer(leader: Leader) -> None:
+    asked = leader.ask(partitions=(P0, P1))
+    leader.sent[0].answer.resolve(
+        AddPartitionsToTxnReply(
+            results=((TransactionalId("tx"), ((P0, E.none), (P1, E.invalid_txn_state))),)
+        )
+    )
+    assert await asked == {P1: E.invalid_txn_state}
+    assert (leader.verification.verified, leader.verification.failed) == (1, 1)
+
+
+async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
+    leader.tracer.level = TraceLevel.FULL
+    first = leader.ask(operation=ADD)
+    reply(leader.sent[0])
+    await first
+    await settle()
+    second = leader.ask()
+    reply(leader.sent[1], tx=E.transaction_abortable)
+    await second
+    events = list(leader.tracer.events())
+    assert [event.k for event in events] == ["verify.ask", "verify.answer"] * 2
+    data = [cast(dict[str, object], event.d) for event in events]
+    assert [one["add"] for one in data[::2]] == [True, False]
+    assert [one["error"] for one in data[1::2]] == ["NONE", "INVALID_TXN_STATE"]
+    assert [event.p for event in events[1::2]] == [(events[0].i,), (events[2].i,)]
+
+
+async def test_each_partition_is_asked_and_answered_in_the_trace(leader: Leader) -> None:
+    leader.tracer.level = TraceLevel.FULL
+    asked = leader.ask(partitions=(P0, P1))
+    leader.sent[0].answer.resolve(
+        AddPartitionsToTxnReply(
+            results=((TransactionalId("tx"), ((P0, E.none), (P1, E.invalid_txn_state))),)
+        )
+    )
+    await asked
+    told = [(event.k, cast(dict[str, object], event.d)) for event in leader.tracer.events()]
+    assert [(kind, data["tp"], data.get("error")) for kind, data in told] == [
+        ("verify.ask", str(P0), None),
+        ("verify.ask", str(P1), None),
+        ("verify.answer", str(P0), "NONE"),
+        ("verify.answer", str(P1), "INVALID_TXN_STATE"),
+    ]
+
+
+async def test_a_question_that_nobody_can_be_asked_is_answered_in_the_trace(
+    leader: Leader,
+) -> None:
+    leader.tracer.level = TraceLevel.FULL
+    leader.coordinators["tx"] = None
+    assert await leader.ask() == {P0: E.coordinator_not_available}
+    asked, answered = leader.tracer.events()
+    assert (asked.k, answered.k, answered.p) == ("verify.ask", "verify.answer", (asked.i,))
+    assert cast(dict[str, object], answered.d)["error"] == "COORDINATOR_NOT_AVAILABLE"
+
+
+async def test_an_answer_is_in_the_trace_whose_question_came_before_it(leader: Leader) -> None:
+    asked = leader.ask()
+    leader.tracer.level = TraceLevel.FULL
+    reply(leader.sent[0])
+    await asked
+    (event,) = leader.tracer.events()
+    assert (event.k, event.p) == ("verify.answer", ())

@@ -1,0 +1,387 @@
+"""The controller's decisions, one table per kind: topics, leaders, configs, features."""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
+from txnsim.controller.controller import (
+    ConfigChange,
+    ConfigOperation,
+    FeatureUpdate,
+    NewTopic,
+    altered_configs,
+    create_topic,
+    initial_image,
+    internal_topic,
+    move_leader,
+    name_complaint,
+    new_partition,
+    update_features,
+)
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata import configs
+from txnsim.metadata.image import TRANSACTION_VERSION, ClusterImage, TopicImage
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
+    TRANSACTION_STATE_TOPIC,
+    BrokerId,
+    TopicPartition,
+)
+
+SET, DELETE, APPEND, SUBTRACT = ConfigOperation
+
+
+def create(
+    wanted: NewTopic, *, image: ClusterImage | None = None, settings: Settings = DEFAULTS
+) -> TopicImage | Rejection:
+    return create_topic(
+        image or cluster(), wanted, settings=settings, new_topic_id=lambda: TOPIC_ID
+    )
+
+
+def error_of(answer: object) -> ErrorCode:
+    assert isinstance(answer, Rejection), answer
+    assert answer.reason
+    return answer.error
+
+
+# Topics
+
+
+@pytest.mark.parametrize("name", ["orders", "a", "A.b_c-9", "x" * 249, "__mine", "..."])
+def test_good_names(name: str) -> None:
+    assert name_complaint(name) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("", "empty"),
+        (".", "'.' is not allowed"),
+        ("..", "'..' is not allowed"),
+        ("x" * 250, "longer than"),
+        ("a b", "ASCII alphanumerics"),
+        ("ü", "ASCII alphanumerics"),
+    ],
+)
+def test_bad_names_are_told_why(name: str, why: str) -> None:
+    assert why in (name_complaint(name) or "")
+    assert error_of(create(NewTopic(name=name))) is ErrorCode.invalid_topic_exception
+
+
+def test_leaders_go_round_the_brokers_and_each_topic_starts_one_further() -> None:
+    image = cluster()
+    first = create(NewTopic(name="a", partitions=4, replication_factor=2), image=image)
+    assert isinstance(first, TopicImage)
+    assert [one.replicas for one in first.partitions] == [(1, 2), (2, 3), (3, 1), (1, 2)]
+    assert [one.leader for one in first.partitions] == [1, 2, 3, 1]
+    second = create(NewTopic(name="b", partitions=1), image=image.with_topic(first))
+    assert isinstance(second, TopicImage)
+    assert second.partitions[0].leader == 2
+
+
+def test_defaults_are_those_of_the_settings() -> None:
+    made = create(
+        NewTopic(name="a", configs={"retention.ms": "5"}),
+        settings=Settings(num_partitions=5, default_replication_factor=3),
+    )
+    assert isinstance(made, TopicImage)
+    assert len(made.partitions) == 5
+    assert len(made.partitions[0].replicas) == 3
+    assert made.configs == {"retention.ms": "5"}
+    assert not made.is_internal
+    assert made.topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize(
+    ("wanted", "error"),
+    [
+        (NewTopic(name="orders"), ErrorCode.topic_already_exists),
+        (NewTopic(name="or_ders.x"), ErrorCode.invalid_topic_exception),
+        (NewTopic(name="__cluster_metadata"), ErrorCode.invalid_request),
+        (NewTopic(name="a", partitions=0), ErrorCode.invalid_partitions),
+        (NewTopic(name="a", partitions=-2), ErrorCode.invalid_partitions),
+        (NewTopic(name="a", replication_factor=0), ErrorCode.invalid_replication_factor),
+        (NewTopic(name="a", replication_factor=4), ErrorCode.invalid_replication_factor),
+        (NewTopic(name="a", configs={"no.such": "1"}), ErrorCode.invalid_config),
+        (NewTopic(name="a", configs={"retention.ms": None}), ErrorCode.invalid_config),
+        (NewTopic(name="a", configs={"retention.ms": "x"}), ErrorCode.invalid_config),
+    ],
+)
+def test_what_can_not_be_created_says_why(wanted: NewTopic, error: ErrorCode) -> None:
+    image = cluster().with_topic(topic()).with_topic(topic("or.ders_x", topic_id=uuid.UUID(int=9)))
+    assert error_of(create(wanted, image=image)) is error
+
+
+def test_fenced_brokers_get_replicas_only_where_there_are_too_few_others() -> None:
+    image = cluster(broker(1), broker(2, alive=False), broker(3))
+    made = create(NewTopic(name="a", partitions=3, replication_factor=1), image=image)
+    assert isinstance(made, TopicImage)
+    assert [one.leader for one in made.partitions] == [1, 3, 1]
+    wide = create(NewTopic(name="a", partitions=2, replication_factor=3), image=image)
+    assert isinstance(wide, TopicImage)
+    assert [one.replicas for one in wide.partitions] == [(1, 3, 2), (3, 1, 2)]
+    assert [one.isr for one in wide.partitions] == [(1, 3), (3, 1)]
+
+
+def test_a_broker_on_its_way_out_gets_no_replicas() -> None:
+    image = cluster(broker(1), broker(2, leaving=True), broker(3))
+    made = create(NewTopic(name="a", partitions=3, replication_factor=2), image=image)
+    assert isinstance(made, TopicImage)
+    assert [one.replicas for one in made.partitions] == [(1, 3), (3, 1), (1, 3)]
+    refused = create(NewTopic(name="a", replication_factor=3), image=image)
+    assert isinstance(refused, Rejection)
+    assert "because only 2 broker(s) are registered" in refused.reason
+
+
+def test_without_an_active_broker_there_are_no_topics() -> None:
+    image = cluster(broker(1, alive=False), broker(2, leaving=True))
+    refused = create(NewTopic(name="a"), image=image)
+    assert isinstance(refused, Rejection)
+    assert refused.error is ErrorCode.invalid_replication_factor
+    assert "All brokers are currently fenced" in refused.reason
+    by_hand = create(NewTopic(name="a", assignments=((0, (B1, B2)),)), image=image)
+    assert isinstance(by_hand, Rejection)
+    assert by_hand.error is ErrorCode.invalid_replica_assignment
+    assert "for partition 0 are fenced or in controlled shutdown" in by_hand.reason
+
+
+def test_an_assignment_by_hand_is_obeyed() -> None:
+    made = create(NewTopic(name="a", assignments=((0, (B3, B1)), (1, (B2, B3)))))
+    assert isinstance(made, TopicImage)
+    assert [one.replicas for one in made.partitions] == [(3, 1), (2, 3)]
+    assert [one.leader for one in made.partitions] == [3, 2]
+
+
+@pytest.mark.parametrize(
+    ("assignments", "options", "error"),
+    [
+        (((0, (B1,)),), {"partitions": 1}, ErrorCode.invalid_request),
+        (((0, (B1,)),), {"replication_factor": 1}, ErrorCode.invalid_request),
+        (((1, (B1,)),), {}, ErrorCode.invalid_replica_assignment),
+        (((0, ()),), {}, ErrorCode.invalid_replica_assignment),
+        (((0, (B1, B1)),), {}, ErrorCode.invalid_replica_assignment),
+        (((0, (B1, B2)), (1, (B1,))), {}, ErrorCode.invalid_replica_assignment),
+        (((0, (BrokerId(9),)),), {}, ErrorCode.invalid_replica_assignment),
+        (((0, (B1,)), (0, (B1,))), {}, ErrorCode.invalid_replica_assignment),
+    ],
+)
+def test_a_bad_assignment_is_refused(
+    assignments: tuple[tuple[int, tuple[BrokerId, ...]], ...],
+    options: dict[str, int],
+    error: ErrorCode,
+) -> None:
+    wanted = NewTopic(
+        name="a",
+        assignments=assignments,
+        partitions=options.get("partitions", -1),
+        replication_factor=options.get("replication_factor", -1),
+    )
+    assert error_of(create(wanted)) is error
+
+
+def test_the_first_active_replica_leads_a_new_partition() -> None:
+    made = new_partition((B1, B2), cluster(broker(1, alive=False), broker(2)))
+    assert (made.leader, made.isr) == (B2, (B2,))
+
+
+def test_the_transaction_log_is_made_from_its_own_settings_capped_by_the_brokers() -> None:
+    three = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(), settings=DEFAULTS)
+    assert (three.partitions, three.replication_factor) == (50, 3)
+    assert three.configs["min.insync.replicas"] == "2"
+    assert three.configs["cleanup.policy"] == "compact"
+    one = internal_topic(TRANSACTION_STATE_TOPIC, image=cluster(broker(1)), settings=DEFAULTS)
+    assert (one.replication_factor, one.configs["min.insync.replicas"]) == (1, "1")
+    made = create(three)
+    assert isinstance(made, TopicImage)
+    assert made.is_internal
+
+
+def test_the_offsets_of_groups_have_settings_of_their_own_and_other_internal_topics_none() -> None:
+    offsets = internal_topic(CONSUMER_OFFSETS_TOPIC, image=cluster(), settings=DEFAULTS)
+    assert (offsets.partitions, offsets.replication_factor) == (50, 3)
+    assert offsets.configs["cleanup.policy"] == "compact"
+    wanted = internal_topic("__share_group_state", image=cluster(), settings=DEFAULTS)
+    assert wanted == NewTopic(name="__share_group_state")
+
+
+# Leaders
+
+
+def test_a_new_leader_has_the_next_epoch() -> None:
+    image = cluster().with_topic(topic("orders", partition(1, epoch=4), partition(2)))
+    moved = move_leader(image, TopicPartition("orders", 0), B3)
+    assert not isinstance(moved, Rejection)
+    assert moved[1] == B3
+    after = moved[0].topics["orders"].partitions
+    assert (after[0].leader, after[0].leader_epoch, after[0].partition_epoch) == (3, 5, 5)
+    assert after[0].replicas == (1, 2, 3)
+    assert after[1].leader == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "leader", "error"),
+    [
+        ("orders", 2, ErrorCode.eligible_leaders_not_available),  # fenced
+        ("orders", 3, ErrorCode.eligible_leaders_not_available),  # not in sync
+        ("orders", 9, ErrorCode.eligible_leaders_not_available),
+        ("orders", None, ErrorCode.eligible_leaders_not_available),  # nobody else
+        ("other", 1, ErrorCode.unknown_topic_or_partition),
+    ],
+)
+def test_only_a_live_replica_in_sync_can_lead(
+    name: str, leader: int | None, error: ErrorCode
+) -> None:
+    image = cluster(broker(1), broker(2, alive=False), broker(3))
+    image = image.with_topic(topic("orders", partition(1, isr=(1, 2))))
+    wanted = None if leader is None else BrokerId(leader)
+    assert error_of(move_leader(image, TopicPartition(name, 0), wanted)) is error
+
+
+def test_the_next_leader_is_the_first_other_replica_that_can() -> None:
+    image = cluster(broker(1), broker(2, alive=False), broker(3))
+    image = image.with_topic(topic("orders", partition(1)))
+    moved = move_leader(image, TopicPartition("orders", 0), None)
+    assert not isinstance(moved, Rejection)
+    assert moved[1] == B3
+
+
+# Configs
+
+
+def change(name: str, operation: ConfigOperation, value: str | None = None) -> ConfigChange:
+    return ConfigChange(name=name, operation=operation, value=value)
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "after"),
+    [
+        ({}, [change("retention.ms", SET, "5")], {"retention.ms": "5"}),
+        ({"retention.ms": "5"}, [change("retention.ms", DELETE)], {}),
+        ({}, [change("retention.ms", DELETE)], {}),
+        ({}, [change("cleanup.policy", APPEND, "compact")], {"cleanup.policy": "delete,compact"}),
+        (
+            {"cleanup.policy": "delete,compact"},
+            [change("cleanup.policy", SUBTRACT, "delete")],
+            {"cleanup.policy": "compact"},
+        ),
+        (
+            {"cleanup.policy": "compact"},
+            [change("cleanup.policy", APPEND, "compact")],
+            {"cleanup.policy": "compact"},
+        ),
+    ],
+)
+def test_operations_on_configs(
+    before: dict[str, str], changes: list[ConfigChange], after: dict[str, str]
+) -> None:
+    kept = dict(before)
+    assert altered_configs(before, tuple(changes), configs.TOPIC_CONFIGS) == after
+    assert before == kept
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ([change("retention.ms", SET, "x")], ErrorCode.invalid_config),
+        ([change("retention.ms", SET, None)], ErrorCode.invalid_request),
+        ([change("retention.ms", APPEND, "1")], ErrorCode.invalid_config),
+        ([change("no.such", SUBTRACT, "1")], ErrorCode.invalid_config),
+        ([change("no.such", SET, "1")], ErrorCode.invalid_config),
+        ([change("retention.ms", SET, "1")] * 2, ErrorCode.invalid_request),
+    ],
+)
+def test_wrong_operations_change_nothing(changes: list[ConfigChange], error: ErrorCode) -> None:
+    assert error_of(altered_configs({}, tuple(changes), configs.TOPIC_CONFIGS)) is error
+
+
+def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
+    changes = (change("message.max.bytes", SET, "x"),)
+    refused = altered_configs({}, changes, configs.BROKER_CONFIGS)
+    assert error_of(refused) is ErrorCode.invalid_request
+    unknown = (change("no.such", SET, "x"),)
+    assert altered_configs({}, unknown, configs.BROKER_CONFIGS) == {"no.such": "x"}
+
+
+# Features
+
+UPGRADE, SAFE, UNSAFE = 1, 2, 3
+
+
+def at_level(level: int) -> ClusterImage:
+    return initial_image(cluster_id="c", brokers=(broker(1),), transaction_version=level)
+
+
+def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
+    image = at_level(1)
+    assert image.features[TRANSACTION_VERSION] == 1
+    assert image.features["metadata.version"] == 30
+    assert image.features["kraft.version"] == 0, "a fixed list of voters"
+    assert image.broker_configs[""] == {"min.insync.replicas": "1"}, "pinned by KIP-966"
+    assert image.is_alive(B1)
+    assert image.features_epoch == image.offset
+
+
+@pytest.mark.parametrize(
+    ("current", "wanted", "kind", "allowed"),
+    [
+        (0, 1, UPGRADE, True),
+        (0, 2, UPGRADE, True),
+        (2, 2, UPGRADE, True),
+        (2, 1, SAFE, True),
+        (2, 0, UNSAFE, True),
+        (1, 1, SAFE, True),
+        (2, 1, UPGRADE, False),
+        (1, 2, SAFE, False),
+        (1, 2, UNSAFE, False),
+        (2, 3, UPGRADE, False),
+        (2, -1, SAFE, False),
+        (2, 1, 4, False),
+        (2, 1, 0, False),
+    ],
+)
+def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
+    current: int, wanted: int, kind: int, allowed: bool
+) -> None:
+    update = FeatureUpdate(name=TRANSACTION_VERSION, level=wanted, upgrade_type=kind)
+    changed = update_features(at_level(current), (update,))
+    if allowed:
+        assert isinstance(changed, ClusterImage)
+        assert changed.features[TRANSACTION_VERSION] == wanted
+    else:
+        assert error_of(changed) is ErrorCode.invalid_update_version
+
+
+def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
+    updates = (
+        FeatureUpdate(name=TRANSACTION_VERSION, level=2, upgrade_type=UPGRADE),
+        FeatureUpdate(name="no.such", level=1, upgrade_type=UPGRADE),
+    )
+    assert error_of(update_features(at_level(1), updates)) is ErrorCode.invalid_update_version
+
+
+@pytest.mark.parametrize(
+    ("name", "level", "kind", "why"),
+    [
+        ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
+        ("no.such", 0, SAFE, "Feature no.such not found."),
+        ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
+        ("metadata.version", 29, SAFE, "it might delete metadata information."),
+        ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
+    ],
+)
+def test_a_refused_feature_says_why(name: str, level: int, kind: int, why: str) -> None:
+    update = FeatureUpdate(name=name, level=level, upgrade_type=kind)
+    refused = update_features(at_level(2), (update,))
+    assert isinstance(refused, Rejection)
+    assert why in refused.reason
+
+
+def test_what_is_so_already_is_no_change() -> None:
+    image = at_level(1)
+    update = FeatureUpdate(name=TRANSACTION_VERSION, level=1, upgrade_type=UPGRADE)
+    assert update_features(image, (update,)) is image

@@ -1,0 +1,100 @@
+"""Trace events of the coordinator; the tracer is strict and refuses unknown kinds and fields."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, TID, entry
+from txnsim.coordinators.txn import tracing
+from txnsim.errors import ErrorCode
+from txnsim.runtime.trace import Event, TraceLevel, Tracer
+from txnsim.txn.markers import Debt, debt_of
+from txnsim.txn.refusals import UNKNOWN_ID
+from txnsim.txn.state import TransactionState
+from txnsim.txn.transitions import to_complete
+from txnsim.types import BrokerId, CoordinatorEpoch, TransactionVersion
+
+NODE = "broker/1/txn/10"
+PREPARED = entry(TransactionState.PREPARE_COMMIT, pending=TransactionState.COMPLETE_COMMIT)
+
+
+@pytest.fixture
+def tracer() -> Tracer:
+    return Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+
+
+def told(tracer: Tracer) -> tuple[Event, dict[str, object]]:
+    """The last event and its payload."""
+    event = list(tracer.events())[-1]
+    assert isinstance(event.d, dict)
+    return event, event.d
+
+
+def debt() -> Debt:
+    prepared = entry(TransactionState.PREPARE_COMMIT)
+    return debt_of(
+        prepared,
+        to_complete(prepared, now_ms=NOW_MS),
+        txn_partition=10,
+        coordinator_epoch=CoordinatorEpoch(3),
+    )
+
+
+def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> None:
+    tracing.decided(tracer, NODE, TID, PREPARED, "EndTxn", None)
+    event, data = told(tracer)
+    assert (event.k, event.tx) == ("txn.decide", "txn-1/7:5")
+    assert (data["command"], data["state"], data["pending"]) == (
+        "EndTxn",
+        "PrepareCommit",
+        "CompleteCommit",
+    )
+    tracing.decided(tracer, NODE, TID, None, "EndTxn", UNKNOWN_ID)
+    event, data = told(tracer)
+    assert event.tx == TID
+    assert data["error"] == "invalid_producer_id_mapping"
+
+
+@pytest.mark.parametrize(
+    ("error", "shown"), [(ErrorCode.none, None), (ErrorCode.request_timed_out, "request_timed_out")]
+)
+def test_an_append_names_the_partition_and_the_error(
+    tracer: Tracer, error: ErrorCode, shown: str | None
+) -> None:
+    tracing.appended(tracer, NODE, debt().completion, error)
+    _, data = told(tracer)
+    assert (data["tp"], data["state"]) == ("__transaction_state-10", "CompleteCommit")
+    assert data.get("error") == shown
+
+
+def test_moves_tell_the_whole_entry(tracer: Tracer) -> None:
+    tracing.prepared(tracer, NODE, PREPARED, TransactionVersion.TV_2)
+    assert told(tracer)[1]["partitions"] == ["foo-0"]
+    assert (told(tracer)[1]["version"], told(tracer)[1]["level"]) == (2, 2)
+    tracing.completed(tracer, NODE, entry(), TransactionVersion.TV_1)
+    assert told(tracer)[1]["pending"] is None
+    assert told(tracer)[1]["level"] == 1
+
+
+def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
+    tracing.loaded(tracer, NODE, 10, CoordinatorEpoch(3), 2)
+    assert told(tracer)[1] == {
+        "tp": "__transaction_state-10",
+        "coordinator_epoch": 3,
+        "transactions": 2,
+    }
+    tracing.unloaded(tracer, NODE, 10, None)
+    assert told(tracer)[1] == {"tp": "__transaction_state-10"}
+    tracing.unloaded(tracer, NODE, 10, 4)
+    assert told(tracer)[1]["coordinator_epoch"] == 4
+
+
+def test_markers_are_told_partition_by_partition(tracer: Tracer) -> None:
+    last = tracing.marker(tracer, "marker.sent", NODE, debt(), (FOO_0, FOO_1), target=BrokerId(2))
+    events = list(tracer.events())
+    assert [event.d["tp"] for event in events] == ["foo-0", "foo-1"]  # type: ignore[index]
+    assert last == events[-1].i
+    assert told(tracer)[1]["target"] == "broker/2"
+    tracing.marker(tracer, "marker.owed", NODE, debt(), (FOO_0,))
+    assert "target" not in told(tracer)[1]
+    assert tracing.marker(tracer, "marker.owed", NODE, debt(), ()) == -1

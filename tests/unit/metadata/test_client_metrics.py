@@ -1,0 +1,317 @@
+"""Metrics of clients: who is to push what, when it may, and what is taken (KIP-714)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from itertools import count
+
+import msgspec
+import pytest
+
+from txnsim.errors import ErrorCode
+from txnsim.metadata.client_metrics import (
+    EXPIRY_MS,
+    INSTANCES_MAX,
+    ClientMetrics,
+    Push,
+    TelemetryClient,
+    Wanted,
+    wanted_of,
+)
+from txnsim.wire.compression import GZIP, NONE, ZSTD, compress
+
+E = ErrorCode
+ID, OTHER = uuid.UUID(int=0xFACADE_0001), uuid.UUID(int=0xFACADE_0002)
+INTERVAL_MS = 300_000
+NOTHING: Mapping[str, Mapping[str, str]] = {}
+CLIENT = TelemetryClient(
+    connection="c",
+    client_id="app",
+    software_name="lib",
+    software_version="1.2",
+    address="127.0.0.1",
+    port="50000",
+)
+TOO_EARLY, UNKNOWN = E.throttling_quota_exceeded, E.unknown_subscription_id
+
+
+class Asker:
+    """One client instance at a broker, with a clock."""
+
+    def __init__(self, metrics: ClientMetrics, instance_id: uuid.UUID | None = ID) -> None:
+        self.metrics = metrics
+        self.instance_id = instance_id
+        self.client = CLIENT
+        self.subscriptions = NOTHING
+        self.now_ms = 1_000
+        self.subscription_id = 0
+
+    def get(self) -> ErrorCode:
+        found = self.metrics.get(
+            self.instance_id, self.client, self.subscriptions, now_ms=self.now_ms
+        )
+        if not isinstance(found, Wanted):
+            return found.error
+        self.wanted = found
+        self.instance_id, self.subscription_id = found.instance_id, found.subscription_id
+        return E.none
+
+    def push(
+        self, metrics: bytes = b"", *, kind: int = NONE, last: bool = False, of: int | None = None
+    ) -> ErrorCode:
+        push = Push(
+            instance_id=self.instance_id,
+            subscription_id=self.subscription_id if of is None else of,
+            is_last=last,
+            compression=kind,
+            metrics=metrics,
+        )
+        found = self.metrics.push(push, self.client, self.subscriptions, now_ms=self.now_ms)
+        return E.none if found is None else found.error
+
+
+def metrics_of(max_bytes: int = 100) -> ClientMetrics:
+    numbers = count(7)
+    return ClientMetrics(max_bytes=max_bytes, new_id=lambda: uuid.UUID(int=next(numbers)))
+
+
+@pytest.fixture
+def asker() -> Asker:
+    return Asker(metrics_of())
+
+
+# What is wanted
+
+
+@pytest.mark.parametrize(
+    ("subscriptions", "metrics", "subscription_id"),
+    [
+        # As Apache Kafka 4.3.1 answered.
+        ({"one": {"metrics": "a.", "interval.ms": "3000000"}}, ("a.",), -349766805),
+        (
+            {"one": {"metrics": "a.,b."}, "two": {"metrics": "b.,c.", "interval.ms": "20000"}},
+            ("c.", "b.", "a."),
+            -1648647444,
+        ),
+        ({"one": {"metrics": "a."}, "two": {"metrics": "*,x"}}, ("*",), -158658617),
+    ],
+)
+def test_subscriptions_together_say_what_is_wanted(
+    subscriptions: Mapping[str, Mapping[str, str]], metrics: tuple[str, ...], subscription_id: int
+) -> None:
+    wanted = wanted_of(uuid.UUID(int=0xFACADE_001E), CLIENT, subscriptions)
+    assert (wanted.metrics, wanted.subscription_id) == (metrics, subscription_id)
+
+
+def test_names_are_in_the_order_of_a_java_hash_set() -> None:
+    names = [f"org.apache.kafka.{word}.{number}." for word in "ab" for number in range(9)]
+    wanted = wanted_of(uuid.UUID(int=0xFACADE_001E), CLIENT, {"one": {"metrics": ",".join(names)}})
+    # As Apache Kafka 4.3.1 answered.
+    order = "a4 b3 a5 b4 a2 b1 a3 b2 a8 b7 b8 a6 b5 a7 b6 a0 a1 b0"
+    assert wanted.metrics == tuple(f"org.apache.kafka.{one[0]}.{one[1]}." for one in order.split())
+    assert wanted.subscription_id == 1639323552
+
+
+def test_the_id_of_a_subscription_is_an_int_of_32_bits() -> None:
+    ids = {
+        wanted_of(uuid.UUID(int=number << 64 | number * 77), CLIENT, NOTHING).subscription_id
+        for number in range(0, 1 << 32, 1 << 27)
+    }
+    assert len(ids) > 1
+    assert all(-(2**31) <= one < 2**31 for one in ids)
+    assert min(ids) < 0 < max(ids)
+
+
+def test_the_shortest_interval_counts_and_none_is_longer_than_the_default() -> None:
+    short = {"interval.ms": "20000"}
+    long = {"interval.ms": "3000000"}
+    for subscriptions, expected_ms in (
+        ({}, INTERVAL_MS),
+        ({"a": long}, INTERVAL_MS),
+        ({"a": long, "b": short}, 20_000),
+    ):
+        assert wanted_of(ID, CLIENT, subscriptions).interval_ms == expected_ms
+
+
+@pytest.mark.parametrize(
+    ("match", "is_chosen"),
+    [
+        ("client_id=app", True),
+        ("client_id=ap", False),
+        ("client_id=ap.*,client_software_name=lib", True),
+        ("client_id=ap.*,client_software_name=other", False),
+        ("client_software_version=1\\..*", True),
+        ("client_source_address=127\\.0\\.0\\.1", True),
+        ("client_source_port=[0-9]+", True),
+        ("client_instance_id=AAAAAAAA.*", True),
+    ],
+)
+def test_a_subscription_chooses_by_what_is_known_of_a_client(match: str, is_chosen: bool) -> None:
+    wanted = wanted_of(ID, CLIENT, {"one": {"metrics": "yes", "match": match}})
+    assert (wanted.metrics == ("yes",)) is is_chosen
+
+
+def test_what_is_not_known_of_a_client_matches_nothing() -> None:
+    nameless = msgspec.structs.replace(CLIENT, software_name=None)
+    subscriptions = {"one": {"metrics": "yes", "match": "client_software_name=.*"}}
+    assert wanted_of(ID, nameless, subscriptions).metrics == ()
+
+
+# GetTelemetrySubscriptions
+
+
+@pytest.mark.parametrize("nobody", [None, uuid.UUID(int=0)])
+def test_a_client_without_an_id_is_given_one(nobody: uuid.UUID | None) -> None:
+    asker = Asker(metrics_of(), nobody)
+    assert asker.get() is E.none
+    assert asker.instance_id == uuid.UUID(int=7)
+    assert asker.metrics.max_bytes == 100
+
+
+def test_a_client_asks_once_per_interval(asker: Asker) -> None:
+    assert asker.get() is E.none
+    asker.now_ms += INTERVAL_MS - 1
+    assert asker.get() is TOO_EARLY
+    asker.now_ms += 1
+    assert asker.get() is E.none
+
+
+def test_after_a_push_a_client_waits_as_well(asker: Asker) -> None:
+    asker.get()
+    asker.now_ms += INTERVAL_MS - 1
+    assert asker.push() is E.none
+    asker.now_ms += 1
+    assert asker.get() is TOO_EARLY
+
+
+@pytest.mark.parametrize(
+    ("kind", "of", "error"), [(NONE, 1, UNKNOWN), (9, None, E.unsupported_compression_type)]
+)
+def test_who_was_told_to_ask_again_may_at_once(
+    asker: Asker, kind: int, of: int | None, error: ErrorCode
+) -> None:
+    asker.get()
+    assert asker.push(kind=kind, of=of) is error
+    assert asker.get() is E.none
+    assert asker.get() is TOO_EARLY
+
+
+def test_other_subscriptions_are_told_at_once(asker: Asker) -> None:
+    asker.get()
+    asker.subscriptions = {"one": {"metrics": "a."}}
+    asker.client = msgspec.structs.replace(CLIENT, client_id="somebody else by now")
+    assert asker.get() is E.none
+    assert asker.wanted.metrics == ("a.",)
+    assert asker.get() is TOO_EARLY
+
+
+def test_who_a_client_is_was_settled_when_it_was_met(asker: Asker) -> None:
+    asker.get()
+    asker.client = msgspec.structs.replace(CLIENT, client_id="other")
+    asker.subscriptions = {"one": {"metrics": "yes", "match": "client_id=app"}}
+    asker.get()
+    assert asker.wanted.metrics == ("yes",)
+
+
+# PushTelemetry
+
+
+def test_the_first_push_comes_when_it_likes_the_next_after_an_interval(asker: Asker) -> None:
+    asker.get()
+    asker.now_ms += 1
+    assert asker.push() is E.none
+    asker.now_ms += INTERVAL_MS - 1
+    assert asker.push() is TOO_EARLY
+    asker.now_ms += 1
+    assert asker.push() is E.none
+
+
+def test_the_last_push_is_never_too_early_and_ends_it(asker: Asker) -> None:
+    asker.get()
+    asker.push()
+    assert asker.push(last=True) is E.none
+    assert asker.push() is E.invalid_request
+    # A refused push counts as one that was not the last.
+    assert asker.push(last=True) is E.none
+
+
+@pytest.mark.parametrize("reserved", [None, uuid.UUID(int=0), uuid.UUID(int=1)])
+def test_reserved_ids_push_nothing(reserved: uuid.UUID | None) -> None:
+    asker = Asker(metrics_of(), reserved)
+    assert asker.push() is E.invalid_request
+    assert asker.metrics.instance_count == 0
+
+
+def test_a_client_that_never_asked_has_another_subscription(asker: Asker) -> None:
+    assert asker.push(of=0) is UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("kind", "sent", "error", "taken"),
+    [
+        (NONE, b"x" * 100, E.none, 100),
+        (NONE, b"x" * 101, E.telemetry_too_large, 0),
+        (ZSTD, compress(ZSTD, b"x" * 100), E.none, 100),
+        (ZSTD, compress(ZSTD, b"x" * 101), E.invalid_record, 0),
+        (GZIP, b"no gzip", E.invalid_record, 0),
+        (5, b"x", E.unsupported_compression_type, 0),
+        (-1, b"x", E.unsupported_compression_type, 0),
+        (9, b"", E.unsupported_compression_type, 0),
+    ],
+)
+def test_what_is_pushed_is_bounded_and_counted(
+    asker: Asker, kind: int, sent: bytes, error: ErrorCode, taken: int
+) -> None:
+    asker.get()
+    assert asker.push(sent, kind=kind) is error
+    assert asker.metrics.bytes_total == taken
+    assert asker.metrics.pushes == {error: 1}
+
+
+# Forgetting
+
+
+def test_a_client_is_forgotten_with_its_connection(asker: Asker) -> None:
+    asker.get()
+    asker.metrics.disconnected("another connection")
+    assert asker.get() is TOO_EARLY
+    asker.metrics.disconnected(CLIENT.connection)
+    assert asker.metrics.instance_count == 0
+    assert asker.get() is E.none
+
+
+@pytest.mark.parametrize(("interval", "kept_ms"), [("300000", 3 * INTERVAL_MS), ("100", EXPIRY_MS)])
+def test_a_silent_client_is_forgotten_after_a_while(interval: str, kept_ms: int) -> None:
+    for away_ms, error in ((kept_ms - 1, E.invalid_request), (kept_ms, E.none)):
+        asker = Asker(metrics_of())
+        asker.subscriptions = {"one": {"interval.ms": interval}}
+        asker.get()
+        asker.push(last=True)
+        asker.now_ms += away_ms
+        assert asker.push() is error
+
+
+def test_of_too_many_the_one_that_was_silent_longest_is_forgotten() -> None:
+    metrics = metrics_of()
+    first, second = Asker(metrics, ID), Asker(metrics, OTHER)
+    first.get()
+    second.get()
+    for number in range(INSTANCES_MAX - 2):
+        Asker(metrics, uuid.UUID(int=1 << 100 | number)).get()
+    assert first.get() is TOO_EARLY
+    Asker(metrics, uuid.UUID(int=1 << 101)).get()
+    assert metrics.instance_count == INSTANCES_MAX
+    assert first.get() is TOO_EARLY
+    assert second.get() is E.none
+
+
+def test_a_connection_whose_client_was_forgotten_before_ends_quietly() -> None:
+    metrics = metrics_of()
+    Asker(metrics, ID).get()
+    for number in range(INSTANCES_MAX):
+        asker = Asker(metrics, uuid.UUID(int=1 << 100 | number))
+        asker.client = msgspec.structs.replace(CLIENT, connection=number)
+        asker.get()
+    metrics.disconnected(CLIENT.connection)
+    assert metrics.instance_count == INSTANCES_MAX

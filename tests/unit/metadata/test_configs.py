@@ -1,0 +1,389 @@
+"""Configs: valid values, where an effective value comes from, and what a log is told."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.images import cluster, topic
+from txnsim.log.config import TimestampType
+from txnsim.metadata import configs
+from txnsim.metadata.configs import (
+    BROKER_CONFIGS,
+    DYNAMIC_BROKER_CONFIGS,
+    TOPIC_CONFIGS,
+    ConfigSource,
+    ConfigType,
+    broker_complaint,
+    broker_value,
+    effective_settings,
+    log_config,
+    resolved_value,
+    text,
+    topic_complaint,
+    topic_value,
+)
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import BrokerId
+
+# Validation
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("preallocate", "true"),
+        ("preallocate", " FALSE "),
+        ("retention.ms", "-1"),
+        ("retention.ms", str(2**63 - 1)),
+        ("min.cleanable.dirty.ratio", "0.75"),
+        ("compression.lz4.level", "17"),
+        ("cleanup.policy", "compact"),
+        ("cleanup.policy", "compact, delete"),
+        ("cleanup.policy", ""),
+        ("compression.gzip.level", "-1"),
+        ("compression.gzip.level", "9"),
+        ("leader.replication.throttled.replicas", "*"),
+        ("leader.replication.throttled.replicas", "0:1,1:2"),
+        ("remote.storage.enable", "false"),
+        ("leader.replication.throttled.replicas", ""),
+        ("compression.type", "zstd"),
+        ("message.timestamp.type", "LogAppendTime"),
+    ],
+)
+def test_valid_values(name: str, value: str) -> None:
+    assert topic_complaint(name, value) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "why"),
+    [
+        ("no.such", "1", "Unknown topic config name: no.such"),
+        ("preallocate", "maybe", "either true or false"),
+        ("retention.ms", "soon", "Not a number of type LONG"),
+        ("retention.ms", str(2**63), "Not a number of type LONG"),
+        ("retention.ms", "-2", "at least -1"),
+        ("index.interval.bytes", str(2**31), "Not a number of type INT"),
+        ("segment.bytes", "10", "at least 1048576"),
+        ("compression.lz4.level", "18", "no more than 17"),
+        ("min.cleanable.dirty.ratio", "1.5", "no more than 1"),
+        ("min.cleanable.dirty.ratio", "2", "Invalid value 2.0"),
+        ("compression.gzip.level", "0", "between 1 and 9 or equal to -1"),
+        ("compression.gzip.level", "10", "between 1 and 9 or equal to -1"),
+        ("leader.replication.throttled.replicas", "0:1, x", "Invalid value [0:1, x]"),
+        ("remote.storage.enable", "true", "Tiered Storage functionality is disabled"),
+        ("min.cleanable.dirty.ratio", "much", "Not a number of type DOUBLE"),
+        ("cleanup.policy", "shred", "one of: compact, delete"),
+        ("cleanup.policy", "compact,shred", "Invalid value shred"),
+        ("compression.type", "rar", "one of: uncompressed"),
+    ],
+)
+def test_wrong_values_are_refused_with_the_name_the_value_and_the_rule(
+    name: str, value: str, why: str
+) -> None:
+    said = topic_complaint(name, value)
+    assert said is not None
+    assert why in said
+    assert name in said or name == "remote.storage.enable"
+
+
+@pytest.mark.parametrize(("value", "is_good"), [("9", True), ("nan", False), ("32768", False)])
+def test_a_short_has_its_own_bounds(value: str, is_good: bool) -> None:
+    name = "transaction.state.log.replication.factor"
+    assert BROKER_CONFIGS[name].type is ConfigType.SHORT
+    assert (broker_complaint(name, value) is None) == is_good
+
+
+def test_a_broker_takes_configs_that_nobody_knows_but_shows_no_value() -> None:
+    assert broker_complaint("my.plugin.password", "anything") is None
+    image = cluster().with_broker_configs("1", {"my.plugin.password": "x"})
+    found = broker_value("my.plugin.password", broker="1", image=image, settings=DEFAULTS)
+    assert (found.value, found.is_sensitive, found.read_only) == (None, True, True)
+    assert found.source is ConfigSource.DYNAMIC_BROKER
+
+
+def test_what_has_no_default_on_a_broker_shows_none() -> None:
+    found = broker_value("log.retention.ms", broker="1", image=cluster(), settings=DEFAULTS)
+    assert (found.value, found.synonyms) == (None, ())
+    of_topic = topic_value("retention.ms", topic={}, image=cluster(), settings=DEFAULTS)
+    assert (of_topic.value, of_topic.synonyms) == ("604800000", ())
+
+
+STATIC, DEFAULT, DYNAMIC = (
+    ConfigSource.STATIC_BROKER,
+    ConfigSource.DEFAULT,
+    ConfigSource.DYNAMIC_DEFAULT_BROKER,
+)
+MINUTES = Settings(log_retention_minutes=90, log_retention_hours=5)
+"""Which of several that stand for the same wins."""
+
+
+@pytest.mark.parametrize(
+    ("settings", "retention_ms", "source"),
+    [
+        (DEFAULTS, "604800000", DEFAULT),
+        (Settings(log_retention_hours=5), "18000000", STATIC),
+        (MINUTES, "5400000", STATIC),
+        (Settings(log_retention_ms=7, log_retention_minutes=90), "7", STATIC),
+        (Settings(log_retention_ms=604_800_000), "604800000", STATIC),
+        (Settings(log_retention_hours=-5), "-1", STATIC),
+    ],
+)
+def test_ms_win_over_minutes_and_those_over_hours(
+    settings: Settings, retention_ms: str, source: ConfigSource
+) -> None:
+    found = topic_value("retention.ms", topic={}, image=cluster(), settings=settings)
+    assert found.value == retention_ms
+    has_ms = settings.log_retention_ms is not None
+    assert found.source is (STATIC if has_ms else DEFAULT), "hours are no synonym of their own"
+    assert bool(found.synonyms) is has_ms
+    created = resolved_value(
+        "retention.ms", topic={}, image=cluster(), settings=settings, broker_id=BrokerId(1)
+    )
+    assert (created.value, created.source) == (retention_ms, source)
+    assert log_config(cluster(), topic(), settings).retention_ms == int(retention_ms)
+
+
+def test_a_topic_without_such_a_config_is_told_as_ever_at_its_creation() -> None:
+    for name, value in (("segment.bytes", "1073741824"), ("remote.storage.enable", "false")):
+        created = resolved_value(
+            name, topic={}, image=cluster(), settings=MINUTES, broker_id=BrokerId(1)
+        )
+        assert (created.value, created.source) == (value, DEFAULT)
+
+
+def test_synonyms_begin_with_the_config_that_is_described() -> None:
+    hours = [("log.retention.hours", "5", STATIC), ("log.retention.hours", "168", DEFAULT)]
+    for name, value, synonyms in (
+        ("log.retention.ms", None, []),
+        ("log.retention.minutes", "90", [("log.retention.minutes", "90", STATIC), *hours]),
+        ("log.retention.hours", "5", hours),
+    ):
+        found = broker_value(name, broker="1", image=cluster(), settings=MINUTES)
+        assert (found.value, list(found.synonyms)) == (value, synonyms)
+
+
+def test_a_dynamic_config_hides_what_stands_for_the_same() -> None:
+    image = cluster().with_broker_configs("", {"log.retention.ms": "7"})
+    for name, value, source in (
+        ("log.retention.ms", "7", DYNAMIC),
+        ("log.retention.minutes", None, STATIC),
+        ("log.retention.hours", "168", STATIC),
+    ):
+        found = broker_value(name, broker="1", image=image, settings=MINUTES)
+        assert (found.value, found.source) == (value, source)
+    found = topic_value("retention.ms", topic={}, image=image, settings=MINUTES)
+    assert [one[1:] for one in found.synonyms] == [
+        ("7", DYNAMIC),
+        ("90", STATIC),
+        ("5", STATIC),
+        ("168", DEFAULT),
+    ]
+
+
+def test_numbers_and_fractions_of_a_broker_can_be_dynamic() -> None:
+    changes = {
+        "log.cleaner.min.cleanable.ratio": "0.75",
+        "log.preallocate": "true",  # of no effect, and no setting
+        "log.roll.ms": "7",
+    }
+    image = cluster().with_broker_configs("", changes)
+    found = effective_settings(DEFAULTS, image, BrokerId(1))
+    assert (found.log_cleaner_min_cleanable_ratio, found.log_roll_ms) == (0.75, 7)
+    config = log_config(image, topic(), DEFAULTS)
+    assert (config.min_cleanable_dirty_ratio, config.segment_ms) == (0.75, 7)
+    shown = broker_value("log.preallocate", broker="1", image=image, settings=DEFAULTS)
+    assert [one[1:] for one in shown.synonyms] == [("true", DYNAMIC), ("false", DEFAULT)]
+
+
+def test_the_defaults_of_all_brokers_are_what_was_set_for_them() -> None:
+    image = cluster().with_broker_configs("", {"message.max.bytes": "5"})
+    found = broker_value("message.max.bytes", broker="", image=image, settings=DEFAULTS)
+    assert found.synonyms == (("message.max.bytes", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER),)
+    unset = broker_value("num.partitions", broker="", image=image, settings=DEFAULTS)
+    assert (unset.value, unset.synonyms) == (None, ())
+
+
+@pytest.mark.parametrize("name", sorted(TOPIC_CONFIGS))
+def test_every_default_of_a_topic_is_valid(name: str) -> None:
+    assert topic_complaint(name, TOPIC_CONFIGS[name].default) is None
+
+
+def test_every_setting_of_kafkas_and_every_fallback_is_a_broker_config() -> None:
+    fallbacks = {key.broker_name for key in TOPIC_CONFIGS.values() if key.broker_name}
+    assert fallbacks <= set(BROKER_CONFIGS)
+    assert "transaction.max.timeout.ms" in BROKER_CONFIGS
+    assert set(BROKER_CONFIGS) > DYNAMIC_BROKER_CONFIGS
+    assert "transaction.partition.verification.enable" in DYNAMIC_BROKER_CONFIGS
+    assert "transaction.max.timeout.ms" not in DYNAMIC_BROKER_CONFIGS
+
+
+@pytest.mark.parametrize(
+    ("value", "spelling"),
+    [(True, "true"), (False, "false"), (7, "7"), ("CreateTime", "CreateTime")],
+)
+def test_values_are_spelled_as_kafka_does(value: object, spelling: str) -> None:
+    assert text(value) == spelling
+
+
+# Effective values
+
+
+def sources(value: configs.ConfigValue) -> list[ConfigSource]:
+    return [source for _, _, source in value.synonyms]
+
+
+def test_a_topics_value_is_its_own_then_the_clusters_then_the_settings_then_kafkas() -> None:
+    image = cluster().with_broker_configs("", {"message.max.bytes": "300"})
+    settings = Settings(message_max_bytes=200)
+    rows = [
+        ({"max.message.bytes": "400"}, image, settings, "400", ConfigSource.TOPIC),
+        ({}, image, settings, "300", ConfigSource.DYNAMIC_DEFAULT_BROKER),
+        ({}, cluster(), settings, "200", ConfigSource.STATIC_BROKER),
+        ({}, cluster(), DEFAULTS, "1048588", ConfigSource.DEFAULT),
+    ]
+    for own, seen, static, value, source in rows:
+        found = topic_value("max.message.bytes", topic=own, image=seen, settings=static)
+        assert (found.value, found.source) == (value, source)
+    whole = topic_value("max.message.bytes", topic=rows[0][0], image=image, settings=settings)
+    assert sources(whole) == [
+        ConfigSource.TOPIC,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.STATIC_BROKER,
+        ConfigSource.DEFAULT,
+    ]
+    assert whole.synonyms[0][0] == "max.message.bytes"
+    assert whole.synonyms[1][0] == "message.max.bytes", "a synonym has its own name"
+
+
+def test_a_topic_config_without_a_broker_side_has_only_its_default() -> None:
+    found = topic_value("remote.storage.enable", topic={}, image=cluster(), settings=DEFAULTS)
+    assert (found.value, found.source, found.synonyms) == ("false", ConfigSource.DEFAULT, ())
+
+
+def test_a_brokers_value_is_its_own_before_the_clusters() -> None:
+    name = "producer.id.expiration.ms"
+    image = cluster().with_broker_configs("", {name: "20"}).with_broker_configs("1", {name: "10"})
+    values = {
+        one: broker_value(name, broker=one, image=image, settings=DEFAULTS).value
+        for one in ("1", "2")
+    }
+    assert values == {"1": "10", "2": "20"}
+    found = broker_value(name, broker="1", image=image, settings=DEFAULTS)
+    assert sources(found) == [
+        ConfigSource.DYNAMIC_BROKER,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.DEFAULT,
+    ]
+    assert not found.read_only
+    fixed = broker_value("num.partitions", broker="1", image=image, settings=DEFAULTS)
+    assert fixed.read_only
+
+
+def test_dynamic_configs_lie_over_the_settings_of_a_broker() -> None:
+    image = (
+        cluster()
+        .with_broker_configs(
+            "",
+            {
+                "transaction.partition.verification.enable": "false",
+                "producer.id.expiration.ms": "5",
+                "log.message.timestamp.type": "LogAppendTime",
+                "log.retention.ms": "7",
+            },
+        )
+        .with_broker_configs("2", {"producer.id.expiration.ms": "6"})
+    )
+    one = effective_settings(DEFAULTS, image, BrokerId(1))
+    assert not one.transaction_partition_verification_enable
+    assert one.producer_id_expiration_ms == 5
+    assert one.message_timestamp_type == "LogAppendTime"
+    assert effective_settings(DEFAULTS, image, BrokerId(2)).producer_id_expiration_ms == 6
+    assert effective_settings(DEFAULTS, cluster(), BrokerId(1)) is DEFAULTS
+
+
+def test_a_log_is_told_its_topics_configs_and_the_clusters() -> None:
+    image = cluster().with_broker_configs("", {"producer.id.expiration.ms": "5"})
+    own = topic(
+        configs={
+            "cleanup.policy": "compact,delete",
+            "message.timestamp.type": "LogAppendTime",
+            "max.message.bytes": "100",
+            "segment.bytes": "2097152",
+        }
+    )
+    config = log_config(image, own, DEFAULTS)
+    assert config.is_compacted
+    assert config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    assert config.max_message_bytes == 100
+    assert config.segment_bytes == 2_097_152
+    assert config.producer_id_expiration_ms == 5
+    assert config.verification_enabled
+    assert not log_config(image, topic(), DEFAULTS).is_compacted
+
+
+def test_a_log_follows_what_is_configured_for_its_broker_before_what_is_for_all() -> None:
+    image = (
+        cluster()
+        .with_broker_configs("", {"message.max.bytes": "300", "producer.id.expiration.ms": "5"})
+        .with_broker_configs("2", {"message.max.bytes": "900", "producer.id.expiration.ms": "6"})
+    )
+    for broker_id, size, expiration_ms in ((-1, 300, 5), (1, 300, 5), (2, 900, 6)):
+        config = log_config(image, topic(), DEFAULTS, BrokerId(broker_id))
+        assert (config.max_message_bytes, config.producer_id_expiration_ms) == (size, expiration_ms)
+    found = topic_value(
+        "max.message.bytes", topic={}, image=image, settings=DEFAULTS, broker_id=BrokerId(2)
+    )
+    assert sources(found) == [
+        ConfigSource.DYNAMIC_BROKER,
+        ConfigSource.DYNAMIC_DEFAULT_BROKER,
+        ConfigSource.DEFAULT,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("codec", "number", "level"),
+    [
+        ("producer", None, None),
+        ("uncompressed", 0, None),
+        ("gzip", 1, 5),
+        ("snappy", 2, None),
+        ("lz4", 3, None),
+        ("zstd", 4, 7),
+    ],
+)
+def test_a_topics_codec_and_its_level(codec: str, number: int | None, level: int | None) -> None:
+    own = topic(
+        configs={
+            "compression.type": codec,
+            "compression.gzip.level": "5",
+            "compression.zstd.level": "7",
+        }
+    )
+    config = log_config(cluster(), own, DEFAULTS)
+    assert (config.codec, config.codec_level) == (number, level)
+
+
+def test_what_keeps_a_log_in_bounds_reaches_it() -> None:
+    own = topic(
+        configs={
+            "cleanup.policy": "compact,delete",
+            "segment.ms": "700",
+            "max.compaction.lag.ms": "500",
+            "segment.jitter.ms": "7",
+            "retention.ms": "-1",
+            "retention.bytes": "9",
+            "min.cleanable.dirty.ratio": "0.25",
+        }
+    )
+    config = log_config(cluster(), own, DEFAULTS)
+    assert (config.is_compacted, config.is_deleted) == (True, True)
+    assert config.segment_ms == 500, "what is never rolled is never cleaned"
+    assert (config.segment_jitter_ms, config.retention_ms, config.retention_bytes) == (7, -1, 9)
+    assert config.min_cleanable_dirty_ratio == 0.25
+    assert log_config(cluster(), topic(), DEFAULTS).segment_ms == 604_800_000
+
+
+def test_segments_of_internal_topics_are_small_but_take_what_others_take() -> None:
+    config = log_config(cluster(), topic("__transaction_state"), DEFAULTS)
+    assert config.roll_bytes == DEFAULTS.internal_log_segment_bytes
+    assert config.segment_bytes == DEFAULTS.segment_bytes

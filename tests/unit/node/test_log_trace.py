@@ -1,0 +1,168 @@
+"""What happens to a log, told to the trace: which events, with which causes."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.answers import Appended
+from txnsim.node.log_trace import LogTrace, bounds
+from txnsim.runtime.trace import Event, TraceLevel, Tracer
+from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TxnMarker
+from txnsim.wire.batch import read_batch_header
+
+
+class Traced:
+    """A log whose every change is told to a trace."""
+
+    def __init__(self) -> None:
+        self.driver = LogDriver()
+        self.tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+        self.trace = LogTrace(self.tracer, "broker/1")
+
+    def append(self, sequence: int, *, transactional: bool = False) -> None:
+        log = self.driver.log
+        before = bounds(log, PID)
+        data = batch(sequence, transactional=transactional)
+        guard = self.driver.guard(sequence) if transactional else 0
+        result = log.append_client(data, guard=guard, now_ms=NOW)
+        header = read_batch_header(data)
+        if isinstance(result, Appended):
+            self.driver.settle()
+            self.trace.appended(log, header, result, before)
+        else:
+            refusal = Rejection(error=result.error, reason=result.reason)
+            self.trace.refused(PARTITION, header, refusal)
+
+    def mark(self, *, committed: bool, coordinator_epoch: int = 0) -> None:
+        log = self.driver.log
+        before = bounds(log, PID)
+        marker = TxnMarker(
+            producer_id=ProducerId(PID),
+            producer_epoch=ProducerEpoch(0),
+            committed=committed,
+            coordinator_epoch=CoordinatorEpoch(coordinator_epoch),
+            transaction_version=0,
+            partitions=(PARTITION,),
+        )
+        written = log.append_marker(
+            producer_id=PID,
+            producer_epoch=0,
+            committed=committed,
+            coordinator_epoch=coordinator_epoch,
+            transaction_version=0,
+            now_ms=NOW,
+        )
+        if isinstance(written, Rejection):
+            self.trace.marker_refused(PARTITION, marker, written)
+        else:
+            self.driver.settle()
+            self.trace.marked(log, marker, written.base_offset, before)
+
+    def events(self) -> list[Event]:
+        return list(self.tracer.events())
+
+    def kinds(self) -> list[str]:
+        return [event.k for event in self.events()]
+
+
+def data(event: Event) -> dict[str, Any]:
+    return cast(dict[str, Any], event.d)
+
+
+def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
+    traced = Traced()
+    traced.append(0, transactional=True)
+    assert traced.kinds() == ["log.append", "pid.open", "log.hw"]
+    append, opened, _ = traced.events()
+    assert data(append) == {
+        "tp": "orders-0",
+        "pid": PID,
+        "epoch": 0,
+        "seq": 0,
+        "txn": True,
+        "base": 0,
+        "last": 0,
+        "opened": True,
+    }
+    assert data(opened)["first"] == 0
+    assert opened.p[0] == append.i, "the append is its cause"
+    traced.append(1, transactional=True)
+    assert traced.kinds()[3:] == ["log.append", "log.hw"]
+
+
+def test_a_plain_batch_moves_both_bounds() -> None:
+    traced = Traced()
+    traced.append(0)
+    assert traced.kinds() == ["log.append", "log.hw", "log.lso"]
+    assert [data(event)["to"] for event in traced.events()[1:]] == [1, 1]
+
+
+def test_a_duplicate_moves_nothing() -> None:
+    traced = Traced()
+    traced.append(0)
+    traced.append(0)
+    assert traced.kinds()[3:] == ["log.duplicate"]
+    assert data(traced.events()[3])["base"] == 0
+
+
+def test_a_refused_batch_is_told_with_its_reason() -> None:
+    traced = Traced()
+    traced.append(0)
+    traced.append(9)
+    (*_, refused) = traced.events()
+    assert refused.k == "log.reject"
+    assert data(refused)["error"] == ErrorCode.out_of_order_sequence_number.name.upper()
+    assert data(refused)["reason"]
+
+
+def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
+    traced = Traced()
+    traced.append(0, transactional=True)
+    traced.mark(committed=False)
+    assert traced.kinds()[3:] == ["marker.written", "pid.close", "log.hw", "log.lso"]
+    closed = data(traced.events()[4])
+    assert (closed["first"], closed["last"], closed["committed"]) == (0, 1, False)
+    assert data(traced.events()[6])["to"] == 2
+
+
+def test_a_marker_without_a_transaction_closes_none() -> None:
+    traced = Traced()
+    traced.mark(committed=True)
+    assert traced.kinds() == ["marker.written", "log.hw", "log.lso"]
+
+
+def test_a_refused_marker_says_who_sent_it() -> None:
+    traced = Traced()
+    traced.mark(committed=True, coordinator_epoch=5)
+    traced.mark(committed=True, coordinator_epoch=4)
+    refused = traced.events()[-1]
+    assert refused.k == "marker.refused"
+    assert data(refused)["error"] == "TRANSACTION_COORDINATOR_FENCED"
+    assert data(refused)["coordinator_epoch"] == 4
+
+
+def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
+    traced = Traced()
+    traced.append(0)
+    log = traced.driver.log
+    log.delete_records_before(1)
+    traced.trace.started(log, "DeleteRecords")
+    log.restart_at(7, now_ms=NOW)
+    traced.trace.truncated(log)
+    traced.trace.expired(log, (PID,))
+    assert [(event.k, data(event)) for event in traced.events()[-3:]] == [
+        ("log.start", {"tp": "orders-0", "to": 1, "reason": "DeleteRecords"}),
+        ("log.truncate", {"tp": "orders-0", "epoch": 0, "to": 7}),
+        ("pid.expire", {"tp": "orders-0", "pid": PID}),
+    ]
+
+
+def test_events_belong_to_the_log_of_the_broker() -> None:
+    traced = Traced()
+    traced.append(0)
+    assert {traced.tracer.nodes[event.n] for event in traced.events()} == {"broker/1/log/orders-0"}
+    assert traced.trace.on
+    traced.tracer.level = TraceLevel.OFF
+    assert not traced.trace.on

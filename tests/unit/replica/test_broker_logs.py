@@ -1,0 +1,116 @@
+"""A broker's disk: what outlives the broker, and what of it is known afterwards."""
+
+from __future__ import annotations
+
+import uuid
+
+from tests.support.images import B1, cluster, partition, topic
+from tests.support.logs import NOW, plain
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import ClusterImage
+from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.settings import DEFAULTS
+
+
+def image_of(name: str = "orders", topic_id: int = 1) -> ClusterImage:
+    return cluster().with_topic(
+        topic(name, partition(1), partition(1), topic_id=uuid.UUID(int=topic_id))
+    )
+
+
+def log_of(disk: BrokerLogs, image: ClusterImage) -> PartitionLog:
+    return disk.log(image, image.topics["orders"], 0, B1)
+
+
+def written(disk: BrokerLogs, count: int = 2) -> PartitionLog:
+    log = log_of(disk, image_of())
+    if log.leader_epoch < 0:
+        log.become_leader(0)
+    log.append_client(plain(count), guard=0, now_ms=NOW)
+    log.replicate_all()
+    return log
+
+
+def test_a_log_is_made_once_and_belongs_to_its_topics_id() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    image = image_of()
+    log = log_of(disk, image)
+    assert log_of(disk, image) is log
+    assert list(disk) == [log]
+    again = image_of(topic_id=2)
+    assert log_of(disk, again) is not log
+
+
+def test_a_fresh_replica_knows_no_leader_epoch() -> None:
+    log = log_of(BrokerLogs(DEFAULTS), image_of())
+    assert (log.latest_epoch, log.snapshot().epochs) == (-1, ())
+
+
+def test_a_deleted_topic_leaves_nothing() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    image = image_of()
+    log = written(disk)
+    disk.checkpoint()
+    disk.forget(image.topics["orders"])
+    assert list(disk) == []
+    assert log_of(disk, image) is not log
+
+
+def test_configs_reach_the_logs_that_are_there() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    log = written(disk)
+    changed = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
+    disk.configure(changed, changed.topics["orders"], B1)
+    assert log.config.max_message_bytes == 99
+
+
+def test_a_crash_leaves_the_records_and_the_high_watermark_that_was_noted() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    log = written(disk)
+    disk.checkpoint()
+    written(disk)
+    disk.reopen(image_of(), B1, now_ms=NOW)
+    assert (log.log_end_offset, log.high_watermark) == (4, 2)
+
+
+def test_a_broken_machine_loses_what_was_not_flushed() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    log = written(disk)
+    disk.close()
+    written(disk)
+    assert disk.lose_unflushed(now_ms=NOW) == [log]
+    assert disk.lose_unflushed(now_ms=NOW) == []
+    disk.reopen(image_of(), B1, now_ms=NOW)
+    assert (log.log_end_offset, log.high_watermark) == (2, 2)
+
+
+def test_topics_that_were_deleted_meanwhile_are_gone_after_the_start() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    written(disk)
+    disk.reopen(cluster(), B1, now_ms=NOW)
+    assert list(disk) == []
+
+
+def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    log = written(disk)
+    elsewhere = cluster().with_topic(
+        topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
+    )
+    other = disk.log(elsewhere, elsewhere.topics["orders"], 1, B1)
+    disk.reopen(elsewhere, B1, now_ms=NOW)
+    assert list(disk) == [other]
+    smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))
+    disk.reopen(smaller, B1, now_ms=NOW)
+    assert list(disk) == []
+    assert log_of(disk, image_of()) is not log
+
+
+def test_a_log_of_before_is_gone_on_with() -> None:
+    image = image_of()
+    log = written(BrokerLogs(DEFAULTS))
+    disk = BrokerLogs(DEFAULTS)
+    disk.adopt(image.topics["orders"].topic_id, log, high_watermark=1)
+    disk.reopen(image, B1, now_ms=NOW)
+    assert log_of(disk, image) is log
+    assert (log.high_watermark, log.log_end_offset) == (1, 2)

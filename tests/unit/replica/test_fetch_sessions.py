@@ -1,0 +1,535 @@
+"""Fetch sessions: what each request does to them, what is news, and who is evicted (KIP-227)."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Sequence
+from itertools import count
+
+import pytest
+
+from txnsim.errors import ErrorCode
+from txnsim.replica.fetch_sessions import (
+    EVICTION_MS,
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    SHARDS,
+    CachedPartition,
+    Conclusion,
+    FetchSessions,
+    Incremental,
+    Opening,
+    Sessionless,
+    SessionRequest,
+    next_epoch,
+)
+from txnsim.replica.fetch_values import (
+    FetchOutcome,
+    FetchPartition,
+    Naming,
+    PartitionKey,
+)
+from txnsim.types import TopicPartition
+
+E = ErrorCode
+A, B, C = ("t", 0), ("t", 1), ("t", 2)
+ID, OTHER_ID = uuid.UUID(int=1), uuid.UUID(int=2)
+NAMES = {ID: "t"}
+IDLE = FetchOutcome(high_watermark=5, last_stable_offset=5, log_start_offset=0)
+DATA = FetchOutcome(
+    high_watermark=5, last_stable_offset=5, log_start_offset=0, records=(b"x",), size=1
+)
+
+
+def wanted(key: PartitionKey, offset: int = 0, naming: Naming = Naming.NAMED) -> FetchPartition:
+    name = key[0] if isinstance(key[0], str) else "t"
+    return FetchPartition(
+        topic_partition=TopicPartition("" if naming is Naming.NO_NAME else name, key[1]),
+        offset=offset,
+        max_bytes=1000,
+        naming=naming,
+    )
+
+
+def in_turn() -> Callable[[int, int], int]:
+    """Numbers as a random source would draw them, but in order."""
+    steps = count()
+    return lambda low, high: low + next(steps) % (high - low)
+
+
+def sessions(slots: int = 1000) -> FetchSessions:
+    return FetchSessions(slots=slots, draw=in_turn())
+
+
+class Reader:
+    """A reader of one broker's sessions."""
+
+    def __init__(self, cache: FetchSessions, *, by_ids: bool = False, follower: bool = False):
+        self.cache = cache
+        self.by_ids = by_ids
+        self.follower = follower
+        self.session_id = 0
+        self.epoch = INITIAL_EPOCH
+        self.names = NAMES
+        self.now_ms = 0
+
+    def plan(
+        self, *keys: PartitionKey | FetchPartition, forget: Sequence[PartitionKey] = ()
+    ) -> Sessionless | Opening | Incremental | ErrorCode:
+        asked = {}
+        for key in keys:
+            if isinstance(key, FetchPartition):
+                asked[self.key(key)] = key
+            else:
+                asked[key] = wanted(key)
+        request = SessionRequest(
+            session_id=self.session_id,
+            epoch=self.epoch,
+            asked=asked,
+            forgotten=tuple(forget),
+            by_topic_ids=self.by_ids,
+            is_privileged=self.follower,
+        )
+        return self.cache.plan(request, topic_names=self.names, now_ms=self.now_ms)
+
+    def key(self, one: FetchPartition) -> PartitionKey:
+        topic_partition = one.topic_partition
+        return (ID if self.by_ids else topic_partition.topic, topic_partition.partition)
+
+    def fetch(
+        self,
+        *keys: PartitionKey | FetchPartition,
+        forget: Sequence[PartitionKey] = (),
+        outcome: FetchOutcome = IDLE,
+        **outcomes: FetchOutcome,
+    ) -> Conclusion:
+        """Fetch; ``outcomes`` by index of the partition, ``p0=...``."""
+        plan = self.plan(*keys, forget=forget)
+        assert not isinstance(plan, ErrorCode), plan
+        found = [outcomes.get(f"p{index}", outcome) for _, index in plan.keys]
+        concluded = self.cache.conclude(plan, found, now_ms=self.now_ms)
+        if concluded.session_id:
+            self.session_id = concluded.session_id
+            self.epoch = next_epoch(self.epoch)
+        return concluded
+
+
+def listed(concluded: Conclusion) -> list[int]:
+    return [index for (_, index), _ in concluded.results]
+
+
+# Epochs
+
+
+@pytest.mark.parametrize(
+    ("epoch", "following"), [(0, 1), (1, 2), (2**31 - 2, 2**31 - 1), (2**31 - 1, 1)]
+)
+def test_epochs_wrap_to_one(epoch: int, following: int) -> None:
+    assert next_epoch(epoch) == following
+
+
+def test_a_session_goes_on_after_the_last_epoch() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A)
+    session = reader.cache.find(reader.session_id)
+    assert session is not None
+    session.epoch = reader.epoch = 2**31 - 1
+    reader.fetch()
+    assert (reader.epoch, session.epoch) == (1, 1)
+    reader.fetch()
+    assert session.epoch == 2
+
+
+# Requests: the table of FetchManager.newContext
+
+
+def test_the_final_epoch_reads_everything_without_a_session() -> None:
+    reader = Reader(sessions())
+    reader.epoch = FINAL_EPOCH
+    concluded = reader.fetch(A, B)
+    assert (concluded.error, concluded.session_id, listed(concluded)) == (E.none, 0, [0, 1])
+    assert len(reader.cache) == 0
+
+
+def test_the_first_epoch_opens_a_session_and_reads_everything() -> None:
+    reader = Reader(sessions())
+    concluded = reader.fetch(B, A)
+    assert concluded.session_id > 0
+    assert listed(concluded) == [1, 0]
+    assert len(reader.cache) == 1
+
+
+@pytest.mark.parametrize(("epoch", "left"), [(INITIAL_EPOCH, 1), (FINAL_EPOCH, 0)])
+def test_a_full_fetch_closes_the_session_that_it_names(epoch: int, left: int) -> None:
+    reader = Reader(sessions())
+    first = reader.fetch(A).session_id
+    reader.epoch = epoch
+    reader.fetch(A)
+    assert reader.cache.find(first) is None
+    assert len(reader.cache) == left
+
+
+@pytest.mark.parametrize("epoch", [INITIAL_EPOCH, FINAL_EPOCH])
+def test_a_full_fetch_may_name_a_session_that_is_gone(epoch: int) -> None:
+    reader = Reader(sessions())
+    reader.session_id, reader.epoch = 99, epoch
+    assert listed(reader.fetch(A)) == [0]
+
+
+@pytest.mark.parametrize("epoch", [1, 5, -5])
+@pytest.mark.parametrize("session_id", [0, 99, -5])
+def test_an_unknown_session_is_told(session_id: int, epoch: int) -> None:
+    reader = Reader(sessions())
+    reader.session_id, reader.epoch = session_id, epoch
+    assert reader.plan(A) is E.fetch_session_id_not_found
+
+
+@pytest.mark.parametrize("session_id", [2**31 - 1, 2**31 - 8, -(2**31), -(2**28) + 1])
+@pytest.mark.parametrize("epoch", [INITIAL_EPOCH, FINAL_EPOCH, 1])
+def test_an_id_beyond_all_shards_trips_the_broker(session_id: int, epoch: int) -> None:
+    reader = Reader(sessions())
+    reader.session_id, reader.epoch = session_id, epoch
+    assert reader.plan(A) is E.unknown_server_error
+    assert reader.cache.find(session_id) is None
+
+
+@pytest.mark.parametrize("epoch", [2, -5, 2**31 - 1])
+def test_a_wrong_epoch_is_told_and_changes_nothing(epoch: int) -> None:
+    reader = Reader(sessions())
+    reader.fetch(A)
+    reader.epoch = epoch
+    assert reader.plan(B) is E.invalid_fetch_session_epoch
+    reader.epoch = 1
+    plan = reader.plan()
+    assert isinstance(plan, Incremental)
+    assert plan.keys == (A,)
+
+
+@pytest.mark.parametrize("by_ids", [False, True])
+def test_names_and_ids_do_not_mix(by_ids: bool) -> None:
+    reader = Reader(sessions(), by_ids=by_ids)
+    reader.fetch((ID, 0) if by_ids else A)
+    reader.by_ids = not by_ids
+    assert reader.plan() is E.fetch_session_topic_id_error
+    reader.epoch += 1
+    assert reader.plan() is E.invalid_fetch_session_epoch, "the epoch is judged first"
+
+
+def test_an_incremental_fetch_reads_what_was_listed_before_and_now() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A, B)
+    plan = reader.plan(wanted(B, 7), C)
+    assert isinstance(plan, Incremental)
+    assert plan.keys == (A, B, C)
+    assert [one.offset for one in plan.partitions] == [0, 7, 0]
+
+
+def test_what_is_listed_and_forgotten_is_forgotten() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A, B)
+    plan = reader.plan(A, C, forget=[A, C, ("gone", 3)])
+    assert isinstance(plan, Incremental)
+    assert plan.keys == (B,)
+
+
+def test_a_session_without_partitions_is_closed() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A)
+    concluded = reader.fetch(B, forget=[A, B])
+    assert (concluded.error, concluded.session_id) == (E.none, 0)
+    assert listed(concluded) == [1], "read all the same"
+    assert len(reader.cache) == 0
+
+
+def test_a_session_may_be_opened_for_nothing_and_is_closed_next() -> None:
+    reader = Reader(sessions())
+    assert reader.fetch().session_id > 0
+    assert reader.fetch().session_id == 0
+
+
+def test_an_answer_that_was_overtaken_is_refused() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A)
+    slow = reader.plan()
+    assert isinstance(slow, Incremental)
+    reader.epoch += 1
+    reader.fetch()
+    late = reader.cache.conclude(slow, [DATA], now_ms=0)
+    assert (late.error, late.session_id, late.results) == (
+        E.invalid_fetch_session_epoch,
+        reader.session_id,
+        [],
+    )
+
+
+def test_an_answer_for_a_session_that_was_closed_meanwhile_is_refused() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A)
+    slow = reader.plan()
+    assert isinstance(slow, Incremental)
+    reader.epoch += 1
+    reader.fetch(forget=[A])
+    late = reader.cache.conclude(slow, [DATA], now_ms=0)
+    assert late.error is E.invalid_fetch_session_epoch
+
+
+# What an incremental answer lists
+
+
+@pytest.mark.parametrize(
+    ("outcome", "is_news"),
+    [
+        (IDLE, False),
+        (DATA, True),
+        (FetchOutcome(high_watermark=6, last_stable_offset=5, log_start_offset=0), True),
+        (FetchOutcome(high_watermark=5, last_stable_offset=5, log_start_offset=1), True),
+        (FetchOutcome(high_watermark=5, last_stable_offset=3, log_start_offset=0), False),
+        (
+            FetchOutcome(
+                high_watermark=5, last_stable_offset=5, log_start_offset=0, diverging=(0, 2)
+            ),
+            True,
+        ),
+        (FetchOutcome(error=E.not_leader_or_follower), True),
+    ],
+)
+def test_what_is_news(outcome: FetchOutcome, is_news: bool) -> None:
+    reader = Reader(sessions())
+    reader.fetch(A, B)
+    assert listed(reader.fetch(p0=outcome)) == ([0] if is_news else [])
+    repeats = outcome.size > 0 or outcome.error or outcome.diverging
+    assert listed(reader.fetch(p0=outcome)) == ([0] if repeats else [])
+
+
+def test_a_partition_that_is_new_to_the_session_is_listed() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A)
+    assert listed(reader.fetch(B)) == [1]
+    assert listed(reader.fetch()) == []
+
+
+def test_after_an_error_the_watermark_is_told_again() -> None:
+    failed = FetchOutcome(error=E.unknown_leader_epoch, high_watermark=5, log_start_offset=0)
+    cached = CachedPartition(wanted(A))
+    cached.take(IDLE)
+    assert cached.take(failed)
+    assert cached.high_watermark == -1
+    assert cached.take(IDLE)
+    assert not cached.take(IDLE)
+
+
+def test_an_error_at_the_opening_is_listed_again_once_it_is_over() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A, outcome=FetchOutcome(error=E.unknown_leader_epoch))
+    assert listed(reader.fetch()) == [0]
+    assert listed(reader.fetch()) == []
+
+
+def test_whoever_had_records_is_read_last_next_time() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A, B, C)
+    reader.fetch(p0=DATA)
+    plan = reader.plan()
+    assert isinstance(plan, Incremental)
+    assert plan.keys == (B, C, A)
+    concluded = reader.cache.conclude(plan, [IDLE, DATA, DATA], now_ms=0)
+    assert listed(concluded) == [2, 0]
+    reader.epoch += 1
+    plan = reader.plan(wanted(B, 3))
+    assert isinstance(plan, Incremental)
+    assert plan.keys == (B, C, A), "what is listed keeps its place"
+
+
+def test_the_plan_of_an_idle_session_is_not_made_anew() -> None:
+    reader = Reader(sessions())
+    reader.fetch(A, B)
+    first = reader.plan()
+    reader.epoch += 1
+    second = reader.plan()
+    assert isinstance(first, Incremental)
+    assert isinstance(second, Incremental)
+    assert first.partitions is second.partitions
+
+
+# Partitions that do not exist
+
+
+def test_missing_partitions_come_last_and_unknown_ids_before_unknown_partitions() -> None:
+    reader = Reader(sessions())
+    no_id, nothing = (
+        FetchOutcome(error=E.unknown_topic_id),
+        FetchOutcome(error=E.unknown_topic_or_partition),
+    )
+    concluded = reader.fetch(A, B, C, p0=nothing, p1=no_id)
+    assert listed(concluded) == [2, 1, 0]
+    plan = reader.plan()
+    assert isinstance(plan, Incremental)
+    assert plan.keys == (C, B, A), "the session has the order of the answer"
+
+
+def test_an_unknown_id_stays_in_the_session_until_it_has_a_name() -> None:
+    reader = Reader(sessions(), by_ids=True)
+    reader.names = {}
+    reader.fetch(wanted((ID, 0), naming=Naming.NO_NAME))
+    plan = reader.plan(wanted((ID, 0), 4, naming=Naming.NO_NAME))
+    assert isinstance(plan, Incremental)
+    assert plan.partitions[0].naming is Naming.NO_NAME
+    reader.epoch += 1
+    reader.names = {ID: "t"}
+    plan = reader.plan()
+    assert isinstance(plan, Incremental)
+    (found,) = plan.partitions
+    assert (found.naming, found.topic_partition, found.offset) == (
+        Naming.NAMED,
+        TopicPartition("t", 0),
+        4,
+    )
+
+
+def test_a_name_that_was_found_stays_and_may_mean_another_topic() -> None:
+    reader = Reader(sessions(), by_ids=True)
+    reader.fetch((ID, 0))
+    reader.names = {OTHER_ID: "t"}
+    for listing in ((), (wanted((ID, 0), naming=Naming.NO_NAME),)):
+        plan = reader.plan(*listing)
+        assert isinstance(plan, Incremental)
+        (found,) = plan.partitions
+        assert (found.naming, found.topic_partition) == (
+            Naming.OTHER_TOPIC,
+            TopicPartition("t", 0),
+        )
+        reader.epoch += 1
+
+
+def test_the_zero_id_has_no_name() -> None:
+    reader = Reader(sessions(), by_ids=True)
+    zero = FetchPartition(
+        topic_partition=TopicPartition("", 0), offset=0, max_bytes=1, naming=Naming.NO_NAME
+    )
+    request = SessionRequest(
+        session_id=0, epoch=0, asked={(None, 0): zero}, by_topic_ids=True, is_privileged=False
+    )
+    plan = reader.cache.plan(request, topic_names=NAMES, now_ms=0)
+    assert isinstance(plan, Opening)
+    failed = FetchOutcome(error=E.unknown_topic_id)
+    reader.session_id = reader.cache.conclude(plan, [failed], now_ms=0).session_id
+    reader.epoch = 1
+    again = reader.plan()
+    assert isinstance(again, Incremental)
+    assert again.partitions[0].naming is Naming.NO_NAME
+
+
+# The cache
+
+
+def fill(cache: FetchSessions, readers: int, *keys: PartitionKey, **more: bool) -> list[Reader]:
+    found = [Reader(cache, **more) for _ in range(readers)]
+    for reader in found:
+        reader.fetch(*keys)
+    return found
+
+
+@pytest.mark.parametrize(("slots", "kept"), [(0, 0), (7, 0), (8, 8), (15, 8), (16, 16)])
+def test_slots_are_split_evenly_among_the_shards(slots: int, kept: int) -> None:
+    cache = sessions(slots)
+    readers = fill(cache, 20, A)
+    assert len(cache) == kept
+    assert [reader.session_id > 0 for reader in readers] == [n < kept for n in range(20)]
+
+
+def test_ids_are_positive_distinct_and_drawn_again_when_taken() -> None:
+    cache = FetchSessions(slots=1000, draw=iter_draw([1, 1, 1, 2]))
+    (first, *_, second) = fill(cache, SHARDS + 1, A)
+    assert (first.session_id, second.session_id) == (1, 2)
+
+
+def iter_draw(of_first_shard: list[int]) -> Callable[[int, int], int]:
+    """Draws these from the first shard's ids, and the lowest of every other shard."""
+    numbers = iter(of_first_shard)
+    return lambda low, _high: next(numbers) if low == 1 else low
+
+
+def test_nobody_young_is_evicted_for_a_consumer() -> None:
+    cache = sessions(SHARDS)
+    fill(cache, SHARDS, A)
+    late = Reader(cache)
+    late.now_ms = EVICTION_MS
+    assert late.fetch(A, B, C).session_id == 0
+    assert len(cache) == SHARDS
+
+
+def test_the_session_that_was_idle_longest_is_evicted() -> None:
+    cache = sessions(2 * SHARDS)
+    idle, *others = fill(cache, 2 * SHARDS, A)
+    for reader in others:
+        reader.now_ms = 1
+        reader.fetch()
+    late = Reader(cache)
+    late.now_ms = EVICTION_MS + 1
+    assert late.fetch(A).session_id > 0
+    assert cache.find(idle.session_id) is None
+    assert len(cache) == 2 * SHARDS
+
+
+@pytest.mark.parametrize(("size", "evicts"), [(1, False), (2, False), (3, True)])
+def test_an_old_session_gives_way_to_a_larger_one(
+    size: int,
+    evicts: bool,
+) -> None:
+    cache = sessions(SHARDS)
+    readers = fill(cache, SHARDS, A, B)
+    for reader in readers:
+        reader.now_ms = EVICTION_MS + 1
+        reader.fetch()
+    late = Reader(cache)
+    late.now_ms = EVICTION_MS + 2
+    assert (late.fetch(*(A, B, C)[:size]).session_id > 0) is evicts
+    assert (cache.find(readers[0].session_id) is None) is evicts
+
+
+def test_of_old_sessions_the_smallest_gives_way() -> None:
+    cache = sessions(2 * SHARDS)
+    large = fill(cache, SHARDS, A, B)[0]
+    small = fill(cache, SHARDS, A)[0]
+    for reader in (small, large):
+        reader.now_ms = EVICTION_MS + 1
+        reader.fetch()
+    small.fetch(B)
+    small.fetch(forget=[B])
+    late = Reader(cache)
+    late.now_ms = EVICTION_MS + 2
+    late.fetch(A, B, C)
+    assert cache.find(small.session_id) is None
+    assert cache.find(large.session_id) is not None
+
+
+def test_a_follower_evicts_any_consumer_but_only_old_smaller_followers() -> None:
+    cache = sessions(SHARDS)
+    fill(cache, SHARDS, A, B, C)
+    followers = fill(cache, SHARDS, A, follower=True)
+    assert all(reader.session_id for reader in followers)
+    (refused,) = fill(cache, 1, A, B, follower=True)
+    assert refused.session_id == 0, "nobody old enough"
+    fill(cache, SHARDS - 1, A)
+    for reader in followers:
+        reader.now_ms = EVICTION_MS + 1
+        reader.fetch()
+    consumer, follower = Reader(cache), Reader(cache, follower=True)
+    for reader in (consumer, *fill_turns(cache), follower):
+        reader.now_ms = EVICTION_MS + 2
+        reader.fetch(A, B)
+    assert consumer.session_id == 0, "worth less than any follower"
+    assert follower.session_id > 0
+
+
+def fill_turns(cache: FetchSessions) -> list[Reader]:
+    """Readers who take the turns of the other shards, so that the next one meets the first."""
+    return [Reader(cache) for _ in range(SHARDS - 1)]
+
+
+def test_a_closed_session_frees_its_slot() -> None:
+    cache = sessions(SHARDS)
+    readers = fill(cache, SHARDS, A)
+    readers[0].fetch(forget=[A])
+    (again,) = fill(cache, 1, A)
+    assert again.session_id > 0

@@ -1,0 +1,278 @@
+"""A led partition: high watermark by the ISR, and how the ISR changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.support.images import B1, B2, B3, TOPIC_ID, partition
+from tests.support.logs import NOW, make_log, plain
+from txnsim.errors import ErrorCode
+from txnsim.metadata.image import PartitionImage
+from txnsim.replica.partition import Partition
+from txnsim.types import (
+    AlteredPartition,
+    BrokerId,
+    IsrChange,
+    LeaderEpoch,
+    TopicPartition,
+)
+
+LAG_MS = 100
+
+
+class Reader:
+    """A session that only counts."""
+
+    def __init__(self) -> None:
+        self.last_fetch_ms = 40
+        self.news = self.stale = self.out = 0
+
+    def has_news(self, topic_partition: TopicPartition) -> None:
+        self.news += 1
+
+    def is_stale(self, topic_partition: TopicPartition) -> None:
+        self.stale += 1
+
+    def is_out(self, topic_partition: TopicPartition) -> None:
+        self.out += 1
+
+
+class Led:
+    """A partition led by broker 1 on a bench."""
+
+    def __init__(self, *, isr: tuple[int, ...] = (1, 2, 3), min_isr: int = 1) -> None:
+        self.log = make_log(leader_epoch=0)
+        self.excluded: set[BrokerId] = set()
+        self.image: PartitionImage = partition(1, isr=isr)
+        self.partition = Partition(
+            leader=B1,
+            log=self.log,
+            topic_id=TOPIC_ID,
+            may_join=lambda broker, _epoch: broker not in self.excluded,
+        )
+        self.partition.lead(self.image, min_isr=min_isr, now_ms=0)
+
+    def append(self, count: int = 1, *, now_ms: int = 50) -> bool:
+        self.log.append_client(plain(count), guard=0, now_ms=NOW)
+        return self.partition.appended(lag_max_ms=LAG_MS, now_ms=now_ms)
+
+    def fetched(self, broker: BrokerId, offset: int, *, now_ms: int = 50, start: int = 0) -> bool:
+        self.partition.followers[broker].fetched(
+            offset=offset,
+            log_start_offset=start,
+            leader_end=self.log.log_end_offset,
+            broker_epoch=broker * 10,
+            now_ms=now_ms,
+        )
+        return self.partition.advance(lag_max_ms=LAG_MS, now_ms=now_ms)
+
+    def publish(self, **changes: Any) -> None:
+        values = {"partition_epoch": self.image.partition_epoch + 1, **changes}
+        self.image = msgspec.structs.replace(self.image, **values)
+        self.partition.lead(self.image, min_isr=1, now_ms=60)
+
+    def answer(self, change: IsrChange, **changes: Any) -> IsrChange | None:
+        values: dict[str, Any] = {
+            "topic_id": TOPIC_ID,
+            "topic_partition": change.topic_partition,
+            "leader": B1,
+            "leader_epoch": LeaderEpoch(0),
+            "isr": tuple(broker for broker, _ in change.new_isr),
+            "partition_epoch": change.partition_epoch + 1,
+            **changes,
+        }
+        return self.partition.altered(AlteredPartition(**values), change)
+
+    def shrunk(self, now_ms: int = 1_000) -> IsrChange:
+        change = self.partition.shrunk(lag_max_ms=LAG_MS, now_ms=now_ms)
+        assert change is not None
+        return change
+
+
+# High watermark
+
+
+def test_the_high_watermark_waits_for_the_whole_isr() -> None:
+    led = Led()
+    assert not led.append(2)
+    assert not led.fetched(B2, 2)
+    assert led.fetched(B3, 1)
+    assert led.log.high_watermark == 1
+    assert led.fetched(B3, 2)
+    assert not led.fetched(B3, 2)
+    assert led.log.high_watermark == 2
+
+
+def test_alone_in_the_isr_the_leader_waits_for_nobody() -> None:
+    led = Led(isr=(1,))
+    assert led.append()
+    assert led.log.high_watermark == 1
+
+
+def test_the_high_watermark_rests_while_too_few_are_in_sync() -> None:
+    led = Led(isr=(1,), min_isr=2)
+    assert led.partition.is_under_min_isr
+    assert led.partition.lost_min_isr
+    assert not led.append()
+    assert led.log.high_watermark == 0
+
+
+def test_it_waits_for_who_is_about_to_come_back() -> None:
+    led = Led(isr=(1, 3))
+    led.append(2, now_ms=50)
+    assert led.fetched(B3, 2)
+    led.fetched(B2, 2)
+    led.append(2, now_ms=60)
+    assert not led.fetched(B3, 4, now_ms=60)
+    led.excluded.add(B2)
+    assert led.fetched(B3, 4, now_ms=60), "who may not join is not waited for"
+
+
+def test_followers_hear_of_records_and_of_the_high_watermark() -> None:
+    led = Led(isr=(1, 2))
+    reader = led.partition.followers[B2].reader = Reader()
+    led.append()
+    assert (reader.news, reader.stale) == (1, 0)
+    led.fetched(B2, 1)
+    assert reader.stale == 1
+    led.partition.log_start_raised()
+    assert reader.news == 2
+
+
+def test_who_had_all_was_up_to_date_when_it_asked_last() -> None:
+    led = Led()
+    led.append()
+    led.fetched(B2, 1, now_ms=10)
+    follower = led.partition.followers[B2]
+    follower.reader = Reader()
+    led.append(now_ms=90)
+    assert follower.caught_up_ms == 40
+    follower.reader.last_fetch_ms = 95
+    led.append(now_ms=99)
+    assert follower.caught_up_ms == 40, "it lags by now"
+
+
+def test_the_low_watermark_is_that_of_the_slowest_live_replica() -> None:
+    led = Led(isr=(1, 2))
+    led.append(4)
+    led.fetched(B2, 4, start=1)
+    led.fetched(B3, 4, start=0)
+    led.log.delete_records_before(3)
+    assert led.partition.low_watermark(lambda _: True) == 0
+    assert led.partition.low_watermark(lambda broker: broker == B2) == 1
+    assert led.partition.low_watermark(lambda _: False) == 3
+
+
+# Metadata
+
+
+def test_a_new_epoch_forgets_where_the_followers_were() -> None:
+    led = Led()
+    led.append()
+    led.fetched(B2, 1)
+    led.publish(isr=(B1, B2))
+    assert led.partition.followers[B2].log_end_offset == 1
+    led.publish(leader_epoch=LeaderEpoch(1))
+    assert led.partition.followers[B2].log_end_offset == -1
+
+
+def test_older_metadata_changes_nothing_but_the_minimum() -> None:
+    led = Led()
+    led.partition.lead(msgspec.structs.replace(led.image, isr=(B1,)), min_isr=9, now_ms=0)
+    assert list(led.partition.isr) == [B1, B2, B3]
+    assert led.partition.min_isr == 3
+
+
+def test_who_falls_out_is_told() -> None:
+    led = Led()
+    reader = led.partition.followers[B2].reader = Reader()
+    led.publish(isr=(B1, B3))
+    assert reader.out == 1
+
+
+# Changes of the ISR
+
+
+def test_who_has_not_kept_up_falls_out_once_the_controller_agrees() -> None:
+    led = Led()
+    led.append()
+    led.fetched(B2, 1, now_ms=990)
+    change = led.shrunk()
+    assert change.new_isr == ((B1, -1), (B2, 20))
+    assert list(led.partition.isr) == [B1, B2, B3]
+    assert led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=2_000) is None, "one wish at a time"
+    assert led.answer(change) is None
+    assert list(led.partition.isr) == [B1, B2]
+    assert led.partition.advance(lag_max_ms=LAG_MS, now_ms=1_000)
+
+
+def test_nobody_falls_out_where_all_keep_up() -> None:
+    led = Led()
+    assert led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=50) is None
+
+
+def test_who_has_caught_up_comes_back_and_counts_from_the_wish_on() -> None:
+    led = Led(isr=(1,))
+    led.append(2)
+    led.fetched(B2, 1)
+    follower = led.partition.followers[B2]
+    assert led.partition.grown(follower) is None, "it lacks what is committed"
+    led.fetched(B2, 2)
+    change = led.partition.grown(follower)
+    assert change is not None
+    assert change.new_isr == ((B1, -1), (B2, 20))
+    assert not led.append(), "the larger ISR counts"
+    assert led.partition.grown(led.partition.followers[B3]) is None
+    led.answer(change)
+    assert list(led.partition.isr) == [B1, B2]
+    assert led.partition.grown(follower) is None
+
+
+def test_who_may_not_join_is_not_asked_for() -> None:
+    led = Led(isr=(1,))
+    led.excluded.add(B2)
+    led.fetched(B2, 0)
+    assert led.partition.grown(led.partition.followers[B2]) is None
+
+
+@pytest.mark.parametrize(
+    ("error", "is_repeated", "may_ask_again"),
+    [
+        (ErrorCode.ineligible_replica, False, True),
+        (ErrorCode.operation_not_attempted, False, True),
+        (ErrorCode.fenced_leader_epoch, False, False),
+        (ErrorCode.invalid_update_version, False, False),
+        (ErrorCode.unknown_server_error, True, False),
+    ],
+)
+def test_what_the_controller_refuses(
+    error: ErrorCode, is_repeated: bool, may_ask_again: bool
+) -> None:
+    led = Led()
+    led.append()
+    change = led.shrunk()
+    assert (led.answer(change, error=error) is change) == is_repeated
+    assert list(led.partition.isr) == [B1, B2, B3]
+    again = led.partition.shrunk(lag_max_ms=LAG_MS, now_ms=2_000)
+    assert (again is not None) == may_ask_again
+
+
+def test_an_answer_that_metadata_has_overtaken_is_nothing() -> None:
+    led = Led()
+    led.append()
+    change = led.shrunk()
+    led.publish(isr=(B1,))
+    assert led.answer(change) is None
+    assert list(led.partition.isr) == [B1]
+
+
+@pytest.mark.parametrize("stale", [{"leader_epoch": LeaderEpoch(5)}, {"partition_epoch": -1}])
+def test_an_answer_of_another_time_is_nothing(stale: dict[str, Any]) -> None:
+    led = Led()
+    led.append()
+    change = led.shrunk()
+    assert led.answer(change, **stale) is None
+    assert list(led.partition.isr) == [B1, B2, B3]

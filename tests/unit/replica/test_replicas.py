@@ -1,0 +1,390 @@
+"""The replicas of one broker: what it may serve, and what a new image changes."""
+
+from __future__ import annotations
+
+import uuid
+
+import msgspec
+import pytest
+
+from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
+from tests.support.logs import NOW, plain
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.partition_log import PartitionLog
+from txnsim.metadata.image import ClusterImage
+from txnsim.replica.broker_logs import BrokerLogs
+from txnsim.replica.replicas import LeadershipChanges, Replicas, changed_roles
+from txnsim.settings import DEFAULTS
+from txnsim.types import BrokerId, TopicPartition
+
+TP = TopicPartition("orders", 0)
+
+
+class Brokers:
+    """The replicas of three brokers."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self.image = cluster()
+        self.disks = {broker: BrokerLogs(DEFAULTS) for broker in (B1, B2, B3)}
+        self.each = {
+            broker: Replicas(
+                broker_id=broker, logs=self.disks[broker], image=self.image, settings=DEFAULTS
+            )
+            for broker in (B1, B2, B3)
+        }
+        self.first = self.apply(image)
+
+    def apply(self, image: ClusterImage) -> dict[BrokerId, LeadershipChanges]:
+        self.image = image
+        return {broker: replicas.apply(image, now_ms=7) for broker, replicas in self.each.items()}
+
+
+def error_of(answer: object) -> ErrorCode:
+    assert isinstance(answer, Rejection), answer
+    assert answer.reason
+    return answer.error
+
+
+def log_of(answer: object) -> PartitionLog:
+    assert isinstance(answer, PartitionLog), answer
+    return answer
+
+
+# Lookups
+
+
+@pytest.mark.parametrize(
+    ("broker", "tp", "epoch", "as_leader", "as_replica"),
+    [
+        (B1, TP, -1, ErrorCode.none, ErrorCode.none),
+        (B1, TP, 4, ErrorCode.none, ErrorCode.none),
+        (B1, TP, 3, ErrorCode.fenced_leader_epoch, ErrorCode.fenced_leader_epoch),
+        (B1, TP, 5, ErrorCode.unknown_leader_epoch, ErrorCode.unknown_leader_epoch),
+        (B2, TP, -1, ErrorCode.not_leader_or_follower, ErrorCode.none),
+        # The epoch is judged before leadership is.
+        (B2, TP, 3, ErrorCode.fenced_leader_epoch, ErrorCode.fenced_leader_epoch),
+        (B2, TP, 4, ErrorCode.not_leader_or_follower, ErrorCode.none),
+        (B3, TP, -1, ErrorCode.not_leader_or_follower, ErrorCode.not_leader_or_follower),
+        (
+            B1,
+            TopicPartition("orders", 1),
+            -1,
+            ErrorCode.unknown_topic_or_partition,
+            ErrorCode.unknown_topic_or_partition,
+        ),
+    ],
+)
+def test_who_may_serve_what(
+    broker: BrokerId, tp: TopicPartition, epoch: int, as_leader: ErrorCode, as_replica: ErrorCode
+) -> None:
+    brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4))))
+    for answer, expected in (
+        (brokers.each[broker].leader(tp, current_leader_epoch=epoch), as_leader),
+        (brokers.each[broker].replica(tp, current_leader_epoch=epoch), as_replica),
+    ):
+        if expected is ErrorCode.none:
+            assert log_of(answer).topic_partition == tp
+        else:
+            assert error_of(answer) is expected
+
+
+def test_each_replica_has_a_log_of_its_own() -> None:
+    brokers = Brokers(cluster().with_topic(topic()))
+    assert len({id(each.hosted[TP]) for each in brokers.each.values()}) == 3
+
+
+@pytest.mark.parametrize(
+    ("isr", "demanded", "enough"),
+    [
+        ((1, 2, 3), "3", True),
+        ((1, 2), "2", True),
+        ((1,), "2", False),
+        ((1,), "1", True),
+        ((1, 2, 3), "5", True),  # capped by the replication factor
+        ((1, 2), "5", False),
+    ],
+)
+def test_acks_all_needs_the_smaller_of_min_insync_replicas_and_the_replication_factor(
+    isr: tuple[int, ...], demanded: str, enough: bool
+) -> None:
+    brokers = Brokers(
+        cluster().with_topic(
+            topic("orders", partition(1, isr=isr), configs={"min.insync.replicas": demanded})
+        )
+    )
+    refused = brokers.each[B1].too_few_in_sync(TP)
+    assert (refused is None) == enough
+    if refused is not None:
+        assert error_of(refused) is ErrorCode.not_enough_replicas
+    assert brokers.each[B1].too_few_in_sync(TopicPartition("other", 0)) is None
+
+
+# Changes
+
+
+def test_a_new_topic_is_hosted_by_its_replicas_and_led_by_one() -> None:
+    brokers = Brokers(cluster())
+    changes = brokers.apply(cluster().with_topic(topic("orders", partition(2, replicas=(2, 3)))))
+    assert {broker: list(each.hosted) for broker, each in brokers.each.items()} == {
+        B1: [],
+        B2: [TP],
+        B3: [TP],
+    }
+    assert [len(each.led) for each in brokers.each.values()] == [0, 1, 0]
+    assert changes[B2].led == ((TP, 0),)
+    assert changes[B3].led == ()
+
+
+@pytest.mark.parametrize(("old", "new"), [(1, 2), (2, 1)])
+def test_a_moved_leader_is_lost_by_one_and_gained_by_the_other(old: int, new: int) -> None:
+    before = cluster().with_topic(topic("orders", partition(old)))
+    brokers = Brokers(before)
+    follower = brokers.each[BrokerId(new)].hosted[TP]
+    changes = brokers.apply(before.with_partition(TP, partition(new, epoch=1)))
+    assert changes[BrokerId(old)].lost == ((TP, 1),)
+    assert changes[BrokerId(new)].led == ((TP, 1),)
+    assert changes[BrokerId(new)].unfollowed == (TP,)
+    assert brokers.each[BrokerId(new)].led[TP] is follower, "a follower's log is the leader's now"
+    assert {each.hosted[TP].leader_epoch for each in brokers.each.values()} == {1}
+    assert error_of(brokers.each[BrokerId(old)].leader(TP)) is ErrorCode.not_leader_or_follower
+
+
+def test_an_election_of_the_same_leader_is_a_new_epoch() -> None:
+    before = cluster().with_topic(topic())
+    brokers = Brokers(before)
+    changes = brokers.apply(before.with_partition(TP, partition(1, epoch=3)))
+    assert changes[B1].led == ((TP, 3),)
+    assert brokers.each[B1].led[TP].leader_epoch == 3
+
+
+def test_what_does_not_change_is_no_change() -> None:
+    image = cluster().with_topic(topic())
+    brokers = Brokers(image)
+    again = brokers.apply(image.with_topic(topic("more", topic_id=uuid.UUID(int=9))))
+    assert again[B1].led == ((TopicPartition("more", 0), 0),)
+
+
+def test_a_deleted_topic_is_forgotten_with_its_log() -> None:
+    image = cluster().with_topic(topic())
+    brokers = Brokers(image)
+    old = brokers.each[B1].led[TP]
+    changes = brokers.apply(image.without_topic("orders"))
+    assert changes[B1].deleted == (TP,)
+    assert brokers.each[B1].hosted == {}
+    assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.unknown_topic_or_partition
+    brokers.apply(image)
+    assert brokers.each[B1].led[TP] is not old
+
+
+def test_a_topic_made_anew_under_its_old_name_is_another_topic() -> None:
+    image = cluster().with_topic(topic("orders", partition(1), partition(2, replicas=(2,))))
+    brokers = Brokers(image)
+    old = brokers.each[B1].led[TP]
+    changes = brokers.apply(
+        image.without_topic("orders").with_topic(topic(topic_id=uuid.UUID(int=9)))
+    )
+    assert changes[B1].deleted == (TP,)
+    assert changes[B1].led == ((TP, 0),)
+    assert brokers.each[B1].led[TP] is not old
+    assert TopicPartition("orders", 1) not in brokers.each[B2].hosted
+
+
+def test_configs_reach_the_logs_at_once() -> None:
+    image = cluster().with_topic(topic())
+    brokers = Brokers(image)
+    log = brokers.each[B1].led[TP]
+    image = image.with_topic_configs("orders", {"max.message.bytes": "77"})
+    brokers.apply(image)
+    assert log.config.max_message_bytes == 77
+    brokers.apply(image.with_broker_configs("", {"producer.id.expiration.ms": "5"}))
+    assert log.config.producer_id_expiration_ms == 5
+    assert log.config.max_message_bytes == 77
+
+
+# Followers
+
+
+def test_who_follows_whom_is_told_with_each_epoch() -> None:
+    image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2), epoch=4)))
+    brokers = Brokers(image)
+    (following,) = brokers.first[B2].followed
+    assert (following.leader, following.leader_epoch) == (B1, 4)
+    assert following.topic_id == TOPIC_ID
+    assert following.log is brokers.each[B2].hosted[TP]
+    assert brokers.first[B1].followed == brokers.first[B3].followed == ()
+    moved = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=5))
+    assert [one.leader_epoch for one in brokers.apply(moved)[B2].followed] == [5]
+    shrunk = moved.with_partition(
+        TP,
+        msgspec.structs.replace(
+            partition(1, replicas=(1, 2), isr=(1,), epoch=5), partition_epoch=6
+        ),
+    )
+    assert brokers.apply(shrunk)[B2].followed == ()
+
+
+def test_nobody_is_followed_while_there_is_no_leader() -> None:
+    image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
+    brokers = Brokers(image)
+    leaderless = image.with_partition(TP, partition(-1, replicas=(1, 2), epoch=1))
+    changes = brokers.apply(leaderless)
+    assert changes[B2].unfollowed == (TP,)
+    assert changes[B1].lost == ((TP, 1),)
+    assert changes[B1].unfollowed == ()
+    again = image.with_partition(TP, partition(1, replicas=(1, 2), epoch=2))
+    assert [one.leader for one in brokers.apply(again)[B2].followed] == [B1]
+
+
+def test_a_led_partition_with_followers_knows_them() -> None:
+    image = cluster().with_topic(topic("orders", partition(1, replicas=(1, 2))))
+    brokers = Brokers(image)
+    led = brokers.each[B1].replicated[TP]
+    assert brokers.first[B1].regrouped == (led,)
+    assert list(led.followers) == [B2]
+    assert brokers.each[B2].replicated == {}
+    brokers.apply(image.without_topic("orders"))
+    assert brokers.each[B1].replicated == {}
+
+
+def test_without_followers_all_is_replicated_at_once() -> None:
+    logs = BrokerLogs(DEFAULTS)
+    image = cluster().with_topic(topic("orders", partition(1, replicas=(1,))))
+    log = logs.log(image, image.topics["orders"], 0, BrokerId(1))
+    log.become_leader(0)
+    log.append_client(plain(), guard=0, now_ms=NOW)
+    replicas = Replicas(broker_id=B1, logs=logs, image=cluster(), settings=DEFAULTS)
+    replicas.apply(image, now_ms=0)
+    assert replicas.led[TP].high_watermark == 1
+    assert replicas.replicated == {}
+
+
+@pytest.mark.parametrize(
+    ("image", "epoch", "may_join"),
+    [
+        (cluster(), -1, True),
+        (cluster(), 2, True),
+        (cluster(), 1, False),
+        (cluster(broker(1), broker(2, alive=False)), 2, False),
+        (cluster(broker(1)), 2, False),
+    ],
+)
+def test_only_a_live_broker_of_the_same_process_may_join_an_isr(
+    image: ClusterImage, epoch: int, may_join: bool
+) -> None:
+    image = image.with_topic(topic("orders", partition(1, replicas=(1, 2), isr=(1,))))
+    partition_of_two = Brokers(image).each[B1].replicated[TP]
+    follower = partition_of_two.followers[B2]
+    follower.fetched(offset=0, log_start_offset=0, leader_end=0, broker_epoch=epoch, now_ms=8)
+    assert (partition_of_two.grown(follower) is not None) == may_join
+
+
+# Reassignments
+
+
+def test_a_replica_that_was_moved_away_is_gone_with_its_log() -> None:
+    brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1, 2)))))
+    log = brokers.each[B1].hosted[TP]
+    moved = cluster().with_topic(topic("orders", partition(3, replicas=(3, 2), epoch=1)))
+    changes = brokers.apply(moved)
+    assert (changes[B1].deleted, changes[B1].lost) == ((TP,), ())
+    assert TP not in brokers.each[B1].hosted
+    assert TP not in brokers.each[B1].led
+    assert TP not in brokers.each[B1].replicated
+    assert error_of(brokers.each[B1].leader(TP)) is ErrorCode.not_leader_or_follower
+    assert changes[B3].led == ((TP, 1),)
+    away = brokers.apply(
+        cluster().with_topic(topic("orders", partition(3, replicas=(3,), epoch=2)))
+    )
+    assert (away[B2].deleted, away[B2].unfollowed) == ((TP,), (TP,))
+    back = brokers.apply(
+        cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=3)))
+    )
+    assert back[B1].led == ((TP, 3),)
+    assert brokers.each[B1].hosted[TP] is not log
+
+
+def test_who_was_followed_is_so_until_the_leader_changes() -> None:
+    brokers = Brokers(cluster().with_topic(topic("orders", partition(1, replicas=(1,)))))
+    assert brokers.each[B1].replicated == {}
+    more = brokers.apply(
+        cluster().with_topic(
+            topic("orders", partition(1, replicas=(1, 2), isr=(1,), epoch=1, adding=(2,)))
+        )
+    )
+    (led,) = more[B1].regrouped
+    assert list(led.followers) == [B2]
+    alone = brokers.apply(
+        cluster().with_topic(topic("orders", partition(1, replicas=(1,), epoch=2)))
+    )
+    assert alone[B1].regrouped == (led,)
+    assert (list(led.followers), led.isr) == ([], (1,))
+
+
+# A failed log directory
+
+
+def failed() -> Brokers:
+    """Broker 1 leads partition 0 and follows in partition 1; its directory has failed."""
+    image = cluster().with_topic(topic("orders", partition(1), partition(2)))
+    brokers = Brokers(image)
+    brokers.disks[B1].has_failed = True
+    assert brokers.each[B1].directory_failed() == (TopicPartition("orders", 1),)
+    return brokers
+
+
+def test_replicas_in_a_failed_directory_are_offline() -> None:
+    replicas = failed().each[B1]
+    for where in (TP, TopicPartition("orders", 1)):
+        assert error_of(replicas.leader(where)) is ErrorCode.kafka_storage_error
+        assert error_of(replicas.replica(where)) is ErrorCode.kafka_storage_error
+    assert replicas.offline == {TP, TopicPartition("orders", 1)}
+    assert {**replicas.hosted, **replicas.led, **replicas.replicated} == {}
+
+
+def test_what_comes_to_a_failed_directory_is_offline_too() -> None:
+    brokers = failed()
+    changes = brokers.apply(
+        brokers.image.with_topic(topic("new", partition(1), topic_id=uuid.UUID(int=5)))
+    )
+    assert changes[B1] == LeadershipChanges()
+    assert TopicPartition("new", 0) in brokers.each[B1].offline
+
+
+def test_a_leader_that_is_offline_resigns_once_another_one_leads() -> None:
+    brokers = failed()
+    moved = partition(2, isr=(2, 3), epoch=1)
+    changes = brokers.apply(brokers.image.with_partition(TP, moved))
+    assert changes[B1] == LeadershipChanges(lost=((TP, moved.leader_epoch),))
+    again = brokers.apply(brokers.image.with_partition(TP, partition(3, isr=(2, 3), epoch=2)))
+    assert again[B1] == LeadershipChanges()
+
+
+def test_an_offline_replica_can_be_deleted_or_moved_away() -> None:
+    brokers = failed()
+    elsewhere = partition(2, replicas=(2, 3), epoch=1)
+    changes = brokers.apply(brokers.image.with_partition(TP, elsewhere))
+    assert changes[B1].deleted == (TP,)
+    changes = brokers.apply(brokers.image.without_topic("orders"))
+    assert changes[B1].deleted == (TopicPartition("orders", 1),)
+    assert brokers.each[B1].offline == set()
+
+
+# Roles
+
+
+def test_roles_change_with_leaders_epochs_replicas_and_topics() -> None:
+    old = (
+        cluster()
+        .with_topic(topic("orders", partition(1), partition(2), partition(1), partition(1)))
+        .with_topic(topic("gone", partition(1), topic_id=uuid.UUID(int=6)))
+    )
+    changed = topic(
+        "orders", partition(2, epoch=1), partition(2), partition(1, isr=(1,)), partition(1, epoch=1)
+    )
+    new = old.without_topic("gone").with_topic(changed)
+    orders = [TopicPartition("orders", index) for index in range(4)]
+    assert changed_roles(old, new, B1) == (orders[0], orders[3], TopicPartition("gone", 0))
+    assert changed_roles(old, old, B1) == ()
+    away = new.with_topic(topic("orders", partition(2, replicas=(2, 3), epoch=2)))
+    assert changed_roles(new, away, B1) == tuple(orders)
+    assert changed_roles(new, new.with_topic(topic("x", partition(2, replicas=(2,)))), B1) == ()

@@ -1,0 +1,245 @@
+"""What happens to logs while nobody asks: by the clock, in pieces, until the broker stops."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import msgspec
+import pytest
+
+from tests.support.coordinator import ManualClock
+from txnsim.log import cleaner
+from txnsim.log.config import LogConfig
+from txnsim.log.partition_log import PartitionLog
+from txnsim.node.log_trace import LogTrace
+from txnsim.replication.log_maintenance import LogMaintenance
+from txnsim.runtime.tasks import LoopTasks
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.settings import DEFAULTS, Settings
+from txnsim.types import TopicPartition
+from txnsim.wire.batch import Record, build_batch, read_records
+
+FIRST = TopicPartition("t", 0)
+SECOND = TopicPartition("t", 1)
+COMPACTED = LogConfig(
+    roll_bytes=1, is_compacted=True, is_deleted=False, min_cleanable_dirty_ratio=0.0
+)
+BACKOFF_MS = DEFAULTS.log_cleaner_backoff_ms
+FIRST_CHECK_MS = DEFAULTS.log_initial_task_delay_ms
+CHECK_MS = DEFAULTS.log_retention_check_interval_ms
+
+
+class Bench:
+    """A broker's logs with their maintenance, on a clock that moves by hand."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.tasks = LoopTasks(asyncio.get_running_loop())
+        self.settings: Settings = DEFAULTS
+        self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, strict=True)
+        self.hosted: dict[TopicPartition, PartitionLog] = {}
+        self.maintenance = LogMaintenance(
+            clock=self.clock,
+            tasks=self.tasks,
+            settings=lambda: self.settings,
+            hosted=self.hosted,
+            log_trace=LogTrace(self.tracer, "broker/1"),
+        )
+
+    def host(self, topic_partition: TopicPartition, config: LogConfig) -> PartitionLog:
+        log = PartitionLog(topic_partition=topic_partition, config=config, leader_epoch=0)
+        self.hosted[topic_partition] = log
+        return log
+
+    def put(self, log: PartitionLog, *keys: str) -> None:
+        """A batch for each key."""
+        now_ms = self.clock.now_ms()
+        for key in keys:
+            batch = build_batch([Record(key=key.encode(), value=b"v")], timestamp_ms=now_ms)
+            log.append_client(batch, guard=0, now_ms=now_ms)
+        log.replicate_all()
+
+    async def settle(self) -> None:
+        """Until no round is under way."""
+        for _ in range(50):
+            await asyncio.sleep(0)
+
+
+def keys(log: PartitionLog) -> list[bytes | None]:
+    return [record.key for batch in log.batches() for record in read_records(batch)]
+
+
+@pytest.fixture
+async def bench() -> AsyncIterator[Bench]:
+    made = Bench()
+    yield made
+    made.maintenance.stop()
+    await made.tasks.close()
+
+
+async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Bench) -> None:
+    log = bench.host(FIRST, LogConfig(roll_bytes=1, retention_ms=1_000))
+    bench.put(log, "a", "b")
+    bench.maintenance.start()
+    bench.clock.advance(FIRST_CHECK_MS - 1)
+    assert log.log_start_offset == 0
+    bench.clock.advance(1)
+    assert log.log_start_offset == 2
+    bench.put(log, "c")
+    bench.clock.advance(CHECK_MS - 1)
+    assert log.log_start_offset == 2
+    bench.clock.advance(1)
+    assert log.log_start_offset == 3
+    told = [(event.k, event.d) for event in bench.tracer.events()]
+    assert told == [
+        ("log.start", {"tp": str(FIRST), "to": offset, "reason": "retention"}) for offset in (2, 3)
+    ]
+
+
+async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> None:
+    both = LogConfig(
+        roll_bytes=1,
+        retention_ms=1_000,
+        is_compacted=True,
+        is_deleted=True,
+        min_cleanable_dirty_ratio=1.0,
+    )
+    bench.settings = msgspec.structs.replace(DEFAULTS, log_cleaner_backoff_ms=FIRST_CHECK_MS + 1)
+    log = bench.host(FIRST, both)
+    bench.put(log, "a", "b")
+    bench.maintenance.start()
+    bench.clock.advance(FIRST_CHECK_MS)
+    assert log.log_start_offset == 0
+    bench.clock.advance(1)
+    assert log.log_start_offset == 2
+
+
+async def test_compacted_logs_are_cleaned_and_then_left_alone(bench: Bench) -> None:
+    log = bench.host(FIRST, COMPACTED)
+    bench.put(log, "a", "b", "a", "c")
+    bench.maintenance.start()
+    bench.clock.advance(BACKOFF_MS)
+    assert keys(log) == [b"a", b"b", b"a", b"c"], "a round is no part of anybody's request"
+    await bench.settle()
+    assert keys(log) == [b"b", b"a", b"c"]
+    bench.put(log, "b", "d")
+    bench.clock.advance(BACKOFF_MS)
+    await bench.settle()
+    assert keys(log) == [b"a", b"c", b"b", b"d"]
+
+
+async def test_all_logs_that_are_dirty_get_their_turn(bench: Bench) -> None:
+    logs = [bench.host(FIRST, COMPACTED), bench.host(SECOND, COMPACTED)]
+    bench.put(logs[0], "a", "b", "a", "c")
+    bench.put(logs[1], "a", "a", "a", "c")
+    bench.maintenance.start()
+    bench.clock.advance(BACKOFF_MS)
+    await bench.settle()
+    assert keys(logs[0]) == [b"b", b"a", b"c"]
+    assert keys(logs[1]) == [b"a", b"c"]
+
+
+async def test_a_round_leaves_the_loop_to_others(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    log = bench.host(FIRST, COMPACTED)
+    bench.put(log, *"abcdefgh")
+    bench.maintenance.start()
+    bench.clock.advance(BACKOFF_MS)
+    turns = 0
+    while log.cleaned_until is None:
+        await asyncio.sleep(0)
+        turns += 1
+    assert turns > 14
+
+
+async def test_a_log_that_can_not_be_read_is_not_tried_again(bench: Bench) -> None:
+    log = bench.host(FIRST, COMPACTED)
+    bench.put(log, "a", "b")
+    broken = bytearray(build_batch([Record(key=b"k")] * 2, timestamp_ms=1))
+    broken[61] = 0x7E  # the length of its first record
+    (segment,) = log.inactive_segments(0, 1)
+    segment.append(bytes(broken), 0, 1, max_timestamp=1, now_ms=1)
+    bench.maintenance.start()
+    bench.clock.advance(BACKOFF_MS)
+    assert bench.maintenance.uncleanable_count == 0
+    await bench.settle()
+    assert log.cleaned_until is None
+    assert bench.maintenance.uncleanable_count == 1
+    other = bench.host(SECOND, COMPACTED)
+    bench.put(other, "a", "a", "b")
+    bench.clock.advance(BACKOFF_MS)
+    await bench.settle()
+    assert keys(other) == [b"a", b"b"]
+    assert log.cleaned_until is None
+
+
+async def test_a_deleted_log_is_not_cleaned_to_its_end(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    log = bench.host(FIRST, COMPACTED)
+    bench.put(log, *"aaaa")
+    bench.maintenance.start()
+    bench.clock.advance(BACKOFF_MS)
+    await asyncio.sleep(0)
+    del bench.hosted[FIRST]
+    await bench.settle()
+    assert log.cleaned_until is None
+
+
+async def test_the_cleaner_may_be_switched_off(bench: Bench) -> None:
+    bench.settings = msgspec.structs.replace(DEFAULTS, log_cleaner_enable=False)
+    log = bench.host(FIRST, COMPACTED)
+    bench.put(log, *"aaaa")
+    bench.maintenance.start()
+    bench.clock.advance(100 * BACKOFF_MS)
+    await bench.settle()
+    assert keys(log) == [b"a"] * 4
+
+
+async def test_a_stopped_broker_does_nothing_any_more(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cleaner, "WORK_BYTES", 1)
+    log = bench.host(FIRST, COMPACTED)
+    bench.put(log, *"aaaa")
+    bench.maintenance.start()
+    bench.clock.advance(BACKOFF_MS)
+    await asyncio.sleep(0)
+    bench.maintenance.stop()
+    await bench.settle()
+    assert log.cleaned_until is None
+    assert bench.clock.armed == 0
+
+
+async def test_who_does_not_want_to_wait_has_it_done_at_once(bench: Bench) -> None:
+    log = bench.host(FIRST, msgspec.structs.replace(COMPACTED, roll_bytes=10_000))
+    bench.put(log, "a", "a")
+    bench.maintenance.clean_now(FIRST)
+    assert keys(log) == [b"a", b"a"]  # a cleaner never touches the active segment
+    bench.maintenance.roll_now(FIRST)
+    bench.maintenance.roll_now(FIRST)
+    assert log.segments_count == 2
+    bench.maintenance.clean_now(FIRST)
+    assert keys(log) == [b"a"]
+
+    old = bench.host(SECOND, LogConfig(roll_bytes=10_000, retention_ms=5))
+    bench.put(old, "b")
+    bench.maintenance.roll_now(SECOND)
+    bench.maintenance.clean_now(SECOND)
+    bench.clock.advance(6)
+    bench.maintenance.delete_old_now(SECOND)
+    assert (old.log_start_offset, old.log_end_offset) == (1, 1)
+
+
+async def test_what_is_not_hosted_is_not_looked_after(bench: Bench) -> None:
+    for care in (
+        bench.maintenance.roll_now,
+        bench.maintenance.clean_now,
+        bench.maintenance.delete_old_now,
+    ):
+        care(FIRST)
+    assert bench.hosted == {}

@@ -1,0 +1,320 @@
+"""Followers take over what their leaders have written, cut off what those never had, and go on
+after errors.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, cast
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.images import B1, B2, B3
+from tests.support.logs import NOW, batch, plain
+from tests.support.replication import TP, Node, ReplicaBench
+from txnsim.controller.controller import NewTopic
+from txnsim.faults.actions import Drop
+from txnsim.faults.points import FaultPoint
+from txnsim.log.partition_log import PartitionLog
+from txnsim.log.replicated import described
+from txnsim.metadata.image import TopicImage
+from txnsim.runtime.trace import TraceLevel
+from txnsim.types import ReplicaFetchCommand, ReplicaOffsetCommand
+from txnsim.wire.batch import assign
+
+
+def bench(**changes: Any) -> ReplicaBench:
+    made = ReplicaBench(**changes)
+    made.settle()
+    return made
+
+
+def ends(made: ReplicaBench) -> list[int]:
+    return [node.log.log_end_offset for node in made.nodes.values()]
+
+
+def bytes_of(log: PartitionLog) -> tuple[bytes, ...]:
+    return tuple(log.batches())
+
+
+def fetches(made: ReplicaBench, since: int = 0) -> list[ReplicaFetchCommand]:
+    return [
+        command for _, _, command in made.sent[since:] if isinstance(command, ReplicaFetchCommand)
+    ]
+
+
+def told(made: ReplicaBench, kind: str) -> list[tuple[str, dict[str, Any]]]:
+    """(where, what) of the events of one kind."""
+    tracer = made.tracer
+    return [
+        (tracer.nodes[event.n], cast(dict[str, Any], event.d))
+        for event in tracer.events()
+        if event.k == kind
+    ]
+
+
+def write_behind(node: Node, count: int) -> None:
+    """Records that a leader writes while nobody fetches them."""
+    for _ in range(count):
+        log = node.replicas.led[TP]
+        log.append_client(plain(), guard=0, now_ms=NOW)
+        node.watermarks.appended(log)
+
+
+# The way of a record
+
+
+def test_an_append_is_everywhere_and_committed_in_the_same_turn() -> None:
+    made = bench()
+    since = len(made.sent)
+    assert made.append(plain(3)) == 0
+    assert ends(made) == [3, 0, 0]
+    assert made.leader.log.high_watermark == 0
+    made.settle()
+    assert ends(made) == [3, 3, 3]
+    assert made.leader.log.high_watermark == 3
+    stored = bytes_of(made.leader.log)
+    for node in made.nodes.values():
+        assert all(a is b for a, b in zip(bytes_of(node.log), stored, strict=True)), "references"
+    assert len(fetches(made, since)) == 2, "one exchange per follower"
+
+
+def test_appends_of_one_turn_travel_together() -> None:
+    made = bench()
+    since = len(made.sent)
+    for _ in range(5):
+        made.append(plain())
+    made.settle()
+    assert ends(made) == [5, 5, 5]
+    assert len(fetches(made, since)) == 2
+
+
+def test_a_follower_hears_of_the_high_watermark_when_the_wait_is_over() -> None:
+    made = bench()
+    made.append(plain())
+    made.settle()
+    assert made.nodes[B2].log.high_watermark == 0
+    made.settle(seconds=1)
+    assert made.nodes[B2].log.high_watermark == 1
+
+
+def test_a_request_names_only_what_has_changed() -> None:
+    made = bench()
+    made.append(plain())
+    made.settle()
+    first, *others = [one for one in fetches(made) if one.replica_id == B2]
+    assert [len(first.partitions), first.session_epoch] == [1, 0]
+    made.settle(seconds=60)
+    idle = fetches(made)[-1]
+    assert idle.partitions == ()
+    assert idle.max_wait_ms == made.settings.replica_lag_time_max_ms // 4
+    assert others[-1].partitions[0].fetch_offset == 1
+    since = len(made.sent)
+    made.settle(seconds=60)
+    assert len(fetches(made, since)) <= 2 * 9, "an idle follower asks seldom"
+
+
+def test_a_transaction_is_known_to_every_replica() -> None:
+    made = bench()
+    log = made.leader.replicas.led[TP]
+    guard = log.start_verification(
+        producer_id=7, producer_epoch=0, base_sequence=0, supports_epoch_bump=False, now_ms=NOW
+    )
+    assert isinstance(guard, int)
+    log.append_client(batch(0, pid=7, transactional=True), guard=guard, now_ms=NOW)
+    made.leader.watermarks.appended(log)
+    made.settle()
+    assert made.nodes[B3].log.open_transaction_of(7) == 0
+    log.append_marker(
+        producer_id=7,
+        producer_epoch=0,
+        committed=False,
+        coordinator_epoch=2,
+        transaction_version=0,
+        now_ms=NOW,
+    )
+    made.leader.watermarks.appended(log)
+    made.settle(seconds=1)
+    assert made.nodes[B3].log.snapshot() == log.snapshot()
+    assert log.snapshot().aborted
+
+
+# Truncation
+
+
+def test_a_tail_that_nobody_else_had_is_cut_off() -> None:
+    made = bench()
+    made.append(plain())
+    made.settle(seconds=1)
+    made.isolate(B1)
+    write_behind(made.nodes[B1], 3)
+    made.lead(B2, isr=(B2, B3))
+    made.settle(seconds=2)
+    made.append(plain(2))
+    made.settle()
+    assert ends(made) == [4, 3, 3]
+    made.tracer.level = TraceLevel.FULL
+    made.heal(B1)
+    made.settle(seconds=2)
+    assert told(made, "log.truncate") == [
+        ("broker/1/log/orders-0", {"tp": "orders-0", "epoch": 1, "to": 1})
+    ]
+    assert ends(made) == [3, 3, 3]
+    assert bytes_of(made.nodes[B1].log) == bytes_of(made.nodes[B2].log)
+    assert made.nodes[B1].log.snapshot().epochs == made.nodes[B2].log.snapshot().epochs
+    assert list(made.partition.isr) == [B1, B2, B3]
+
+
+def test_logs_that_part_twice_meet_step_by_step() -> None:
+    made = bench()
+    made.append(plain())
+    made.settle(seconds=1)
+    for leader, others in ((B2, (B1, B3)), (B1, (B2, B3)), (B2, (B1, B3))):
+        for other in others:
+            made.isolate(other)
+        made.lead(leader, isr=(leader,))
+        write_behind(made.nodes[leader], 2)
+        for other in others:
+            made.cut.discard(other)
+        made.isolate(leader)
+        made.publish(made.image)
+    made.heal(B2)
+    made.lead(B1, isr=(B1,))
+    write_behind(made.nodes[B1], 1)
+    made.settle(seconds=5)
+    assert len({bytes_of(node.log) for node in made.nodes.values()}) == 1
+    made.nodes[B3].log.check_invariants()
+
+
+def test_a_follower_behind_the_log_start_begins_there() -> None:
+    made = bench()
+    made.append(plain(4))
+    made.settle(seconds=1)
+    made.isolate(B3)
+    made.lead(B1, isr=(B1, B2))
+    made.append(plain(4))
+    made.settle(seconds=1)
+    assert made.leader.log.delete_records_before(6) == 6
+    made.leader.watermarks.log_start_raised(made.leader.log)
+    made.settle()
+    assert made.nodes[B2].log.log_start_offset == 6
+    made.nodes[B3].log.truncate_to(2, now_ms=NOW)
+    made.tracer.level = TraceLevel.FULL
+    made.heal(B3)
+    made.settle(seconds=3)
+    # The leader's log starts in the middle of a batch, which comes whole.
+    assert [data["to"] for _, data in told(made, "log.truncate")] == [6, 4]
+    assert [data["to"] for _, data in told(made, "log.start")] == [6, 4, 6]
+    assert made.nodes[B3].log.log_end_offset == 8
+    assert made.nodes[B3].log.log_start_offset == 6
+    asked = [one for _, _, one in made.sent if isinstance(one, ReplicaOffsetCommand)]
+    assert [one.timestamp_ms for one in asked] in ([], [-1, -2])
+
+
+def test_a_follower_beyond_an_empty_leader_is_cut_to_its_end() -> None:
+    made = bench()
+    made.append(plain(2))
+    made.settle(seconds=1)
+    made.isolate(B1)
+    made.nodes[B2].log.restart_at(0, now_ms=NOW)  # its disk was lost
+    made.lead(B2, isr=(B2,))
+    made.settle(seconds=3)
+    assert ends(made)[1:] == [0, 0]
+
+
+# Errors
+
+
+def test_a_cut_link_is_tried_again_and_nothing_is_lost() -> None:
+    made = bench()
+    made.isolate(B3)
+    made.append(plain())
+    made.settle(seconds=5)
+    assert ends(made) == [1, 1, 0]
+    assert made.leader.log.high_watermark == 0, "it is still in the ISR"
+    made.cut.discard(B3)
+    made.settle(seconds=2)
+    assert ends(made) == [1, 1, 1]
+    assert made.leader.log.high_watermark == 1
+
+
+def test_a_leader_that_has_not_heard_of_it_is_asked_again_later() -> None:
+    made = bench()
+    made.isolate(B2)
+    made.lead(B2)
+    made.cut.discard(B2)
+    made.settle(seconds=1)
+    assert TP not in made.nodes[B2].replicas.led
+    made.heal(B2)
+    made.settle(seconds=3)
+    made.append(plain())
+    made.settle()
+    assert ends(made) == [1, 1, 1]
+
+
+def test_batches_of_a_later_leader_are_left_alone() -> None:
+    made = bench()
+    follower = made.nodes[B2]
+    later = assign(plain(), base_offset=0, leader_epoch=9)
+    made.leader.log.append_replicated(described(later), now_ms=NOW)
+    made.leader.watermarks.appended(made.leader.log)
+    made.settle()
+    assert follower.log.log_end_offset == 0
+
+
+def test_a_session_that_the_leader_has_forgotten_is_begun_again() -> None:
+    made = bench()
+    made.leader.sessions._by_follower.clear()
+    made.append(plain())
+    made.settle(seconds=40)
+    assert ends(made) == [1, 1, 1]
+
+
+def test_who_has_stopped_takes_nothing_over() -> None:
+    made = bench()
+    made.append(plain())
+    made.nodes[B3].stop()
+    made.settle(seconds=2)
+    assert ends(made) == [1, 1, 0]
+
+
+def test_a_deleted_topic_is_fetched_no_more() -> None:
+    made = bench()
+    made.publish(made.image.without_topic("orders"))
+    since = len(made.sent)
+    made.settle(seconds=20)
+    assert [one for one in fetches(made, since) if one.partitions] == []
+
+
+def test_errors_of_a_partition_pause_it() -> None:
+    made = bench()
+    leader = made.leader
+    partition = leader.replicas.replicated.pop(TP)
+    made.nodes[B2].fetchers.stop()
+    made.restart(B2)
+    since = len(made.sent)
+    made.settle(seconds=3)
+    assert len(fetches(made, since)) >= 2
+    leader.replicas.replicated[TP] = partition
+    made.append(plain())
+    made.settle(seconds=2)
+    assert made.nodes[B2].log.log_end_offset == 1
+
+
+def test_a_superseded_answer_under_watch_asks_for_nothing() -> None:
+    """Else two requests of one follower would supersede one another for ever."""
+
+    async def main(cluster: VirtualCluster) -> int:
+        cluster.arm(Drop(), FaultPoint.CLIENT_REQUEST, api="EndTxn")  # somebody watches, no more
+        for number in range(5):
+            created = cluster.sim.metadata.create_topic(
+                NewTopic(name=f"t{number}", partitions=3, replication_factor=3)
+            )
+            assert isinstance(created, TopicImage)
+            await asyncio.sleep(0.001)
+        await asyncio.sleep(5)
+        tracer = cluster.sim.environment.tracer
+        before = len(tracer)
+        await asyncio.sleep(10)
+        return len(tracer) - before
+
+    assert run_cluster(main, trace_level=TraceLevel.FULL) < 1_000
