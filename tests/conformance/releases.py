@@ -86,7 +86,7 @@ ACCEPTED: Final[tuple[tuple[str, str], ...]] = (
     ),
     (
         r"DescribeLogDirs v4 .*(total|usable)_bytes: '?some .*!= -1",
-        "txnsim.api.describe_log_dirs",
+        "txnsim.api.partitions.describe_log_dirs",
     ),
 )
 """(pattern of a difference, why it may be)."""

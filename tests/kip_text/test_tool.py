@@ -16,8 +16,8 @@ from txnsim.cli.main import main
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import OpenSince
 from txnsim.client.producer import Producer
-from txnsim.client.txn_views import OpenSince
 from txnsim.errors import ErrorCode
 from txnsim.server.cluster import SimCluster
 from txnsim.types import TopicPartition

@@ -20,11 +20,11 @@ from txnsim.client.errors import (
     IllegalUseError,
 )
 from txnsim.client.fetching import fetch
+from txnsim.client.inspection.txn_views import AbortSpec
 from txnsim.client.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, FoundOffset
 from txnsim.client.producer import Producer
 from txnsim.client.requests import NewTopic
 from txnsim.client.session import TxnProtocol
-from txnsim.client.txn_views import AbortSpec
 from txnsim.client.waiting import pause
 from txnsim.types import IsolationLevel, TopicPartition
 

@@ -24,7 +24,7 @@ from tests.support.txnsim_server import TxnsimServer, installed_txnsim
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
-from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.releases import Fleet
 from txnsim.server.loading import LoadedCluster, load_cluster
 from txnsim.settings import DEFAULTS

@@ -25,11 +25,11 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ErrorCode
 from txnsim.client.fetching import fetch
-from txnsim.client.judgement import Verdict
+from txnsim.client.inspection.judgement import Verdict
+from txnsim.client.inspection.repair import Outcome, repair
+from txnsim.client.inspection.survey import survey
 from txnsim.client.offsets import LATEST
 from txnsim.client.producer import Producer
-from txnsim.client.repair import Outcome, repair
-from txnsim.client.survey import survey
 from txnsim.metrics import table
 from txnsim.metrics.table import METRICS
 from txnsim.types import IsolationLevel, TopicPartition

@@ -15,11 +15,11 @@ from tests.real.test_txns_tool import jvms, kafkas, ours
 from tests.support.clusters import until_state
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
-from txnsim.client.judgement import Verdict
+from txnsim.client.inspection.judgement import Verdict
+from txnsim.client.inspection.repair import Outcome, repair
+from txnsim.client.inspection.stuck import Cause, explain
+from txnsim.client.inspection.survey import survey
 from txnsim.client.producer import Producer
-from txnsim.client.repair import Outcome, repair
-from txnsim.client.stuck import Cause, explain
-from txnsim.client.survey import survey
 from txnsim.types import TopicPartition
 
 __all__ = ["jvms"]  # a fixture: it ends the tools' JVMs

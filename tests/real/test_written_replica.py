@@ -26,9 +26,9 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import ClientError, ErrorCode
+from txnsim.client.inspection.txn_views import OpenSince, ProducerState
 from txnsim.client.offsets import LATEST, list_offsets
 from txnsim.client.producer import Producer
-from txnsim.client.txn_views import OpenSince, ProducerState
 from txnsim.client.versions import ANY
 from txnsim.client.waiting import Deadline, pause
 from txnsim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition

@@ -23,10 +23,14 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.consumer import Consumer
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import (
+    OpenSince,
+    ProducerState,
+    TransactionDescription,
+)
 from txnsim.client.offsets import EARLIEST, LATEST, list_offsets
 from txnsim.client.producer import Producer
 from txnsim.client.session import SessionState
-from txnsim.client.txn_views import OpenSince, ProducerState, TransactionDescription
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases import Fleet
 from txnsim.server.cluster import ClusterOptions

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, run_cluster, values
 from tests.support.replica_checks import check_equal, check_replicas
-from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.client.errors import AbortableError
 from txnsim.client.producer import Producer
 from txnsim.controller.reassignments import reassign, reassigning

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clusters import VirtualCluster, client_of, real_cluster, run_cluster, values
-from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import (

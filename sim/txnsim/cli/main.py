@@ -21,14 +21,17 @@ from txnsim.cli.parsing import CommandParser, VersionAction
 COMMANDS: Final = {
     "serve": ("txnsim.cli.serve", "start a cluster of brokers in this process"),
     "check": ("txnsim.cli.check", "judge what clients saw: find anomalies in a recorded history"),
-    "scenario": ("txnsim.cli.scenario", "list, show and run stories about transactions"),
+    "scenario": ("txnsim.cli.scenario.command", "list, show and run stories about transactions"),
     "logs": (
-        "txnsim.cli.logs",
+        "txnsim.cli.logs.command",
         "Kafka's log directories: write those of a running cluster, read any",
     ),
     "stream": ("txnsim.cli.stream", "stream topics with Spark, and tell what it can't see"),
     "trace": ("txnsim.cli.trace", "event traces: Parquet tables and analyses of them"),
-    "txns": ("txnsim.cli.txns", "look at the transactions of any Kafka cluster, and repair them"),
+    "txns": (
+        "txnsim.cli.txns.command",
+        "look at the transactions of any Kafka cluster, and repair them",
+    ),
 }
 """Name -> module, and its line of help: known without importing the module."""
 

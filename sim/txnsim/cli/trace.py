@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from txnsim.cli.logs_spark import add_master, misused, session
+from txnsim.cli.logs.spark import add_master, misused, session
 from txnsim.cli.output import format_table, print_json, print_line, progress, warn
 from txnsim.cli.parsing import MISUSE_STATUS
 

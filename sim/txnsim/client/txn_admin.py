@@ -24,15 +24,14 @@ from txnsim.client.by_key import (
 )
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode
-from txnsim.client.hanging import (
+from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
     candidates,
     hanging,
 )
-from txnsim.client.requests import Marker
-from txnsim.client.sight import check_sight
-from txnsim.client.txn_views import (
+from txnsim.client.inspection.sight import check_sight
+from txnsim.client.inspection.txn_views import (
     AbortSpec,
     OpenSince,
     ProducerState,
@@ -42,13 +41,14 @@ from txnsim.client.txn_views import (
     parse_listing,
     parse_producer,
 )
-from txnsim.client.txn_wording import (
+from txnsim.client.inspection.txn_wording import (
     describe_failure,
     fence_failure,
     marker_failure,
     message_of,
     producers_failure,
 )
+from txnsim.client.requests import Marker
 from txnsim.client.waiting import Deadline
 from txnsim.types import ProducerEpoch, ProducerId, ProducerIdAndEpoch, TopicPartition
 

@@ -15,9 +15,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from txnsim.client.hanging import OpenTransaction
-from txnsim.client.judgement import Finding, Verdict, judge
-from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.client.inspection.hanging import OpenTransaction
+from txnsim.client.inspection.judgement import Finding, Verdict, judge
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, number_of
 from txnsim.http.topics import partition_of, replica_log

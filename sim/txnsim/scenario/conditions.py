@@ -9,7 +9,7 @@ from typing import Final
 
 from txnsim.client.errors import ClientError
 from txnsim.client.fetching import FetchResult
-from txnsim.client.txn_views import ProducerState
+from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.waiting import Deadline, pause
 from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.stage import PATIENCE_MS, Stage

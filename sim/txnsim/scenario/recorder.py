@@ -32,7 +32,7 @@ from txnsim.check.observations import (
     Wrote,
 )
 from txnsim.client.fetching import FetchResult
-from txnsim.client.txn_views import (
+from txnsim.client.inspection.txn_views import (
     ProducerState,
     TransactionDescription,
     TransactionListing,

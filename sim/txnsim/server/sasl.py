@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.api import api_versions
+from txnsim.api.nodes import api_versions
 from txnsim.api.request import Request
 from txnsim.errors import ErrorCode
 from txnsim.security import sasl

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from txnsim.client.admin import Admin
-from txnsim.client.judgement import Finding
+from txnsim.client.inspection.judgement import Finding
 from txnsim.testing.exactly_once import Value, compare
 from txnsim.testing.faults import FaultState
 from txnsim.testing.reading import Fate, ReadRecord, read_topic

@@ -8,15 +8,15 @@ from typing import Final
 import msgspec
 
 from txnsim.client.errors import ClientError
-from txnsim.client.judgement import Finding
-from txnsim.client.offsets import EARLIEST, LATEST
-from txnsim.client.repair import Repair, repair
-from txnsim.client.survey import ANY_AGE, survey
-from txnsim.client.txn_views import (
+from txnsim.client.inspection.judgement import Finding
+from txnsim.client.inspection.repair import Repair, repair
+from txnsim.client.inspection.survey import ANY_AGE, survey
+from txnsim.client.inspection.txn_views import (
     ProducerState,
     TransactionDescription,
     TransactionListing,
 )
+from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError
 from txnsim.metadata.image import TopicImage

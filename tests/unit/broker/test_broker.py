@@ -16,9 +16,9 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, FatalError
 from txnsim.client.fetching import fetch
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.client.producer import Producer
 from txnsim.client.session import TxnProtocol
-from txnsim.client.txn_views import ProducerState, TransactionDescription
 from txnsim.controller.growth import grown_topic
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.faults.actions import Drop, Hold

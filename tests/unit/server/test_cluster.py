@@ -17,7 +17,7 @@ from tests.support.clusters import (
     values,
 )
 from tests.support.ports import free_port_before_a_busy_one
-from txnsim.api.peer_codec import KafkaPeerCodec
+from txnsim.api.peers.peer_codec import KafkaPeerCodec
 from txnsim.client.producer import Producer
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Delay, Drop, Fail, Hold

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests.support.testing_plays import aborted, committed
-from txnsim.client.hanging import OpenTransaction
-from txnsim.client.judgement import Finding, Verdict
-from txnsim.client.txn_views import ProducerState
+from txnsim.client.inspection.hanging import OpenTransaction
+from txnsim.client.inspection.judgement import Finding, Verdict
+from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.faults.actions import Hold
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint

@@ -13,7 +13,7 @@ from txnsim.api.authorization.parts import (
     joined,
     narrowed,
 )
-from txnsim.api.describe_groups import group_operations
+from txnsim.api.groups.describe_groups import group_operations
 from txnsim.api.request import Handler, Reply, Request
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation

@@ -8,7 +8,6 @@ import dataclasses
 from functools import partial
 from typing import Any, Final
 
-from txnsim.api import metadata as metadata_api
 from txnsim.api.access import Access
 from txnsim.api.authorization.parts import (
     Part,
@@ -17,6 +16,7 @@ from txnsim.api.authorization.parts import (
     narrowed,
     with_message,
 )
+from txnsim.api.partitions import metadata as metadata_api
 from txnsim.api.request import (
     CLUSTER_OPERATIONS,
     TOPIC_OPERATIONS,

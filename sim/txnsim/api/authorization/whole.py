@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from txnsim.api import add_partitions_to_txn, produce, sync_group
 from txnsim.api.access import FORBIDDEN, Access
+from txnsim.api.groups import sync_group
+from txnsim.api.records import produce
 from txnsim.api.request import Request
+from txnsim.api.transactions import add_partitions_to_txn
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import Operation, ResourceType
 

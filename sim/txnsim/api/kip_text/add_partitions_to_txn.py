@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api import add_partitions_to_txn
 from txnsim.api.kip_text.errors import server_failure, verification_error
-from txnsim.api.peer_codec import add_partitions_command
+from txnsim.api.peers.peer_codec import add_partitions_command
 from txnsim.api.request import Answer, Reply, Request
+from txnsim.api.transactions import add_partitions_to_txn
 from txnsim.errors import ErrorCode
 from txnsim.types import AddPartitionsToTxnReply
 

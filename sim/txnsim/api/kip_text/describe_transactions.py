@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from txnsim.api.describe_transactions import UNKNOWN_TIME, described, failed
 from txnsim.api.request import Reply, Request
+from txnsim.api.transactions.describe_transactions import UNKNOWN_TIME, described, failed
 from txnsim.errors import Rejection
 from txnsim.txn.state import IDLE_STATES
 from txnsim.types import TransactionalId

@@ -35,20 +35,20 @@ DIFFERENCES: Final = (
         "producers; --abort has --transaction-start-offset",
         shipped="sub-commands; list has none of these filters, elsewhere it is --broker-id; "
         "describe-producers; --start-offset",
-        where="sim/txnsim/cli/txns_kip_text.py",
+        where="sim/txnsim/cli/txns/kip_text.py",
     ),
     Difference(
         row="664-columns",
         text="the tool's tables tell CurrentTxnStartTimestamp and Duration(s)",
         shipped="CurrentTransactionStartTimeMs and TransactionDurationMs of an id, Duration(min) "
         "of what hangs, nothing of a partition's producers",
-        where="sim/txnsim/cli/txns_kip_text.py",
+        where="sim/txnsim/cli/txns/kip_text.py",
     ),
     Difference(
         row="664-find-hanging",
         text="--max-transaction-timeout is required, in seconds, and epochs are compared",
         shipped="15 minutes by default, in minutes, no epochs; --topic or --broker-id is required",
-        where="sim/txnsim/client/judgement.py",
+        where="sim/txnsim/client/inspection/judgement.py",
         unheld="one word in two units would be a trap, so minutes stay minutes and 15 the default; "
         "epochs are compared by txnsim txns find-hanging --all, which asks for no scope either",
     ),
@@ -70,7 +70,7 @@ DIFFERENCES: Final = (
         row="664-describe-layout",
         text="DescribeTransactions v0 has the state as an int8, -1 for unknown, and an int32 epoch",
         shipped="the state by name, an int16 epoch, partitions by topic",
-        where="sim/txnsim/api/describe_transactions.py",
+        where="sim/txnsim/api/transactions/describe_transactions.py",
         unheld="KIP-994's version 1 builds on the layout that was shipped, so both texts can't be "
         "had; the newer one is followed",
     ),
@@ -84,7 +84,7 @@ DIFFERENCES: Final = (
         row="664-list-names",
         text="ListTransactions has StatesFilter and ProducerIdFilter, and answers transactions",
         shipped="StateFilters and ProducerIdFilters, and UnknownStateFilters in the answer",
-        where="sim/txnsim/api/list_transactions.py",
+        where="sim/txnsim/api/transactions/list_transactions.py",
         unheld=f"{_NAMES}, and clients of every release expect the answer's further field in "
         "version 0",
     ),
@@ -92,7 +92,7 @@ DIFFERENCES: Final = (
         row="664-producers-layout",
         text="DescribeProducers has TxnStartOffset and no error messages",
         shipped="CurrentTxnStartOffset as the last field, and an ErrorMessage for each partition",
-        where="sim/txnsim/api/describe_producers.py",
+        where="sim/txnsim/api/transactions/describe_producers.py",
         unheld=f"{_NAMES}, and clients of every release expect the shipped layout in version 0, "
         "the only one there is",
     ),
@@ -197,7 +197,7 @@ DIFFERENCES: Final = (
         row="939-keep-prepared",
         text="InitProducerId v6 keeps a prepared transaction where KeepPreparedTxn is set",
         shipped="v6 is unstable and not advertised; KeepPreparedTxn is UNSUPPORTED_VERSION",
-        where="sim/txnsim/api/init_producer_id.py",
+        where="sim/txnsim/api/transactions/init_producer_id.py",
         unheld="two-phase commit is none of the three KIPs; as shipped, version 6 is served where "
         "unstable.api.versions.enable is set",
     ),
@@ -205,14 +205,14 @@ DIFFERENCES: Final = (
         row="994-flag",
         text="the tool takes --durationFilter",
         shipped="--duration-filter",
-        where="sim/txnsim/cli/txns_kip_text.py",
+        where="sim/txnsim/cli/txns/kip_text.py",
     ),
     Difference(
         row="994-tool-duration",
         text="the tool tells last update minus start as the duration of a finished transaction, -1 "
         "where it is not known",
         shipped="now minus start, which grows for ever",
-        where="sim/txnsim/cli/txns_kip_text.py",
+        where="sim/txnsim/cli/txns/kip_text.py",
     ),
     Difference(
         row="994-duration",

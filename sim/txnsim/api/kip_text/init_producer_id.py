@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api import init_producer_id
 from txnsim.api.kip_text.errors import server_failure
 from txnsim.api.request import Reply, Request
+from txnsim.api.transactions import init_producer_id
 from txnsim.errors import ErrorCode
 
 NEW_FROM: Final = 5

@@ -6,8 +6,8 @@ Kafka takes -1 for off, lets 0 filter, and counts finished transactions from the
 
 from __future__ import annotations
 
-from txnsim.api.list_transactions import OFF, answer_query
 from txnsim.api.request import Reply, Request
+from txnsim.api.transactions.list_transactions import OFF, answer_query
 
 
 async def handle(request: Request) -> Reply:

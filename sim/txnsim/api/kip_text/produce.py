@@ -12,8 +12,8 @@ from typing import Final
 
 import msgspec
 
-from txnsim.api import produce
 from txnsim.api.kip_text.errors import produce_error
+from txnsim.api.records import produce
 from txnsim.api.request import Reply, Request
 from txnsim.broker.produce import ProduceOutcome
 from txnsim.broker.verification import TransactionOperation

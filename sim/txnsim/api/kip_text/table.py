@@ -9,11 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from txnsim.api.add_offsets_to_txn import KEY as ADD_OFFSETS_TO_TXN
-from txnsim.api.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
-from txnsim.api.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
-from txnsim.api.end_txn import KEY as END_TXN
-from txnsim.api.init_producer_id import KEY as INIT_PRODUCER_ID
 from txnsim.api.kip_text import (
     add_offsets_to_txn,
     add_partitions_to_txn,
@@ -25,12 +20,17 @@ from txnsim.api.kip_text import (
     txn_offset_commit,
     write_txn_markers,
 )
-from txnsim.api.list_transactions import KEY as LIST_TRANSACTIONS
-from txnsim.api.produce import KEY as PRODUCE
+from txnsim.api.records.produce import KEY as PRODUCE
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
-from txnsim.api.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
-from txnsim.api.write_txn_markers import KEY as WRITE_TXN_MARKERS
+from txnsim.api.transactions.add_offsets_to_txn import KEY as ADD_OFFSETS_TO_TXN
+from txnsim.api.transactions.add_partitions_to_txn import KEY as ADD_PARTITIONS_TO_TXN
+from txnsim.api.transactions.describe_transactions import KEY as DESCRIBE_TRANSACTIONS
+from txnsim.api.transactions.end_txn import KEY as END_TXN
+from txnsim.api.transactions.init_producer_id import KEY as INIT_PRODUCER_ID
+from txnsim.api.transactions.list_transactions import KEY as LIST_TRANSACTIONS
+from txnsim.api.transactions.txn_offset_commit import KEY as TXN_OFFSET_COMMIT
+from txnsim.api.transactions.write_txn_markers import KEY as WRITE_TXN_MARKERS
 
 DEVIATIONS: Final = (
     "The listener of --kip-text speaks the versions of the newest release, whatever release its "

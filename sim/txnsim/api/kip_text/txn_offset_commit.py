@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api import txn_offset_commit
 from txnsim.api.kip_text.errors import (
     passing_error,
     server_failure,
     txn_offset_commit_error,
 )
 from txnsim.api.request import Reply, Request
+from txnsim.api.transactions import txn_offset_commit
 from txnsim.broker.verification import TransactionOperation
 from txnsim.errors import ErrorCode
 

@@ -18,10 +18,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from txnsim.api import write_txn_markers
 from txnsim.api.access import FORBIDDEN
-from txnsim.api.peer_codec import write_markers_command, write_markers_response
+from txnsim.api.peers.peer_codec import write_markers_command, write_markers_response
 from txnsim.api.request import Reply, Request
+from txnsim.api.transactions import write_txn_markers
 from txnsim.errors import ErrorCode
 from txnsim.runtime.peer_subject import subject_of
 from txnsim.security.acls import Operation, ResourceType

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from txnsim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.coordinator_log import logs_of, read_coordinators
 from txnsim.pipeline.forensics.findings import (

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import msgspec
 
-from txnsim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.forensics.coordinator_entries import Coordinators
 from txnsim.pipeline.forensics.verdicts import (
     OpenTxn,

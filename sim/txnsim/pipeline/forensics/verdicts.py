@@ -14,7 +14,7 @@ down of the producer, and the age of the last write.
 - The coordinator's log is not among the directories, or not readable: **unknown**, no guess.
 
 Kafka's tool compares only whether the coordinator lists the partition; what it would list of these
-is told besides, by its own rule (``txnsim.client.hanging``). Kafka's counterpart:
+is told besides, by its own rule (``txnsim.client.inspection.hanging``). Kafka's counterpart:
 TransactionsCommand.FindHangingTransactionsCommand.
 """
 
@@ -26,11 +26,11 @@ from typing import Final
 
 import msgspec
 
-from txnsim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.client.hanging import OpenTransaction as Candidate
-from txnsim.client.hanging import candidates as kafkas_candidates
-from txnsim.client.hanging import hanging as kafkas_hanging
-from txnsim.client.txn_views import ProducerState, TransactionDescription
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.hanging import OpenTransaction as Candidate
+from txnsim.client.inspection.hanging import candidates as kafkas_candidates
+from txnsim.client.inspection.hanging import hanging as kafkas_hanging
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
 from txnsim.log.log_view import LATE_TRANSACTION_GRACE_MS
 from txnsim.pipeline.forensics.coordinator_entries import (
     COMPLETE_STATES,

@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.client.judgement import Verdict
+from txnsim.client.inspection.judgement import Verdict
 from txnsim.pipeline.schemas import Column, Table
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
 

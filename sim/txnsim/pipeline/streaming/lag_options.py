@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from txnsim.client.connection import ClientSettings
-from txnsim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.config.client_settings import read_client_settings
 from txnsim.config.lookup import WrongValueError
 from txnsim.config.properties import Property

@@ -19,11 +19,11 @@ import msgspec
 
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, code_name
-from txnsim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS
-from txnsim.client.judgement import Finding, Verdict
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.judgement import Finding, Verdict
+from txnsim.client.inspection.survey import survey
 from txnsim.client.metadata import ClusterView
 from txnsim.client.offsets import LATEST, FoundOffset
-from txnsim.client.survey import survey
 from txnsim.types import INTERNAL_TOPICS, IsolationLevel, TopicPartition
 
 

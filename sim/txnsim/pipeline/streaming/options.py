@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from txnsim.client.hanging import MAX_TRANSACTION_TIMEOUT_MS
+from txnsim.client.inspection.hanging import MAX_TRANSACTION_TIMEOUT_MS
 from txnsim.pipeline.streaming.lag_options import CLIENT_PREFIX
 
 INTERVAL_MS: Final = 1_000

@@ -9,8 +9,8 @@ from txnsim.check.observations import Finding
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.txn_views import AbortSpec, ProducerState
 from txnsim.client.partition_requests import delete_records
-from txnsim.client.txn_views import AbortSpec, ProducerState
 from txnsim.errors import InvariantViolation
 from txnsim.scenario.actors.base import Surroundings
 from txnsim.scenario.answers import Answer, StoryFailedError, failure, read_answer

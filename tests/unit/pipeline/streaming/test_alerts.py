@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from txnsim.client.judgement import Verdict
+from txnsim.client.inspection.judgement import Verdict
 from txnsim.pipeline.streaming.alerts import ALERT_TABLE, Alert, AlertEvent, Step, step
 from txnsim.pipeline.streaming.lag_probe import HeldBy, PartitionLag
 

@@ -7,7 +7,7 @@ from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ConnectionLostError
-from txnsim.client.judgement import Verdict
+from txnsim.client.inspection.judgement import Verdict
 from txnsim.client.producer import Producer
 from txnsim.pipeline.streaming.lag_probe import PartitionLag, probe
 from txnsim.types import TopicPartition

@@ -1,0 +1,1 @@
+"""Handlers about configs and client quotas."""

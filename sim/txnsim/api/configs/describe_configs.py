@@ -1,0 +1,196 @@
+"""DescribeConfigs (key 32): effective configs of topics, brokers, groups and client metrics, and
+where each value comes from.
+
+Versions: 1 sources and synonyms, 3 types and documentation, 4 flexible. Kafka's counterpart:
+ConfigHelper.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, assert_never
+
+from txnsim.api.configs.config_resources import (
+    ResourceType,
+    invalid,
+    node_of,
+    resource_type,
+    topic_refusal,
+)
+from txnsim.api.request import INVALID_REQUEST_TEXT, Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata import configs
+from txnsim.metadata.configs import ConfigValue
+from txnsim.metadata.resource_configs import client_metrics_values, group_values
+from txnsim.settings import documentation
+from txnsim.wire.codec import build
+
+KEY: Final = 32
+VERSIONS: Final = (1, 4)
+
+DEVIATIONS: Final = (
+    "DescribeConfigs shows those broker configs that txnsim has, and no loggers; documentation is "
+    "in our own words, and null where a config is no setting of txnsim.",
+)
+
+_DOCUMENTATION: Final[Mapping[str, str]] = {
+    setting.kafka: setting.reason
+    for setting in documentation().values()
+    if setting.kafka is not None
+}
+
+Outcome = list[ConfigValue] | Rejection
+
+
+async def handle(request: Request) -> Reply:
+    """Describe each resource by itself."""
+    return request.answer(
+        results=tuple(_describe(request, resource) for resource in request.message.resources)
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error on every resource."""
+    rejection = Rejection(error=error, reason=error.name)
+    return request.answer(
+        results=tuple(
+            _result(request, resource, rejection) for resource in request.message.resources
+        )
+    )
+
+
+def _describe(request: Request, resource: Any) -> Any:
+    outcome = _values(request, resource_type(resource.resource_type), resource.resource_name)
+    wanted = resource.configuration_keys
+    # No keys at all mean every key, as null does.
+    if wanted and not isinstance(outcome, Rejection):
+        outcome = [value for value in outcome if value.name in wanted]
+    return _result(request, resource, outcome)
+
+
+def _values(request: Request, kind: ResourceType, name: str) -> Outcome:
+    """Every config of a resource, or why it has none (ConfigHelper.describeConfigs)."""
+    match kind:
+        case ResourceType.TOPIC:
+            refused = topic_refusal(request, name)
+            if refused is not None and refused.error is ErrorCode.unknown_topic_or_partition:
+                refused = Rejection(error=refused.error, reason="")
+            return _topic_values(request, name) if refused is None else refused
+        case ResourceType.BROKER:
+            if not name or node_of(name) == request.broker.broker_id:
+                return _broker_values(request, name)
+            return _unknown_broker(request, name, " or empty string,")
+        case ResourceType.BROKER_LOGGER:
+            if not name:
+                return invalid("Broker id must not be empty")
+            if node_of(name) != request.broker.broker_id:
+                return _unknown_broker(request, name, "")
+            return []
+        case ResourceType.CLIENT_METRICS:
+            if not name:
+                return invalid("Client metrics subscription name must not be empty")
+            return client_metrics_values(request.broker.image.client_metrics.get(name, {}))
+        case ResourceType.GROUP:
+            return _group_values(request, name) if name else invalid("Group name must not be empty")
+        case ResourceType.UNKNOWN:
+            return invalid(INVALID_REQUEST_TEXT)
+        case _:
+            assert_never(kind)
+
+
+def _topic_values(request: Request, name: str) -> list[ConfigValue]:
+    broker = request.broker
+    own = broker.image.topics[name].configs
+    return [
+        configs.topic_value(
+            key,
+            topic=own,
+            image=broker.image,
+            settings=broker.metadata.settings,
+            broker_id=broker.broker_id,
+        )
+        for key in configs.TOPIC_CONFIGS
+    ]
+
+
+def _group_values(request: Request, name: str) -> list[ConfigValue]:
+    broker = request.broker
+    return group_values(
+        broker.image.group_configs.get(name, {}),
+        image=broker.image,
+        settings=broker.metadata.settings,
+        broker_id=broker.broker_id,
+    )
+
+
+def _broker_values(request: Request, name: str) -> list[ConfigValue]:
+    broker = request.broker
+    # The nameless resource stands for the dynamic defaults of all brokers: only what was set.
+    known = configs.BROKER_CONFIGS if name else {}
+    names = {**known, **broker.image.broker_configs.get(name, {})}
+    values = [
+        configs.broker_value(
+            key, broker=name, image=broker.image, settings=broker.metadata.settings
+        )
+        for key in names
+    ]
+    return [
+        value
+        for value in values
+        if value.name not in configs.INTERNAL_BROKER_CONFIGS
+        or value.source is not configs.ConfigSource.DEFAULT
+    ]
+
+
+def _unknown_broker(request: Request, name: str, besides: str) -> Rejection:
+    if node_of(name) is None:
+        return invalid(f"Broker id must be an integer, but it is: {name}")
+    return invalid(
+        f"Unexpected broker id, expected {request.broker.broker_id}{besides} but received {name}"
+    )
+
+
+def _result(request: Request, resource: Any, outcome: Outcome) -> Any:
+    error, reason, values = ErrorCode.none, "", list[ConfigValue]()
+    if isinstance(outcome, Rejection):
+        error, reason = outcome.error, outcome.reason
+    else:
+        values = outcome
+    return request.schema.DescribeConfigsResult(
+        error_code=error,
+        error_message=reason,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=tuple(_entry(request, value) for value in values),
+    )
+
+
+def _entry(request: Request, value: ConfigValue) -> Any:
+    schema = request.schema
+    synonyms: tuple[Any, ...] = ()
+    if request.message.include_synonyms:
+        synonyms = tuple(
+            schema.DescribeConfigsSynonym(name=name, value=text, source=source)
+            for name, text, source in value.synonyms
+        )
+    return build(
+        schema.DescribeConfigsResourceResult,
+        name=value.name,
+        value=value.value,
+        read_only=value.read_only,
+        config_source=value.source,
+        is_sensitive=value.is_sensitive,
+        synonyms=synonyms,
+        config_type=value.type,
+        documentation=(_documentation(value.name) if _wants_documentation(request) else None),
+    )
+
+
+def _wants_documentation(request: Request) -> bool:
+    return request.api_version >= 3 and bool(request.message.include_documentation)
+
+
+def _documentation(name: str) -> str | None:
+    """Of a broker's config, also where a topic has it under a name of its own."""
+    topic = configs.TOPIC_CONFIGS.get(name)
+    return _DOCUMENTATION.get(name if topic is None else topic.broker_name or name)

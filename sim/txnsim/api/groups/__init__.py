@@ -1,0 +1,1 @@
+"""Handlers about groups: members, committed positions, administration."""

@@ -1,0 +1,116 @@
+"""ConsumerGroupDescribe (key 69): groups of the consumer protocol and their members (KIP-848).
+
+Versions: 1 tells which protocol a member speaks. A group of another protocol does not exist here.
+Kafka's counterpart: KafkaApis.handleConsumerGroupDescribe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any, Final
+
+from txnsim.api.groups.consumer_group_heartbeat import is_enabled
+from txnsim.api.groups.describe_groups import group_operations
+from txnsim.api.request import NOT_ASKED, Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.assignors import UNIFORM
+from txnsim.group.consumer_group import ConsumerGroup, ConsumerMember
+from txnsim.group.consumer_records import TopicIdPartition
+
+KEY: Final = 69
+VERSIONS: Final = (0, 1)
+
+CLASSIC_MEMBER: Final = 0
+CONSUMER_MEMBER: Final = 1
+
+
+async def handle(request: Request) -> Reply:
+    """Describe each group."""
+    if not is_enabled(request):
+        return refuse(request, ErrorCode.unsupported_version)
+    found = [_describe(request, group_id) for group_id in request.message.group_ids]
+    return request.answer(groups=tuple(found))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every group."""
+    found = [_group(request, group_id, error_code=error) for group_id in request.message.group_ids]
+    return request.answer(groups=tuple(found))
+
+
+def _describe(request: Request, group_id: str) -> Any:
+    if not group_id:
+        return _group(request, "", error_code=ErrorCode.invalid_group_id)
+    group = request.broker.groups.find(group_id)
+    if isinstance(group, Rejection):
+        return _group(request, group_id, error_code=group.error, error_message=group.reason)
+    if not isinstance(group, ConsumerGroup):
+        return _group(
+            request,
+            group_id,
+            error_code=ErrorCode.group_id_not_found,
+            error_message=f"Group {group_id} is not a consumer group.",
+        )
+    return _group(
+        request,
+        group_id,
+        group_state=group.state_name,
+        group_epoch=group.epoch,
+        assignment_epoch=group.assignment_epoch,
+        assignor_name=group.preferred_assignor() or UNIFORM,
+        members=tuple(_member(request, group, each) for each in group.members.values()),
+        authorized_operations=group_operations(request)
+        if request.message.include_authorized_operations
+        else NOT_ASKED,
+    )
+
+
+def _group(request: Request, group_id: str, **values: object) -> Any:
+    return request.schema.DescribedGroup(
+        **{
+            "error_code": ErrorCode.none,
+            "error_message": None,
+            "group_id": group_id,
+            "group_state": "",
+            "group_epoch": 0,
+            "assignment_epoch": 0,
+            "assignor_name": "",
+            "members": (),
+            "authorized_operations": NOT_ASKED,
+            **values,
+        }
+    )
+
+
+def _member(request: Request, group: ConsumerGroup, member: ConsumerMember) -> Any:
+    cls = request.schema.Member
+    kind = CLASSIC_MEMBER if member.uses_classic_protocol else CONSUMER_MEMBER
+    return cls(
+        member_id=member.member_id,
+        instance_id=member.instance_id,
+        rack_id=member.rack_id,
+        member_epoch=member.epoch,
+        client_id=member.client_id,
+        client_host=member.client_host,
+        subscribed_topic_names=tuple(sorted(member.topic_names)),
+        subscribed_topic_regex=member.topic_regex or "",
+        # What it still has to give up is its own until it has.
+        assignment=_assignment(request, (*member.assigned, *member.pending_revocation)),
+        target_assignment=_assignment(request, group.target.get(member.member_id, ())),
+        **({"member_type": kind} if "member_type" in cls.__dataclass_fields__ else {}),
+    )
+
+
+def _assignment(request: Request, partitions: Iterable[TopicIdPartition]) -> Any:
+    schema = request.schema
+    image = request.broker.image
+    topics = []
+    for topic_id, each in groupby(sorted(partitions), key=lambda pair: pair[0]):
+        name = image.topic_names.get(topic_id)
+        if name is not None:  # a topic that was deleted is left out
+            indexes = tuple(index for _, index in each)
+            topics.append(
+                schema.TopicPartitions(topic_id=topic_id, topic_name=name, partitions=indexes)
+            )
+    return schema.Assignment(topic_partitions=tuple(topics))

@@ -1,0 +1,179 @@
+"""OffsetFetch (key 9): how far groups have consumed.
+
+Versions: 2 may ask for all positions and has an error of its own, 5 brings leader epochs, 7 asks
+for stable positions only (KIP-447), 8 asks for several groups at once, 9 says which member asks
+(KIP-848), 10 names topics by id. Kafka's counterpart: KafkaApis.handleOffsetFetchRequest.
+"""
+
+from __future__ import annotations
+
+import uuid
+from typing import Any, Final
+
+import msgspec
+
+from txnsim.api.groups.committed_positions import Told, find_topic, told
+from txnsim.api.request import Reply, Request
+from txnsim.api.subjects import partitions_named
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.group.offset_commands import FetchOffsets, Position
+from txnsim.metadata.image import TopicImage
+from txnsim.security.acls import Operation
+from txnsim.types import Subject, TopicPartition
+
+KEY: Final = 9
+VERSIONS: Final = (1, 10)
+
+TOP_LEVEL_ERROR_FROM: Final = 2
+GROUPS_FROM: Final = 8
+BY_ID_FROM: Final = 10
+
+
+class _Told(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer about one group: (topic as the request named it, positions)."""
+
+    group_id: str
+    error: ErrorCode
+    topics: tuple[tuple[Told, tuple[Position, ...]], ...] = ()
+
+
+async def handle(request: Request) -> Reply:
+    """Look the positions up, group by group."""
+    message = request.message
+    if request.api_version < GROUPS_FROM:
+        return _answer(request, [await _fetch(request, message)])
+    return _answer(request, [await _fetch(request, group) for group in message.groups])
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error for every group."""
+    message = request.message
+    groups = message.groups if request.api_version >= GROUPS_FROM else (message,)
+    return _answer(request, [_refused(request, group, error) for group in groups])
+
+
+def subject(request: Request) -> Subject:
+    """The partitions asked for by name; a group that asks for all names none."""
+    message = request.message
+    groups = message.groups if request.api_version >= GROUPS_FROM else (message,)
+    return Subject(
+        partitions=tuple(
+            [one for group in groups for one in partitions_named(request, group.topics)]
+        )
+    )
+
+
+async def _fetch(request: Request, group: Any) -> _Told:
+    image = request.broker.image
+    access = request.access
+    if access is not None and not access.may_group(Operation.DESCRIBE, group.group_id):
+        return _refused(request, group, ErrorCode.group_authorization_failed)
+    asked: dict[str, Told] = {}
+    partitions: list[TopicPartition] = []
+    topic_ids: dict[str, uuid.UUID] = {}
+    unknown: list[tuple[Told, tuple[Position, ...]]] = []
+    for topic in group.topics or ():
+        named = told(topic)
+        name = named.name
+        if request.api_version >= BY_ID_FROM:
+            found = find_topic(image, named)
+            if not isinstance(found, TopicImage):
+                unknown.append((named, _errors(topic, ErrorCode.unknown_topic_id)))
+                continue
+            name, topic_ids[found.name] = found.name, found.topic_id
+        if access is not None and not access.may_topic(Operation.DESCRIBE, name):
+            unknown.append((named, _errors(topic, ErrorCode.topic_authorization_failed)))
+            continue
+        asked[name] = named
+        partitions += [TopicPartition(name, index) for index in topic.partition_indexes]
+    outcome = await request.broker.groups.fetch(
+        FetchOffsets(
+            group_id=group.group_id,
+            partitions=None if group.topics is None else tuple(partitions),
+            topic_ids=topic_ids,
+            member_id=getattr(group, "member_id", None),
+            member_epoch=getattr(group, "member_epoch", -1),
+            require_stable=getattr(request.message, "require_stable", False),
+        )
+    )
+    if isinstance(outcome, Rejection):
+        return _refused(request, group, outcome.error)
+    by_topic: dict[str, list[Position]] = {name: [] for name in asked}
+    for position in outcome:
+        if access is not None and not access.may_topic(
+            Operation.DESCRIBE, position.topic_partition.topic
+        ):
+            continue  # of all positions of the group those that may be seen
+        by_topic.setdefault(position.topic_partition.topic, []).append(position)
+    topics = []
+    for name, positions in by_topic.items():
+        named = asked.get(name) or Told(name=name, topic_id=None, is_by_id=False)
+        if request.api_version >= BY_ID_FROM and named.topic_id is None:
+            there = image.topics.get(name)
+            if there is None:
+                continue  # deleted meanwhile, and without a name nobody could tell
+            named = Told(name=name, topic_id=there.topic_id, is_by_id=True)
+        topics.append((named, tuple(positions)))
+    return _Told(group_id=group.group_id, error=ErrorCode.none, topics=(*topics, *unknown))
+
+
+def _refused(request: Request, group: Any, error: ErrorCode) -> _Told:
+    topics: tuple[tuple[Told, tuple[Position, ...]], ...] = ()
+    if request.api_version < TOP_LEVEL_ERROR_FROM:
+        topics = tuple((told(topic), _errors(topic, error)) for topic in group.topics)
+    return _Told(group_id=group.group_id, error=error, topics=topics)
+
+
+def _errors(topic: Any, error: ErrorCode) -> tuple[Position, ...]:
+    return tuple(
+        Position(topic_partition=TopicPartition(getattr(topic, "name", ""), index), error=error)
+        for index in topic.partition_indexes
+    )
+
+
+def _answer(request: Request, groups: list[_Told]) -> Reply:
+    schema = request.schema
+    if request.api_version < GROUPS_FROM:
+        only = groups[0]
+        topics = _topics(
+            request, only, schema.OffsetFetchResponseTopic, schema.OffsetFetchResponsePartition
+        )
+        return request.answer(topics=topics, error_code=only.error)
+    return request.answer(
+        groups=tuple(
+            schema.OffsetFetchResponseGroup(
+                group_id=group.group_id,
+                error_code=group.error,
+                topics=_topics(
+                    request,
+                    group,
+                    schema.OffsetFetchResponseTopics,
+                    schema.OffsetFetchResponsePartitions,
+                ),
+            )
+            for group in groups
+        )
+    )
+
+
+def _topics(
+    request: Request, group: _Told, topic_class: Any, partition_class: Any
+) -> tuple[Any, ...]:
+    by_id = request.api_version >= BY_ID_FROM
+    has_epoch = "committed_leader_epoch" in partition_class.__dataclass_fields__
+    return tuple(
+        topic_class(
+            **({"topic_id": named.topic_id} if by_id else {"name": named.name}),
+            partitions=tuple(
+                partition_class(
+                    partition_index=position.topic_partition.partition,
+                    committed_offset=position.offset,
+                    metadata=position.metadata,
+                    error_code=position.error,
+                    **({"committed_leader_epoch": position.leader_epoch} if has_epoch else {}),
+                )
+                for position in positions
+            ),
+        )
+        for named, positions in group.topics
+    )

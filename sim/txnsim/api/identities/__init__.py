@@ -1,0 +1,1 @@
+"""Handlers about users: SASL, SCRAM credentials, delegation tokens, ACLs."""

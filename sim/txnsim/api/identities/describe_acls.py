@@ -1,0 +1,41 @@
+"""DescribeAcls (key 29): the ACLs that a filter takes.
+
+Versions: 1 knows patterns (KIP-290), 2 is flexible, 3 the resource type USER (KIP-373). Kafka's
+counterparts: AclApis.handleDescribeAcls, StandardAuthorizer.acls.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from txnsim.api.identities.acl_entries import decode_filters, described, filter_of
+from txnsim.api.request import Reply, Request
+from txnsim.errors import ErrorCode
+
+KEY: Final = 29
+VERSIONS: Final = (1, 3)
+
+decode = decode_filters
+
+_NO_AUTHORIZER: Final = "No Authorizer is configured on the broker"
+
+
+async def handle(request: Request) -> Reply:
+    """List what is there."""
+    if request.access is None:
+        return _answer(request, ErrorCode.security_disabled, _NO_AUTHORIZER)
+    wanted = filter_of(request.message)
+    return request.answer(
+        error_code=ErrorCode.none,
+        error_message="",
+        resources=described(request, request.broker.image.acls.found(wanted)),
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error at the top."""
+    return _answer(request, error, error.name)
+
+
+def _answer(request: Request, error: ErrorCode, message: str) -> Reply:
+    return request.answer(error_code=error, error_message=message, resources=())

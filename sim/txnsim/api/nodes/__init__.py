@@ -1,0 +1,1 @@
+"""Handlers about the cluster: versions, nodes, coordinators, features, client metrics."""

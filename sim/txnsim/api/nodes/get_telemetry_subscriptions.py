@@ -1,0 +1,56 @@
+"""GetTelemetrySubscriptions (key 71): which metrics a client is to push, and how often (KIP-714).
+
+Versions: 0 is all there is. Advertised only where somebody takes the metrics, as a metrics reporter
+with a ClientTelemetryExporter does in Apache Kafka (`client_telemetry_enable`). Kafka's
+counterpart: ClientMetricsManager.processGetTelemetrySubscriptionRequest.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Final
+
+from txnsim.api.nodes.telemetry_clients import client_of
+from txnsim.api.request import NO_THROTTLE, Reply, Request
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.metadata.client_metrics import ACCEPTED
+
+KEY: Final = 71
+VERSIONS: Final = (0, 0)
+
+
+async def handle(request: Request) -> Reply:
+    """Tell a client what is wanted of it."""
+    broker = request.broker
+    wanted = broker.client_metrics.get(
+        request.message.client_instance_id,
+        client_of(request),
+        broker.image.client_metrics,
+        now_ms=broker.environment.clock.monotonic_ms(),
+    )
+    if isinstance(wanted, Rejection):
+        return refuse(request, wanted.error)
+    return request.answer(
+        error_code=ErrorCode.none,
+        client_instance_id=wanted.instance_id,
+        subscription_id=wanted.subscription_id,
+        accepted_compression_types=ACCEPTED,
+        push_interval=timedelta(milliseconds=wanted.interval_ms),
+        telemetry_max_bytes=broker.client_metrics.max_bytes,
+        delta_temporality=True,
+        requested_metrics=wanted.metrics,
+    )
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """The error, and nothing else."""
+    return request.answer(
+        error_code=error,
+        client_instance_id=None,
+        subscription_id=0,
+        accepted_compression_types=(),
+        push_interval=NO_THROTTLE,
+        telemetry_max_bytes=0,
+        delta_temporality=False,
+        requested_metrics=(),
+    )

@@ -1,0 +1,1 @@
+"""Handlers about topics and partitions: made, grown, described, reassigned, where they lie."""

@@ -1,0 +1,1 @@
+"""Commands between brokers as Kafka's bytes, both ways."""

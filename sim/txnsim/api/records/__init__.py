@@ -1,0 +1,1 @@
+"""Handlers that append, read and delete records, and answer questions about offsets."""

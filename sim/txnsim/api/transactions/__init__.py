@@ -1,0 +1,1 @@
+"""Handlers about transactions, for producers and for operators."""

@@ -1,0 +1,199 @@
+"""AddPartitionsToTxn (key 24): the transaction is going to write to these partitions.
+
+Versions: up to 3 a producer asks for its own transaction; 2 brings PRODUCER_FENCED. v4 is the batch
+form between brokers (KIP-890: verify, or add implicitly), 5 knows TRANSACTION_ABORTABLE. v4 and v5
+are advertised to everyone, and a client that sends them is served, as there is no authorizer that
+would refuse it. Kafka's counterpart: KafkaApis.handleAddPartitionsToTxnRequest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from txnsim.api.peers.peer_codec import (
+    add_partitions_command,
+    partitions_of,
+    topic_results,
+)
+from txnsim.api.prepared import prepared
+from txnsim.api.request import Answer, Reply, Request, answer
+from txnsim.errors import ErrorCode, Rejection
+from txnsim.runtime.peer_subject import subject_of
+from txnsim.security.acls import Operation
+from txnsim.txn.commands import AddPartitions
+from txnsim.types import (
+    INTERNAL_TOPICS,
+    AddPartitionsToTxnReply,
+    ProducerEpoch,
+    ProducerId,
+    Subject,
+    TopicPartition,
+    TransactionalId,
+    TransactionVersion,
+)
+from txnsim.wire.codec import encode_body, response_schema
+
+KEY: Final = 24
+VERSIONS: Final = (0, 5)
+
+FENCED_KNOWN_FROM: Final = 2
+BATCHED_FROM: Final = 4
+
+DEVIATIONS: Final = (
+    "A batch of AddPartitionsToTxn that names a transactional id twice is taken entry by entry; "
+    "Apache Kafka takes the last entry's partitions for both. No broker sends such a batch.",
+)
+
+PartitionErrors = list[tuple[TopicPartition, ErrorCode]]
+
+
+async def handle(request: Request) -> Reply:
+    """Add (or verify) the partitions."""
+    if request.api_version >= BATCHED_FROM:
+        return await _handle_batch(request)
+    message = request.message
+    partitions = partitions_of(message.v3_and_below_topics)
+    refused = _refused(request, partitions)
+    if refused:
+        return request.answer(results_by_topic_v3_and_below=topic_results(request.schema, refused))
+    outcome = await request.broker.coordinator.add_partitions(
+        AddPartitions(
+            transactional_id=TransactionalId(message.v3_and_below_transactional_id),
+            producer_id=ProducerId(message.v3_and_below_producer_id),
+            producer_epoch=ProducerEpoch(message.v3_and_below_producer_epoch),
+            partitions=frozenset(partitions),
+            transaction_version=TransactionVersion.TV_0,
+        )
+    )
+    if isinstance(outcome, Rejection):
+        return request.refuse(outcome.error)
+    topics = message.v3_and_below_topics
+    return _added(request.api_version, tuple((topic.name, topic.partitions) for topic in topics))
+
+
+def refuse(request: Request, error: ErrorCode) -> Reply:
+    """Up to v3 the error on every partition, from v4 at the top."""
+    if request.api_version >= BATCHED_FROM:
+        return request.answer(error_code=error, results_by_transaction=())
+    topics = request.message.v3_and_below_topics
+    errors = dict.fromkeys(partitions_of(topics), _in_words_of(request, error))
+    return request.answer(results_by_topic_v3_and_below=_by_topic(request, topics, errors))
+
+
+def subject(request: Request) -> Subject:
+    """The transaction, or all those of a batch."""
+    message = request.message
+    if request.api_version >= BATCHED_FROM:
+        return subject_of(add_partitions_command(message))
+    return Subject(
+        transactional_id=message.v3_and_below_transactional_id,
+        producer_id=message.v3_and_below_producer_id,
+        partitions=partitions_of(message.v3_and_below_topics),
+    )
+
+
+async def _handle_batch(request: Request) -> Reply:
+    if not request.message.transactions:
+        # A real broker answers when the last transaction of the batch has its result, so it never
+        # answers this one.
+        return Answer.NEVER
+    reply = await request.broker.add_partitions_to_txn(add_partitions_command(request.message))
+    return answer_batch(request, reply)
+
+
+def answer_batch(request: Request, reply: AddPartitionsToTxnReply) -> Reply:
+    """The answer to a batch, in the order in which it was asked."""
+    if reply.error:
+        return request.refuse(ErrorCode(reply.error))
+    schema = request.schema
+    transactions = request.message.transactions
+    return request.answer(
+        error_code=ErrorCode.none,
+        results_by_transaction=tuple(
+            schema.AddPartitionsToTxnResult(
+                transactional_id=transaction.transactional_id,
+                topic_results=_of_transaction(request, transaction, dict(results)),
+            )
+            for transaction, (_, results) in zip(transactions, reply.results, strict=True)
+        ),
+    )
+
+
+def _of_transaction(
+    request: Request, transaction: Any, errors: Mapping[TopicPartition, int]
+) -> tuple[Any, ...]:
+    """One error for all partitions is told in the words of the question, errors of their own once
+    for each (AddPartitionsToTxnRequest.errorResponseForTransaction,
+    AddPartitionsToTxnResponse.resultForTransaction).
+    """
+    if transaction.verify_only or ErrorCode.operation_not_attempted in errors.values():
+        return topic_results(request.schema, errors.items())
+    return _by_topic(request, transaction.topics, errors)
+
+
+@prepared
+def _added(api_version: int, topics: tuple[tuple[str, tuple[int, ...]], ...]) -> bytes:
+    """The answer when all of them were added."""
+    schema = response_schema(KEY, api_version)
+    results = tuple(
+        schema.AddPartitionsToTxnTopicResult(
+            name=name,
+            results_by_partition=tuple(
+                schema.AddPartitionsToTxnPartitionResult(
+                    partition_index=index, partition_error_code=ErrorCode.none
+                )
+                for index in indexes
+            ),
+        )
+        for name, indexes in topics
+    )
+    return encode_body(answer(KEY, api_version, results_by_topic_v3_and_below=results))
+
+
+def _refused(request: Request, partitions: tuple[TopicPartition, ...]) -> PartitionErrors:
+    """Internal, forbidden and unknown partitions; if there are any, all others are not even
+    attempted.
+    """
+    image = request.broker.image
+    access = request.access
+    bad: dict[TopicPartition, ErrorCode] = {}
+    for partition in partitions:
+        if partition.topic in INTERNAL_TOPICS or (
+            access is not None and not access.may_topic(Operation.WRITE, partition.topic)
+        ):
+            bad[partition] = ErrorCode.topic_authorization_failed
+        elif image.partition(partition) is None:
+            bad[partition] = ErrorCode.unknown_topic_or_partition
+    if not bad:
+        return []
+    return [
+        (partition, bad.get(partition, ErrorCode.operation_not_attempted))
+        for partition in dict.fromkeys(partitions)
+    ]
+
+
+def _in_words_of(request: Request, error: ErrorCode) -> ErrorCode:
+    if error is ErrorCode.producer_fenced and request.api_version < FENCED_KNOWN_FROM:
+        return ErrorCode.invalid_producer_epoch
+    return error
+
+
+def _by_topic(
+    request: Request, topics: Iterable[Any], errors: Mapping[TopicPartition, int]
+) -> tuple[Any, ...]:
+    """Errors in the order, and under the topics, in which the partitions were asked for."""
+    schema = request.schema
+    return tuple(
+        schema.AddPartitionsToTxnTopicResult(
+            name=topic.name,
+            results_by_partition=tuple(
+                schema.AddPartitionsToTxnPartitionResult(
+                    partition_index=index,
+                    partition_error_code=ErrorCode(errors[TopicPartition(topic.name, index)]),
+                )
+                for index in topic.partitions
+            ),
+        )
+        for topic in topics
+    )

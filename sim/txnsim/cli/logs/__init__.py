@@ -1,0 +1,1 @@
+"""``txnsim logs``: one module for each of its commands."""

@@ -1,0 +1,69 @@
+"""``txnsim logs``: Kafka's log directories, written and read; which actions there are, and nothing
+of what they do.
+
+An action is a module with ``DESCRIPTION``, ``add_arguments(parser)`` and ``run(args) -> int``; what
+is slow to import (all of ``txnsim.pipeline``) it imports in ``run``.
+"""
+
+from __future__ import annotations
+
+import argparse
+from types import ModuleType
+from typing import Final
+
+from txnsim.cli.logs import (
+    describe as logs_describe,
+)
+from txnsim.cli.logs import (
+    export as logs_export,
+)
+from txnsim.cli.logs import (
+    find_hanging as logs_find_hanging,
+)
+from txnsim.cli.logs import (
+    timeline as logs_timeline,
+)
+from txnsim.cli.logs import (
+    verify as logs_verify,
+)
+from txnsim.cli.logs import (
+    write as logs_write,
+)
+
+ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
+    "write": (
+        logs_write,
+        "write the log directories of a running simulator, for kafka-dump-log or a broker",
+    ),
+    "describe": (
+        logs_describe,
+        "what lies in log directories: offsets, open transactions, torn tails",
+    ),
+    "find-hanging": (
+        logs_find_hanging,
+        "transactions that hang, in the directories of stopped brokers, with what to do",
+    ),
+    "verify": (
+        logs_verify,
+        "whether log directories are sound: CRCs, sequences, markers, indexes, snapshots, replicas",
+    ),
+    "timeline": (
+        logs_timeline,
+        "the life of a transactional id: what its coordinator wrote, what lies in the partitions",
+    ),
+    "export": (logs_export, "tables of log directories as Parquet"),
+}
+"""Name -> module, and its line of help."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs`` takes."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    for name, (module, line) in ACTIONS.items():
+        module.add_arguments(actions.add_parser(name, help=line, description=module.DESCRIPTION))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    status: int = ACTIONS[args.action][0].run(args)
+    return status

@@ -1,0 +1,88 @@
+"""``txnsim logs describe``: what lies in log directories, read without Spark."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.logs.spark import add_directories, misused
+from txnsim.cli.output import format_table, print_json, print_line, progress
+from txnsim.cli.parsing import MISUSE_STATUS
+
+if TYPE_CHECKING:
+    from txnsim.pipeline.describe import Described
+
+DESCRIPTION: Final = (
+    "Read every replica in log directories of stopped brokers, or in copies of them, and tell its"
+    " offsets, how far read_committed consumers come, the transactions without an end, and where a"
+    " segment stops making sense; of each directory, whether its broker stopped in order. An open"
+    " transaction is not a hanging one yet: its coordinator may know it."
+)
+HEADERS: Final = (
+    "Replica",
+    "Segments",
+    "Batches",
+    "Bytes",
+    "Offsets",
+    "HighWatermark",
+    "LastStable",
+    "OpenTransactions",
+)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs describe`` takes."""
+    add_directories(parser)
+    parser.add_argument("--json", action="store_true", help="as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Directory by directory, every replica that is there, one line each; what is torn below."""
+    from txnsim.errors import BadInputError
+    from txnsim.pipeline.describe import described
+
+    try:
+        found = list(described(args.directory, frozenset(args.topic), progress=progress))
+    except (BadInputError, OSError) as error:
+        misused(error)
+        return MISUSE_STATUS
+    if args.json:
+        print_json(found)
+        return 0
+    for line in _log_dirs(found):
+        print_line(line)
+    print_line(format_table(HEADERS, [_row(one) for one in found]).rstrip("\n"))
+    for one in found:
+        if one.torn is not None:
+            print_line(
+                f"{one.directory}/{one.torn_file}, byte {one.torn.position}: {one.torn.reason}; "
+                f"a broker would cut off {one.torn.size} bytes"
+            )
+    return 0
+
+
+def _log_dirs(found: Iterable[Described]) -> Iterator[str]:
+    """A line per log directory."""
+    seen: dict[str, list[Described]] = {}
+    for one in found:
+        seen.setdefault(one.log_dir, []).append(one)
+    for log_dir, replicas in seen.items():
+        first = replicas[0]
+        whose = f"broker {first.broker}" if first.broker >= 0 else "of an unknown broker"
+        stop = "stopped in order" if first.is_clean else "not stopped in order"
+        withheld = sum(one.withheld > 0 for one in replicas)
+        held = f", {withheld} held back by open transactions" if withheld else ""
+        count = f"{len(replicas)} replica{'' if len(replicas) == 1 else 's'}"
+        yield f"{log_dir}: {whose}, {stop}; {count}{held}"
+
+
+def _row(one: Described) -> tuple[str, ...]:
+    return (
+        one.directory,
+        *(str(count) for count in (one.segments, one.batches, one.bytes)),
+        f"{one.log_start_offset}-{one.end_offset}",
+        "" if one.high_watermark is None else str(one.high_watermark),
+        str(one.last_stable_offset),
+        ", ".join(f"{txn.producer_id}@{txn.first_offset}" for txn in one.open_transactions),
+    )

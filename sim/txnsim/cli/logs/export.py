@@ -1,0 +1,74 @@
+"""``txnsim logs export``: tables of log directories as Parquet files."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Final
+
+from txnsim.cli.logs.spark import add_directories, add_master, misused, session
+from txnsim.cli.output import print_json, print_line, progress
+from txnsim.cli.parsing import MISUSE_STATUS
+
+DESCRIPTION: Final = (
+    "Write tables of log directories as Parquet, one folder per table, below it one per topic:"
+    " OUT/TABLE/topic=TOPIC/. Any engine that knows Parquet reads them. What is there already is"
+    " left alone."
+)
+TABLES: Final = "fragments,endings,producer_state,aborted,transactions"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``logs export`` takes."""
+    add_directories(parser)
+    parser.add_argument("--to", type=Path, required=True, metavar="OUT", help="folder to write to")
+    parser.add_argument(
+        "--table",
+        type=_names,
+        default=_names(TABLES),
+        metavar="TABLE,…",
+        help="tables of docs/kafka-log.md, or all (default %(default)s)",
+    )
+    parser.add_argument(
+        "--format", choices=("parquet",), default="parquet", help="of the files (default parquet)"
+    )
+    parser.add_argument(
+        "--overwrite", action="store_true", help="replace tables that are there already"
+    )
+    add_master(parser)
+    parser.add_argument("--json", action="store_true", help="what was written as JSON")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write them; returns the exit status."""
+    from txnsim.errors import BadInputError, MissingExtraError
+    from txnsim.pipeline.export import Export, check, export, tables_of
+
+    wanted = Export(
+        paths=tuple(args.directory),
+        target=args.to,
+        tables=args.table,
+        topics=frozenset(args.topic),
+        overwrite=args.overwrite,
+    )
+    tables = tables_of(wanted)
+    written = []
+    try:
+        check(wanted)  # a misuse is told before Spark is started
+        with session(args.master) as spark:
+            for number, table in enumerate(tables, 1):
+                progress(f"writing {table}, {number} of {len(tables)} tables")
+                one = export(spark, wanted, table)
+                written.append(one)
+                if not args.json:
+                    print_line(f"{one.directory}: {one.rows} rows, {one.files} files")
+    except (BadInputError, MissingExtraError, OSError) as error:
+        misused(error)
+        return MISUSE_STATUS
+    if args.json:
+        print_json(written)
+    return 0
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))

@@ -1,0 +1,1 @@
+"""``txnsim scenario``: its commands, what they print, the matrix."""

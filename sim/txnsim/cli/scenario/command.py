@@ -1,0 +1,278 @@
+"""``txnsim scenario``: list, show and run stories about transactions."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from txnsim.cli.output import format_table, log_to_stderr, print_json, print_line, warn
+from txnsim.cli.scenario.matrix import matrix_of
+from txnsim.cli.scenario.output import facts_of, progress_of, show_of, story_of, table_of
+from txnsim.errors import ConfigError, MissingExtraError
+from txnsim.scenario.catalog import find, scenarios
+from txnsim.scenario.suggestions import unknown
+
+if TYPE_CHECKING:
+    from txnsim.scenario.model import Scenario
+    from txnsim.scenario.runner import RunResult, Telling
+
+HELP: Final = "list, show and run stories about transactions"
+DIFFERENT_STATUS: Final = 1
+MISUSE_STATUS: Final = 2
+TAKES: Final = ("armed", "disarmed", "control")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare what ``scenario`` takes."""
+    parser.epilog = (
+        "Exit status: 0 every verdict is the declared one, 1 one differs, 2 a wrong argument or "
+        "scenario file."
+    )
+    commands = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    listing = commands.add_parser("list", help="the scenarios that come with txnsim")
+    listing.add_argument("--json", action="store_true", help="as JSON")
+    show = commands.add_parser("show", help="one scenario: goal, method, steps, verdicts")
+    show.add_argument("name", help="a scenario's name or alias, or a YAML file")
+    show.add_argument("--json", action="store_true", help="as JSON")
+    run_some = commands.add_parser("run", help="tell stories and judge them")
+    run_some.add_argument(
+        "name", nargs="+", help="a scenario's name or alias, or a YAML file; several"
+    )
+    _run_options(run_some)
+    which = run_some.add_mutually_exclusive_group()
+    which.add_argument("--armed", action="store_true", help="only with the fault")
+    which.add_argument(
+        "--disarmed", action="store_true", help="only without the fault, to see the difference"
+    )
+    which.add_argument(
+        "--control", action="store_true", help="only what looks like the anomaly and is none"
+    )
+    _player_options(run_some)
+    run_some.add_argument("--quiet", action="store_true", help="the table only")
+    matrix = commands.add_parser(
+        "matrix", help="run every scenario in every mode: anomaly by mode, expected and observed"
+    )
+    _run_options(matrix)
+    matrix.set_defaults(
+        armed=False, disarmed=False, control=False, quiet=True, real=False, player=None,
+        program=None,
+    )  # fmt: skip
+
+
+def _run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--mode",
+        action="append",
+        default=[],
+        metavar="MODE",
+        help="only this mode, or this run of a scenario; may be repeated",
+    )
+    parser.add_argument(
+        "--seed", type=int, default=1, metavar="N", help="of all chance: same seed, same trace (1)"
+    )
+    parser.add_argument(
+        "--trace", type=Path, default=None, metavar="DIR", help="write each run's trace there"
+    )
+    parser.add_argument(
+        "--history",
+        type=Path,
+        default=None,
+        metavar="DIR",
+        help="write there what everybody saw in each run, which is what is judged",
+    )
+    parser.add_argument("--json", action="store_true", help="verdicts as JSON")
+
+
+def _player_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--real",
+        action="store_true",
+        help="over TCP and in real time, with a stock client as the application where one is "
+        "installed; in virtual time and with our own client unless given",
+    )
+    player = parser.add_mutually_exclusive_group()
+    player.add_argument(
+        "--player",
+        default=None,
+        help="who plays the application: own, kafka-python; implies --real",
+    )
+    player.add_argument(
+        "--program",
+        default=None,
+        metavar="COMMAND",
+        help="a program that plays the application: called with bootstrap, transactional id, "
+        "topic, partition and timestamp, tells what it sees as JSON lines; implies --real",
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it; returns the exit status."""
+    log_to_stderr()
+    try:
+        match args.action:
+            case "list":
+                return _list(args)
+            case "show":
+                return _show(args)
+            case "run":
+                return _run(tuple(find(name)[1] for name in args.name), args, table=table_of)
+            case _:
+                every = sorted(scenarios().values(), key=lambda one: (one.animal, one.aliases))
+                return _run(every, args, table=matrix_of)
+    except (ConfigError, MissingExtraError) as error:
+        warn(f"txnsim: {error}")
+        return MISUSE_STATUS
+
+
+# list, show
+
+
+def _list(args: argparse.Namespace) -> int:
+    known = scenarios().values()
+    if args.json:
+        print_json(
+            [
+                {
+                    "name": one.name,
+                    "aliases": one.aliases,
+                    "animal": one.animal,
+                    "title": one.title,
+                    "runs": list(one.runs),
+                }
+                for one in known
+            ]
+        )
+        return 0
+    rows = [(one.name, ", ".join(one.aliases), one.title) for one in known]
+    print_line(format_table(("Scenario", "Alias", "Title"), rows).rstrip("\n"))
+    return 0
+
+
+def _show(args: argparse.Namespace) -> int:
+    path, scenario = find(args.name)
+    if args.json:
+        print_json(scenario.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+        return 0
+    print_line(show_of(scenario, path))
+    return 0
+
+
+# run, matrix
+
+
+def _run(
+    chosen: Sequence[Scenario],
+    args: argparse.Namespace,
+    *,
+    table: Callable[[Sequence[RunResult]], str],
+) -> int:
+    plan = _plan(chosen, args)
+    for directory in (args.trace, args.history):
+        _make(directory)
+    results = _run_all(plan, args)
+    if args.json:
+        print_json([facts_of(result) for result in results])
+    else:
+        print_line(table(results))
+    return 0 if all(result.as_declared for result in results) else DIFFERENT_STATUS
+
+
+def _plan(chosen: Sequence[Scenario], args: argparse.Namespace) -> list[Telling]:
+    from txnsim.scenario.runner import Telling
+
+    takes = [take for take in TAKES if getattr(args, take)] or list(TAKES)
+    plan = [
+        Telling(scenario=scenario, run=run_name, take=take)
+        for scenario in chosen
+        for run_name in _runs(scenario, args, alone=len(chosen) == 1)
+        for take in takes
+        if take in scenario.takes
+    ]
+    if not plan:
+        wanted = " or ".join(args.mode) or "a control"
+        raise ConfigError(f"no scenario has {wanted}")
+    return plan
+
+
+def _runs(scenario: Scenario, args: argparse.Namespace, *, alone: bool) -> list[str]:
+    """The runs to make; those that the player who is asked for can't play are left out aloud."""
+    words = [*scenario.runs, *(run_.mode for run_ in scenario.runs.values())]
+    for wanted in args.mode:
+        if alone and wanted not in words:
+            raise ConfigError(f"{scenario.name}: {unknown('mode', wanted, dict.fromkeys(words))}")
+    found = [
+        name
+        for name, run_ in scenario.runs.items()
+        if not args.mode or name in args.mode or run_.mode in args.mode
+    ]
+    playable = [
+        name for name in found if args.player is None or _can_play(scenario, name, args.player)
+    ]
+    if args.mode or not playable:
+        return found  # who can't play what was asked for is refused
+    for name in found:
+        if name not in playable:
+            warn(f"{scenario.name} {name}: left out, {args.player} can't play there")
+    return playable
+
+
+def _can_play(scenario: Scenario, run_name: str, player: str) -> bool:
+    able = scenario.runs[run_name].players
+    return all(
+        player in actor.players and (able is None or player in able)
+        for actor in scenario.actors.values()
+        if actor.plays == "application"
+    )
+
+
+def _run_all(plan: Sequence[Telling], args: argparse.Namespace) -> list[RunResult]:
+    from txnsim.runtime import real
+    from txnsim.scenario.players.casting import Casting
+    from txnsim.scenario.runner import casts_of, tell_real, tell_virtual
+
+    casting = Casting(player=args.player, program=args.program)
+    is_real = args.real or args.player is not None or args.program is not None
+    if is_real:
+        for telling in plan:
+            casts_of(telling, casting)  # a wish that can't be granted is refused before any run
+    results = []
+    said: set[str] = set()
+    for number, telling in enumerate(plan, 1):
+        if is_real:
+            result = real.run(tell_real(telling, casting))
+        else:
+            result = tell_virtual(telling, seed=args.seed)
+        results.append(result)
+        _write(args.trace, result, "jsonl", result.trace)
+        _write(args.history, result, "history.jsonl", result.history)
+        if args.quiet or args.json:
+            warn(progress_of(result, number=number, of=len(plan)))
+        elif telling.take == "armed" or args.disarmed or args.control:
+            world = telling.scenario.runs[telling.run]
+            print_line(story_of(world, result, said=said))
+    return results
+
+
+# Files
+
+
+def _make(directory: Path | None) -> None:
+    if directory is None:
+        return
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{directory}: {error.strerror}") from None
+
+
+def _write(directory: Path | None, result: RunResult, suffix: str, content: bytes) -> None:
+    if directory is None:
+        return
+    run_name = result.run.replace("/", "-")
+    path = directory / f"{result.scenario}.{run_name}.{result.take}.{suffix}"
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"{path}: {error.strerror}") from None

@@ -1,0 +1,96 @@
+"""Which open transactions hang: the decision of ``find-hanging``, pure.
+
+A partition has a transaction open, and its coordinator knows nothing of it: then nobody will ever
+write the marker that ends it (KIP-664). Kafka's counterpart is
+``TransactionsCommand.FindHangingTransactionsCommand``; neither there nor here are epoch and state
+compared, although the KIP's text asks for it. A transaction whose coordinator is about to write the
+marker still has the partition in its description, and does not hang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from txnsim.client.inspection.txn_views import ProducerState, TransactionDescription
+from txnsim.types import TopicPartition
+
+MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60_000
+"""Default age; transaction.max.timeout.ms of brokers has the same default."""
+
+_MINUTE_MS: Final = 60_000
+
+
+class OpenTransaction(msgspec.Struct, frozen=True, kw_only=True):
+    """A producer with an open transaction on a partition."""
+
+    partition: TopicPartition
+    producer: ProducerState
+
+    def is_that_of(self, row: ProducerState) -> bool:
+        """Whether a later answer still tells of this very transaction."""
+        mine = self.producer
+        return (mine.producer_id, mine.producer_epoch, mine.txn_start_offset) == (
+            row.producer_id,
+            row.producer_epoch,
+            row.txn_start_offset,
+        )
+
+    def duration_min(self, now_ms: int) -> int:
+        """Whole minutes since the producer's last write, towards zero as Java's TimeUnit rounds."""
+        elapsed_ms = now_ms - self.producer.last_timestamp_ms
+        return elapsed_ms // _MINUTE_MS if elapsed_ms >= 0 else -(-elapsed_ms // _MINUTE_MS)
+
+
+def candidates(
+    producers: Mapping[TopicPartition, Iterable[ProducerState]],
+    *,
+    now_ms: int,
+    max_transaction_timeout_ms: int = MAX_TRANSACTION_TIMEOUT_MS,
+) -> tuple[OpenTransaction, ...]:
+    """The open transactions whose last write is longer ago than any transaction may take.
+
+    Args:
+        producers: Active producers of each partition.
+        now_ms: The wall clock to measure by; records carry their producers' times, so this is
+            nearly the truth only.
+        max_transaction_timeout_ms: The age from which on, exclusively.
+    """
+    return tuple(
+        OpenTransaction(partition=partition, producer=producer)
+        for partition, rows in producers.items()
+        for producer in rows
+        if producer.txn_start_offset is not None
+        and now_ms - producer.last_timestamp_ms > max_transaction_timeout_ms
+    )
+
+
+def hanging(
+    open_transactions: Sequence[OpenTransaction],
+    transactional_ids: Mapping[int, str],
+    descriptions: Mapping[str, TransactionDescription | None],
+) -> tuple[OpenTransaction, ...]:
+    """The candidates that no coordinator will end.
+
+    Args:
+        open_transactions: Candidates.
+        transactional_ids: Producer id -> transactional id, as coordinators list them.
+        descriptions: Transactional id -> description; None where the coordinator has forgotten it.
+    """
+    return tuple(
+        one for one in open_transactions if _is_hanging(one, transactional_ids, descriptions)
+    )
+
+
+def _is_hanging(
+    one: OpenTransaction,
+    transactional_ids: Mapping[int, str],
+    descriptions: Mapping[str, TransactionDescription | None],
+) -> bool:
+    transactional_id = transactional_ids.get(one.producer.producer_id)
+    if transactional_id is None:
+        return True
+    description = descriptions.get(transactional_id)
+    return description is None or one.partition not in description.partitions

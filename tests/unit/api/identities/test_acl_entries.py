@@ -1,0 +1,55 @@
+"""ACLs between the wire and the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.support.handlers import Api
+from tests.support.security import acl
+from txnsim.api.identities.acl_entries import described, security_disabled, told
+from txnsim.api.registry import HANDLERS
+from txnsim.errors import ErrorCode, MalformedFrameError, Rejection
+from txnsim.security.acls import Operation, ResourceType
+from txnsim.wire import codec
+
+
+async def test_bindings_of_one_resource_stand_together(api: Api) -> None:
+    request = api.request("DescribeAcls", 3)
+    topic = ResourceType.TOPIC
+    found = described(
+        request,
+        [
+            acl(topic, "a", Operation.READ),
+            acl(topic, "b", Operation.READ),
+            acl(topic, "a", Operation.WRITE),
+        ],
+    )
+    operations = {one.resource_name: [rule.operation for rule in one.acls] for one in found}
+    assert operations == {"a": [Operation.READ, Operation.WRITE], "b": [Operation.READ]}
+
+
+def test_a_result_tells_its_error_and_why() -> None:
+    assert told(None) == {"error_code": ErrorCode.none, "error_message": None}
+    refused = Rejection(error=ErrorCode.invalid_request, reason="")
+    assert told(refused) == {"error_code": ErrorCode.invalid_request, "error_message": None}
+    assert told(security_disabled())["error_message"] == "No Authorizer is configured."
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("DescribeAcls", {}),
+        ("DeleteAcls", {"filters": [{}]}),
+        ("CreateAcls", {"creations": [{}]}),
+    ],
+)
+def test_what_is_of_an_unknown_kind_can_not_be_read(
+    api: Api, name: str, values: dict[str, Any]
+) -> None:
+    request = api.request(name, 3, **values)
+    frame = codec.encode_request(request.api_key, 3, 1, "c", request.message)[4:]
+    header = codec.read_request_header(frame)
+    with pytest.raises(MalformedFrameError):
+        HANDLERS[request.api_key].decode(header, frame)

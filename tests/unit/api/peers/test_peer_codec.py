@@ -1,0 +1,268 @@
+"""Commands between brokers as Kafka's bytes, and a whole cluster whose links carry only those."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.clusters import client_of, real_cluster, until_state, values
+from txnsim.api.peers.peer_codec import KafkaPeerCodec
+from txnsim.client.producer import Producer
+from txnsim.errors import ErrorCode, MalformedFrameError, UnsupportedRequestError
+from txnsim.types import (
+    AddPartitionsToTxnCommand,
+    AddPartitionsToTxnReply,
+    AllocateProducerIdsCommand,
+    AllocateProducerIdsReply,
+    BrokerId,
+    CoordinatorEpoch,
+    IsolationLevel,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TxnMarker,
+    TxnPartitions,
+    WriteTxnMarkersCommand,
+    WriteTxnMarkersReply,
+)
+
+CODEC = KafkaPeerCodec()
+ADD, MARKERS, ALLOCATE = 24, 27, 67
+A_0, A_1, B_0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
+
+
+def there_and_back(api_key: int, version: int, command: object) -> object:
+    return CODEC.decode_request(api_key, version, CODEC.encode_request(api_key, version, command))
+
+
+def reply_and_back(api_key: int, version: int, reply: object) -> object:
+    return CODEC.decode_response(api_key, version, CODEC.encode_response(api_key, version, reply))
+
+
+# Bytes
+
+
+def test_add_partitions_to_txn_has_kafkas_bytes() -> None:
+    command = AddPartitionsToTxnCommand(
+        transactions=(
+            TxnPartitions(
+                transactional_id=TransactionalId("tx"),
+                producer_id=ProducerId(7),
+                producer_epoch=ProducerEpoch(2),
+                verify_only=True,
+                partitions=(A_0, A_1),
+            ),
+        )
+    )
+    expected = (
+        b"\x02"  # one transaction
+        b"\x03tx" + (7).to_bytes(8, "big") + b"\x00\x02\x01"  # id, producer, epoch, verify only
+        b"\x02\x02a\x03" + bytes(4) + b"\x00\x00\x00\x01"  # one topic, two partitions
+        b"\x00\x00\x00"  # no tags
+    )
+    for version in (4, 5):
+        assert CODEC.encode_request(ADD, version, command) == expected
+
+
+@pytest.mark.parametrize(("version", "tail"), [(1, b""), (2, b"\x02")])
+def test_write_txn_markers_carries_the_transaction_version_from_v2_on(
+    version: int, tail: bytes
+) -> None:
+    command = WriteTxnMarkersCommand(markers=(marker(transaction_version=2),))
+    body = CODEC.encode_request(MARKERS, version, command)
+    assert (
+        body
+        == (
+            b"\x02"
+            + (7).to_bytes(8, "big")
+            + b"\x00\x02\x01"  # one marker: producer, epoch, commit
+            b"\x02\x02a\x02"
+            + bytes(4)
+            + b"\x00"  # one topic, one partition
+            + (5).to_bytes(4, "big")
+            + tail
+            + b"\x00\x00"  # coordinator epoch, version, no tags
+        )
+    )
+    known = 2 if version == 2 else 0
+    assert CODEC.decode_request(MARKERS, version, body) == WriteTxnMarkersCommand(
+        markers=(marker(transaction_version=known),)
+    )
+
+
+def marker(*, transaction_version: int) -> TxnMarker:
+    return TxnMarker(
+        producer_id=ProducerId(7),
+        producer_epoch=ProducerEpoch(2),
+        committed=True,
+        coordinator_epoch=CoordinatorEpoch(5),
+        transaction_version=transaction_version,
+        partitions=(A_0,),
+    )
+
+
+def test_partitions_come_back_grouped_by_topic() -> None:
+    command = WriteTxnMarkersCommand(
+        markers=(
+            TxnMarker(
+                producer_id=ProducerId(7),
+                producer_epoch=ProducerEpoch(2),
+                committed=False,
+                coordinator_epoch=CoordinatorEpoch(5),
+                transaction_version=0,
+                partitions=(A_0, B_0, A_1),
+            ),
+        )
+    )
+    back = there_and_back(MARKERS, 2, command)
+    assert isinstance(back, WriteTxnMarkersCommand)
+    assert back.markers[0].partitions == (A_0, A_1, B_0)
+
+
+@pytest.mark.parametrize(("api_key", "version"), [(ADD, 3), (ADD, 6), (MARKERS, 0), (0, 11)])
+def test_what_brokers_do_not_send_is_refused(api_key: int, version: int) -> None:
+    for work in (
+        lambda: CODEC.encode_request(api_key, version, None),
+        lambda: CODEC.decode_request(api_key, version, b""),
+        lambda: CODEC.encode_response(api_key, version, None),
+        lambda: CODEC.decode_response(api_key, version, b""),
+    ):
+        with pytest.raises(UnsupportedRequestError, match=f"v{version}"):
+            work()
+
+
+def test_torn_bodies_are_refused() -> None:
+    command = AllocateProducerIdsCommand(broker_id=BrokerId(1), broker_epoch=9)
+    body = CODEC.encode_request(ALLOCATE, 0, command)
+    with pytest.raises(MalformedFrameError):
+        CODEC.decode_request(ALLOCATE, 0, body[:-2])
+    answer = CODEC.encode_response(ALLOCATE, 0, AllocateProducerIdsReply(first=1, length=2))
+    with pytest.raises(MalformedFrameError):
+        CODEC.decode_response(ALLOCATE, 0, answer[:-2])
+
+
+# Round trips
+
+names = st.text(
+    st.characters(codec="ascii", categories=("Ll", "Nd"), include_characters="._-"),
+    min_size=1,
+    max_size=20,
+)
+producer_ids = st.integers(-1, 2**63 - 1).map(ProducerId)
+epochs = st.integers(-1, 32767).map(ProducerEpoch)
+errors = st.sampled_from(sorted(int(code) for code in ErrorCode))
+
+
+def grouped(partitions: Iterable[TopicPartition]) -> tuple[TopicPartition, ...]:
+    return tuple(sorted(partitions))
+
+
+partitions = st.sets(st.builds(TopicPartition, names, st.integers(0, 2**31 - 1)), max_size=6).map(
+    grouped
+)
+results = st.dictionaries(
+    st.builds(TopicPartition, names, st.integers(0, 2**31 - 1)), errors, max_size=6
+).map(lambda found: tuple(sorted(found.items())))
+transactions = st.builds(
+    TxnPartitions,
+    transactional_id=st.text(max_size=20).map(TransactionalId),
+    producer_id=producer_ids,
+    producer_epoch=epochs,
+    verify_only=st.booleans(),
+    partitions=partitions,
+)
+markers = st.builds(
+    TxnMarker,
+    producer_id=producer_ids,
+    producer_epoch=epochs,
+    committed=st.booleans(),
+    coordinator_epoch=st.integers(-1, 2**31 - 1).map(CoordinatorEpoch),
+    transaction_version=st.integers(0, 2),
+    partitions=partitions,
+)
+
+
+@given(st.lists(transactions, max_size=4), st.sampled_from((4, 5)))
+def test_any_verification_survives_the_wire(asked: list[TxnPartitions], version: int) -> None:
+    command = AddPartitionsToTxnCommand(transactions=tuple(asked))
+    assert there_and_back(ADD, version, command) == command
+
+
+@given(
+    errors,
+    st.lists(st.tuples(st.text(max_size=20).map(TransactionalId), results), max_size=4),
+    st.sampled_from((4, 5)),
+)
+def test_any_answer_to_it_survives(
+    error: int,
+    found: list[tuple[TransactionalId, tuple[tuple[TopicPartition, int], ...]]],
+    version: int,
+) -> None:
+    reply = AddPartitionsToTxnReply(error=error, results=tuple(found))
+    assert reply_and_back(ADD, version, reply) == reply
+
+
+@given(st.lists(markers, max_size=4))
+def test_any_markers_survive(sent: list[TxnMarker]) -> None:
+    command = WriteTxnMarkersCommand(markers=tuple(sent))
+    assert there_and_back(MARKERS, 2, command) == command
+
+
+@given(st.lists(st.tuples(producer_ids, results), max_size=4), st.sampled_from((1, 2)))
+def test_any_answer_to_markers_survives(
+    found: list[tuple[ProducerId, tuple[tuple[TopicPartition, int], ...]]], version: int
+) -> None:
+    reply = WriteTxnMarkersReply(results=tuple(found))
+    assert reply_and_back(MARKERS, version, reply) == reply
+
+
+@given(st.integers(0, 2**31 - 1), st.integers(-1, 2**63 - 1), errors, st.integers(0, 2**31 - 1))
+def test_any_block_of_producer_ids_survives(
+    broker: int, number: int, error: int, length: int
+) -> None:
+    command = AllocateProducerIdsCommand(broker_id=BrokerId(broker), broker_epoch=number)
+    assert there_and_back(ALLOCATE, 0, command) == command
+    reply = AllocateProducerIdsReply(error=error, first=number, length=length)
+    assert reply_and_back(ALLOCATE, 0, reply) == reply
+
+
+# A cluster on bytes
+
+
+class CountingCodec(KafkaPeerCodec):
+    """Counts what crosses the links."""
+
+    def __init__(self) -> None:
+        self.sent: dict[tuple[int, int], int] = {}
+
+    def encode_request(self, api_key: int, api_version: int, command: object) -> bytes:
+        key = (api_key, api_version)
+        self.sent[key] = self.sent.get(key, 0) + 1
+        return super().encode_request(api_key, api_version, command)
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+async def test_a_cluster_commits_and_aborts_over_links_of_bytes(level: int) -> None:
+    codec = CountingCodec()
+    async with (
+        real_cluster(level=level, codec=codec) as sim,
+        client_of(sim.environment, sim) as client,
+        Producer(client, transactional_id="tx") as producer,
+    ):
+        await producer.init_transactions()
+        for end in ("commit", "abort"):
+            producer.begin()
+            await asyncio.gather(
+                *(producer.send("orders", index, end.encode()) for index in range(3))
+            )
+            await (producer.commit() if end == "commit" else producer.abort())
+        await until_state(client, "tx", "CompleteAbort")
+        assert await values(client, "orders") == [b"commit"] * 3
+        uncommitted = await values(client, "orders", isolation=IsolationLevel.READ_UNCOMMITTED)
+        assert uncommitted == [b"commit", b"abort"] * 3
+    assert set(codec.sent) >= {(ADD, 5), (MARKERS, 2), (ALLOCATE, 0), (1, 18)}

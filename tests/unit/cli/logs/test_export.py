@@ -1,0 +1,61 @@
+"""``txnsim logs export``: its arguments and what it prints; that it writes is in tests/pipeline."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.soundness import write_log_dir
+from txnsim.cli.logs import export as logs_export
+from txnsim.cli.main import main
+from txnsim.pipeline.export import Export, Written
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    @contextmanager
+    def session(_master: str | None) -> Iterator[None]:
+        yield None
+
+    def export(_spark: None, wanted: Export, table: str) -> Written:
+        directory = str(wanted.target / table)
+        return Written(table=table, directory=directory, rows=3, files=2, bytes=10)
+
+    monkeypatch.setattr(logs_export, "session", session)
+    monkeypatch.setattr("txnsim.pipeline.export.export", export)
+    write_log_dir(tmp_path / "broker-1", 1, {})
+    return tmp_path
+
+
+def test_each_table_is_told(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = log_dir / "out"
+    assert (
+        main(
+            ["logs", "export", str(log_dir), "--to", str(out), "--table", "errors, batches,errors"]
+        )
+        == 0
+    )
+    assert capsys.readouterr().out.splitlines() == [
+        f"{out / 'errors'}: 3 rows, 2 files",
+        f"{out / 'batches'}: 3 rows, 2 files",
+    ]
+
+
+def test_as_json(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "export", str(log_dir), "--to", str(log_dir / "out"), "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert [one["table"] for one in told] == logs_export.TABLES.split(",")
+    assert list(told[0]) == ["table", "directory", "rows", "files", "bytes"]
+
+
+def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (log_dir / "out" / "errors").mkdir(parents=True)
+    export = ["logs", "export", str(log_dir), "--to", str(log_dir / "out"), "--table"]
+    assert main([*export, "errors"]) == 2
+    assert "name another folder, or --overwrite" in capsys.readouterr().err
+    assert main([*export, "nothing"]) == 2
+    assert "there is no table 'nothing'" in capsys.readouterr().err

@@ -1,0 +1,79 @@
+"""``txnsim logs verify``: what it prints, with Spark's part done in this process."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.soundness import busy_log, found_in, write_log_dir
+from txnsim.cli.logs import verify as logs_verify
+from txnsim.cli.main import main
+from txnsim.pipeline.soundness.findings import Finding
+from txnsim.pipeline.soundness.verify import Plan
+
+SECOND = "00000000000000000025"
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    @contextmanager
+    def session(_master: str | None) -> Iterator[None]:
+        yield None
+
+    def verify(_spark: None, _planned: Plan) -> list[Finding]:
+        return found_in(tmp_path)
+
+    monkeypatch.setattr(logs_verify, "session", session)
+    monkeypatch.setattr("txnsim.pipeline.soundness.verify.verify", verify)
+    write_log_dir(tmp_path, 4, {"orders-0": busy_log()})
+    return tmp_path
+
+
+def test_sound_directories_are_told_in_one_line(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["logs", "verify", str(log_dir)]) == 0
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.startswith("replicas: 1, segments: 5, bytes: ")
+    assert told.err.endswith(": sound\n")
+
+
+def test_each_finding_is_a_line(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (log_dir / "orders-0" / f"{SECOND}.txnindex").write_bytes(b"no")
+    assert main(["logs", "verify", str(log_dir)]) == 1
+    told = capsys.readouterr()
+    assert told.out == (
+        f"error unreadable-file: broker 4, orders-0/{SECOND}.txnindex: {SECOND}.txnindex, byte 0: "
+        "2 bytes too many; expected: whole entries that ascend\n"
+    )
+    assert told.err.endswith(": 1 error\n")
+
+
+def test_a_notice_is_no_reason_to_fail_unless_asked(
+    log_dir: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (log_dir / "orders-0" / f"{SECOND}.index").unlink()
+    assert main(["logs", "verify", str(log_dir)]) == 0
+    assert capsys.readouterr().out.startswith("notice offset-index: broker 4, ")
+    assert main(["logs", "verify", str(log_dir), "--strict"]) == 1
+
+
+def test_json_has_the_documented_fields(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (log_dir / "orders-0" / f"{SECOND}.txnindex").write_bytes(b"no")
+    assert main(["logs", "verify", str(log_dir), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert list(told) == ["replicas", "segments", "bytes", "findings"]
+    (finding,) = told["findings"]
+    assert (finding["rule"], finding["severity"]) == ("unreadable-file", "error")
+    documented = Path("docs/logs.md").read_text()
+    assert all(f"`{name}`" in documented for name in (*told, *finding))
+
+
+def test_a_misuse_has_its_status(log_dir: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["logs", "verify", str(log_dir / "nowhere")]) == 2
+    assert "is no directory" in capsys.readouterr().err

@@ -1,0 +1,133 @@
+"""Repairs on a simulated cluster: what hangs is ended, what does not is left alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.real.hang import make_hanging
+from tests.support.clusters import VirtualCluster, run_cluster, values
+from txnsim.client.admin import Admin
+from txnsim.client.errors import ClientError
+from txnsim.client.inspection.judgement import Finding
+from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
+from txnsim.client.inspection.survey import survey
+from txnsim.client.inspection.txn_views import AbortSpec, OpenSince
+from txnsim.client.producer import Producer
+from txnsim.types import TopicPartition
+
+WHERE = TopicPartition("orders", 0)
+
+
+async def found_hanging(admin: Admin) -> Finding:
+    await make_hanging(admin, WHERE, "ghost")
+    (one,) = (await survey(admin, now_ms=admin.cluster.clock.now_ms())).hanging
+    return one
+
+
+@pytest.mark.parametrize("level", [0, 1, 2])
+def test_a_hanging_transaction_is_ended_and_readers_go_on(level: int) -> None:
+    async def story(world: VirtualCluster) -> tuple[Repair, Repair, Repair, list[bytes | None]]:
+        async with world.client() as cluster:
+            admin = Admin(cluster)
+            finding = await found_hanging(admin)
+            async with Producer(cluster) as bystander:
+                await bystander.send("orders", 0, b"withheld")
+            assert await values(cluster, "orders") == []
+            now_ms = cluster.clock.now_ms()
+            dry = await repair(admin, finding, now_ms=now_ms, dry_run=True)
+            assert await values(cluster, "orders") == []
+            done = await repair(admin, finding, now_ms=now_ms)
+            again = await repair(admin, finding, now_ms=now_ms)
+            return dry, done, again, await values(cluster, "orders")
+
+    dry, done, again, read = run_cluster(story, level=level)
+    assert dry.outcome is Outcome.WOULD_REPAIR
+    assert dry.last_stable_offset_after is None
+    assert done.outcome is Outcome.REPAIRED
+    # The ghost's record, the bystander's, the marker.
+    assert (done.last_stable_offset_before, done.last_stable_offset_after) == (0, 3)
+    assert done.high_watermark_after == 3
+    assert again.outcome is Outcome.NO_LONGER_HANGS
+    assert again.reason == "it has ended"
+    assert read == [b"withheld"]
+
+
+class Beforehand(Admin):
+    """Somebody may do something right before the marker is sent."""
+
+    refusal: ClientError | None = None
+    is_lost = False
+
+    async def abort_transaction(
+        self, which: AbortSpec | OpenSince, *, timeout_ms: float | None = None
+    ) -> None:
+        if self.refusal is not None:
+            raise self.refusal
+        if not self.is_lost:
+            await super().abort_transaction(which, timeout_ms=timeout_ms)
+
+
+def test_a_refused_marker_is_told_and_nothing_claimed() -> None:
+    async def story(world: VirtualCluster) -> Repair:
+        async with world.client() as cluster:
+            admin = Beforehand(cluster)
+            finding = await found_hanging(admin)
+            admin.refusal = ClientError("fenced by a newer coordinator")
+            return await repair(admin, finding, now_ms=0)
+
+    done = run_cluster(story)
+    assert done.outcome is Outcome.REFUSED
+    assert done.reason == "fenced by a newer coordinator"
+
+
+def test_a_marker_that_changes_nothing_is_not_called_a_repair() -> None:
+    async def story(world: VirtualCluster) -> Repair:
+        async with world.client() as cluster:
+            admin = Beforehand(cluster)
+            finding = await found_hanging(admin)
+            admin.is_lost = True
+            return await repair(admin, finding, now_ms=0)
+
+    done = run_cluster(story)
+    assert done.outcome is Outcome.STILL_OPEN
+    assert done.last_stable_offset_after == done.last_stable_offset_before == 0
+
+
+def test_a_transaction_that_lives_is_never_aborted_whatever_it_was_found_to_be() -> None:
+    async def story(world: VirtualCluster) -> tuple[Repair, list[bytes | None]]:
+        async with (
+            world.client() as cluster,
+            Producer(cluster, transactional_id="living") as living,
+        ):
+            admin = Admin(cluster)
+            await living.init_transactions()
+            living.begin()
+            await living.send("orders", 0, b"mine")
+            found = await survey(
+                admin, now_ms=cluster.clock.now_ms() + 1, partitions=[WHERE], older_than_ms=0
+            )
+            done = await repair(admin, found.findings[0], now_ms=0)
+            await living.commit()
+            return done, await values(cluster, "orders")
+
+    done, read = run_cluster(story)
+    assert done.outcome is Outcome.NO_LONGER_HANGS
+    assert "Ongoing" in done.reason
+    assert read == [b"mine"]
+
+
+def test_what_cannot_be_looked_at_is_not_touched() -> None:
+    class Deaf(Beforehand):
+        async def describe_producers(self, *args: object, **kwargs: object) -> object:  # type: ignore[override]
+            return {WHERE: ClientError("nobody leads it")}
+
+    async def story(world: VirtualCluster) -> None:
+        async with world.client() as cluster:
+            finding = await found_hanging(Admin(cluster))
+            with pytest.raises(ClientError, match="nobody leads it") as failure:
+                await repair(Deaf(cluster), finding, now_ms=0)
+            told = not_known(finding, failure.value, now_ms=7)
+            assert (told.partition, told.outcome, told.at_ms) == (WHERE, Outcome.NOT_KNOWN, 7)
+            assert "nobody leads it" in told.reason
+
+    run_cluster(story)
