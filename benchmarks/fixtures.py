@@ -24,7 +24,7 @@ from benchmarks.process import started
 from benchmarks.report import Spread, spread
 from benchmarks.servers import ApacheKafka
 from txnsim.testing.blocking import SimulatedKafka
-from txnsim.testing.home import LoopThread
+from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
 
 BROKERS: Final = 3

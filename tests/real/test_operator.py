@@ -17,8 +17,8 @@ from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.client.inspection.judgement import Verdict
 from txnsim.client.inspection.repair import Outcome, repair
-from txnsim.client.inspection.stuck import Cause, explain
 from txnsim.client.inspection.survey import survey
+from txnsim.client.inspection.waiting_readers import Cause, explain
 from txnsim.client.producer import Producer
 from txnsim.types import TopicPartition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from txnsim.errors import ConfigError
-from txnsim.injection.hands import ClusterHands, Undo
+from txnsim.injection.cluster_control import ClusterHands, Undo
 from txnsim.types import BrokerId, TopicPartition
 
 MISSING = BrokerId(99)

@@ -29,7 +29,7 @@ from txnsim.node.crossings import Crossings, timer_gate
 from txnsim.node.image_intake import ImageIntake
 from txnsim.node.log_gate import COORDINATOR, LogGate
 from txnsim.node.log_trace import LogTrace
-from txnsim.node.metadata import Metadata
+from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import (
     ADD_PARTITIONS_TO_TXN,
     CONTROLLER_ID,

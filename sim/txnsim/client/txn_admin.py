@@ -24,13 +24,13 @@ from txnsim.client.by_key import (
 )
 from txnsim.client.cluster import Cluster
 from txnsim.client.errors import ClientError, ConnectionLostError, ErrorCode
+from txnsim.client.inspection.describe_rights import check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
     candidates,
     hanging,
 )
-from txnsim.client.inspection.sight import check_sight
 from txnsim.client.inspection.txn_views import (
     AbortSpec,
     OpenSince,

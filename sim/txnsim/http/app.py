@@ -20,12 +20,12 @@ from txnsim.http.guard import Doorkeeper, Guard
 from txnsim.http.judging import JudgingRoutes
 from txnsim.http.life import LifeRoutes
 from txnsim.http.log_dirs import LogDirRoutes
-from txnsim.http.looks import LookRoutes
 from txnsim.http.openapi import document
 from txnsim.http.operation import JSON
+from txnsim.http.overview import LookRoutes
 from txnsim.http.pages import PageRoutes
 from txnsim.http.replies import RefusedError, refused
-from txnsim.http.rounds import RoundRoutes
+from txnsim.http.reset import RoundRoutes
 from txnsim.http.scenarios import ScenarioRoutes
 from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes

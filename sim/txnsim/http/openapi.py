@@ -14,12 +14,16 @@ from txnsim.http import (
     judging,
     life,
     log_dirs,
-    looks,
     pages,
-    rounds,
     scenarios,
     topics,
     transactions,
+)
+from txnsim.http import (
+    overview as looks,
+)
+from txnsim.http import (
+    reset as rounds,
 )
 from txnsim.http.guard import OPEN_PATHS
 from txnsim.http.messages import Problem

@@ -9,7 +9,7 @@ import msgspec
 
 from txnsim.faults.actions import Reorder
 from txnsim.faults.plan import FaultRule, spent
-from txnsim.injection.hands import Undo
+from txnsim.injection.cluster_control import Undo
 from txnsim.types import Crossing
 
 

@@ -35,8 +35,8 @@ from txnsim.faults.meanings import can_wait
 from txnsim.faults.plan import FaultRule, matches, strikes
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.armed import ArmedRule, Held
-from txnsim.injection.cluster_acts import ClusterActs
-from txnsim.injection.hands import ClusterHands
+from txnsim.injection.cluster_control import ClusterHands
+from txnsim.injection.running_actions import ClusterActs
 from txnsim.injection.stalls import Stalls
 from txnsim.runtime.env import Clock, Rng, Tasks
 from txnsim.runtime.trace import Tracer

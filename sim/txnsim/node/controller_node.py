@@ -28,7 +28,7 @@ from txnsim.controller.registrations import (
 )
 from txnsim.errors import ErrorCode, InvariantViolation, Rejection
 from txnsim.metadata.image import ClusterImage
-from txnsim.node.metadata import Metadata
+from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.env import Environment, TimerHandle
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID, ProducerIdAllocator

@@ -10,13 +10,13 @@ from txnsim.check.anomaly import Kind
 from txnsim.errors import ErrorCode
 from txnsim.releases.rules import documentation as rules_documentation
 from txnsim.scenario.answers import ANY, LOST
+from txnsim.scenario.cluster_options import leaders_of
 from txnsim.scenario.fields import ByRun
 from txnsim.scenario.model import HEALTHY, RESERVED, Actor, Scenario
 from txnsim.scenario.players.base import PLAYERS
 from txnsim.scenario.steps import ELSE
 from txnsim.scenario.steps_model import CALLS, CLUSTER, Awaited, Call, ClusterAct, Step
 from txnsim.scenario.suggestions import unknown
-from txnsim.scenario.worlds import leaders_of
 from txnsim.types import TopicPartition
 
 Place = tuple[int | str, ...]

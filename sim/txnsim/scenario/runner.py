@@ -23,7 +23,7 @@ from txnsim.runtime.virtual import run_virtual
 from txnsim.scenario.actors.application import ApplicationActor
 from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.fields import Situation
-from txnsim.scenario.looks import look_twice
+from txnsim.scenario.final_observation import look_twice
 from txnsim.scenario.model import Scenario
 from txnsim.scenario.players.casting import Cast, Casting, cast
 from txnsim.scenario.recorder import Recorder

@@ -21,13 +21,13 @@ from txnsim.scenario.actors.operator import OperatorActor
 from txnsim.scenario.actors.reader import ReaderActor
 from txnsim.scenario.actors.wire import WireActor
 from txnsim.scenario.answers import Answer, StoryFailedError
+from txnsim.scenario.cluster_options import TRANSACTION_VERSION, new_topic, options_of
 from txnsim.scenario.fields import Situation
 from txnsim.scenario.model import Actor, Scenario
 from txnsim.scenario.players.base import Part
 from txnsim.scenario.players.casting import Cast
 from txnsim.scenario.recorder import Recorder
 from txnsim.scenario.steps_model import Call
-from txnsim.scenario.worlds import TRANSACTION_VERSION, new_topic, options_of
 from txnsim.server.cluster import SimCluster
 from txnsim.trace.story import NARRATOR
 from txnsim.types import TopicPartition

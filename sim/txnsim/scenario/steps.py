@@ -16,7 +16,7 @@ from txnsim.scenario.answers import ANY, NONE, Answer, StoryFailedError
 from txnsim.scenario.cluster_steps import act_on_cluster
 from txnsim.scenario.conditions import expect, until_struck, wait_until
 from txnsim.scenario.fields import ByRun, OffsetByRun, Situation
-from txnsim.scenario.looks import look_at_everything
+from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import Awaited, Call, Step
 from txnsim.trace.story import ONLOOKER_SUFFIX

@@ -25,20 +25,20 @@ from txnsim.errors import ConfigError, Rejection
 from txnsim.injection.injector import Injector
 from txnsim.metadata.image import CLIENT_LISTENER, TopicImage
 from txnsim.node.controller_node import ControllerNode
-from txnsim.node.metadata import Metadata
+from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.releases import Release, fleet_from, release_named
 from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.security.options import NO_SECURITY, SecurityOptions, check_security
-from txnsim.server.calm import end_starts, let_end, undisturb
-from txnsim.server.entrance import Entrance, authorizer_of
-from txnsim.server.fault_hands import FaultHands
+from txnsim.server.channel_builder import Entrance, authorizer_of
+from txnsim.server.cluster_control import FaultHands
 from txnsim.server.first_image import first_image, registered
 from txnsim.server.listener import BrokerListener
 from txnsim.server.loading import LoadedCluster
 from txnsim.server.member import Door, Member, MemberState
+from txnsim.server.quiesce import end_starts, let_end, undisturb
 from txnsim.server.snapshot import Snapshot, restored
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID

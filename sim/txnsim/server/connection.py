@@ -30,7 +30,7 @@ from txnsim.wire.apis import API_VERSIONS, api_name
 from txnsim.wire.framing import FrameReader
 
 if TYPE_CHECKING:
-    from txnsim.server.entrance import Entrance
+    from txnsim.server.channel_builder import Entrance
     from txnsim.server.listener import BrokerListener
 
 _log: Final = structlog.get_logger("txnsim.server")

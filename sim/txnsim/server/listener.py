@@ -18,7 +18,7 @@ from txnsim.server.connection import Connection
 from txnsim.settings import Settings
 
 if TYPE_CHECKING:
-    from txnsim.server.entrance import Entrance
+    from txnsim.server.channel_builder import Entrance
 
 
 class BrokerListener:

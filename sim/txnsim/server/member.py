@@ -23,11 +23,11 @@ from txnsim.log.partition_log import PartitionLog
 from txnsim.node.broker_lifecycle import BrokerLifecycle
 from txnsim.node.crossings import Crossings
 from txnsim.node.log_trace import LogTrace
-from txnsim.node.metadata import Metadata
+from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import Peers
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
-from txnsim.server.entrance import Entrance
+from txnsim.server.channel_builder import Entrance
 from txnsim.server.listener import BrokerListener
 from txnsim.types import BrokerId, BrokerRegistrationCommand, TopicPartition
 

@@ -13,9 +13,9 @@ from typing import Any, Generic, Self, TypeVar
 from txnsim.faults.plan import FaultRule
 from txnsim.server.cluster import SimCluster
 from txnsim.testing.cluster import DEFAULTS, AsyncSimulatedKafka
+from txnsim.testing.event_loop import Home, LoopThread, Resident, blocking
 from txnsim.testing.faults import WAIT_MS, AsyncFault, AsyncFaults
 from txnsim.testing.histories import AsyncHistory
-from txnsim.testing.home import Home, LoopThread, Resident, blocking
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing.options import Topics, Wanted
 from txnsim.testing.recording import AsyncTrace

@@ -14,15 +14,15 @@ from typing import Any, Final, Self
 from txnsim.runtime.env import Environment
 from txnsim.server.cluster import SimCluster
 from txnsim.testing import judging
+from txnsim.testing.event_loop import Home, in_home
 from txnsim.testing.faults import AsyncFaults
 from txnsim.testing.histories import AsyncHistory
-from txnsim.testing.home import Home, in_home
 from txnsim.testing.life import AsyncBrokers, AsyncClock, AsyncLeaders
 from txnsim.testing.options import Topics, Wanted, wanted
 from txnsim.testing.reading import SETTLE_MS
+from txnsim.testing.rebuilt_cluster import World
 from txnsim.testing.recording import AsyncTrace
 from txnsim.testing.topics import AsyncTopics, AsyncTransactions
-from txnsim.testing.world import World
 
 DEFAULTS: Final = Wanted()
 

@@ -9,9 +9,9 @@ import msgspec
 
 from txnsim.faults.plan import FaultRule
 from txnsim.injection.armed import ArmedRule
-from txnsim.testing.home import in_home
+from txnsim.testing.event_loop import in_home
+from txnsim.testing.rebuilt_cluster import Inhabitant, World
 from txnsim.testing.rules import fault_rule
-from txnsim.testing.world import Inhabitant, World
 
 WAIT_MS: Final = 30_000
 """How long a wait for strikes takes at most, unless told otherwise: far longer than it should."""

@@ -11,8 +11,8 @@ from txnsim.check.judge import Verdict, judge
 from txnsim.check.observations import Seen
 from txnsim.scenario.onlooker import look
 from txnsim.scenario.recorder import Recorder
-from txnsim.testing.home import in_home
-from txnsim.testing.world import Inhabitant, World
+from txnsim.testing.event_loop import in_home
+from txnsim.testing.rebuilt_cluster import Inhabitant, World
 from txnsim.types import TopicPartition
 
 

@@ -7,8 +7,8 @@ from typing import Final
 
 from txnsim.errors import ConfigError
 from txnsim.runtime.env import Clock
-from txnsim.testing.home import in_home
-from txnsim.testing.world import Inhabitant
+from txnsim.testing.event_loop import in_home
+from txnsim.testing.rebuilt_cluster import Inhabitant
 from txnsim.types import BrokerId, TopicPartition
 
 Duration = int | timedelta

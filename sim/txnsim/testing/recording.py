@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from txnsim.runtime.trace import Event, TraceLevel
-from txnsim.testing.home import in_home
-from txnsim.testing.world import Inhabitant
+from txnsim.testing.event_loop import in_home
+from txnsim.testing.rebuilt_cluster import Inhabitant
 from txnsim.trace.story import Sentence, story
 
 

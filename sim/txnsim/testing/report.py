@@ -12,7 +12,7 @@ import msgspec
 
 from txnsim.runtime.trace import Event, Tracer
 from txnsim.testing.faults import FaultState
-from txnsim.testing.world import ONLOOKER
+from txnsim.testing.rebuilt_cluster import ONLOOKER
 from txnsim.trace.story import Sentence, place, story
 
 SENTENCES_MAX: Final = 40

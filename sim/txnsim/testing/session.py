@@ -17,8 +17,8 @@ from txnsim.errors import ConfigError
 from txnsim.testing import judging
 from txnsim.testing.blocking import SimulatedKafka
 from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.faults import FaultState
-from txnsim.testing.home import LoopThread
 from txnsim.testing.options import Wanted, wanted
 from txnsim.testing.report import Section, sections
 from txnsim.testing.virtual import run_virtual

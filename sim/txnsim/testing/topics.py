@@ -20,9 +20,9 @@ from txnsim.client.offsets import EARLIEST, LATEST
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ConfigError
 from txnsim.metadata.image import TopicImage
-from txnsim.testing.home import in_home
+from txnsim.testing.event_loop import in_home
 from txnsim.testing.reading import SETTLE_MS, Fate, ReadRecord, read_topic
-from txnsim.testing.world import Inhabitant
+from txnsim.testing.rebuilt_cluster import Inhabitant
 from txnsim.types import IsolationLevel, TopicPartition
 
 REPLICAS_MAX: Final = 3

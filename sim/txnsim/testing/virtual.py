@@ -16,7 +16,7 @@ from txnsim.runtime import virtual
 from txnsim.runtime.process import limits_of_process
 from txnsim.runtime.virtual import VirtualEnvironment
 from txnsim.testing.cluster import AsyncSimulatedKafka
-from txnsim.testing.home import Home
+from txnsim.testing.event_loop import Home
 from txnsim.testing.options import Wanted, wanted
 
 T = TypeVar("T")

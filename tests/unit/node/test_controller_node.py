@@ -16,7 +16,7 @@ from txnsim.controller.controller import NewTopic, initial_image
 from txnsim.errors import ErrorCode, InvariantViolation
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.controller_node import ControllerNode
-from txnsim.node.metadata import Metadata
+from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual import VirtualEnvironment, run_virtual

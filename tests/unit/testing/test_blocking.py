@@ -11,7 +11,7 @@ import pytest
 from txnsim.errors import ConfigError
 from txnsim.testing import blocking, cluster, faults, histories, life, recording, topics
 from txnsim.testing.blocking import SimulatedKafka
-from txnsim.testing.home import LoopThread
+from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.options import wanted
 
 TWINS = {

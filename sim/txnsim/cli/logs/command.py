@@ -11,24 +11,12 @@ import argparse
 from types import ModuleType
 from typing import Final
 
-from txnsim.cli.logs import (
-    describe as logs_describe,
-)
-from txnsim.cli.logs import (
-    export as logs_export,
-)
-from txnsim.cli.logs import (
-    find_hanging as logs_find_hanging,
-)
-from txnsim.cli.logs import (
-    timeline as logs_timeline,
-)
-from txnsim.cli.logs import (
-    verify as logs_verify,
-)
-from txnsim.cli.logs import (
-    write as logs_write,
-)
+from txnsim.cli.logs import describe as logs_describe
+from txnsim.cli.logs import export as logs_export
+from txnsim.cli.logs import find_hanging as logs_find_hanging
+from txnsim.cli.logs import timeline as logs_timeline
+from txnsim.cli.logs import verify as logs_verify
+from txnsim.cli.logs import write as logs_write
 
 ACTIONS: Final[dict[str, tuple[ModuleType, str]]] = {
     "write": (

@@ -24,7 +24,7 @@ from txnsim.cli.parsing import MISUSE_STATUS
 from txnsim.errors import BadInputError, ConfigError
 
 if TYPE_CHECKING:
-    from txnsim.storage.transplant import Planted, Target
+    from txnsim.storage.replica_install import Planted, Target
 
 DESCRIPTION: Final = (
     "Write the log directory of each broker of a running simulator as DIR/broker-ID"
@@ -146,7 +146,7 @@ def _tell_written(written: Sequence[dict[str, object]], *, as_json: bool) -> Non
 
 
 def _write_into(args: argparse.Namespace) -> list[Planted]:
-    from txnsim.storage.transplant import find_targets, plant
+    from txnsim.storage.replica_install import find_targets, plant
 
     targets = find_targets(args.into, args.topic)
     if not args.replace:

@@ -21,8 +21,8 @@ from txnsim.client.errors import ClientError, ErrorCode, NotSupportedError
 from txnsim.client.inspection.hanging import OpenTransaction
 from txnsim.client.inspection.judgement import Finding, Verdict
 from txnsim.client.inspection.repair import Outcome, Repair, not_known, repair
-from txnsim.client.inspection.stuck import Cause, explain
 from txnsim.client.inspection.survey import Survey, survey
+from txnsim.client.inspection.waiting_readers import Cause, explain
 from txnsim.errors import ConfigError
 from txnsim.types import TopicPartition
 

@@ -14,13 +14,13 @@ from typing import Final
 import msgspec
 
 from txnsim.client.errors import ClientError
+from txnsim.client.inspection.describe_rights import check_sight
 from txnsim.client.inspection.hanging import (
     MAX_TRANSACTION_TIMEOUT_MS,
     OpenTransaction,
     candidates,
 )
 from txnsim.client.inspection.judgement import Finding, Verdict, judge
-from txnsim.client.inspection.sight import check_sight
 from txnsim.client.inspection.txn_views import ProducerState
 from txnsim.client.txn_admin import TransactionAdmin, batches
 from txnsim.types import TopicPartition

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from tests.support.stories import call, seen, sentences, told, transaction
 from txnsim.check.observations import Gauge, Healed, Listed, Producers, Read
-from txnsim.scenario.looks import LATE_GAUGE, LONG_MS
+from txnsim.scenario.final_observation import LATE_GAUGE, LONG_MS
 
 
 def test_everybody_looks_twice_at_the_end_and_twice_more_after_a_cure() -> None:

@@ -11,8 +11,8 @@ from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster, until_state
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, NotSupportedError
-from txnsim.client.inspection.stuck import Cause, Explanation, explain
 from txnsim.client.inspection.txn_views import ProducerState
+from txnsim.client.inspection.waiting_readers import Cause, Explanation, explain
 from txnsim.client.producer import Producer
 from txnsim.client.versions import Api, Request
 from txnsim.faults.actions import Hold

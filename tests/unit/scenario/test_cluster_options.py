@@ -4,8 +4,13 @@ import pytest
 
 from tests.support.stories import small
 from txnsim.errors import ConfigError
+from txnsim.scenario.cluster_options import (
+    STRICT_MARKERS,
+    leaders_of,
+    new_topic,
+    options_of,
+)
 from txnsim.scenario.model import Run, Topic
-from txnsim.scenario.worlds import STRICT_MARKERS, leaders_of, new_topic, options_of
 
 STEPS = [{"advance": "1s"}]
 

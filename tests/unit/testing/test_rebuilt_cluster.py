@@ -7,9 +7,9 @@ import asyncio
 import pytest
 
 from txnsim.errors import ConfigError
-from txnsim.testing.home import Home
+from txnsim.testing.event_loop import Home
 from txnsim.testing.options import Wanted, wanted
-from txnsim.testing.world import World
+from txnsim.testing.rebuilt_cluster import World
 
 
 def world(asked: Wanted) -> World:

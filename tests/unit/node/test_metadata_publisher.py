@@ -10,7 +10,7 @@ from tests.support.images import broker
 from txnsim.controller.controller import NewTopic, initial_image
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
-from txnsim.node.metadata import Metadata
+from txnsim.node.metadata_publisher import Metadata
 from txnsim.runtime.rng import SeededRng
 from txnsim.settings import Settings
 from txnsim.types import TRANSACTION_STATE_TOPIC, BrokerId

@@ -8,7 +8,7 @@ from tests.real.hang import make_hanging
 from tests.support.clusters import VirtualCluster, run_cluster
 from txnsim.client.admin import Admin
 from txnsim.client.errors import ClientError, ErrorCode
-from txnsim.client.inspection.sight import NOBODYS_ID, check_sight
+from txnsim.client.inspection.describe_rights import NOBODYS_ID, check_sight
 from txnsim.client.inspection.survey import survey
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Fail

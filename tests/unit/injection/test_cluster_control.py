@@ -15,7 +15,7 @@ from txnsim.faults.cluster_actions import (
     Partition,
     ResignLeader,
 )
-from txnsim.injection.hands import carry_out
+from txnsim.injection.cluster_control import carry_out
 from txnsim.types import BrokerId
 
 

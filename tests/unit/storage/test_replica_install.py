@@ -14,8 +14,8 @@ from txnsim.errors import ConfigError
 from txnsim.log.config import LogConfig
 from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_files import decode_partition_metadata
+from txnsim.storage.replica_install import Planted, find_targets, plant
 from txnsim.storage.replica_loading import load_replica
-from txnsim.storage.transplant import Planted, find_targets, plant
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import read_batch_header
 

@@ -25,7 +25,7 @@ import structlog
 
 from txnsim.controller.elections import resign_leader
 from txnsim.errors import ConfigError, Rejection
-from txnsim.injection.hands import Undo
+from txnsim.injection.cluster_control import Undo
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.server.member import Member, MemberState

@@ -27,8 +27,8 @@ from txnsim.security.options import (
 )
 from txnsim.security.scram import ScramMechanism
 from txnsim.server.certificates import Authority
+from txnsim.server.channel_builder import authorizer_of, first_credentials
 from txnsim.server.cluster import SimCluster
-from txnsim.server.entrance import authorizer_of, first_credentials
 from txnsim.types import BrokerId
 from txnsim.wire import codec
 

@@ -16,7 +16,7 @@ import structlog
 from txnsim.errors import TxnsimError
 from txnsim.faults.cluster_actions import ClusterAction
 from txnsim.injection.armed import ArmedRule, Lasting
-from txnsim.injection.hands import ClusterHands, Undo, carry_out
+from txnsim.injection.cluster_control import ClusterHands, Undo, carry_out
 from txnsim.runtime.env import Clock, Tasks
 from txnsim.types import BrokerId
 

@@ -16,7 +16,7 @@ from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import RunInfo, Tracer
 from txnsim.server.cluster import ClusterOptions, SimCluster
-from txnsim.testing.home import Home
+from txnsim.testing.event_loop import Home
 from txnsim.testing.options import Wanted
 
 ONLOOKER: Final = "txnsim-testing"

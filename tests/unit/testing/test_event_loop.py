@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from txnsim.testing.home import Home, LoopThread, blocking, in_home
+from txnsim.testing.event_loop import Home, LoopThread, blocking, in_home
 
 
 class Resident:

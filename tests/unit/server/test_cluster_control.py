@@ -10,7 +10,7 @@ import pytest
 from tests.support.clusters import VirtualCluster, run_cluster
 from tests.support.images import B1, B2, B3
 from txnsim.errors import ConfigError
-from txnsim.injection.hands import ClusterHands
+from txnsim.injection.cluster_control import ClusterHands
 from txnsim.metadata.image import PartitionImage
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.server.member import MemberState
