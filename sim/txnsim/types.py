@@ -91,8 +91,8 @@ class Decision(
     effects: tuple[EffectT, ...] = ()
 
 
-# Inter-broker commands. They travel through ``cluster.peers`` with their API key and version;
-# ``api.peer_codec`` turns them into Kafka's bytes where a link is real.
+# Inter-broker commands. They travel through ``node.peers`` with their API key and version;
+# ``api.peers.peer_codec`` turns them into Kafka's bytes where a link is real.
 
 
 class TxnPartitions(msgspec.Struct, frozen=True, kw_only=True, gc=False):

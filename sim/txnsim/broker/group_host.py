@@ -1,7 +1,7 @@
 """The group coordinator on its broker: the logs it writes, the transactions it asks about, loads.
 
-Everything that ``group.service`` is handed is made here from the parts of a broker. Kafka's
-counterparts: CoordinatorPartitionWriter, and what BrokerMetadataPublisher tells the group
+Everything that ``coordinators.group.service`` is handed is made here from the parts of a broker.
+Kafka's counterparts: CoordinatorPartitionWriter, and what BrokerMetadataPublisher tells the group
 coordinator.
 """
 

@@ -17,7 +17,7 @@ from txnsim.cli.output import format_table, print_json, print_line, progress, wa
 from txnsim.cli.parsing import MISUSE_STATUS
 
 if TYPE_CHECKING:
-    from pyspark.sql import Row, SparkSession
+    from txnsim.pipeline.session import Row, SparkSession
 
 INCOMPLETE_STATUS: Final = 1
 """Done, but not every line could be read."""

@@ -2,8 +2,8 @@
 
 Each function takes the image and a wish and answers with the new image and what each item is told;
 nothing is changed where an item is refused. The shell that publishes images is
-``cluster.metadata``. Kafka's counterparts: ReplicationControlManager, ConfigurationControlManager,
-FeatureControlManager.
+``node.metadata_publisher``. Kafka's counterparts: ReplicationControlManager,
+ConfigurationControlManager, FeatureControlManager.
 """
 
 from __future__ import annotations

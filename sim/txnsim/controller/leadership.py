@@ -1,7 +1,7 @@
 """Leaders and ISRs across the cluster: what a broker's coming or going means for each partition.
 
 Pure. It knows the rules of a topic (its minimum of in-sync replicas, whether unclean elections are
-allowed, whether ELR is on) and applies ``cluster.partition_changes`` wherever a broker is
+allowed, whether ELR is on) and applies ``metadata.partition_changes`` wherever a broker is
 concerned. Kafka's counterpart: ReplicationControlManager.generateLeaderAndIsrUpdates.
 """
 

@@ -2,8 +2,8 @@
 
 A reassignment goes in steps: first the partition has its old replicas and the new ones, then the
 new ones come into the ISR by fetching as any follower does, and with the AlterPartition that brings
-the last of them the old ones are gone (``cluster.partition_changes``). What needs no new replica is
-over at once. Kafka's counterparts: ReplicationControlManager.alterPartitionReassignments,
+the last of them the old ones are gone (``metadata.partition_changes``). What needs no new replica
+is over at once. Kafka's counterparts: ReplicationControlManager.alterPartitionReassignments,
 PartitionReassignmentReplicas, PartitionReassignmentRevert.
 """
 

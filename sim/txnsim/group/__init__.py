@@ -1,4 +1,4 @@
-"""The group coordinator.
+"""The group coordinator's state and decisions, pure. Its shell: ``txnsim.coordinators.group``.
 
 state.py           states of a classic group, the table, what every group can be asked: start here
 records.py         what ``__consumer_offsets`` remembers
@@ -22,10 +22,4 @@ consumer_log_format.py  their records as messages
 subscription.py    what consumers tell each other, as far as a coordinator looks
 log_format.py      records as bytes
 shard.py           one partition of ``__consumer_offsets``: groups and positions, replay and load
-
-Shells:
-writer.py          append, apply, wait for replication
-membership.py      classic members: requests that wait, timers
-consumer_membership.py  members of the consumer protocol: heartbeats, timers, lookups
-service.py         the coordinator of one broker: commands, administration, markers, load and unload
 """

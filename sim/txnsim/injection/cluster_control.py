@@ -1,9 +1,9 @@
 """What carries out actions on the cluster: the protocol, and which action calls which method.
 
-The injector is handed an implementation (``server.fault_hands``) and knows no more of the cluster
-than this. Each method returns when the thing is done: whoever the rule struck waits until then.
-What lasts is told back as an ``Undo``; when it is called (after the action's time, on release, on
-disarming) is the injector's business. Each ``Undo`` is called at most once.
+The injector is handed an implementation (``server.cluster_control``) and knows no more of the
+cluster than this. Each method returns when the thing is done: whoever the rule struck waits until
+then. What lasts is told back as an ``Undo``; when it is called (after the action's time, on
+release, on disarming) is the injector's business. Each ``Undo`` is called at most once.
 
 A method may be called while a crossing of the very broker it strikes is under way, after the
 callback in which that crossing came (never inside it). It must not wait for that crossing, which

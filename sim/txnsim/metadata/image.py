@@ -1,8 +1,8 @@
 """Immutable cluster metadata: brokers, topics, leaders, epochs, features, dynamic configs.
 
 Every change makes a new ``ClusterImage``; brokers compare the old with the new to find out what
-they lead now. It refuses to decide anything: that is ``cluster.controller``. Kafka's counterpart:
-MetadataImage and KRaftMetadataCache.
+they lead now. It refuses to decide anything: that is ``controller.controller``. Kafka's
+counterpart: MetadataImage and KRaftMetadataCache.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
     client_metrics: Mapping[str, Mapping[str, str]] = {}
     """Subscriptions for client metrics by name (KIP-714)."""
     client_quotas: Mapping[tuple[tuple[str, str | None], ...], Mapping[str, float]] = {}
-    """Quotas by whom they are for (``cluster.quotas``)."""
+    """Quotas by whom they are for (``metadata.quotas``)."""
     acls: Acls = NO_ACLS
     """Every ACL (AclsImage)."""
     scram: Credentials = {}

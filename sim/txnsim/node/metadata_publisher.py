@@ -1,9 +1,9 @@
 """The metadata log as one object: who publishes images, and who is told.
 
-The shell around ``cluster.controller``: it holds the current image, draws topic ids, and publishes
-every change to all brokers before the one who asked is answered. A broker whose link to the
-controller is cut goes on with the image that it has, and is given the latest one after the heal.
-What brokers ask of the controller is in ``cluster.controller_node``. Kafka's counterparts:
+The shell around ``controller.controller``: it holds the current image, draws topic ids, and
+publishes every change to all brokers before the one who asked is answered. A broker whose link to
+the controller is cut goes on with the image that it has, and is given the latest one after the
+heal. What brokers ask of the controller is in ``node.controller_node``. Kafka's counterparts:
 QuorumController's log and MetadataLoader.
 """
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Final
 from txnsim.errors import MissingExtraError
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import Row as Row
+    from pyspark.sql import SparkSession as SparkSession
 
 MASTER: Final = "local[*]"
 APP_NAME: Final = "txnsim"

@@ -1,6 +1,6 @@
 """What a Fetch asks of one partition, and what the partition answers.
 
-The words between the read path (``cluster.fetch``) and the sessions (``cluster.fetch_sessions``).
+The words between the read path (``broker.fetch``) and the sessions (``replica.fetch_sessions``).
 Kafka's counterparts: FetchRequest.PartitionData and FetchPartitionData.
 """
 

@@ -218,8 +218,8 @@ class Network(Protocol):
 
 
 class Interceptor(Protocol):
-    """Stands at every named fault point; ``faults.injector`` is the real one, ``PassAll`` the idle
-    one.
+    """Stands at every named fault point; ``injection.injector`` is the real one, ``PassAll`` the
+    idle one.
     """
 
     @property

@@ -55,7 +55,7 @@ _log: Final = structlog.get_logger("txnsim.network")
 
 
 class PeerCodec(Protocol):
-    """Commands between brokers as Kafka's bytes (``api.peer_codec``)."""
+    """Commands between brokers as Kafka's bytes (``api.peers.peer_codec``)."""
 
     def encode_request(self, api_key: int, api_version: int, command: Any) -> bytes:
         """A typed command as a request body."""

@@ -1,7 +1,7 @@
 """A whole simulated cluster: brokers, links, controller, listeners, clock.
 
 What ``txnsim serve``, the scenarios, the control port and tests start. It only puts together; see
-``cluster.broker`` for one broker.
+``broker.broker`` for one broker.
 """
 
 from __future__ import annotations

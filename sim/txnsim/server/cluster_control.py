@@ -1,7 +1,7 @@
 """The hands that do to a whole cluster what a fault rule asks for.
 
 It knows how each thing is done in this cluster, and what has to be as it was once it is over; when
-that is, and whether a rule asks for it, is the injector's (``faults.hands``).
+that is, and whether a rule asks for it, is the injector's (``injection.cluster_control``).
 
 What the words mean here:
 
@@ -44,7 +44,7 @@ _log: Final = structlog.get_logger("txnsim.faults")
 
 
 class FaultHands:
-    """``faults.hands.ClusterHands`` over one cluster."""
+    """``injection.cluster_control.ClusterHands`` over one cluster."""
 
     __slots__ = ("_cluster", "_cuts")
 

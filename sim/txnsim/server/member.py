@@ -61,7 +61,7 @@ class Door(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disk(Protocol):
-    """What outlives a broker (``cluster.broker_logs``)."""
+    """What outlives a broker (``replica.broker_logs``)."""
 
     is_full: bool
     has_failed: bool

@@ -1,4 +1,4 @@
-"""The transaction coordinator.
+"""The transaction coordinator's state and decisions, pure. Its shell: ``txnsim.coordinators.txn``.
 
 state.py          states, the table, what is kept and logged: start reading here
 commands.py       what it can be asked, what it answers
@@ -12,13 +12,5 @@ producer_ids.py   producer ids in blocks, on the broker and on the controller
 list_filter.py    filters of ListTransactions
 log_format.py     records of ``__transaction_state``
 log_reader.py     from the log to entries
-tracing.py        its trace events
 ownership.py      which partitions a broker coordinates, under which epoch
-
-Shells:
-writer.py         begin, append, apply
-marker_sender.py  markers on their way, completions
-scans.py          timeouts and expiry
-id_source.py      blocks of producer ids from the controller
-service.py        the coordinator of one broker: commands, queries, load and unload
 """

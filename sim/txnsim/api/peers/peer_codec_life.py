@@ -1,8 +1,8 @@
 """What a broker and the controller say to each other about the broker's life, as Kafka's messages:
 BrokerRegistration and BrokerHeartbeat (KIP-631).
 
-Part of ``api.peer_codec``. What a real broker would tell besides (features, directories) is written
-as one of this release has it, and not read.
+Part of ``api.peers.peer_codec``. What a real broker would tell besides (features, directories) is
+written as one of this release has it, and not read.
 """
 
 from __future__ import annotations

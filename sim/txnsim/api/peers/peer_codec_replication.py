@@ -1,8 +1,8 @@
 """What followers, leaders and the controller say to each other about replicas, as Kafka's messages:
 Fetch and ListOffsets of a follower, AlterPartition.
 
-Part of ``api.peer_codec``. Topics travel by id where Kafka has them so: what is decoded has an
-empty name, and whoever receives it knows the topic by its id. A batch is described anew from its
+Part of ``api.peers.peer_codec``. Topics travel by id where Kafka has them so: what is decoded has
+an empty name, and whoever receives it knows the topic by its id. A batch is described anew from its
 header, as a broker that gets bytes has to.
 """
 

@@ -3,7 +3,7 @@
 Versions: 4 isolation levels, 5 log start offset, 7 sessions, 9 leader epochs, 11 any replica
 (KIP-392), 12 divergence, 13 topic ids, 15 replica state, 16 tells the current leader (KIP-951), 17
 and 18 concern followers. What an answer lists of a session is decided in
-``cluster.fetch_sessions``. Kafka's counterpart: KafkaApis.handleFetchRequest.
+``replica.fetch_sessions``. Kafka's counterpart: KafkaApis.handleFetchRequest.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 from txnsim.cli.output import progress, warn
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from txnsim.pipeline.session import SparkSession
 
 POLL_SECONDS: Final = 0.5
 

@@ -2,7 +2,7 @@
 
 The shell around ``group.consumer``: it writes what a decision says, sees to its effects, and
 answers when the records are replicated. Sessions run on the monotonic clock, as in
-``group.membership``.
+``coordinators.group.membership``.
 
 Counterpart in Kafka: the timers and executors of GroupMetadataManager's consumer half.
 """
@@ -66,7 +66,8 @@ _TimerKey = tuple[_Timer, str, str]
 
 
 class ClassicGroups(Protocol):
-    """What groups of the classic protocol hear when one changes (``group.membership``)."""
+    """What groups of the classic protocol hear when one changes
+    (``coordinators.group.membership``)."""
 
     def converted(self, shard: GroupShard, group: ClassicGroup) -> None:
         """It is one of the consumer protocol now."""

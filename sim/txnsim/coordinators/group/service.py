@@ -1,12 +1,8 @@
-"""The group coordinator of one broker: the shell around the decisions.
+"""The group coordinator of one broker: positions, administration, transactions and leadership.
 
 It owns a shard for each partition of ``__consumer_offsets`` that its broker leads, and sends every
-command to the shard of its group. Membership is ``group.membership``'s; here is what concerns
-positions, administration, transactions and leadership.
-
-The service is given a log, a way to verify and a clock: it knows no broker.
-
-Counterpart in Kafka: GroupCoordinatorService.
+command to the shard of its group. Members are ``membership``'s. The service is given a log, a way
+to verify and a clock: it knows no broker. Kafka's counterpart: GroupCoordinatorService.
 """
 
 from __future__ import annotations
