@@ -550,6 +550,10 @@ class Broker:
         for log in self.replicas.hosted.values():
             expired = log.expire_producers(now_ms)
             if expired and self.log_trace.on:
+                self.log_trace.timer(
+                    "producer.id.expiration",
+                    self.settings.producer_id_expiration_check_interval_ms,
+                )
                 self.log_trace.expired(log, expired)
         self._arm_expiry()
 

@@ -214,9 +214,12 @@ class MarkerWrites:
             if before is not None:
                 self._log_trace.marker_refused(topic_partition, marker, appended)
             return appended.error
-        self._watermarks.appended(log)
-        if before is not None:
-            self._log_trace.marked(log, marker, appended.base_offset, before)
+        if before is None:
+            self._watermarks.appended(log)
+        else:
+            cause = self._log_trace.marked(log, marker, appended.base_offset, before)
+            self._watermarks.appended(log)
+            self._log_trace.moved(log, before, cause)
         completion = self._groups.marker_written(topic_partition, marker, appended.base_offset)
         if completion is not None and self._rules.positions_come_before_answer:
             written.completions.append((topic_partition, completion))

@@ -168,7 +168,9 @@ class Producing:
             if isinstance(guard, Rejection):
                 outcomes[part.topic_partition] = ProduceOutcome(error=guard.error)
                 if self._log_trace.on:
-                    self._log_trace.refused(part.topic_partition, header, guard)
+                    self._log_trace.refused(
+                        part.topic_partition, header, guard, command.transactional_id
+                    )
             else:
                 guards[part.topic_partition] = guard
         return guards
@@ -230,7 +232,7 @@ class Producing:
                 outcomes[part.topic_partition] = (
                     log
                     if isinstance(log, ProduceOutcome)
-                    else self._write(log, part, guards, now_ms, appended)
+                    else self._write(log, part, guards, now_ms, appended, command.transactional_id)
                 )
         return appended
 
@@ -264,7 +266,9 @@ class Producing:
                 outcomes[where] = log
                 continue
             before = self._gate.durable(log)
-            outcomes[where] = self._write(log, part, guards, self._clock.now_ms(), appended)
+            outcomes[where] = self._write(
+                log, part, guards, self._clock.now_ms(), appended, command.transactional_id
+            )
             self._gate.appended(log, before)
         return appended
 
@@ -275,6 +279,7 @@ class Producing:
         guards: dict[TopicPartition, int],
         now_ms: int,
         appended: Appends,
+        transactional_id: str | None,
     ) -> ProduceOutcome:
         """Append one batch; what was written is added to ``appended``."""
         partition = part.topic_partition
@@ -286,9 +291,12 @@ class Producing:
             header=part.header,
         )
         if isinstance(result, Appended):
-            self._watermarks.appended(log)
-            if before is not None:
-                self._log_trace.appended(log, part.header, result, before)
+            if before is None:
+                self._watermarks.appended(log)
+            else:
+                cause = self._log_trace.appended(log, part.header, result, before, transactional_id)
+                self._watermarks.appended(log)
+                self._log_trace.moved(log, before, cause)
             appended.append((log, result.last_offset))
             return ProduceOutcome(
                 base_offset=result.base_offset,
@@ -296,7 +304,7 @@ class Producing:
                 log_start_offset=result.log_start_offset,
             )
         if before is not None:
-            self._log_trace.refused(partition, part.header, result)
+            self._log_trace.refused(partition, part.header, result, transactional_id)
         return ProduceOutcome(
             error=result.error,
             log_start_offset=result.log_start_offset,

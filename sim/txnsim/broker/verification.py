@@ -300,7 +300,7 @@ class Verification:
         return self._tracer.emit(
             kind,
             self._node,
-            parents=() if cause is None else (cause,),
+            parents=() if cause is None else (cause, self._tracer.cause),
             tx=f"{transaction.transactional_id}/{transaction.producer_id}:"
             f"{transaction.producer_epoch}",
             data={

@@ -14,6 +14,7 @@ from txnsim.http.operation import PREFIX, Operation
 from txnsim.http.replies import RefusedError, as_json, body_of
 from txnsim.runtime.env import Clock
 from txnsim.server.cluster import SimCluster
+from txnsim.server.inputs import advance
 from txnsim.types import BrokerId
 
 ADVANCE_MS_MAX: Final = 10 * 366 * 86_400_000
@@ -50,7 +51,6 @@ class ClockRoutes:
     async def advance(self, request: Request) -> Response:
         """Let time pass, or set a clock."""
         wanted = await body_of(request, Advance)
-        clock = self._cluster.environment.clock
         match wanted:
             case Advance(advance_ms=int(ms), set_by_ms=None, broker=None):
                 if not 0 <= ms <= ADVANCE_MS_MAX:
@@ -59,7 +59,7 @@ class ClockRoutes:
                         f"advance_ms is {ms}, expected 0 to {ADVANCE_MS_MAX}; set_by_ms sets a "
                         "clock back",
                     )
-                clock.advance(ms)
+                advance(self._cluster.environment, ms)
             case Advance(advance_ms=None, set_by_ms=int(ms)):
                 if abs(ms) > ADVANCE_MS_MAX:
                     raise RefusedError(

@@ -6,16 +6,25 @@ only while the trace is on.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
 
 from txnsim.errors import Rejection
 from txnsim.log.answers import Appended
 from txnsim.log.partition_log import PartitionLog
-from txnsim.runtime.trace import Tracer
+from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition, TxnMarker
 from txnsim.wire.batch_header import BatchHeader
+
+NAMES_MAX: Final = 4_096
+"""Producer ids whose transactional ids are remembered."""
+UNREPLICATED_MAX: Final = 1_024
+"""Appends of one partition that wait for the high watermark to pass."""
+CLOSED_MAX: Final = 1_024
+"""Markers of one partition that wait for the last stable offset to pass."""
 
 
 class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,14 +45,34 @@ def bounds(log: PartitionLog, producer_id: int) -> LogBounds:
     )
 
 
-class LogTrace:
-    """The log events of one broker."""
+class _Written(msgspec.Struct, frozen=True):
+    """A batch or a marker that a bound has not passed yet."""
 
-    __slots__ = ("_broker", "_tracer")
+    offset: int
+    event: int
+    tx: str
+
+
+_NOTHING: Final = _Written(-1, NO_CAUSE, "")
+
+
+class LogTrace:
+    """The log events of one broker.
+
+    The main cause of a bound that moves is the append or the marker that it has passed: followers'
+    fetches, which move it, are many and say nothing. So both are remembered until then.
+    """
+
+    __slots__ = ("_broker", "_closed", "_names", "_tracer", "_unreplicated")
 
     def __init__(self, tracer: Tracer, broker: str) -> None:
         self._tracer = tracer
         self._broker = broker
+        self._unreplicated: dict[TopicPartition, deque[_Written]] = {}
+        """Above the high watermark, in the order of their offsets."""
+        self._closed: dict[TopicPartition, dict[int, _Written]] = {}
+        """Markers above the last stable offset, by the first offset of their transaction."""
+        self._names: dict[int, str] = {}
 
     @property
     def on(self) -> bool:
@@ -51,73 +80,73 @@ class LogTrace:
         return self._tracer.on
 
     def appended(
-        self, log: PartitionLog, header: BatchHeader, result: Appended, before: LogBounds
-    ) -> None:
-        """A batch of a client is in the log, or has been there before."""
-        records = self._records(log.topic_partition, header)
-        base_offset = result.base_offset
+        self,
+        log: PartitionLog,
+        header: BatchHeader,
+        result: Appended,
+        before: LogBounds,
+        transactional_id: str | None,
+    ) -> int:
+        """A batch of a client is in the log, or has been there before.
+
+        It is the current cause from now on, until ``moved`` gets the one that is returned.
+        """
+        where = log.topic_partition
+        if transactional_id is not None:
+            self._remember(header.producer_id, transactional_id)
+        tx = self._tx(header.producer_id, header.producer_epoch)
+        records = {**_records(where, header), "base": result.base_offset}
         if result.duplicate:
-            self._emit("log.duplicate", log.topic_partition, {**records, "base": base_offset})
-            return
+            return self._tracer.caused_by(self._emit("log.duplicate", where, records, tx=tx))
         opened = before.open_offset < 0 <= log.open_transaction_of(header.producer_id)
-        cause = self._emit(
-            "log.append",
-            log.topic_partition,
-            {
-                **records,
-                "base": base_offset,
-                "last": base_offset + header.last_offset_delta,
-                "opened": opened,
-            },
-        )
+        last = result.base_offset + header.last_offset_delta
+        cause = self._emit("log.append", where, {**records, "last": last, "opened": opened}, tx=tx)
         if opened:
-            self._emit(
-                "pid.open",
-                log.topic_partition,
-                {
-                    "tp": str(log.topic_partition),
-                    "pid": header.producer_id,
-                    "epoch": header.producer_epoch,
-                    "first": base_offset,
-                },
-                cause,
-            )
-        self.moved(log, before, cause)
+            data = _pid(log, header.producer_id, header.producer_epoch)
+            self._emit("pid.open", where, {**data, "first": result.base_offset}, (cause,), tx=tx)
+        return self.covers(log, cause, tx=tx)
 
     def refused(
-        self, topic_partition: TopicPartition, header: BatchHeader, refusal: Rejection
+        self,
+        topic_partition: TopicPartition,
+        header: BatchHeader,
+        refusal: Rejection,
+        transactional_id: str | None,
     ) -> None:
         """A batch did not get into the log."""
-        records = self._records(topic_partition, header)
+        if transactional_id is not None:
+            self._remember(header.producer_id, transactional_id)
         self._emit(
             "log.reject",
             topic_partition,
-            {**records, "error": refusal.error.name.upper(), "reason": refusal.reason},
+            {
+                **_records(topic_partition, header),
+                "error": refusal.error.name.upper(),
+                "reason": refusal.reason,
+            },
+            tx=self._tx(header.producer_id, header.producer_epoch),
         )
 
-    def marked(self, log: PartitionLog, marker: TxnMarker, offset: int, before: LogBounds) -> None:
-        """A marker is in the log."""
-        name = str(log.topic_partition)
-        cause = self._emit(
-            "marker.written",
-            log.topic_partition,
-            {**_marker(marker), "tp": name, "offset": offset},
-        )
-        if before.open_offset >= 0:
-            self._emit(
-                "pid.close",
-                log.topic_partition,
-                {
-                    "tp": name,
-                    "pid": marker.producer_id,
-                    "epoch": marker.producer_epoch,
-                    "first": before.open_offset,
-                    "last": offset,
-                    "committed": marker.committed,
-                },
-                cause,
-            )
-        self.moved(log, before, cause)
+    def marked(self, log: PartitionLog, marker: TxnMarker, offset: int, before: LogBounds) -> int:
+        """A marker is in the log: the current cause from now on, as with ``appended``."""
+        where = log.topic_partition
+        tx = self._tx(marker.producer_id, marker.producer_epoch)
+        data = {**_marker(marker), "tp": str(where), "offset": offset}
+        cause = self._emit("marker.written", where, data, tx=tx)
+        first = before.open_offset
+        if first >= 0:
+            closed = self._closed.setdefault(where, {})
+            closed[first] = _Written(offset, cause, tx)
+            if len(closed) > CLOSED_MAX:
+                del closed[next(iter(closed))]
+            data = {
+                **_pid(log, marker.producer_id, marker.producer_epoch),
+                "first": first,
+                "last": offset,
+                "committed": marker.committed,
+            }
+            self._emit("pid.close", where, data, (cause,), tx=tx)
+        return self.covers(log, cause, tx=tx)
 
     def marker_refused(
         self, topic_partition: TopicPartition, marker: TxnMarker, refusal: Rejection
@@ -127,23 +156,67 @@ class LogTrace:
             "marker.refused",
             topic_partition,
             {**_marker(marker), "tp": str(topic_partition), "error": refusal.error.name.upper()},
+            tx=self._tx(marker.producer_id, marker.producer_epoch),
         )
 
-    def moved(self, log: PartitionLog, before: LogBounds, cause: int | None = None) -> None:
-        """High watermark or last stable offset may be elsewhere now."""
-        name = str(log.topic_partition)
+    def covers(self, log: PartitionLog, cause: int | None = None, *, tx: str = "") -> int:
+        """The end of the log is due to ``cause``, or to the current one; the one before."""
+        before = self._tracer.cause
+        if cause is None:
+            cause = before
+        written = _Written(log.log_end_offset - 1, cause, tx)
+        waiting = self._unreplicated.get(log.topic_partition)
+        if waiting is None:
+            waiting = self._unreplicated[log.topic_partition] = deque(maxlen=UNREPLICATED_MAX)
+        while waiting and waiting[-1].offset >= written.offset:
+            waiting.pop()  # cut off meanwhile
+        waiting.append(written)
+        return self._tracer.caused_by(cause)
+
+    def moved(self, log: PartitionLog, before: LogBounds, cause: int | None = None) -> int:
+        """High watermark or last stable offset may be elsewhere now.
+
+        Args:
+            log: The log.
+            before: Where it stood.
+            cause: To be the current cause again; none where nothing was appended.
+
+        Returns:
+            The event that readers of the log are due to; -1 for none.
+        """
+        where, name = log.topic_partition, str(log.topic_partition)
+        now = self._tracer.cause
+        passed = self._passed(log)
+        last = -1
         if log.high_watermark != before.high_watermark:
-            self._emit("log.hw", log.topic_partition, {"tp": name, "to": log.high_watermark}, cause)
-        if log.last_stable_offset != before.last_stable_offset:
+            covered = passed or _NOTHING
+            last = self._emit(
+                "log.hw",
+                where,
+                {"tp": name, "to": log.high_watermark},
+                (covered.event, now),
+                tx=covered.tx,
+            )
+        stable = log.last_stable_offset
+        if stable != before.last_stable_offset:
+            covered = self._closed_by(log, before) or passed or _NOTHING
             # In the coordinators' log it follows each record: nothing there is transactional.
-            is_routine = log.topic_partition.topic == TRANSACTION_STATE_TOPIC
-            self._emit(
+            is_routine = where.topic == TRANSACTION_STATE_TOPIC
+            last = self._emit(
                 "log.lso",
-                log.topic_partition,
-                {"tp": name, "to": log.last_stable_offset},
-                cause,
+                where,
+                {"tp": name, "to": stable},
+                (covered.event, last, now),
+                tx=covered.tx,
                 importance=0 if is_routine else None,
             )
+        if cause is not None:
+            self._tracer.caused_by(cause)
+        return last
+
+    def due_to(self, cause: int, follow: Callable[[], object]) -> None:
+        """Do what follows from an event of a log."""
+        self._tracer.bound(follow, cause)()
 
     def truncated(self, log: PartitionLog) -> None:
         """The end of a log was cut off, or all of it dropped."""
@@ -159,6 +232,15 @@ class LogTrace:
         data = {"tp": str(log.topic_partition), "to": log.log_start_offset, "reason": reason}
         self._emit("log.start", log.topic_partition, data)
 
+    def timer(self, name: str, waited_ms: int) -> int:
+        """A timer of the broker has run out and finds something to do: the current cause from now
+        on; the one before.
+        """
+        data = {"timer": name, "waited_ms": waited_ms}
+        tracer = self._tracer
+        fired = tracer.emit("timer.fire", self._broker, parents=(NO_CAUSE,), data=data)
+        return tracer.caused_by(fired)
+
     def expired(self, log: PartitionLog, producer_ids: Iterable[int]) -> None:
         """Idle producers were forgotten."""
         for producer_id in producer_ids:
@@ -167,30 +249,71 @@ class LogTrace:
 
     # Parts
 
+    def _passed(self, log: PartitionLog) -> _Written | None:
+        """The last of what the high watermark has passed since it was looked at."""
+        waiting = self._unreplicated.get(log.topic_partition)
+        passed = None
+        while waiting and waiting[0].offset < log.high_watermark:
+            passed = waiting.popleft()
+        return passed
+
+    def _closed_by(self, log: PartitionLog, before: LogBounds) -> _Written | None:
+        """The marker whose transaction held the last stable offset back."""
+        closed = self._closed.get(log.topic_partition)
+        if not closed:
+            return None
+        passed = [first for first in closed if first < log.last_stable_offset]
+        found = closed.get(before.last_stable_offset)
+        for first in passed:
+            one = closed.pop(first)
+            found = found or one
+        return found
+
+    def _remember(self, producer_id: int, transactional_id: str) -> None:
+        names = self._names
+        if names.get(producer_id) != transactional_id:
+            names[producer_id] = transactional_id
+            if len(names) > NAMES_MAX:
+                del names[next(iter(names))]
+
+    def _tx(self, producer_id: int, epoch: int) -> str:
+        """The transaction's name in the trace, where a batch has told its transactional id."""
+        name = self._names.get(producer_id)
+        return "" if name is None else f"{name}/{producer_id}:{epoch}"
+
     def _emit(
         self,
         kind: str,
         topic_partition: TopicPartition,
         data: dict[str, object],
-        cause: int | None = None,
+        causes: tuple[int, ...] = (),
+        *,
+        tx: str = "",
         importance: int | None = None,
     ) -> int:
         return self._tracer.emit(
             kind,
             f"{self._broker}/log/{topic_partition}",
-            parents=() if cause is None else (cause,),
+            parents=causes,
+            tx=tx,
             data=data,
             importance=importance,
         )
 
-    def _records(self, topic_partition: TopicPartition, header: BatchHeader) -> dict[str, object]:
-        return {
-            "tp": str(topic_partition),
-            "pid": header.producer_id,
-            "epoch": header.producer_epoch,
-            "seq": header.base_sequence,
-            "txn": header.is_transactional,
-        }
+
+def _records(topic_partition: TopicPartition, header: BatchHeader) -> dict[str, object]:
+    return {
+        "tp": str(topic_partition),
+        "pid": header.producer_id,
+        "epoch": header.producer_epoch,
+        "seq": header.base_sequence,
+        "txn": header.is_transactional,
+        "control": header.is_control,
+    }
+
+
+def _pid(log: PartitionLog, producer_id: int, epoch: int) -> dict[str, object]:
+    return {"tp": str(log.topic_partition), "pid": producer_id, "epoch": epoch}
 
 
 def _marker(marker: TxnMarker) -> dict[str, object]:

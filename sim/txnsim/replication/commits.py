@@ -57,7 +57,7 @@ class Commits:
             return appended.error
         if gate is not None and before is not None:
             gate.appended(log, before)
-        self._watermarks.appended(log)
+        self._watermarks.coordinator_appended(log)
         if log.high_watermark > appended.last_offset:
             return ErrorCode.none
         failed = await self.wait([(log, appended.last_offset)], timeout_ms=timeout_ms)

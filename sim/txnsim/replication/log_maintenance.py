@@ -109,14 +109,21 @@ class LogMaintenance:
 
     def _delete_old(self) -> None:
         self._arm_next_retention()
-        self._delete_segments(log for log in self._hosted.values() if not log.config.is_compacted)
+        self._delete_segments(
+            (log for log in self._hosted.values() if not log.config.is_compacted),
+            timer_ms=self._settings().log_retention_check_interval_ms,
+        )
 
-    def _delete_segments(self, logs: Iterable[PartitionLog]) -> None:
+    def _delete_segments(
+        self, logs: Iterable[PartitionLog], *, timer_ms: int | None = None
+    ) -> None:
         now_ms = self._clock.now_ms()
         for log in logs:
             before = log.log_start_offset
             log.delete_old_segments(now_ms)
             if self._log_trace.on and log.log_start_offset != before:
+                if timer_ms is not None:
+                    self._log_trace.timer("retention", timer_ms)
                 self._log_trace.started(log, "retention")
 
     # Cleaning
@@ -130,7 +137,9 @@ class LogMaintenance:
     def _look_for_dirt(self) -> None:
         self._uncleanable.intersection_update(self._hosted.values())
         if self._filthiest() is None:
-            self._delete_segments(self._compacted())
+            self._delete_segments(
+                self._compacted(), timer_ms=self._settings().log_cleaner_backoff_ms
+            )
             self._arm_cleaner()
         else:
             self._round = self._tasks.spawn(self._clean_all(), name="log cleaner")
@@ -146,7 +155,9 @@ class LogMaintenance:
                         break
             except (CorruptBatchError, MissingExtraError):
                 self._uncleanable.add(log)
-            self._delete_segments(self._compacted())
+            self._delete_segments(
+                self._compacted(), timer_ms=self._settings().log_cleaner_backoff_ms
+            )
             await asyncio.sleep(0)
         self._round = None
         self._arm_cleaner()

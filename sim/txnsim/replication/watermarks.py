@@ -51,6 +51,12 @@ class Watermarks:
             return
         self._purgatory.touch(log.topic_partition)
 
+    def coordinator_appended(self, log: PartitionLog) -> None:
+        """The same of a batch that no client has sent: what led to it is the current cause."""
+        if self._log_trace.on:
+            self._log_trace.covers(log)
+        self.appended(log)
+
     def advance(self, partition: Partition) -> bool:
         """A follower or the ISR has changed: move the high watermark as far as it may go."""
         log = partition.log
@@ -59,9 +65,13 @@ class Watermarks:
             lag_max_ms=self._settings().replica_lag_time_max_ms, now_ms=self._clock.monotonic_ms()
         )
         if moved:
-            if before is not None:
-                self._log_trace.moved(log, before)
-            self._purgatory.touch(log.topic_partition)
+            if before is None:
+                self._purgatory.touch(log.topic_partition)
+            else:
+                self._log_trace.due_to(
+                    self._log_trace.moved(log, before),
+                    lambda: self._purgatory.touch(log.topic_partition),
+                )
         return moved
 
     def log_start_raised(self, log: PartitionLog) -> None:

@@ -24,6 +24,7 @@ class PeerCall:
         "link",
         "lost",
         "pending",
+        "received",
         "sent",
     )
 
@@ -55,7 +56,9 @@ class PeerCall:
         self.lost = False
         """Its connection broke before it reached the target."""
         self.sent = -1
-        """Trace index of the sending."""
+        """Trace index of the sending: of the request, then of the answer."""
+        self.received = -1
+        """Trace index of the request's arrival."""
 
     @property
     def is_awaited(self) -> bool:

@@ -50,6 +50,7 @@ from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
 from txnsim.runtime.trace_kinds import PEER_POLLS, PEER_ROUTINE
 from txnsim.types import BrokerId, Crossing, Subject, SubmitOutcome, Verdict
+from txnsim.wire.apis import api_name
 
 _log: Final = structlog.get_logger("txnsim.network")
 
@@ -234,8 +235,12 @@ class PeerLinks:
             self._arm_deadline()
         if self._is_watched(call):
             call.sent = self._trace_message("msg.send", source, target, call, response=False)
+        elif self._tracer.on:
+            call.sent = self._tracer.cause
         if self._latency_ms is not None:
-            self._pipe(call.link).send(self._latency_ms(source, target), lambda: self._arrive(call))
+            self._pipe(call.link).send(
+                self._latency_ms(source, target), self._due_to(call, lambda: self._arrive(call))
+            )
         else:
             self._tasks.soon(partial(self._arrive_safely, call))
         return answer
@@ -285,14 +290,17 @@ class PeerLinks:
             command = self._codec.decode_request(call.api_key, call.api_version, call.body)
         before = None
         if is_watched:
-            received = self._trace_message("msg.recv", target, source, call, response=False)
-            before = self._tracer.caused_by(received)
-        coroutine = _as_coroutine(handler(call.api_key, call.api_version, command, source))
-        self._tasks.drive(
-            coroutine,
-            lambda reply, error: self._handled(call, reply, error),
-            name=f"peer-{call.correlation_id}",
-        )
+            call.received = self._trace_message("msg.recv", target, source, call, response=False)
+            before = self._tracer.caused_by(call.received)
+        answer = handler(call.api_key, call.api_version, command, source)
+        if type(answer) is Pending:
+            answer.on_done(partial(self._settled, call))
+        else:
+            self._tasks.drive(
+                _as_coroutine(answer),
+                partial(self._handled, call),
+                name=f"peer-{call.correlation_id}",
+            )
         if before is not None:
             self._tracer.caused_by(before)
 
@@ -321,10 +329,16 @@ class PeerLinks:
         if self._is_watched(call):
             source, target = call.link
             call.sent = self._trace_message("msg.send", target, source, call, response=True)
+        elif self._tracer.on:
+            call.sent = self._tracer.cause
         if self._latency_ms is None and not self.interceptor.armed:
             self._deliver(call, reply)
         else:
             self._return(call, lambda: self._deliver(call, reply))
+
+    def _due_to(self, call: PeerCall, callback: Callable[[], object]) -> Callable[[], object]:
+        """The callback as an effect of what was sent last: timers of a link fire for each other."""
+        return self._tracer.bound(callback, call.sent) if self._tracer.on else callback
 
     def _return(self, call: PeerCall, deliver: Callable[[], object]) -> None:
         """Bring an answer back through latency and fault point."""
@@ -334,7 +348,7 @@ class PeerLinks:
         source, target = call.link
         self._pipe((target, source), back=True).send(
             self._latency_ms(target, source),
-            lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver),
+            self._due_to(call, lambda: self._cross(FaultPoint.PEER_RESPONSE, call, deliver)),
         )
 
     def _is_stopped(self, call: PeerCall, go_on: Callable[[], object]) -> bool:
@@ -360,10 +374,14 @@ class PeerLinks:
             return
         if self._codec is not None:
             reply = self._codec.decode_response(call.api_key, call.api_version, cast(bytes, reply))
-        if self._is_watched(call):
-            source, target = call.link
-            self._trace_message("msg.recv", source, target, call, response=True)
+        if not self._is_watched(call):
+            call.succeed(reply)
+            return
+        source, target = call.link
+        received = self._trace_message("msg.recv", source, target, call, response=True)
+        before = self._tracer.caused_by(received)
         call.succeed(reply)
+        self._tracer.caused_by(before)
 
     # Fault points
 
@@ -469,10 +487,27 @@ class PeerLinks:
         now_ms = self._clock.monotonic_ms()
         for timeout_ms, calls in list(self._pending.items()):
             while calls and (call := next(iter(calls.values()))).deadline_ms <= now_ms:
-                call.fail(PeerTimeoutError(f"{call}: no answer within {timeout_ms} ms"))
+                self._time_out(call, timeout_ms)
             if not calls:
                 del self._pending[timeout_ms]
         self._arm_deadline()
+
+    def _time_out(self, call: PeerCall, timeout_ms: int) -> None:
+        error = PeerTimeoutError(f"{call}: no answer within {timeout_ms} ms")
+        if not self._tracer.on:
+            call.fail(error)
+            return
+        before = self._tracer.caused_by(
+            self._tracer.emit(
+                "timer.fire",
+                f"broker/{call.link[0]}",
+                parents=(call.sent,),
+                importance=0 if call.api_key in PEER_POLLS else None,
+                data={"timer": "request.timeout", "waited_ms": timeout_ms},
+            )
+        )
+        call.fail(error)
+        self._tracer.caused_by(before)
 
     def _fail_where(self, on_link: Callable[[Link], bool], reason: str) -> None:
         under_way = [call for calls in self._pending.values() for call in calls.values()]
@@ -497,7 +532,7 @@ class PeerLinks:
         self, kind: str, at: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
     ) -> int:
         tracer = self._tracer
-        parents = () if kind == "msg.send" else (call.sent, tracer.cause)
+        parents = _causes(kind, call, tracer.cause, response=response)
         is_routine = call.api_key in PEER_ROUTINE and kind != "msg.drop"
         if is_routine and not tracer.full:
             return tracer.joined(parents)
@@ -507,13 +542,25 @@ class PeerLinks:
             parents=parents,
             importance=0 if is_routine else None,
             data={
-                "api": call.api_key,
+                "api": api_name(call.api_key),
                 "version": call.api_version,
                 "correlation": call.correlation_id,
                 "peer": f"broker/{peer}",
                 "response": response,
             },
         )
+
+
+def _causes(kind: str, call: PeerCall, cause: int, *, response: bool) -> tuple[int, ...]:
+    """A message's causes: sent, what led to it, an answer also the request; then its sending, and
+    what let it go on after a fault or a cut.
+    """
+    if kind != "msg.send":
+        return call.sent, cause
+    if not response:
+        return (cause,)
+    # What happened before the request came has not ended its wait: timers are armed for several.
+    return (cause if cause > call.received else -1, call.received)
 
 
 class _Pipe:

@@ -74,6 +74,9 @@ class LoopTasks:
         What callbacks cause by ``soon`` runs in the same turn: an exchange between brokers is over
         before the next request of a client is read.
         """
+        tracer = self._tracer
+        if tracer is not None and tracer.on:
+            callback = tracer.bound(callback)
         self._due.append(callback)
         self._see_to_due()
 
@@ -129,7 +132,8 @@ class LoopTasks:
         """
         tracer = self._tracer
         if apart or tracer is None or tracer.on:
-            self._step(_Drive(coroutine, done, name, copy_context()))
+            context = copy_context() if tracer is None or not tracer.on else tracer.own_context()
+            self._step(_Drive(coroutine, done, name, context))
             return
         # The hot path: _step, written out for a coroutine that ends at once.
         before = self.stepping
@@ -154,13 +158,27 @@ class LoopTasks:
             awaited = coroutine.send(None) if context is None else context.run(coroutine.send, None)
         except StopIteration as stop:
             self.stepping = before
-            done(stop.value, None)
+            self._report(context, done, stop.value, None)
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - whatever it is, it is the caller's answer
             self.stepping = before
-            done(None, error)
+            self._report(context, done, None, error)
         else:
             self.stepping = before
             self._wait(drive, awaited)
+
+    def _report(
+        self, context: Context | None, done: Done, result: Any, error: BaseException | None
+    ) -> None:
+        """Call ``done``: what follows is due to what the coroutine came to."""
+        tracer = self._tracer
+        if context is None or tracer is None or not tracer.on:
+            done(result, error)
+            return
+        before = tracer.caused_by(tracer.cause_in(context))
+        try:
+            done(result, error)
+        finally:
+            tracer.caused_by(before)
 
     def _wait(self, drive: _Drive, awaited: Any) -> None:
         """Go on with a coroutine when what it waits for is there."""
@@ -180,6 +198,8 @@ class LoopTasks:
 
     def _resume(self, drive: _Drive) -> None:
         if self._parked.pop(drive, _GONE) is not _GONE:
+            if drive.context is not None and self._tracer is not None and self._tracer.on:
+                self._tracer.wakes(drive.context)
             self._step(drive)
 
     async def close(self) -> None:

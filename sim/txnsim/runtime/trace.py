@@ -21,7 +21,7 @@ from __future__ import annotations
 import hashlib
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from contextvars import ContextVar
+from contextvars import Context, ContextVar, copy_context
 from enum import StrEnum
 from itertools import chain
 from typing import Final
@@ -32,7 +32,7 @@ from txnsim.errors import InvariantViolation
 from txnsim.runtime.trace_kinds import IMPORTANCE_MAX, KINDS
 from txnsim.runtime.trace_ring import Ring
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2
 ENCODED_AT_ONCE: Final = 256
 NO_CAUSE: Final = -1
 
@@ -79,6 +79,7 @@ _encoder: Final = msgspec.json.Encoder(order="deterministic")
 _decode: Final = msgspec.json.Decoder(Event).decode
 _IMPORTANCE: Final = {name: kind.importance for name, kind in KINDS.items()}
 _cause: ContextVar[int] = ContextVar("txnsim_trace_cause", default=NO_CAUSE)
+_waker: ContextVar[int] = ContextVar("txnsim_trace_waker", default=NO_CAUSE)
 
 
 class Tracer:
@@ -256,6 +257,45 @@ class Tracer:
         before = _cause.get()
         _cause.set(index)
         return before
+
+    def bound(self, callback: Callable[[], object], cause: int | None = None) -> Callable[[], None]:
+        """The callback, to be called later from anywhere: due to ``cause``, or to what is the
+        current cause now.
+        """
+        due_to = _cause.get() if cause is None else cause
+
+        def call() -> None:
+            before = _cause.get()
+            _cause.set(due_to)
+            try:
+                callback()
+            finally:
+                _cause.set(before)
+
+        return call
+
+    def cause_in(self, context: Context) -> int:
+        """The current cause of a context that is not the present one."""
+        return context.get(_cause, NO_CAUSE)
+
+    @property
+    def waker(self) -> int:
+        """What ended the last wait of this driven coroutine (``Tasks.drive``); -1 for none.
+
+        A coroutine goes on with the cause that it had when it began to wait; here it asks what set
+        it free, as a second cause, or the main one where it has waited for news.
+        """
+        return _waker.get()
+
+    def own_context(self) -> Context:
+        """A copy of the present context in which nothing has waited yet."""
+        context = copy_context()
+        context.run(_waker.set, NO_CAUSE)
+        return context
+
+    def wakes(self, context: Context) -> None:
+        """What waits in ``context`` goes on, because of the present cause."""
+        context.run(_waker.set, _cause.get())
 
     # Reading
 

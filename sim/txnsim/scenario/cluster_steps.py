@@ -12,6 +12,7 @@ from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.conditions import poll
 from txnsim.scenario.stage import LOOKER, Stage
 from txnsim.scenario.steps_model import ClusterAct
+from txnsim.server.inputs import told
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
@@ -154,14 +155,15 @@ def _care_for_log(stage: Stage, act: ClusterAct) -> None:
     """What a broker does from time to time, now: on every replica, as each cares for its own."""
     place = act.partition
     assert place is not None, "the file was accepted"
-    for broker in stage.cluster.brokers.values():
-        care = broker.log_maintenance
-        match act.do:
-            case "roll":
-                care.roll_now(place)
-            case "clean":
-                care.clean_now(place)
-            case _:
-                care.delete_old_now(place)
+    with told(stage.environment, act.do, tp=str(place)):
+        for broker in stage.cluster.brokers.values():
+            care = broker.log_maintenance
+            match act.do:
+                case "roll":
+                    care.roll_now(place)
+                case "clean":
+                    care.clean_now(place)
+                case _:
+                    care.delete_old_now(place)
     if act.do == "clean":
         stage.recorder.cleaned(LOOKER, place)

@@ -13,6 +13,7 @@ import msgspec
 from txnsim.client.errors import ClientError
 from txnsim.client.waiting import Deadline, pause
 from txnsim.scenario.stage import LOOKER, Stage
+from txnsim.server.inputs import advance
 from txnsim.server.readings import late_transactions
 from txnsim.types import IsolationLevel
 
@@ -44,7 +45,7 @@ async def look_twice(stage: Stage) -> None:
     stuck = await settle(stage)
     await look_at_everything(stage)
     before = late_transactions(stage.cluster)
-    stage.environment.clock.advance(LONG_MS)
+    advance(stage.environment, LONG_MS)
     await settle(stage, patient=not stuck)
     await look_at_everything(stage)
     after = late_transactions(stage.cluster)

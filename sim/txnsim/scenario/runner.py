@@ -95,18 +95,21 @@ class Telling(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.scenario.name} {self.run} {self.take}"
 
 
-def tell_virtual(telling: Telling, *, seed: int = SEED_DEFAULT) -> RunResult:
+def tell_virtual(
+    telling: Telling, *, seed: int = SEED_DEFAULT, trace_level: TraceLevel = TraceLevel.BRIEF
+) -> RunResult:
     """Tell a story once, in virtual time, with our own client as every application.
 
     Args:
         telling: Which story, which run.
         seed: Of all chance in it: the same seed, the same trace.
+        trace_level: How much of it is recorded.
     """
     casts = casts_of(telling, Casting(player="own"))
     return run_virtual(
         lambda environment: _run(telling, environment, casts, seed=seed),
         seed=seed,
-        trace_level=TraceLevel.BRIEF,
+        trace_level=trace_level,
     )
 
 

@@ -29,6 +29,7 @@ from txnsim.scenario.players.casting import Cast
 from txnsim.scenario.recorder import Recorder
 from txnsim.scenario.steps_model import Call
 from txnsim.server.cluster import SimCluster
+from txnsim.server.inputs import told
 from txnsim.trace.story import NARRATOR
 from txnsim.types import TopicPartition
 
@@ -170,9 +171,10 @@ async def stage(
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(cluster.stop)
         for name, topic in scenario.topics.items():
-            created = cluster.metadata.create_topic(
-                new_topic(name, topic, brokers=scenario.brokers)
-            )
+            with told(environment, "create-topic", topic=name, partitions=topic.partitions):
+                created = cluster.metadata.create_topic(
+                    new_topic(name, topic, brokers=scenario.brokers)
+                )
             if not isinstance(created, TopicImage):
                 raise ConfigError(f"{scenario.name}: topic {name}: {created.reason}")
         built = Stage(scenario, situation, cluster, recorder)

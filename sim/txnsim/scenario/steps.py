@@ -19,6 +19,7 @@ from txnsim.scenario.fields import ByRun, OffsetByRun, Situation
 from txnsim.scenario.final_observation import look_at_everything
 from txnsim.scenario.stage import LOOKER, PATIENCE_MS, Background, Stage
 from txnsim.scenario.steps_model import Awaited, Call, Step
+from txnsim.server.inputs import advance
 from txnsim.trace.story import ONLOOKER_SUFFIX
 
 T = TypeVar("T")
@@ -52,7 +53,7 @@ async def act(stage: Stage, step: Step) -> None:
     elif step.cluster is not None:
         await act_on_cluster(stage, step.cluster)
     elif step.advance is not None:
-        stage.environment.clock.advance(step.advance)
+        advance(stage.environment, step.advance)
     elif step.wait_until is not None:
         await wait_until(stage, step.wait_until)
     elif step.expect is not None:

@@ -35,6 +35,7 @@ from txnsim.security.options import NO_SECURITY, SecurityOptions, check_security
 from txnsim.server.channel_builder import Entrance, authorizer_of
 from txnsim.server.cluster_control import FaultHands
 from txnsim.server.first_image import first_image, registered
+from txnsim.server.inputs import told
 from txnsim.server.listener import BrokerListener
 from txnsim.server.loading import LoadedCluster
 from txnsim.server.member import Door, Member, MemberState
@@ -210,7 +211,8 @@ class SimCluster:
                 first_producer_id=FIRST_PRODUCER_ID if loaded is None else loaded.first_producer_id,
                 loaded=loaded,
             )
-            self._create_topics()
+            with told(self.environment, "create-topics"):
+                self._create_topics()
         except BaseException:
             await self.stop()
             raise
@@ -223,9 +225,10 @@ class SimCluster:
             await listener.close()
         if self._controller is not None:
             self._controller.stop()
-        for member in self.members.values():
-            if member.state is not MemberState.DOWN:
-                await member.kill()
+        with told(self.environment, "stop-cluster"):
+            for member in self.members.values():
+                if member.state is not MemberState.DOWN:
+                    await member.kill()
         await self.environment.tasks.close()
 
     # Between tests
@@ -335,7 +338,8 @@ class SimCluster:
                 raise ConfigError(f"broker {broker_id} as {as_version}: {complaint}")
             self.fleet.assign(broker_id, release)
             member.doors = self._respoken(member, release)
-        await member.start()
+        with told(self.environment, "start", broker=broker_id, as_version=as_version):
+            await member.start()
 
     async def stop_broker(self, broker_id: BrokerId) -> None:
         """Stop a broker in good order: its leaders move away first.
@@ -343,7 +347,9 @@ class SimCluster:
         Raises:
             ConfigError: There is no such broker, or it does not run.
         """
-        await self.member(broker_id).stop()
+        member = self.member(broker_id)
+        with told(self.environment, "stop", broker=broker_id):
+            await member.stop()
 
     async def kill_broker(self, broker_id: BrokerId, *, lose_unflushed: bool = False) -> None:
         """End a broker at once; the controller notices when its session ends.
@@ -355,7 +361,9 @@ class SimCluster:
         Raises:
             ConfigError: There is no such broker, or it does not run.
         """
-        await self.member(broker_id).kill(lose_unflushed=lose_unflushed)
+        member = self.member(broker_id)
+        with told(self.environment, "kill", broker=broker_id, lose_unflushed=lose_unflushed):
+            await member.kill(lose_unflushed=lose_unflushed)
 
     def isolate(self, broker_id: BrokerId, *, from_clients: bool = False) -> None:
         """Cut a broker off from the controller and from all others, as black holes.
@@ -371,11 +379,12 @@ class SimCluster:
             ConfigError: There is no such broker.
         """
         member = self.member(broker_id)
-        for other in self._others(broker_id):
-            self.environment.network.cut(broker_id, other)
-            self.environment.network.cut(other, broker_id)
-        if from_clients:
-            member.cut_off_clients()
+        with told(self.environment, "isolate", broker=broker_id, from_clients=from_clients):
+            for other in self._others(broker_id):
+                self.environment.network.cut(broker_id, other)
+                self.environment.network.cut(other, broker_id)
+            if from_clients:
+                member.cut_off_clients()
 
     def heal(self, broker_id: BrokerId) -> None:
         """Undo ``isolate``: the broker hears of everything that it has missed.
@@ -384,10 +393,11 @@ class SimCluster:
             ConfigError: There is no such broker.
         """
         member = self.member(broker_id)
-        for other in self._others(broker_id):
-            self.environment.network.heal(other, broker_id)
-            self.environment.network.heal(broker_id, other)
-        member.let_in()
+        with told(self.environment, "heal", broker=broker_id):
+            for other in self._others(broker_id):
+                self.environment.network.heal(other, broker_id)
+                self.environment.network.heal(broker_id, other)
+            member.let_in()
 
     def is_isolated(self, broker_id: BrokerId) -> bool:
         """Whether a broker can't reach the controller."""
@@ -429,7 +439,8 @@ class SimCluster:
         if isinstance(moved, Rejection):
             raise ConfigError(moved.reason)
         image, new_leader = moved
-        self.metadata.publish(image)
+        with told(self.environment, "move-leader", tp=str(topic_partition), to=new_leader):
+            self.metadata.publish(image)
         return new_leader
 
     # Parts

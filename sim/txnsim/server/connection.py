@@ -19,6 +19,7 @@ from txnsim.api.request import Answer, ApiTable, ClientLink, Handler, Request
 from txnsim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from txnsim.faults.damage import damaged
 from txnsim.metrics.requests import NO_METER, ApiMeter
+from txnsim.runtime.trace import NO_CAUSE
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
@@ -26,7 +27,7 @@ from txnsim.server.request_log import logged, outcome
 from txnsim.server.sasl import SaslSession, SaslState, Then
 from txnsim.types import SubmitOutcome, Verdict
 from txnsim.wire import codec
-from txnsim.wire.apis import API_VERSIONS, api_name
+from txnsim.wire.apis import API_VERSIONS, FETCH, api_name
 from txnsim.wire.framing import FrameReader
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Connection(asyncio.Protocol):
         "_meter",
         "_meters",
         "_name",
+        "_opened_at",
         "_output",
         "_peer",
         "_reader",
@@ -95,6 +97,8 @@ class Connection(asyncio.Protocol):
         """Who the client is, as far as is known by now."""
         self._sasl: SaslSession | None = None
         self._crossings: ClientCrossings | None = None
+        self._opened_at = NO_CAUSE
+        """Trace index of the opening."""
         self._meters = listener.meters
         self._stopwatch_ns = listener.stopwatch_ns
         # Of the request that is being handled (``metrics.requests``).
@@ -133,7 +137,9 @@ class Connection(asyncio.Protocol):
         self._listener.connections[self] = None
         tracer = self._listener.tracer
         if tracer.on:
-            tracer.emit("conn.open", self._listener.node, data={"peer": self._peer})
+            self._opened_at = tracer.emit(
+                "conn.open", self._listener.node, parents=(NO_CAUSE,), data={"peer": self._peer}
+            )
         if self._listener.logs_requests:
             _log.debug("connection.opened", connection=self._name, principal=self.principal)
         if self._listener.network.interceptor.armed:
@@ -151,7 +157,13 @@ class Connection(asyncio.Protocol):
         self._link.closed()
         tracer = self._listener.tracer
         if tracer.on:
-            tracer.emit("conn.close", self._listener.node, data={"peer": self._peer})
+            # Its own end, or the client's: as with the opening, no event here is the cause.
+            tracer.emit(
+                "conn.close",
+                self._listener.node,
+                parents=(self._opened_at,),
+                data={"peer": self._peer},
+            )
         if self._listener.logs_requests:
             _log.debug("connection.closed", connection=self._name, principal=self.principal)
 
@@ -444,14 +456,18 @@ class Connection(asyncio.Protocol):
             "correlation": request.correlation_id,
             "peer": f"client/{request.client_id or ''}",
         }
-        received = tracer.emit("msg.recv", listener.node, data=message)
+        # A request has the client for its cause, whatever let the connection take it up now.
+        received = tracer.emit("msg.recv", listener.node, parents=(NO_CAUSE,), data=message)
         # A driven handler has a context of its own: nothing needs to be put back.
         tracer.caused_by(received)
         reply = await self._watcher().handle(request, handler, frame)
         came_to = outcome(request, reply)
         if "answer" not in came_to:
             told = {**message, "response": True, "error": ",".join(came_to.get("errors", ()))}
-            tracer.emit("msg.send", listener.node, parents=(received,), data=told)
+            # Who waits for news is answered because of them; what was there before was none.
+            news = tracer.waker if request.api_key == FETCH and tracer.waker > received else -1
+            causes = (news, tracer.cause, received)
+            tracer.emit("msg.send", listener.node, parents=causes, data=told)
         return reply
 
     def _watcher(self) -> ClientCrossings:

@@ -27,6 +27,7 @@ from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import Peers
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
+from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server.channel_builder import Entrance
 from txnsim.server.listener import BrokerListener
 from txnsim.types import BrokerId, BrokerRegistrationCommand, TopicPartition
@@ -141,10 +142,16 @@ class Member:
             listener: Bound; it is opened by the caller, when every broker lives.
         """
         self.listener = listener
+        tracer = self._environment.tracer
+        epoch = self._metadata.image.brokers[self.broker_id].epoch
+        before = tracer.cause
+        up = self._trace("node.up", epoch=epoch)
+        tracer.caused_by(up)
         self._begin_life()
         self._lifecycle = self._new_lifecycle()
-        self._lifecycle.go_on(self._metadata.image.brokers[self.broker_id].epoch)
+        self._lifecycle.go_on(epoch)
         self.state = MemberState.RUNNING
+        tracer.caused_by(before)
 
     async def start(self) -> None:
         """Start it again and wait until it serves clients, on the same ports and the same disk.
@@ -249,7 +256,8 @@ class Member:
         """Its last moment is one step: nobody can start it again half dead."""
         self.state = MemberState.DOWN
         self._life += 1
-        self._trace("node.down", reason=reason)
+        tracer = self._environment.tracer
+        before = tracer.caused_by(self._trace("node.down", reason=reason))
         self._settle(went_well=False)
         if self._lifecycle is not None:
             self._lifecycle.stop()
@@ -261,6 +269,7 @@ class Member:
             broker.stop()
         if then is not None:
             then()
+        tracer.caused_by(before)
         if listener is not None:
             await listener.close()
 
@@ -349,10 +358,11 @@ class Member:
         self._waiting = waiting
         return await waiting
 
-    def _trace(self, kind: str, **data: object) -> None:
+    def _trace(self, kind: str, **data: object) -> int:
         tracer = self._environment.tracer
-        if tracer.on:
-            tracer.emit(kind, f"broker/{self.broker_id}", data={"role": "broker", **data})
+        if not tracer.on:
+            return NO_CAUSE
+        return tracer.emit(kind, f"broker/{self.broker_id}", data={"role": "broker", **data})
 
     def _wrong_state(self, verb: str, advice: str) -> ConfigError:
         return ConfigError(

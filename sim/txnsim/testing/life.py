@@ -7,6 +7,7 @@ from typing import Final
 
 from txnsim.errors import ConfigError
 from txnsim.runtime.env import Clock
+from txnsim.server.inputs import advance
 from txnsim.testing.event_loop import in_home
 from txnsim.testing.rebuilt_cluster import Inhabitant
 from txnsim.types import BrokerId, TopicPartition
@@ -44,7 +45,7 @@ class AsyncClock(Inhabitant):
             ValueError: It is negative.
         """
         clock = self._world.environment.clock
-        clock.advance(milliseconds(duration))
+        advance(self._world.environment, milliseconds(duration))
         return clock.now_ms()
 
     @in_home

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
+FETCH: Final = 1
 API_VERSIONS: Final = 18
 
 APIS: Final[dict[int, tuple[str, int | None]]] = {

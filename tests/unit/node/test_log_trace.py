@@ -7,8 +7,8 @@ from typing import Any, cast
 from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended
-from txnsim.node.log_trace import LogTrace, bounds
-from txnsim.runtime.trace import Event, TraceLevel, Tracer
+from txnsim.node.log_trace import NAMES_MAX, LogTrace, bounds
+from txnsim.runtime.trace import NO_CAUSE, Event, TraceLevel, Tracer
 from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TxnMarker
 from txnsim.wire.batch import read_batch_header
 
@@ -28,12 +28,14 @@ class Traced:
         guard = self.driver.guard(sequence) if transactional else 0
         result = log.append_client(data, guard=guard, now_ms=NOW)
         header = read_batch_header(data)
+        name = "app" if transactional else None
         if isinstance(result, Appended):
+            cause = self.trace.appended(log, header, result, before, name)
             self.driver.settle()
-            self.trace.appended(log, header, result, before)
+            self.trace.moved(log, before, cause)
         else:
             refusal = Rejection(error=result.error, reason=result.reason)
-            self.trace.refused(PARTITION, header, refusal)
+            self.trace.refused(PARTITION, header, refusal, name)
 
     def mark(self, *, committed: bool, coordinator_epoch: int = 0) -> None:
         log = self.driver.log
@@ -57,8 +59,9 @@ class Traced:
         if isinstance(written, Rejection):
             self.trace.marker_refused(PARTITION, marker, written)
         else:
+            cause = self.trace.marked(log, marker, written.base_offset, before)
             self.driver.settle()
-            self.trace.marked(log, marker, written.base_offset, before)
+            self.trace.moved(log, before, cause)
 
     def events(self) -> list[Event]:
         return list(self.tracer.events())
@@ -82,6 +85,7 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
         "epoch": 0,
         "seq": 0,
         "txn": True,
+        "control": False,
         "base": 0,
         "last": 0,
         "opened": True,
@@ -166,3 +170,106 @@ def test_events_belong_to_the_log_of_the_broker() -> None:
     assert traced.trace.on
     traced.tracer.level = TraceLevel.OFF
     assert not traced.trace.on
+
+
+# Causes of a bound that moves
+
+
+def test_a_bound_is_moved_by_what_it_passes_not_by_who_moves_it() -> None:
+    traced = Traced()
+    traced.append(0, transactional=True)
+    traced.mark(committed=False)
+    events = traced.events()
+    append, marker = (next(e for e in events if e.k == k) for k in ("log.append", "marker.written"))
+    moved = [event for event in events if event.k in ("log.hw", "log.lso")]
+    assert [(event.k, event.p[0], event.tx) for event in moved] == [
+        ("log.hw", append.i, f"app/{PID}:0"),
+        ("log.hw", marker.i, f"app/{PID}:0"),
+        ("log.lso", marker.i, f"app/{PID}:0"),
+    ]
+
+
+def test_one_step_of_the_high_watermark_has_the_last_of_what_it_passes() -> None:
+    """Followers fetch later than producers send: the fetch is a cause, but not the main one."""
+    traced = Traced()
+    log = traced.driver.log
+    for sequence in (0, 1):
+        before = bounds(log, PID)
+        header = read_batch_header(batch(sequence))
+        result = log.append_client(batch(sequence), guard=0, now_ms=NOW)
+        assert isinstance(result, Appended)
+        traced.tracer.caused_by(traced.trace.appended(log, header, result, before, None))
+    fetch = traced.tracer.emit("msg.recv", "broker/1")
+    traced.tracer.caused_by(fetch)
+    before = bounds(log, PID)
+    traced.driver.settle()
+    last = traced.trace.moved(log, before)
+    moved = traced.events()[-2:]
+    assert [(event.k, event.p) for event in moved] == [
+        ("log.hw", (1, fetch)),
+        ("log.lso", (1, moved[0].i, fetch)),
+    ]
+    assert last == moved[1].i, "readers are due to it"
+
+
+def test_the_last_stable_offset_waits_for_the_marker_that_held_it_back() -> None:
+    """A plain batch behind the marker is passed as well, and it is not what freed the readers."""
+    traced = Traced()
+    traced.append(0, transactional=True)
+    log = traced.driver.log
+    before = bounds(log, PID)
+    marker = TxnMarker(
+        producer_id=ProducerId(PID),
+        producer_epoch=ProducerEpoch(0),
+        committed=True,
+        coordinator_epoch=CoordinatorEpoch(0),
+        transaction_version=0,
+        partitions=(PARTITION,),
+    )
+    written = log.append_marker(
+        producer_id=PID,
+        producer_epoch=0,
+        committed=True,
+        coordinator_epoch=0,
+        transaction_version=0,
+        now_ms=NOW,
+    )
+    assert isinstance(written, Appended)
+    traced.tracer.caused_by(traced.trace.marked(log, marker, written.base_offset, before))
+    later = traced.tracer.emit("log.append", "broker/1", data={"tp": str(PARTITION)})
+    traced.trace.covers(log, later)
+    traced.driver.settle()
+    traced.trace.moved(log, before)
+    events = traced.events()
+    (stable,) = [event for event in events if event.k == "log.lso"]
+    assert events[stable.p[0]].k == "marker.written"
+
+
+def test_what_was_cut_off_is_no_cause() -> None:
+    traced = Traced()
+    log = traced.driver.log
+    first = traced.tracer.emit("note", "x")
+    traced.trace.covers(log, first)
+    second = traced.tracer.emit("note", "x")
+    traced.trace.covers(log, second)  # the log ends where it did: the other one is gone
+    result = log.append_client(batch(0), guard=0, now_ms=NOW)
+    assert isinstance(result, Appended)
+    before = bounds(log, PID)
+    traced.driver.settle()
+    traced.trace.moved(log, before)
+    assert traced.events()[-2].p[0] == second
+
+
+def test_of_many_producers_the_newest_names_are_known() -> None:
+    traced = Traced()
+    for producer_id in range(NAMES_MAX + 1):
+        traced.trace._remember(producer_id, f"app-{producer_id}")
+    assert traced.trace._tx(0, 0) == ""
+    assert traced.trace._tx(NAMES_MAX, 3) == f"app-{NAMES_MAX}/{NAMES_MAX}:3"
+
+
+def test_who_does_what_follows_from_an_event_is_due_to_it() -> None:
+    traced = Traced()
+    seen: list[int] = []
+    traced.trace.due_to(4, lambda: seen.append(traced.tracer.cause))
+    assert (seen, traced.tracer.cause) == ([4], NO_CAUSE)

@@ -91,10 +91,14 @@ async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Be
     assert log.log_start_offset == 2
     bench.clock.advance(1)
     assert log.log_start_offset == 3
-    told = [(event.k, event.d) for event in bench.tracer.events()]
+    events = list(bench.tracer.events())
+    told = [(event.k, event.p, event.d) for event in events if event.k == "log.start"]
     assert told == [
-        ("log.start", {"tp": str(FIRST), "to": offset, "reason": "retention"}) for offset in (2, 3)
+        ("log.start", (0,), {"tp": str(FIRST), "to": 2, "reason": "retention"}),
+        ("log.start", (2,), {"tp": str(FIRST), "to": 3, "reason": "retention"}),
     ]
+    timers = [(event.k, event.p, event.d) for event in (events[0], events[2])]
+    assert timers == [("timer.fire", (), {"timer": "retention", "waited_ms": CHECK_MS})] * 2
 
 
 async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> None:

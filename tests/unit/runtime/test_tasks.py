@@ -10,7 +10,10 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from txnsim.runtime.pending import Pending
 from txnsim.runtime.tasks import FAILURES_KEPT_MAX, LoopTasks
+from txnsim.runtime.trace import NO_CAUSE
+from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
 
 
 class Outcomes(list[tuple[Any, BaseException | None]]):
@@ -396,3 +399,51 @@ async def test_more_than_a_turn_may_hold_lets_the_loop_breathe(
     assert ran == [0, 1, 2]
     await asyncio.sleep(0)
     assert ran == [0, 1, 2, 3, 4]
+
+
+# Causes
+
+
+def test_what_is_due_soon_has_the_cause_of_who_asked_for_it() -> None:
+    async def main(env: VirtualEnvironment) -> list[int]:
+        tracer = env.tracer
+        causes = [tracer.emit("note", "x") for _ in range(2)]
+        seen: list[int] = []
+        for cause in causes:
+            tracer.caused_by(cause)
+            env.tasks.soon(lambda: seen.append(tracer.cause))
+        tracer.caused_by(NO_CAUSE)
+        await asyncio.sleep(0)
+        assert seen == causes
+        return seen
+
+    assert run_virtual(main, seed=1)
+
+
+def test_what_follows_from_a_driven_coroutine_is_due_to_what_it_came_to() -> None:
+    async def main(env: VirtualEnvironment) -> None:
+        tracer = env.tracer
+        first, second = tracer.emit("note", "x"), tracer.emit("note", "x")
+        answer: Pending[None] = Pending(env.tasks)
+        seen: list[tuple[int, int]] = []
+
+        async def at_once() -> None:
+            tracer.caused_by(first)
+
+        async def later() -> None:
+            tracer.caused_by(first)
+            await answer
+            seen.append((tracer.cause, tracer.waker))
+            raise ValueError
+
+        def done(_result: object, _error: BaseException | None) -> None:
+            seen.append((tracer.cause, tracer.waker))
+
+        env.tasks.drive(at_once(), done, name="at once")
+        env.tasks.drive(later(), done, name="later")
+        tracer.caused_by(second)
+        answer.resolve(None)
+        assert seen == [(first, NO_CAUSE), (first, second), (first, NO_CAUSE)]
+        assert tracer.cause == second
+
+    run_virtual(main, seed=1)

@@ -92,12 +92,12 @@ def test_sets_in_payloads_are_written_in_order() -> None:
 def test_brief_leaves_out_what_is_hidden_and_joins_the_chain_through_it() -> None:
     tracer = Tracer(ticking(), level=TraceLevel.BRIEF)
     cause = tracer.emit("note", "a")
-    left_out = tracer.emit("timer.arm", "a", parents=(cause,))
+    left_out = tracer.emit("check.pass", "a", parents=(cause,))
     assert left_out == cause
     effect = tracer.emit("note", "a", parents=(left_out,))
     assert [event.p for event in tracer.events()] == [(), (0,)]
     assert (cause, effect) == (0, 1)
-    assert Tracer(ticking(), level=TraceLevel.BRIEF).emit("timer.arm", "a") == NO_CAUSE
+    assert Tracer(ticking(), level=TraceLevel.BRIEF).emit("check.pass", "a") == NO_CAUSE
 
 
 def test_a_single_event_may_be_of_less_importance_than_its_kind() -> None:
@@ -119,7 +119,7 @@ def test_a_site_that_knows_the_level_may_save_itself_the_event(parents: tuple[in
     tracer.caused_by(cause)
     assert not tracer.full
     if parents != (99,):
-        assert tracer.joined(parents) == tracer.emit("timer.arm", "a", parents=parents)
+        assert tracer.joined(parents) == tracer.emit("check.pass", "a", parents=parents)
     else:
         assert tracer.joined(parents) == NO_CAUSE
 
@@ -127,12 +127,12 @@ def test_a_site_that_knows_the_level_may_save_itself_the_event(parents: tuple[in
 def test_the_level_may_change_while_running() -> None:
     tracer = Tracer(ticking())
     tracer.level = TraceLevel.FULL
-    tracer.emit("timer.arm", "a")
+    tracer.emit("check.pass", "a")
     tracer.level = TraceLevel.BRIEF
-    tracer.emit("timer.arm", "a")
+    tracer.emit("check.pass", "a")
     tracer.level = TraceLevel.OFF
     tracer.emit("note", "a")
-    assert [event.k for event in tracer.events()] == ["timer.arm"]
+    assert [event.k for event in tracer.events()] == ["check.pass"]
 
 
 # Causes
@@ -261,8 +261,38 @@ def test_an_export_has_header_events_and_trailer() -> None:
     assert all(line.endswith(b"\n") for line in written)
     header, event, trailer = map(json.loads, written)
     assert header == {
-        "k": "run", "schema": 1, "sim": "0.1.0", "scenario": "z01", "seed": 7,
+        "k": "run", "schema": 2, "sim": "0.1.0", "scenario": "z01", "seed": 7,
         "set": {"transaction.version": 0}, "clock": "virtual", "first": 0, "nodes": ["a"],
     }  # fmt: skip
     assert event["d"] == {"text": "one"}
     assert trailer == {"k": "end", "events": 1, "hash": tracer.hash, "verdict": "hanging"}
+
+
+# Later
+
+
+def test_a_bound_callback_has_its_cause_wherever_it_is_called() -> None:
+    tracer = full()
+    first, second = tracer.emit("note", "a"), tracer.emit("note", "a")
+    tracer.caused_by(first)
+    seen: list[int] = []
+    now = tracer.bound(lambda: seen.append(tracer.cause))
+    given = tracer.bound(lambda: seen.append(tracer.cause), second)
+    tracer.caused_by(NO_CAUSE)
+    now()
+    given()
+    assert (seen, tracer.cause) == ([first, second], NO_CAUSE)
+
+
+def test_what_waits_learns_what_has_ended_its_wait() -> None:
+    tracer = full()
+    asked, news = tracer.emit("note", "a"), tracer.emit("note", "a")
+    tracer.caused_by(asked)
+    context = tracer.own_context()
+    tracer.caused_by(news)
+    tracer.wakes(context)
+    assert context.run(lambda: (tracer.cause, tracer.waker)) == (asked, news)
+    assert tracer.cause_in(context) == asked
+    assert tracer.waker == NO_CAUSE, "that is nobody else's wait"
+    tracer.caused_by(asked)
+    assert context.run(tracer.own_context).run(lambda: tracer.waker) == NO_CAUSE

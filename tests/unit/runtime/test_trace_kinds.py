@@ -24,11 +24,10 @@ def test_every_kind_says_what_happened_and_what_it_carries() -> None:
         assert all(re.fullmatch(r"[a-z][a-z_]*", field) for field in kind.fields), kind.name
 
 
-def test_timers_connections_passed_checks_and_pending_moves_are_hidden_at_first() -> None:
+def test_connections_watermarks_passed_checks_and_pending_moves_are_hidden_at_first() -> None:
     hidden = {name for name, kind in KINDS.items() if kind.importance == 0}
     assert hidden == {
-        "check.pass", "conn.close", "conn.open", "log.hw",
-        "timer.arm", "timer.cancel", "timer.fire", "txn.prepare",
+        "check.pass", "conn.close", "conn.open", "log.hw", "txn.prepare",
     }  # fmt: skip
 
 

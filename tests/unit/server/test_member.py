@@ -278,6 +278,7 @@ def test_what_becomes_of_a_broker_is_in_the_trace() -> None:
         ]
 
     assert run_cluster(main, trace_level=TraceLevel.FULL) == [
+        *[("node.up", "")] * 3,
         ("node.down", "stopped"),
         ("node.up", ""),
         ("node.down", "killed"),

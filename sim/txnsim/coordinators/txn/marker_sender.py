@@ -11,7 +11,7 @@ Counterpart in Kafka: TransactionMarkerChannelManager as a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Final
 
@@ -55,6 +55,9 @@ DEVIATIONS: Final = (
 
 SendMarkers = Callable[[BrokerId, WriteTxnMarkersCommand], Awaitable[WriteTxnMarkersReply]]
 """WriteTxnMarkers to a broker; raises PeerError where no answer came."""
+
+Sent = Mapping[Debt, int]
+"""Trace index of the sending of each debt in a request; empty while the trace is off."""
 
 RETRY_PAUSE_MS: Final = 10
 """Before a marker that was refused for a passing reason, one whose leader is not known, or a
@@ -140,6 +143,7 @@ class MarkerSender:
                 self._tracer.emit(
                     "marker.cancelled",
                     node,
+                    parents=(self._tracer.cause, debt.cause),
                     tx=tracing.tx_of(debt),
                     data={**data, "reason": "the coordinator moved"},
                 )
@@ -165,7 +169,9 @@ class MarkerSender:
             return
         completions, self._completions = self._completions, []
         for debt in completions:
+            before = self._tracer.caused_by(debt.cause)
             self._complete(self._owner(debt), debt)
+            self._tracer.caused_by(before)
         for debt, partitions in self.queue.take_waiting():
             self._route(debt, partitions)
         for batch in self.queue.take_batches():
@@ -193,11 +199,11 @@ class MarkerSender:
     def _send(self, batch: MarkerBatch) -> None:
         self.sent_total += len(batch.owed)
         before = -1
+        sent: dict[Debt, int] = {}
         if self._tracer.on:
-            sent = -1
             for owed in batch.owed:
                 node = self._ownership.node(owed.debt.txn_partition)
-                sent = tracing.marker(
+                sent[owed.debt] = tracing.marker(
                     self._tracer,
                     "marker.sent",
                     node,
@@ -206,21 +212,28 @@ class MarkerSender:
                     target=batch.broker_id,
                     parents=(owed.debt.cause,),
                 )
-            before = self._tracer.caused_by(sent)
+            before = self._tracer.caused_by(next(reversed(sent.values()), -1))
         answer = self._send_markers(batch.broker_id, batch.command)
         if isinstance(answer, Pending):
-            answer.on_done(partial(self._on_answered, batch))
+            answer.on_done(partial(self._on_answered, batch, sent))
         else:
-            self._tasks.drive(_await(answer), partial(self._on_answer, batch), name="markers")
+            done = partial(self._on_answer, batch, sent)
+            self._tasks.drive(_await(answer), done, name="markers")
         if self._tracer.on:
             self._tracer.caused_by(before)
 
-    def _on_answered(self, batch: MarkerBatch, answer: Pending[WriteTxnMarkersReply]) -> None:
+    def _on_answered(
+        self, batch: MarkerBatch, sent: Sent, answer: Pending[WriteTxnMarkersReply]
+    ) -> None:
         error = answer.exception()
-        self._on_answer(batch, None if error is not None else answer.result(), error)
+        self._on_answer(batch, sent, None if error is not None else answer.result(), error)
 
     def _on_answer(
-        self, batch: MarkerBatch, reply: WriteTxnMarkersReply | None, error: BaseException | None
+        self,
+        batch: MarkerBatch,
+        sent: Sent,
+        reply: WriteTxnMarkersReply | None,
+        error: BaseException | None,
     ) -> None:
         if isinstance(error, asyncio.CancelledError):
             return
@@ -235,13 +248,15 @@ class MarkerSender:
                 self.broken_total += 1
                 _log.error("txn.markers.broken_answer", broker=batch.broker_id, reply=reply)
         for outcome in outcomes:
-            self._follow(outcome, batch.broker_id)
+            # One answer tells of several transactions: each has its own sending for its main cause.
+            own = sent.get(outcome.debt, -1) if len(sent) > 1 else -1
+            self._follow(outcome, batch.broker_id, own)
         if self.queue.has_queued:
             self.flush_soon()
 
     # Outcomes
 
-    def _follow(self, outcome: MarkerOutcome, target: BrokerId) -> None:
+    def _follow(self, outcome: MarkerOutcome, target: BrokerId, sent: int) -> None:
         debt = outcome.debt
         owned = self._owner(debt)
         if owned is None:
@@ -249,7 +264,7 @@ class MarkerSender:
             return
         before = -1
         if self._tracer.on:
-            before = self._trace_outcome(owned.node, outcome, target)
+            before = self._trace_outcome(owned.node, outcome, target, sent)
         if outcome.refusal:
             if self.queue.forget(debt):
                 self.refused_total += 1
@@ -295,11 +310,14 @@ class MarkerSender:
 
     # Trace
 
-    def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId) -> int:
+    def _trace_outcome(self, node: str, outcome: MarkerOutcome, target: BrokerId, sent: int) -> int:
         """Make the last acknowledgement the cause of what follows; the cause before."""
         before = self._tracer.cause
         debt, done = outcome.debt, sorted(outcome.done)
-        acked = tracing.marker(self._tracer, "marker.acked", node, debt, done, target=target)
+        causes = (sent, before)
+        acked = tracing.marker(
+            self._tracer, "marker.acked", node, debt, done, target=target, parents=causes
+        )
         if acked >= 0:
             self._tracer.caused_by(acked)
         if outcome.refusal:
@@ -310,7 +328,8 @@ class MarkerSender:
                 debt,
                 sorted(outcome.refused),
                 target=target,
-                error=ErrorCode(outcome.refusal).name,
+                parents=causes,
+                error=ErrorCode(outcome.refusal).name.upper(),
             )
         return before
 

@@ -415,6 +415,7 @@ class TransactionCoordinator:
         )
         before = self._tracer.cause
         if self._tracer.on:
+            tracing.timed_out(self._tracer, owned.node, txn)
             self._trace(owned, txn.transactional_id, "timeout", outcome)
         if not isinstance(outcome, Rejection):  # no producer id at hand: the next scan tries again
             self.timeouts_total += 1

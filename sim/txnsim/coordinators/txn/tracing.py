@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.runtime.trace import Tracer
+from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.txn.markers import Debt
 from txnsim.txn.state import TxnMetadata, TxnTransition
 from txnsim.types import (
@@ -51,6 +51,12 @@ def decided(
         data["pending"] = record.state.wire_name
     tx = transactional_id if txn is None else tx_of(txn)
     tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
+
+
+def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
+    """A transaction is older than its timeout; the current cause from now on."""
+    data = {"timer": "transaction.timeout", "waited_ms": txn.txn_timeout_ms}
+    tracer.caused_by(tracer.emit("timer.fire", node, parents=(NO_CAUSE,), tx=tx_of(txn), data=data))
 
 
 def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:

@@ -454,8 +454,10 @@ FROM (
 REQUESTS: Final = f"""
 WITH messages AS (
   SELECT
-    run, i, at_us, broker, kind, cause, error, told.peer, told.version, told.correlation,
-    -- Between brokers the trace has the number of an API.
+    run, i, at_us, broker, kind, error, told.peer, told.version, told.correlation,
+    -- Of an answer: what it says comes first, the request that it answers last.
+    get(causes, size(causes) - 1) AS request,
+    -- Between brokers traces of schema 1 have the number of an API.
     coalesce(element_at(map({_APIS}), told.api), told.api) AS api,
     coalesce(told.response, false) AS is_response,
     told.peer LIKE 'client/%' AS from_client
@@ -471,10 +473,10 @@ WITH messages AS (
   )
 ),
 answers AS (
-  SELECT run, cause, min(at_us) AS answered_us, min_by(error, i) AS error
+  SELECT run, request, min(at_us) AS answered_us, min_by(error, i) AS error
   FROM messages
   WHERE kind = 'msg.send' AND is_response AND from_client
-  GROUP BY run, cause
+  GROUP BY run, request
 ),
 -- Correlation ids of brokers are unique between two of them; those of clients are not.
 peer_answers AS (
@@ -490,7 +492,7 @@ SELECT
   answers.error
 FROM messages AS asked
 LEFT JOIN answers
-  ON asked.from_client AND answers.run = asked.run AND answers.cause = asked.i
+  ON asked.from_client AND answers.run = asked.run AND answers.request = asked.i
 LEFT JOIN peer_answers
   ON NOT asked.from_client AND peer_answers.run = asked.run AND peer_answers.broker = asked.broker
   AND peer_answers.peer = asked.peer AND peer_answers.correlation = asked.correlation

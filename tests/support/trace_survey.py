@@ -1,0 +1,158 @@
+"""Counts over traces: who has no cause, which fields are missing, which kinds never occur.
+
+``python -m tests.support.trace_survey`` tells every story of the zoo in virtual time, at both
+levels of the trace, and prints the counts. ``tests/scenario/test_causes.py`` holds them.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.runtime.trace_kinds import KINDS
+from txnsim.scenario import catalog
+from txnsim.scenario.model import Scenario
+from txnsim.scenario.runner import Telling, tell_virtual
+
+WALKED_BACK: Final = ("marker.acked", "txn.complete", "log.lso", "fault.hit")
+"""Kinds from which a walk along the main causes must end at a root."""
+ROOTS: Final = frozenset(
+    {"client.call", "timer.fire", "input", "node.up", "fault.arm", "conn.open", "note"}
+)
+"""Kinds that may have no cause; a request of a foreign client is the other one."""
+LATE_KINDS: Final = frozenset({"input", "goal"})
+"""Kinds that only a user at the page causes."""
+
+
+def tellings(scenarios: Iterable[Scenario]) -> Iterator[Telling]:
+    """Every run of these stories, in every take."""
+    for scenario in scenarios:
+        for run in scenario.runs:
+            for take in scenario.takes:
+                yield Telling(scenario=scenario, run=run, take=take)
+
+
+def events_of(trace: bytes) -> tuple[list[str], list[Event]]:
+    """The nodes of an exported trace, and its events."""
+    header, *lines = trace.splitlines()
+    nodes = msgspec.json.decode(header)["nodes"]
+    decoder = msgspec.json.Decoder(Event)
+    return nodes, [decoder.decode(line) for line in lines[:-1]]
+
+
+def is_root(event: Event) -> bool:
+    """Whether an event may stand at the beginning of a chain."""
+    if event.k == "msg.recv":
+        return not data(event).get("response") and str(data(event)["peer"]).startswith("client/")
+    return event.k in ROOTS
+
+
+def data(event: Event) -> dict[str, Any]:
+    """The payload."""
+    return event.d if isinstance(event.d, dict) else {}
+
+
+def chain(events: Sequence[Event], event: Event) -> list[Event]:
+    """The event, its main cause, that one's, up to one that has none."""
+    found = [event]
+    while event.p:
+        event = events[event.p[0] - events[0].i]
+        found.append(event)
+    return found
+
+
+class Survey:
+    """What was counted over many traces."""
+
+    def __init__(self) -> None:
+        self.tellings = 0
+        self.kinds: Counter[str] = Counter()
+        self.orphans: Counter[str] = Counter()
+        self.strays: Counter[str] = Counter()
+        """Kinds walked back from, by kind and the kind of what has no cause and is no root."""
+        self.roots: Counter[str] = Counter()
+        self.without: Counter[str] = Counter()
+        """``kind.field`` of the table of kinds that an event did not carry."""
+        self.examples: dict[str, str] = {}
+
+    def take(self, name: str, trace: bytes) -> None:
+        """Count one more trace."""
+        nodes, events = events_of(trace)
+        self.tellings += 1
+        for event in events:
+            self.kinds[_name(event)] += 1
+            if not event.p and not is_root(event):
+                self.orphans[_name(event)] += 1
+                self.examples.setdefault(_name(event), f"{name}: {event.i} at {nodes[event.n]}")
+            if event.k in WALKED_BACK:
+                end = chain(events, event)[-1]
+                if is_root(end):
+                    self.roots[f"{event.k} <- {_name(end)}"] += 1
+                else:
+                    self.strays[f"{event.k} <- {_name(end)}"] += 1
+            for field in KINDS[event.k].fields - data(event).keys():
+                self.without[f"{event.k}.{field}"] += 1
+            if not event.tx:
+                self.without[f"{event.k}.tx"] += 1
+
+    def report(self) -> str:
+        """The counts as text."""
+        total = sum(self.kinds.values())
+        orphans = sum(self.orphans.values())
+        seen = {name.partition(" ")[0] for name in self.kinds}
+        lines = [f"{self.tellings} tellings, {total} events, {orphans} without a cause"]
+        lines += [
+            f"  {count:7} of {self.kinds[name]:7} ({count / self.kinds[name]:4.0%}) {name}"
+            f"   e.g. {self.examples[name]}"
+            for name, count in self.orphans.most_common()
+        ]
+        lines += ["ends of chains that are no roots:", *_counts(self.strays)]
+        lines += ["roots:", *_counts(self.roots)]
+        lines += [f"never seen: {', '.join(sorted(KINDS.keys() - seen)) or 'none'}"]
+        lines += ["missing fields:"]
+        lines += [
+            f"  {count:7} of {of:7} {name}"
+            for name, count in sorted(self.without.items())
+            if (of := sum(n for k, n in self.kinds.items() if k.split()[0] == _kind(name)))
+        ]
+        return "\n".join(lines)
+
+
+def _kind(field: str) -> str:
+    return field.rpartition(".")[0]
+
+
+def _name(event: Event) -> str:
+    """The kind; of messages which way they go, and whose they are."""
+    if not event.k.startswith("msg."):
+        return event.k
+    way = "answer" if data(event).get("response") else "request"
+    whose = str(data(event).get("peer", "")).partition("/")[0]
+    return f"{event.k} {way} {whose}"
+
+
+def _counts(counts: Counter[str]) -> list[str]:
+    return [f"  {count:7} {name}" for name, count in counts.most_common()]
+
+
+def main(levels: Sequence[TraceLevel], every: int) -> None:
+    """Count and print."""
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    for level in levels:
+        survey = Survey()
+        for telling in islice(tellings(catalog.scenarios().values()), 0, None, every):
+            survey.take(str(telling), tell_virtual(telling, trace_level=level).trace)
+        sys.stdout.write(f"--- {level}\n{survey.report()}\n")
+
+
+if __name__ == "__main__":
+    _every = int(sys.argv[1]) if len(sys.argv) > 1 else 1
+    main((TraceLevel.BRIEF, TraceLevel.FULL), _every)
