@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import shlex
+
 import aiokafka
 import kafka
 import pytest
 
 from txnsim.config import model
-from txnsim.testing import cluster, scenarios, session, virtual
+from txnsim.runtime.process import ARRANGED, STRINGS, limits_of_process
+from txnsim.testing import cluster, repeating, scenarios, session, virtual
 
 pytestmark = pytest.mark.slow
 
-IMPORTED = (aiokafka, kafka, cluster, model, scenarios, session, virtual)
+IMPORTED = (aiokafka, kafka, cluster, model, repeating, scenarios, session, virtual)
 """Once for all runs inside of this process, each of which forgets what it has imported itself."""
 
 ARM = 'faults.arm(id="idle", point="client.request", api="EndTxn", action="hold")'
@@ -299,6 +302,87 @@ def test_virtual_time(suite: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["E*virtual run with seed 3*", "*txnsim: what happened*", "*scenario: of virtual time*"]
     )
+
+
+def test_a_failed_virtual_run_is_seen_again_by_one_command(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With aiokafka, whatever the hash seed: the trace is the same, draw by draw."""
+    suite.makepyfile(
+        """
+        import asyncio, random
+        import pytest
+        from aiokafka import AIOKafkaProducer
+
+        @pytest.mark.txnsim(topics={"orders": 3, "payments": 2})
+        def test_fails(txnsim_virtual):
+            async def main(kafka):
+                producers = [
+                    AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=name)
+                    for name in ("ada", "bob")
+                ]
+
+                async def transact(producer):
+                    async with producer:
+                        async with producer.transaction():
+                            for topic in ("orders", "payments"):
+                                await producer.send_and_wait(topic, b"one")
+
+                await asyncio.gather(*map(transact, producers))
+                records = await kafka.topics.read("orders")
+                pytest.fail(f"seen: {kafka.world.tracer.hash} {records}", pytrace=False)
+
+            txnsim_virtual(main, seed=random.randrange(2**32))
+        """
+    )
+    seen, commands = set(), set()
+    monkeypatch.setenv("PYTHONHASHSEED", "1")
+    arguments = ["--txnsim-repeatable"]
+    for hash_seed in ("2", "random"):
+        result = suite.runpytest_subprocess(*arguments)
+        result.assert_outcomes(failed=1)
+        result.stdout.fnmatch_lines(["txnsim: virtual runs repeat in every process"])
+        (line,) = [line for line in result.outlines if line.startswith("seen: sha256:")]
+        (command,) = [line for line in result.outlines if line.startswith("python -m pytest ")]
+        seen.add(line)
+        commands.add(command)
+        arguments = shlex.split(command)[3:]
+        monkeypatch.setenv("PYTHONHASHSEED", hash_seed)
+    assert len(seen) == len(commands) == 1
+
+
+def test_a_failed_virtual_run_names_what_keeps_it_from_repeating(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        """
+        def test_fails(txnsim_virtual):
+            async def main(kafka):
+                assert False
+
+            txnsim_virtual(main)
+        """
+    )
+    result = suite.runpytest_subprocess("--txnsim-seed=41")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            "E*virtual run with seed 41",
+            "*txnsim: see it again*",
+            "virtual time, seed 41",
+            "python -m pytest *::test_fails --txnsim-seed=41 --txnsim-repeatable",
+        ]
+    )
+    if limits_of_process():
+        result.stdout.fnmatch_lines(["this process was not arranged: *"])
+
+
+def test_pytest_inside_of_a_program_says_that_it_can_not_start_again(
+    suite: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(repeating, "limits_of_process", lambda: (STRINGS,))
+    monkeypatch.delenv(ARRANGED, raising=False)
+    result = suite.runpytest_inprocess("--txnsim-repeatable")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*called by another program*arrange_process()*"])
 
 
 def test_several_processes_do_not_meet(suite: pytest.Pytester) -> None:

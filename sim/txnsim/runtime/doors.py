@@ -71,12 +71,11 @@ Doors = Mapping[int, Door]
 
 
 class Walk:
-    """Finds the places of all modules that were imported since the last time."""
+    """Finds the places of all modules; each is looked into once."""
 
     def __init__(self, doors: Doors) -> None:
         self._doors = doors
-        self._seen: dict[str, types.ModuleType] = {}
-        self._places: list[Place] = []
+        self._known: dict[str, tuple[types.ModuleType, tuple[Place, ...]]] = {}
 
     def places(self) -> tuple[Place, ...]:
         """Every place in the modules of today.
@@ -84,18 +83,23 @@ class Walk:
         Modules of the standard library are left out: ``threading`` and ``queue`` wait by real time.
         What is being imported right now is looked at again next time, and so is ``__main__``.
         """
-        passing: list[Place] = []
-        for name, module in list(sys.modules.items()):
-            if self._seen.get(name) is module or not isinstance(module, types.ModuleType):
+        known, self._known = self._known, {}
+        found: list[Place] = []
+        modules: dict[str, object] = dict(sys.modules)  # a program may put anything there
+        for name, module in modules.items():
+            if not isinstance(module, types.ModuleType):
                 continue
-            if name.partition(".")[0] in sys.stdlib_module_names:
-                self._seen[name] = module
-            elif name == "__main__" or _is_under_way(module):
-                passing += places_in(module, self._doors)
+            before = known.get(name)
+            if before is not None and before[0] is module:
+                places = before[1]
+            elif name.partition(".")[0] in sys.stdlib_module_names:
+                places = ()
             else:
-                self._seen[name] = module
-                self._places += places_in(module, self._doors)
-        return (*self._places, *passing)
+                places = tuple(places_in(module, self._doors))
+            found += places
+            if name != "__main__" and not _is_under_way(module):
+                self._known[name] = module, places
+        return tuple(found)
 
 
 def places_in(module: types.ModuleType, doors: Doors) -> Iterator[Place]:

@@ -6,7 +6,8 @@
 - ``judging`` has the assertions; what they compare is in ``reading`` and ``exactly_once``.
   ``histories`` notes what was seen, for the judges of scenarios.
 - ``virtual`` runs a test with an asynchronous client in virtual time, ``scenarios`` runs a story.
-- ``plugin`` is the pytest plugin, ``report`` what a failing test shows. ``container`` starts the
+- ``plugin`` is the pytest plugin, ``report`` what a failing test shows, ``repeating`` how its
+  virtual run is seen again. ``container`` starts the
   cluster of the container image.
 
 The names below are imported when they are first used: pytest loads the plugin in every run of

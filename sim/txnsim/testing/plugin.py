@@ -33,6 +33,7 @@ INI: Final = {
     "txnsim_as_version": "release of Apache Kafka to behave as",
     "txnsim_trace": "how much is recorded for the report of a failing test: off, brief or full",
 }
+REPEATABLE: Final = "txnsim_repeatable"
 LISTS: Final = frozenset({"txnsim_topics", "txnsim_settings"})
 
 
@@ -43,6 +44,41 @@ def pytest_addoption(parser: pytest.Parser) -> None:
             parser.addini(name, meaning, type="linelist")
         else:
             parser.addini(name, meaning)
+    repeatable = "start pytest in a process where virtual runs repeat, other clients' runs too"
+    parser.addini(REPEATABLE, repeatable, type="bool", default=False)
+    group = parser.getgroup("txnsim")
+    group.addoption("--txnsim-repeatable", action="store_true", default=False, help=repeatable)
+    group.addoption(
+        "--txnsim-seed",
+        type=int,
+        metavar="N",
+        help="seed of every virtual run, whatever its test says",
+    )
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None]:
+    """Arrange the process before pytest takes its output: it may start again."""
+    if _is_to_repeat(early_config):
+        from txnsim.testing.repeating import arrange  # nothing of txnsim unless it is wanted
+
+        arrange(early_config)
+    return (yield)
+
+
+def pytest_report_header(config: pytest.Config) -> str | None:
+    """Whether runs repeat, where that was asked for."""
+    if not _is_to_repeat(config):
+        return None
+    from txnsim.runtime.process import limits_of_process
+    from txnsim.testing.repeating import header
+
+    return header(limits_of_process())
+
+
+def _is_to_repeat(config: pytest.Config) -> bool:
+    asked: bool = config.known_args_namespace.txnsim_repeatable or config.getini(REPEATABLE)
+    return asked
 
 
 def pytest_configure(config: pytest.Config) -> None:

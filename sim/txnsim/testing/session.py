@@ -20,8 +20,9 @@ from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import LoopThread
 from txnsim.testing.faults import FaultState
 from txnsim.testing.options import Wanted, wanted
+from txnsim.testing.repeating import SEED, section
 from txnsim.testing.report import Section, sections
-from txnsim.testing.virtual import run_virtual
+from txnsim.testing.virtual import SEED_DEFAULT, run_virtual
 
 MARKER: Final = "txnsim"
 SHARED: Final = "txnsim_session_cluster"
@@ -72,6 +73,8 @@ class Guard:
         """
         self._watched: list[_Watched] = []
         """The clusters of the test that is under way."""
+        self._seed: int | None = None
+        """Of its newest virtual run."""
         self._has_failed = False
 
     def close(self) -> None:
@@ -103,7 +106,9 @@ class Guard:
         """``run_virtual`` with this test's options."""
 
         def run(main: Callable[[AsyncSimulatedKafka], Any], **changes: Any) -> Any:
-            seed: int = changes.pop("seed", 0)
+            said: int = changes.pop("seed", SEED_DEFAULT)
+            chosen: int | None = item.config.getoption(SEED)
+            seed = self._seed = said if chosen is None else chosen
             asked = self.asked(item, {"trace": "full"}, changes).cluster
             return run_virtual(main, seed=seed, asked=asked, keep=self._watch)
 
@@ -144,6 +149,7 @@ class Guard:
     def begin(self) -> None:
         """A test is about to be set up; the one before is forgotten."""
         self._watched.clear()
+        self._seed = None
         self._has_failed = False
         if self._shared is not None:
             world = self._shared.asynchronous.world
@@ -160,7 +166,8 @@ class Guard:
         if self._shared is not None and SHARED in _names(item):
             starts, since = self._before
             watched.append(_Watched(kafka=self._shared.asynchronous, starts=starts, since=since))
-        return [section for one in watched for section in one.sections()]
+        found = [shown for one in watched for shown in one.sections()]
+        return found if self._seed is None else [*found, section(item, self._seed)]
 
     def judge(self, item: pytest.Item) -> None:
         """A test with clusters of its own is over: unless it has failed, all faults have struck.

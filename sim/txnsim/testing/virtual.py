@@ -70,6 +70,6 @@ def run_virtual(
             whole, seed=seed, start_ms=start_ms, trace_level=described.trace_level
         )
     except BaseException as error:
-        for limit in limits_of_process():
-            error.add_note(f"in another process it may go otherwise: {limit}")
+        if limits := limits_of_process():
+            error.add_note(f"in another process it may go otherwise: {'; '.join(limits)}")
         raise
