@@ -65,7 +65,7 @@ FOR_OTHERS: Final = {
     "txnsim.pipeline.daemon": "what Spark forks workers from, by name in a session's settings",
     "txnsim.client.consumer": "our client as a library: whoever reads with it",
     "txnsim.releases.history": "what docs/releases.md lists beside the rules",
-    "txnsim.runtime.virtual": "what tests start a cluster in virtual time with",
+    "txnsim.runtime.virtual.run": "what tests start a cluster in virtual time with",
     "txnsim.storage.producer_snapshot": "a file of Kafka's, for readers of log directories",
     "txnsim.testing.container": "what the container image runs",
 }

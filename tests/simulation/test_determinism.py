@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from tests.support.virtual_story import Outcome, own_trace_hashes, told
-from txnsim.runtime.virtual import START_MS
+from txnsim.runtime.virtual.run import START_MS
 
 ROOT = Path(__file__).resolve().parents[2]
 

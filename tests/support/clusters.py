@@ -22,7 +22,7 @@ from txnsim.runtime.env import Environment
 from txnsim.runtime.peer_links import PeerCodec
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.server.cluster import ClusterOptions, SimCluster
 from txnsim.settings import Settings

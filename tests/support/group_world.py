@@ -21,7 +21,7 @@ from txnsim.group.state import Group
 from txnsim.log.answers import Appended
 from txnsim.metadata.image import ClusterImage
 from txnsim.placement import partition_for
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
 from txnsim.types import (
     BrokerId,

@@ -21,8 +21,8 @@ from txnsim.client.cluster import Cluster
 from txnsim.client.producer import Producer
 from txnsim.faults.actions import Drop
 from txnsim.faults.points import FaultPoint
-from txnsim.runtime.process import arrange_process
 from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual.process import arrange_process
 from txnsim.types import TopicPartition
 
 HOUR_S: Final = 3_600

@@ -14,10 +14,10 @@ from typing import Any, Final, TypeVar
 
 from tests.support.transcript import NOW_MS
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
-from txnsim.runtime.virtual_connection import VirtualTransport
-from txnsim.runtime.virtual_loop import VirtualLoop
-from txnsim.runtime.virtual_net import LATENCY_US_DEFAULT
+from txnsim.runtime.virtual.connection import VirtualTransport
+from txnsim.runtime.virtual.loop import VirtualLoop
+from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
+from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
 from txnsim.server.cluster import ClusterOptions, SimCluster
 from txnsim.types import BrokerId
 

@@ -9,7 +9,7 @@ import kafka
 import pytest
 
 from txnsim.config import model
-from txnsim.runtime.process import ARRANGED, STRINGS, limits_of_process
+from txnsim.runtime.virtual.process import ARRANGED, STRINGS, limits_of_process
 from txnsim.testing import cluster, repeating, scenarios, session, virtual
 
 pytestmark = pytest.mark.slow

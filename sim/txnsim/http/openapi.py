@@ -19,12 +19,8 @@ from txnsim.http import (
     topics,
     transactions,
 )
-from txnsim.http import (
-    overview as looks,
-)
-from txnsim.http import (
-    reset as rounds,
-)
+from txnsim.http import overview as looks
+from txnsim.http import reset as rounds
 from txnsim.http.guard import OPEN_PATHS
 from txnsim.http.messages import Problem
 from txnsim.http.operation import JSON, Message, Operation, Query

@@ -19,7 +19,7 @@ from txnsim.errors import ClientError, ConfigError
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import RunInfo, TraceLevel
-from txnsim.runtime.virtual import run_virtual
+from txnsim.runtime.virtual.run import run_virtual
 from txnsim.scenario.actors.application import ApplicationActor
 from txnsim.scenario.answers import StoryFailedError
 from txnsim.scenario.fields import Situation

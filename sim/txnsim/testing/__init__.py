@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from txnsim.faults.plan import FaultRule
-    from txnsim.runtime.process import arrange_process
+    from txnsim.runtime.virtual.process import arrange_process
     from txnsim.testing.blocking import Clock, Fault, Faults, SimulatedKafka
     from txnsim.testing.cluster import AsyncSimulatedKafka
     from txnsim.testing.faults import AsyncFault, AsyncFaults, FaultState
@@ -61,7 +61,7 @@ _HOMES: Final = {
     "Faults": "txnsim.testing.blocking",
     "ReadRecord": "txnsim.testing.reading",
     "SimulatedKafka": "txnsim.testing.blocking",
-    "arrange_process": "txnsim.runtime.process",
+    "arrange_process": "txnsim.runtime.virtual.process",
     "run_scenario": "txnsim.testing.scenarios",
     "run_virtual": "txnsim.testing.virtual",
 }

@@ -70,7 +70,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
     """Whether runs repeat, where that was asked for."""
     if not _is_to_repeat(config):
         return None
-    from txnsim.runtime.process import limits_of_process
+    from txnsim.runtime.virtual.process import limits_of_process
     from txnsim.testing.repeating import header
 
     return header(limits_of_process())

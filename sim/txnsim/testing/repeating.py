@@ -15,7 +15,7 @@ from typing import Final
 
 import pytest
 
-from txnsim.runtime.process import ARRANGED, arrange_process, limits_of_process
+from txnsim.runtime.virtual.process import ARRANGED, arrange_process, limits_of_process
 from txnsim.testing.report import Section
 
 REPEATABLE: Final = "--txnsim-repeatable"

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, TypeVar
 
-from txnsim.runtime import virtual
-from txnsim.runtime.process import limits_of_process
-from txnsim.runtime.virtual import VirtualEnvironment
+from txnsim.runtime.virtual import run as virtual
+from txnsim.runtime.virtual.process import limits_of_process
+from txnsim.runtime.virtual.run import VirtualEnvironment
 from txnsim.testing.cluster import AsyncSimulatedKafka
 from txnsim.testing.event_loop import Home
 from txnsim.testing.options import Wanted, wanted

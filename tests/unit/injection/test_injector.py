@@ -26,7 +26,7 @@ from txnsim.faults.actions import (
 from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import BrokerId, Crossing, DamagedPart, Subject, SubmitOutcome, Verdict
 
 T = TypeVar("T")

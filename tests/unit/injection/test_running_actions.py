@@ -15,7 +15,7 @@ from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.armed import ArmedRule
 from txnsim.injection.injector import Injector
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import Crossing, Subject, SubmitOutcome, Verdict
 
 PASS = Verdict(outcome=SubmitOutcome.PASS)

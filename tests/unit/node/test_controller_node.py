@@ -19,7 +19,7 @@ from txnsim.node.controller_node import ControllerNode
 from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.settings import Settings
 from txnsim.types import (
     AllocateProducerIdsCommand,

@@ -13,7 +13,7 @@ from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector
 from txnsim.node.coordinator_loading import CoordinatorLoading
 from txnsim.node.crossings import Crossings
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import TRANSACTION_STATE_TOPIC, TopicPartition
 
 P3 = TopicPartition(TRANSACTION_STATE_TOPIC, 3)

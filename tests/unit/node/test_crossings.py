@@ -14,7 +14,7 @@ from txnsim.faults.plan import Action, FaultRule
 from txnsim.faults.points import FaultPoint
 from txnsim.injection.injector import Injector
 from txnsim.node.crossings import Crossings, at_once, error_in, is_lost, timer_gate
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import Subject, SubmitOutcome, TopicPartition, Verdict
 
 P0 = TopicPartition("orders", 0)

@@ -17,7 +17,7 @@ from txnsim.injection.injector import Injector
 from txnsim.metadata.image import ClusterImage
 from txnsim.node.crossings import Crossings
 from txnsim.node.image_intake import ImageIntake
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import LeaderEpoch, TopicPartition
 
 FIRST = (

@@ -16,7 +16,7 @@ from txnsim.injection.injector import Injector
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.node.log_gate import FOLLOWER, MARKER
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import IsolationLevel, Subject
 
 SOMETHING = Subject()

@@ -9,7 +9,7 @@ from contextvars import ContextVar
 import pytest
 
 from txnsim.runtime.clock import ARM_MS_MAX, LoopClock
-from txnsim.runtime.virtual_loop import VirtualLoop
+from txnsim.runtime.virtual.loop import VirtualLoop
 
 START_MS = 1_000_000
 

@@ -8,7 +8,7 @@ import pytest
 
 from txnsim.runtime.env import Network
 from txnsim.runtime.real import real_environment
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
 
 def real_network() -> Network:

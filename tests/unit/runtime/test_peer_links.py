@@ -20,7 +20,7 @@ from txnsim.runtime.network import LoopNetwork
 from txnsim.runtime.real import RealClock
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.types import (
     AllocateProducerIdsCommand,
     BrokerId,

@@ -13,7 +13,7 @@ from structlog.testing import capture_logs
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.tasks import FAILURES_KEPT_MAX, LoopTasks
 from txnsim.runtime.trace import NO_CAUSE
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
 
 class Outcomes(list[tuple[Any, BaseException | None]]):

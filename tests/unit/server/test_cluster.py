@@ -24,7 +24,7 @@ from txnsim.faults.actions import Delay, Drop, Fail, Hold
 from txnsim.faults.plan import Action
 from txnsim.faults.points import FaultPoint
 from txnsim.runtime.real import real_environment
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.cluster import SimCluster
 from txnsim.types import BrokerId, IsolationLevel, TopicPartition
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.inputs import advance, told
 
 

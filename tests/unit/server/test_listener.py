@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from tests.support.wires import Wire
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.server.listener import BrokerListener
 from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from txnsim.runtime.process import ADDRESSES, ARRANGED, STRINGS
+from txnsim.runtime.virtual.process import ADDRESSES, ARRANGED, STRINGS
 from txnsim.testing import repeating
 
 

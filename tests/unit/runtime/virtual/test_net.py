@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "::1", "elsewhere"])

@@ -9,12 +9,17 @@ import sys
 
 import pytest
 
-from txnsim.runtime import process
-from txnsim.runtime.process import ADDRESSES, STRINGS, arrange_process, limits_of_process
+from txnsim.runtime.virtual import process
+from txnsim.runtime.virtual.process import (
+    ADDRESSES,
+    STRINGS,
+    arrange_process,
+    limits_of_process,
+)
 
 PROGRAM = """
 import json, os, sys
-from txnsim.runtime.process import arrange_process, limits_of_process
+from txnsim.runtime.virtual.process import arrange_process, limits_of_process
 before = limits_of_process()
 limits = arrange_process()
 print(json.dumps([sys.argv[1:], hash("a"), hash(None), limits, limits_of_process()]))
@@ -53,7 +58,7 @@ def test_where_variables_are_not_read_the_limit_is_told() -> None:
     environ = {name: value for name, value in os.environ.items() if name != process.ARRANGED}
     code = (
         f"import sys; sys.path[:] = {sys.path!r}\n"
-        "from txnsim.runtime.process import arrange_process\n"
+        "from txnsim.runtime.virtual.process import arrange_process\n"
         "print(*arrange_process())"
     )
     done = subprocess.run(

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 
 from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
-from txnsim.runtime.virtual_loop import MONOTONIC_START_NS, VirtualLoop
+from txnsim.runtime.virtual.loop import MONOTONIC_START_NS, VirtualLoop
 
 
 @pytest.fixture

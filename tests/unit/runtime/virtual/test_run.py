@@ -19,7 +19,7 @@ import pytest
 from txnsim.errors import DeadlockError, NotSimulatedError, SimulationError
 from txnsim.runtime.env import Environment
 from txnsim.runtime.trace import TraceLevel
-from txnsim.runtime.virtual import START_MS, VirtualEnvironment, run_virtual
+from txnsim.runtime.virtual.run import START_MS, VirtualEnvironment, run_virtual
 from txnsim.types import BrokerId
 
 ONE, TWO = BrokerId(1), BrokerId(2)
@@ -107,7 +107,7 @@ def test_the_same_seed_gives_the_same_trace_and_another_seed_another() -> None:
 
 SCRIPT = """
 import asyncio, random
-from txnsim.runtime.virtual import run_virtual
+from txnsim.runtime.virtual.run import run_virtual
 
 async def main(env):
     async def serve(reader, writer):

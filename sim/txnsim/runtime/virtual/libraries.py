@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any, Final
 
-from txnsim.runtime.native_types import native_attribute, put_native_attribute
+from txnsim.runtime.virtual.native_types import native_attribute, put_native_attribute
 
 _BUILDERS: Final = (
     ("aiokafka.record._crecords.default_records", "DefaultRecordBatchBuilder"),

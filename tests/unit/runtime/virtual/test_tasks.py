@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from txnsim.runtime.virtual_loop import VirtualLoop
+from txnsim.runtime.virtual.loop import VirtualLoop
 
 
 def run(main: Any) -> Any:

@@ -22,8 +22,8 @@ from time import time as now
 import pytest
 
 from txnsim.errors import NotSimulatedError, SimulationError
-from txnsim.runtime.ambient import ambient_virtual
-from txnsim.runtime.libraries import Libraries
+from txnsim.runtime.virtual.ambient import ambient_virtual
+from txnsim.runtime.virtual.libraries import Libraries
 
 NAMES = (
     "clock_gettime", "clock_gettime_ns", "ctime", "gmtime", "localtime", "monotonic",

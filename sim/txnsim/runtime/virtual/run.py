@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import Any, Final, TypeVar
 
-from txnsim.runtime.ambient import ambient_virtual
 from txnsim.runtime.clock import LoopClock
 from txnsim.runtime.env import Environment
 from txnsim.runtime.network import LoopNetwork
@@ -21,8 +20,9 @@ from txnsim.runtime.peer_links import PeerCodec
 from txnsim.runtime.rng import SeededRng, derive
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import RunInfo, TraceLevel, Tracer
-from txnsim.runtime.virtual_loop import IDLE_TURNS_MAX, VirtualLoop
-from txnsim.runtime.virtual_net import LATENCY_US_DEFAULT, VirtualNet
+from txnsim.runtime.virtual.ambient import ambient_virtual
+from txnsim.runtime.virtual.loop import IDLE_TURNS_MAX, VirtualLoop
+from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT, VirtualNet
 from txnsim.types import BrokerId
 
 T = TypeVar("T")

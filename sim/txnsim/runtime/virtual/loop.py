@@ -19,9 +19,9 @@ from contextvars import Context
 from typing import Any, Final, NoReturn, TypeVarTuple
 
 from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
-from txnsim.runtime.virtual_connection import VirtualTransport
-from txnsim.runtime.virtual_net import VirtualNet, VirtualServer
-from txnsim.runtime.virtual_tasks import Numbers
+from txnsim.runtime.virtual.connection import VirtualTransport
+from txnsim.runtime.virtual.net import VirtualNet, VirtualServer
+from txnsim.runtime.virtual.tasks import Numbers
 
 Ts = TypeVarTuple("Ts")
 

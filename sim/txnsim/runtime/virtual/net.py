@@ -14,7 +14,7 @@ from contextvars import copy_context
 from typing import Final
 
 from txnsim.runtime.env import Rng
-from txnsim.runtime.virtual_connection import (
+from txnsim.runtime.virtual.connection import (
     Address,
     VirtualConnection,
     VirtualTransport,

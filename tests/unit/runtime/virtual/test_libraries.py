@@ -16,7 +16,7 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.legacy_records import LegacyRecordBatchBuilder
 from aiokafka.structs import BrokerMetadata
 
-from txnsim.runtime.libraries import Libraries
+from txnsim.runtime.virtual.libraries import Libraries
 
 BUILDERS = {
     "DefaultRecordBatchBuilder": lambda: DefaultRecordBatchBuilder(

@@ -26,10 +26,10 @@ from typing import Any, Final, NoReturn
 import msgspec
 
 from txnsim.errors import NotSimulatedError, SimulationError
-from txnsim.runtime.doors import NOBODY, Door, Function, Owner, Walk
-from txnsim.runtime.libraries import Libraries
-from txnsim.runtime.native_types import native_attribute, put_native_attribute
 from txnsim.runtime.rng import derive
+from txnsim.runtime.virtual.doors import NOBODY, Door, Function, Owner, Walk
+from txnsim.runtime.virtual.libraries import Libraries
+from txnsim.runtime.virtual.native_types import native_attribute, put_native_attribute
 
 Nanoseconds = Callable[[], int]
 

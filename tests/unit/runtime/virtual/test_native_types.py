@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime
 
-from txnsim.runtime.native_types import native_attribute, put_native_attribute
+from txnsim.runtime.virtual.native_types import native_attribute, put_native_attribute
 
 
 def test_an_attribute_is_replaced_for_subclasses_as_well_and_put_back() -> None:

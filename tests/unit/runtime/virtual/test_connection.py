@@ -8,8 +8,8 @@ from typing import TypeVar
 
 import pytest
 
-from txnsim.runtime.virtual import VirtualEnvironment, run_virtual
-from txnsim.runtime.virtual_connection import BUFFER_HIGH_BYTES, VirtualTransport
+from txnsim.runtime.virtual.connection import BUFFER_HIGH_BYTES, VirtualTransport
+from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 
 T = TypeVar("T")
 

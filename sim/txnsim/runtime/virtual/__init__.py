@@ -1,0 +1,1 @@
+"""Virtual time: a loop whose clock jumps, links in memory, and libraries that are lent both."""
