@@ -453,6 +453,50 @@ def test_the_map_is_small() -> None:
     assert_none(large, f"at most {FOLDER_FILES_MAX} files; families by what they serve")
 
 
+def test_no_files_import_each_other_in_a_circle() -> None:
+    """Imports that are only for types count: who is named in a signature has to be understood."""
+    modules = {module_of(name): name for name in python_files("sim")}
+    imported = {
+        module: sorted({found for found in _imported_modules(name) if found in modules} - {module})
+        for module, name in modules.items()
+    }
+    circles = [
+        f"{module} <-> {other}"
+        for module, others in imported.items()
+        for other in others
+        if module < other and module in _reached(other, imported)
+    ]
+    assert_none(circles, "move what both need to a module of its own")
+
+
+def _imported_modules(name: str) -> Iterator[str]:
+    for node in ast.walk(tree(name)):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name for alias in names)
+            case ast.ImportFrom(module=str(module), names=names):
+                inner = [f"{module}.{alias.name}" for alias in names]
+                yield from inner
+                if not all(one in _module_names() for one in inner):
+                    yield module
+            case _:
+                pass
+
+
+@cache
+def _module_names() -> frozenset[str]:
+    return frozenset(module_of(name) for name in python_files("sim"))
+
+
+def _reached(start: str, imported: dict[str, list[str]]) -> set[str]:
+    seen, waiting = set[str](), [start]
+    while waiting:
+        new = set(imported[waiting.pop()]) - seen
+        seen |= new
+        waiting += new
+    return seen
+
+
 def rows_below_runtime() -> list[set[str]]:
     """The pure ones."""
     rows = layers()

@@ -21,7 +21,7 @@ from tests.support.txnsim_server import TxnsimServer
 from tests.support.virtual_world import VirtualWorld
 from tests.support.world import playing_in
 from txnsim.config import load
-from txnsim.server.cluster import ClusterOptions
+from txnsim.server.options import ClusterOptions
 
 _PATIENCE_S: Final = 30.0
 _PAUSE_S: Final = 0.05

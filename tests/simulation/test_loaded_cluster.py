@@ -33,9 +33,9 @@ from txnsim.client.producer import Producer
 from txnsim.client.session import SessionState
 from txnsim.metadata.image import ClusterImage
 from txnsim.releases import Fleet
-from txnsim.server.cluster import ClusterOptions
 from txnsim.server.loading import load_cluster
 from txnsim.server.log_dirs import log_dir_of
+from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
 from txnsim.storage.disks import find_disks
 from txnsim.storage.metadata_log import FOLDER_NAME

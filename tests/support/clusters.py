@@ -24,7 +24,8 @@ from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import NO_SECURITY, SecurityOptions
-from txnsim.server.cluster import ClusterOptions, SimCluster
+from txnsim.server.cluster import SimCluster
+from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,

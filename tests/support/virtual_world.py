@@ -18,7 +18,8 @@ from txnsim.runtime.virtual.connection import VirtualTransport
 from txnsim.runtime.virtual.loop import VirtualLoop
 from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
 from txnsim.runtime.virtual.run import PEER_LATENCY_US_DEFAULT, VirtualEnvironment
-from txnsim.server.cluster import ClusterOptions, SimCluster
+from txnsim.server.cluster import SimCluster
+from txnsim.server.options import ClusterOptions
 from txnsim.types import BrokerId
 
 T = TypeVar("T")

@@ -6,15 +6,11 @@ Kafka's counterpart: AuthHelper.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from txnsim.errors import ErrorCode
 from txnsim.security.acls import CLUSTER_NAME, Acls, Operation, ResourceType
 from txnsim.security.authorizer import Authorizer
-
-if TYPE_CHECKING:
-    from txnsim.api.request import Request
 
 FORBIDDEN: Final = {
     ResourceType.TOPIC: ErrorCode.topic_authorization_failed,
@@ -30,12 +26,6 @@ TEXTS: Final = {
     ErrorCode.transactional_id_authorization_failed: "Transactional Id authorization failed.",
 }
 """What Kafka says of these errors (Errors) where a message goes with them."""
-
-
-def may_describe(request: Request) -> Callable[[str], bool] | None:
-    """Whether who asks may describe a topic, for cores that leave topics out; None: always."""
-    access = request.access
-    return None if access is None else partial(access.may_topic, Operation.DESCRIBE)
 
 
 class Access:

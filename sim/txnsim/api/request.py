@@ -12,20 +12,20 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import timedelta
 from enum import Enum
+from functools import partial
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 
+from txnsim.api.access import Access
 from txnsim.broker.broker import Broker
 from txnsim.errors import ErrorCode
 from txnsim.metadata.image import BrokerImage
+from txnsim.security.acls import Operation
 from txnsim.security.principals import ANONYMOUS
 from txnsim.types import Subject
 from txnsim.wire import codec
-
-if TYPE_CHECKING:
-    from txnsim.api.access import Access
 
 NO_THROTTLE: Final = timedelta(0)
 NOBODY: Final = Subject()
@@ -189,3 +189,9 @@ class ApiTable(msgspec.Struct, frozen=True, kw_only=True):
 def nobody(_request: Request) -> Subject:
     """The subject of requests that are about nobody in particular."""
     return NOBODY
+
+
+def may_describe(request: Request) -> Callable[[str], bool] | None:
+    """Whether who asks may describe a topic, for cores that leave topics out; None: always."""
+    access = request.access
+    return None if access is None else partial(access.may_topic, Operation.DESCRIBE)

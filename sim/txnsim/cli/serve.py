@@ -30,8 +30,9 @@ from txnsim.releases import fleet_from
 from txnsim.runtime import real
 from txnsim.runtime.trace import TraceLevel
 from txnsim.security.options import NO_SECURITY
-from txnsim.server.cluster import KIP_TEXT_PORT_DISTANCE, ClusterOptions, SimCluster
+from txnsim.server.cluster import SimCluster
 from txnsim.server.first_image import EVERYWHERE
+from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions
 from txnsim.server.security_demo import LISTENERS, DemoFiles, demo_security
 from txnsim.settings import Settings
 from txnsim.storage.disks import Disks

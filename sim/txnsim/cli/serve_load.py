@@ -20,8 +20,8 @@ from txnsim.types import TRANSACTION_STATE_TOPIC
 
 if TYPE_CHECKING:
     from txnsim.runtime.env import Environment
-    from txnsim.server.cluster import ClusterOptions
     from txnsim.server.loading import LoadedCluster
+    from txnsim.server.options import ClusterOptions
     from txnsim.storage.disks import Disks
 
 LIMIT_MB: Final = 2_048

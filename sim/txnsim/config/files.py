@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pydantic import ValidationError
 
     from txnsim.config.listeners import Listeners
-    from txnsim.server.cluster import ClusterOptions
+    from txnsim.server.options import ClusterOptions
 
 _LISTENER_PREFIX: Final = "listener.name."
 

@@ -7,17 +7,15 @@ as it is made, whichever door it comes through.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from txnsim.faults.actions import Corrupt
 from txnsim.faults.cluster_actions import ClusterAction, Crash, FillDisk
 from txnsim.faults.meanings import FROM_CLIENTS, KINDS, ROLES, WITH_API, refusal
 from txnsim.faults.points import FaultPoint
+from txnsim.faults.rule_fields import RuleFields
 from txnsim.types import DamagedPart
 from txnsim.wire.apis import APIS, api_name
-
-if TYPE_CHECKING:
-    from txnsim.faults.plan import FaultRule
 
 _OF_PRODUCERS: Final = (
     "Produce", "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "EndTxn",
@@ -45,7 +43,7 @@ _OF_CROSSINGS: Final = (
 """Fields of a rule that are about what crosses a point."""
 
 
-def check(rule: FaultRule) -> None:
+def check(rule: RuleFields) -> None:
     """Refuse a rule that makes no sense.
 
     Raises:
@@ -55,7 +53,7 @@ def check(rule: FaultRule) -> None:
         raise ValueError(reason)
 
 
-def _about_action(rule: FaultRule) -> Iterator[str]:
+def _about_action(rule: RuleFields) -> Iterator[str]:
     if not rule.id:
         yield "id is empty"
     action, point = rule.action, rule.point
@@ -76,7 +74,7 @@ def _about_action(rule: FaultRule) -> Iterator[str]:
             yield f"corrupt crc at {point} needs api {name}: nothing else there has record batches"
 
 
-def _about_whom(rule: FaultRule) -> Iterator[str]:
+def _about_whom(rule: RuleFields) -> Iterator[str]:
     point = rule.point
     if isinstance(rule.api, str) and rule.api not in _API_NAMES:
         yield f"api {rule.api!r} is no API of Kafka's"
@@ -107,7 +105,7 @@ def _about_whom(rule: FaultRule) -> Iterator[str]:
                 yield f"{field} can't be asked for at now: nothing crosses it"
 
 
-def _about_when(rule: FaultRule) -> Iterator[str]:
+def _about_when(rule: RuleFields) -> Iterator[str]:
     if rule.nth < 1 or (rule.limit is not None and rule.limit < 1):
         yield f"nth {rule.nth} and limit {rule.limit} count from 1"
     if any(occurrence < 1 for occurrence in rule.occurrences):

@@ -13,7 +13,7 @@ import msgspec
 from txnsim.config import settings_of
 from txnsim.controller.controller import NewTopic
 from txnsim.scenario.model import Run, Scenario, Topic
-from txnsim.server.cluster import ClusterOptions
+from txnsim.server.options import ClusterOptions
 from txnsim.settings import Settings
 from txnsim.types import BrokerId
 

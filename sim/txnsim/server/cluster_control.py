@@ -19,7 +19,7 @@ What the words mean here:
 from __future__ import annotations
 
 from itertools import combinations
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -27,12 +27,11 @@ from txnsim.controller.elections import resign_leader
 from txnsim.errors import ConfigError, Rejection
 from txnsim.injection.cluster_control import Undo
 from txnsim.metadata.image import PartitionImage
+from txnsim.node.metadata_publisher import Metadata
 from txnsim.node.peers import CONTROLLER_ID
+from txnsim.runtime.env import Environment
 from txnsim.server.member import Member, MemberState
 from txnsim.types import BrokerId, TopicPartition
-
-if TYPE_CHECKING:
-    from txnsim.server.cluster import SimCluster
 
 DEVIATIONS: Final = (
     "A broker whose log directory has failed goes on without its replicas, as one of Apache Kafka "
@@ -43,12 +42,41 @@ DEVIATIONS: Final = (
 _log: Final = structlog.get_logger("txnsim.faults")
 
 
+class ControlledCluster(Protocol):
+    """What of a cluster faults act on (``server.cluster.SimCluster``)."""
+
+    environment: Environment
+    members: dict[BrokerId, Member]
+
+    @property
+    def metadata(self) -> Metadata:
+        """The shell that publishes images."""
+
+    def member(self, broker_id: BrokerId) -> Member:
+        """The member with that id.
+
+        Raises:
+            ConfigError: There is none.
+        """
+
+    async def start_broker(self, broker_id: BrokerId) -> None:
+        """Start a broker that is down."""
+
+    async def kill_broker(self, broker_id: BrokerId, *, lose_unflushed: bool = False) -> None:
+        """End a broker at once, without a controlled shutdown."""
+
+    def move_leader(
+        self, topic_partition: TopicPartition, leader: BrokerId | None = None
+    ) -> BrokerId:
+        """Make another in-sync replica the leader."""
+
+
 class FaultHands:
     """``injection.cluster_control.ClusterHands`` over one cluster."""
 
     __slots__ = ("_cluster", "_cuts")
 
-    def __init__(self, cluster: SimCluster) -> None:
+    def __init__(self, cluster: ControlledCluster) -> None:
         self._cluster = cluster
         self._cuts: dict[tuple[BrokerId, BrokerId], int] = {}
         """How many partitions keep a link cut that was whole before the first of them."""

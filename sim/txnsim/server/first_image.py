@@ -19,7 +19,7 @@ from txnsim.server.member import Door
 from txnsim.settings import Settings
 
 if TYPE_CHECKING:
-    from txnsim.server.cluster import ClusterOptions
+    from txnsim.server.options import ClusterOptions
 
 EVERYWHERE: Final = ("", "0.0.0.0", "::")
 """Addresses to listen on that nobody can connect to."""

@@ -6,19 +6,28 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
 
 from txnsim.api.registry import SHIPPED
 from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
-from txnsim.server.connection import Connection
 from txnsim.settings import Settings
 
 if TYPE_CHECKING:
     from txnsim.server.channel_builder import Entrance
+
+
+class ClientConnection(Protocol):
+    """One client's connection, as far as its listener drives it."""
+
+    def pump(self) -> None:
+        """Handle what has been read meanwhile."""
+
+    def close(self) -> None:
+        """End it."""
 
 
 class BrokerListener:
@@ -28,8 +37,9 @@ class BrokerListener:
     clients send meanwhile waits until ``open``.
     """
 
-    def __init__(self, *, environment: Environment, settings: Settings) -> None:
+    def __init__(self, *, environment: Environment, settings: Settings, connect: Connect) -> None:
         self._environment = environment
+        self._connect = connect
         self._doors: list[_BoundDoor] = []
         self._broker: Broker | None = None
         self.settings: Final = settings
@@ -39,7 +49,7 @@ class BrokerListener:
         self.stopwatch_ns = environment.clock.stopwatch_ns
         self.tracer: Final = environment.tracer
         self.logs_requests = environment.logs_requests
-        self.connections: dict[Connection, None] = {}
+        self.connections: dict[ClientConnection, None] = {}
         self.meters: Final = RequestMeters()
         self.node = ""
         self.accepted = 0
@@ -73,7 +83,7 @@ class BrokerListener:
         Raises:
             OSError: The port is busy and named, or the host is none of ours.
         """
-        door = _BoundDoor(self, apis, entrance)
+        door = _BoundDoor(self, apis, entrance, self._connect)
         try:
             door.socket = await self.network.listen(
                 host, port, door, tls=None if entrance is None else entrance.tls
@@ -129,14 +139,25 @@ class BrokerListener:
 class _BoundDoor:
     """A listening socket; who connects there belongs to the listener that has it at that moment."""
 
-    __slots__ = ("apis", "entrance", "listener", "socket")
+    __slots__ = ("apis", "connect", "entrance", "listener", "socket")
 
-    def __init__(self, listener: BrokerListener, apis: ApiTable, entrance: Entrance | None) -> None:
+    def __init__(
+        self,
+        listener: BrokerListener,
+        apis: ApiTable,
+        entrance: Entrance | None,
+        connect: Connect,
+    ) -> None:
         self.listener = listener
         self.apis = apis
         self.entrance = entrance
+        self.connect = connect
         self.socket: Listener | None = None
 
-    def __call__(self) -> Connection:
-        """Somebody has connected."""
-        return Connection(self.listener, self.apis, self.entrance)
+    def __call__(self) -> asyncio.Protocol:
+        """A client has connected."""
+        return self.connect(self.listener, self.apis, self.entrance)
+
+
+Connect = Callable[[BrokerListener, ApiTable, "Entrance | None"], asyncio.Protocol]
+"""Makes the connection of a client that has reached a listener (``connection.Connection``)."""

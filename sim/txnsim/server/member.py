@@ -29,6 +29,7 @@ from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.runtime.trace import NO_CAUSE
 from txnsim.server.channel_builder import Entrance
+from txnsim.server.connection import Connection
 from txnsim.server.listener import BrokerListener
 from txnsim.types import BrokerId, BrokerRegistrationCommand, TopicPartition
 
@@ -185,7 +186,9 @@ class Member:
         if not is_unfenced:
             raise ConfigError(f"broker {self.broker_id} was killed while it started")
         listener = self.listener = BrokerListener(
-            environment=self._environment, settings=self._metadata.settings
+            environment=self._environment,
+            settings=self._metadata.settings,
+            connect=Connection,
         )
         try:
             for door in self.doors:

@@ -10,7 +10,7 @@ import msgspec
 
 from txnsim.errors import ConfigError
 from txnsim.runtime.trace import TraceLevel
-from txnsim.server.cluster import ClusterOptions
+from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS, Settings
 
 WHERE: Final = "txnsim"

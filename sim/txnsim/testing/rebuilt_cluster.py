@@ -15,7 +15,8 @@ from txnsim.errors import ConfigError
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import RunInfo, Tracer
-from txnsim.server.cluster import ClusterOptions, SimCluster
+from txnsim.server.cluster import SimCluster
+from txnsim.server.options import ClusterOptions
 from txnsim.testing.event_loop import Home
 from txnsim.testing.options import Wanted
 

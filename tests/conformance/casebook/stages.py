@@ -16,7 +16,7 @@ from tests.support.apache_kafka import ApacheKafka
 from tests.support.virtual_world import VirtualWorld
 from tests.support.world import playing_in
 from txnsim.config import load
-from txnsim.server.cluster import ClusterOptions
+from txnsim.server.options import ClusterOptions
 
 JVM_OPTIONS: Final = ("-Xmx512m",)
 

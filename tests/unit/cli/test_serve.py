@@ -21,7 +21,7 @@ from txnsim.cli.serve import changed_defaults, options_from
 from txnsim.client.admin import Admin
 from txnsim.client.cluster import Cluster
 from txnsim.errors import ConfigError, MissingExtraError
-from txnsim.server.cluster import ClusterOptions
+from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS, Settings
 
 

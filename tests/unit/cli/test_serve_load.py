@@ -18,8 +18,8 @@ from txnsim.cli import serve, serve_load
 from txnsim.errors import ConfigError
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.real import real_environment, run
-from txnsim.server.cluster import ClusterOptions
 from txnsim.server.loading import LoadedCluster
+from txnsim.server.options import ClusterOptions
 from txnsim.storage.replica_loading import Loss
 from txnsim.types import BrokerId, ProducerId
 

@@ -10,7 +10,7 @@ import pytest
 
 from txnsim.config import Configuration, load, settings_of
 from txnsim.errors import ConfigError
-from txnsim.server.cluster import ClusterOptions
+from txnsim.server.options import ClusterOptions
 from txnsim.settings import DEFAULTS
 
 

@@ -9,6 +9,7 @@ import pytest
 from tests.support.clusters import VirtualCluster, real_cluster, run_cluster
 from tests.support.wires import Wire
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
+from txnsim.server.connection import Connection
 from txnsim.server.listener import BrokerListener
 from txnsim.settings import DEFAULTS
 from txnsim.types import BrokerId
@@ -16,7 +17,7 @@ from txnsim.types import BrokerId
 
 def test_what_clients_send_before_the_broker_lives_is_answered_once_it_does() -> None:
     async def main(cluster: VirtualCluster) -> None:
-        listener = BrokerListener(environment=cluster.env, settings=DEFAULTS)
+        listener = BrokerListener(environment=cluster.env, settings=DEFAULTS, connect=Connection)
         port = await listener.bind("127.0.0.1", 0)
         wire = await Wire.open("127.0.0.1", port)
         wire.send(wire.metadata())
@@ -36,7 +37,7 @@ def test_what_clients_send_before_the_broker_lives_is_answered_once_it_does() ->
 
 def test_closing_one_that_was_never_bound_is_harmless() -> None:
     async def main(env: VirtualEnvironment) -> None:
-        await BrokerListener(environment=env, settings=DEFAULTS).close()
+        await BrokerListener(environment=env, settings=DEFAULTS, connect=Connection).close()
 
     run_virtual(main, seed=1)
 
@@ -57,6 +58,6 @@ async def test_the_port_is_free_again_after_a_close() -> None:
 async def test_a_port_in_use_is_refused() -> None:
     async with real_cluster(brokers=1) as sim:
         (broker,) = sim.metadata.image.alive_brokers()
-        other = BrokerListener(environment=sim.environment, settings=DEFAULTS)
+        other = BrokerListener(environment=sim.environment, settings=DEFAULTS, connect=Connection)
         with pytest.raises(OSError, match=str(broker.port)):
             await other.bind(broker.host, broker.port)

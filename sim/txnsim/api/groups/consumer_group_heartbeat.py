@@ -10,8 +10,7 @@ from datetime import timedelta
 from itertools import groupby
 from typing import Any, Final
 
-from txnsim.api.access import may_describe
-from txnsim.api.request import NO_THROTTLE, Reply, Request
+from txnsim.api.request import NO_THROTTLE, Reply, Request, may_describe
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.group.consumer_commands import ConsumerHeartbeat
 from txnsim.group.consumer_records import TopicIdPartition

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from txnsim.api.access import may_describe
-from txnsim.api.request import Answer, Reply, Request
+from txnsim.api.request import Answer, Reply, Request, may_describe
 from txnsim.errors import ErrorCode
 from txnsim.group.commands import JoinGroup, JoinReply
 
