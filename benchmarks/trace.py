@@ -85,7 +85,7 @@ def measure(server: Server, load: Path, options: Options) -> dict[str, list[Wind
         server.record(level)
         # The first transactions of a run are not counted, but their events are.
         generator.transactions(
-            flow=options.flow, producers=options.producers, warm_up_s=0.3, measured_s=0.2
+            flow=options.flow, producers=options.producers, warm_up_s=0.3, measured_s=1.0
         )
         before = server.record(level)
         done = generator.transactions(

@@ -21,7 +21,8 @@ OVERDUE_SHARE: Final = 8
 """While a snapshot is due and does not come, the ring may be fuller by one in so many bytes."""
 
 _TX: Final = b'"tx":"'
-_COMPLETE: Final = b'"k":"txn.complete"'
+_COMPLETE: Final = b'"k":"txn.complete",'
+"""What stands before the column ``tx`` where a move took effect."""
 _ENDS: Final = tuple(
     b'"state":"%b"' % state for state in (b"CompleteCommit", b"CompleteAbort", b"Empty", b"Dead")
 )
@@ -114,18 +115,30 @@ class Ring:
         self._first = self._chunks[0].first
 
     def _carry(self, text: bytes) -> None:
-        """Keep the lines of transactions that do not end in this chunk."""
-        for line in text.splitlines():
-            at = line.find(_TX)
-            if at < 0:
+        """Keep the lines of transactions that do not end in this chunk.
+
+        From the newest to the oldest: what is older than the end of a transaction is no part of the
+        next one of that id. Most lines are passed by with one look at a set.
+        """
+        pieces = text.split(_TX)
+        ended: set[bytes] = set()
+        kept: dict[bytes, list[tuple[int, bytes]]] = {}
+        for at in range(len(pieces) - 1, 0, -1):
+            after = pieces[at]
+            name = after[: after.find(b"/")]
+            if name in ended:
                 continue
-            at += len(_TX)
-            name = line[at : line.find(b"/", at)]
-            if _COMPLETE in line and any(end in line for end in _ENDS):
-                self._forget(name)
+            before, after = pieces[at - 1], after[: after.find(b"\n")]
+            if before.endswith(_COMPLETE) and any(end in after for end in _ENDS):
+                ended.add(name)
                 continue
-            self._carried.setdefault(name, []).append((_index(line), line))
+            line = before[before.rfind(b"\n") + 1 :] + _TX + after
+            kept.setdefault(name, []).append((_index(line), line))
             self._carried_size += len(line)
+        for name in ended:
+            self._forget(name)
+        for name, entries in reversed(kept.items()):
+            self._carried.setdefault(name, []).extend(reversed(entries))
         assert self._bytes_max is not None, "without a bound nothing is dropped"
         while self._carried_size * CARRIED_SHARE > self._bytes_max:
             self._forget(next(iter(self._carried)))

@@ -8,6 +8,7 @@ AbstractResponse.errorCounts.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any, Final
 
 from txnsim.wire.codegen import Source
@@ -30,6 +31,7 @@ def errors_of(cls: Any) -> Teller | None:
     return _tellers[cls]
 
 
+@cache
 def position_of_error(cls: Any) -> int | None:
     """Where in its bytes an answer's own error stands; None unless that is always one place."""
     position = 0
