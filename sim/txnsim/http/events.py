@@ -1,14 +1,16 @@
 """The trace through the control port: whole, or as it grows (Server-Sent Events).
 
 A listener is a cursor into the trace, which is a ring: nothing is kept for it, so however slowly it
-reads, brokers never wait and memory does not grow. Once it is further behind than
+reads, brokers never wait and memory does not grow. It is sent the lines of the trace as they were
+encoded, with the name of the node in front. Once it is further behind than
 ``EVENTS_BEHIND_MAX`` it goes on with the newest events and is told how many it has lost.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
@@ -18,7 +20,7 @@ from starlette.routing import Route
 
 from txnsim.http.operation import PREFIX, Operation, Query
 from txnsim.http.replies import RefusedError, as_json, body_of, digits_of, number_of
-from txnsim.runtime.trace import Event, TraceLevel
+from txnsim.runtime.trace import TraceLevel
 from txnsim.runtime.trace_kinds import KINDS
 from txnsim.server.cluster import SimCluster
 
@@ -57,21 +59,6 @@ class SetTrace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Record more or less from now on."""
 
     level: TraceLevel
-
-
-class EventView(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as it is streamed: the columns of the trace, with the node by name."""
-
-    i: int
-    t: int
-    """Microseconds since the cluster's start."""
-    node: str
-    k: str
-    """Its kind."""
-    p: tuple[int, ...]
-    """The events that caused it, the main one first."""
-    tx: str = ""
-    d: object = None
 
 
 TRACE: Final = Operation(
@@ -117,6 +104,8 @@ class EventRoutes:
         self._cluster = cluster
         self._tracer = cluster.environment.tracer
         self._listeners = 0
+        self._names: list[bytes] = []
+        """Of the nodes, as JSON."""
         self._is_closed = False
 
     def routes(self) -> list[Route]:
@@ -128,10 +117,13 @@ class EventRoutes:
         self._is_closed = True
 
     async def trace(self, _request: Request) -> Response:
-        """The trace as far as it is kept."""
-        lines: list[bytes] = []
-        self._tracer.export(lines.append)
-        return Response(b"".join(lines), media_type=NDJSON)
+        """The trace as far as it is kept, as it is now; brokers get their turn after each piece."""
+        return StreamingResponse(self._sent(self._tracer.pieces()), media_type=NDJSON)
+
+    async def _sent(self, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
+        for piece in pieces:
+            yield piece
+            await self._pause(0)
 
     async def set_level(self, request: Request) -> Response:
         """Record more or less."""
@@ -212,16 +204,21 @@ class EventRoutes:
         oldest = max(tracer.first, end - EVENTS_BEHIND_MAX)
         pieces = []
         if cursor < oldest:
-            pieces.append(_sse("lost", {"lost": oldest - cursor, "next": oldest}))
+            lost = msgspec.json.encode({"lost": oldest - cursor, "next": oldest})
+            pieces.append(b"event: lost\ndata: %b\n\n" % lost)
             cursor = oldest
         names = tracer.nodes
-        for event in tracer.events(cursor):
-            if event.i - cursor >= EVENTS_PER_TURN_MAX:
-                end = event.i
-                break
-            if _is_wanted(event, names[event.n], kinds, nodes):
-                pieces.append(_encoded(event, names[event.n]))
-        return max(cursor, end), b"".join(pieces)
+        while len(self._names) < len(names):
+            self._names.append(msgspec.json.encode(names[len(self._names)]))
+        for index, line in enumerate(islice(tracer.lines(cursor), EVENTS_PER_TURN_MAX), cursor):
+            kind, node = _kind_and_node(line)
+            if (kinds or nodes) and not _is_wanted(kind.decode(), names[node], kinds, nodes):
+                continue
+            pieces.append(
+                b'id: %d\nevent: %b\ndata: {"node":%b,%b\n\n'
+                % (index, kind, self._names[node], line[1:])
+            )
+        return max(cursor, min(cursor + EVENTS_PER_TURN_MAX, end)), b"".join(pieces)
 
     async def _pause(self, ms: int) -> None:
         over: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -234,20 +231,17 @@ class EventRoutes:
             timer.cancel()
 
 
-def _is_wanted(event: Event, node: str, kinds: Sequence[str], nodes: Sequence[str]) -> bool:
-    return (not kinds or any(_is_within(event.k, kind, ".") for kind in kinds)) and (
+def _kind_and_node(line: bytes) -> tuple[bytes, int]:
+    """Of an encoded event, whose columns stand in the order of ``trace.Event``."""
+    _, _, node, _, _, kind, *_ = line.split(b',"', 6)
+    return kind.split(b'"', 3)[2], int(node[len(b'n":') :])
+
+
+def _is_wanted(kind: str, node: str, kinds: Sequence[str], nodes: Sequence[str]) -> bool:
+    return (not kinds or any(_is_within(kind, wanted, ".") for wanted in kinds)) and (
         not nodes or any(_is_within(node, wanted, "/") for wanted in nodes)
     )
 
 
 def _is_within(name: str, wanted: str, separator: str) -> bool:
     return name == wanted or name.startswith(wanted + separator)
-
-
-def _encoded(event: Event, node: str) -> bytes:
-    view = EventView(i=event.i, t=event.t, node=node, k=event.k, p=event.p, tx=event.tx, d=event.d)
-    return f"id: {event.i}\n".encode() + _sse(event.k, view)
-
-
-def _sse(kind: str, value: object) -> bytes:
-    return b"event: %b\ndata: %b\n\n" % (kind.encode(), msgspec.json.encode(value))

@@ -22,7 +22,7 @@ from txnsim.log.answers import (
 )
 from txnsim.log.config import LogConfig
 from txnsim.log.epoch_cache import EpochCache
-from txnsim.log.producer_state import NO_OFFSET, ProducerState
+from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState
 from txnsim.log.replicated import described
 from txnsim.log.segment import Segment
 from txnsim.log.segments import Segments, Span
@@ -319,17 +319,12 @@ class LogView:
         """All producers that are known here, with or without an open transaction
         (DescribeProducers).
         """
-        return tuple(
-            ProducerSnapshot(
-                producer_id=entry.producer_id,
-                producer_epoch=entry.producer_epoch,
-                last_sequence=entry.last_sequence,
-                last_timestamp=entry.last_timestamp,
-                coordinator_epoch=entry.coordinator_epoch,
-                current_txn_start_offset=entry.txn_first_offset,
-            )
-            for entry in self._producers.entries()
-        )
+        return tuple(_shown(entry) for entry in self._producers.entries())
+
+    def open_producers(self) -> tuple[ProducerSnapshot, ...]:
+        """Those of them with an open transaction, in the order of its first offset."""
+        found = (self._producers.find(producer_id) for _, producer_id in self._producers.ongoing())
+        return tuple(_shown(entry) for entry in found if entry is not None)
 
     def open_transaction_of(self, producer_id: int) -> int:
         """First offset of the producer's open transaction, -1 without one."""
@@ -392,6 +387,17 @@ class LogView:
             if batch is None
             else read_batch_header(batch).leader_epoch,
         )
+
+
+def _shown(entry: ProducerEntry) -> ProducerSnapshot:
+    return ProducerSnapshot(
+        producer_id=entry.producer_id,
+        producer_epoch=entry.producer_epoch,
+        last_sequence=entry.last_sequence,
+        last_timestamp=entry.last_timestamp,
+        coordinator_epoch=entry.coordinator_epoch,
+        current_txn_start_offset=entry.txn_first_offset,
+    )
 
 
 def _from_tail(

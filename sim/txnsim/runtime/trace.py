@@ -20,9 +20,10 @@ from __future__ import annotations
 
 import hashlib
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextvars import Context, ContextVar, copy_context
 from enum import StrEnum
+from functools import partial
 from itertools import chain
 from typing import Final
 
@@ -34,6 +35,8 @@ from txnsim.runtime.trace_ring import Ring
 
 SCHEMA_VERSION: Final = 2
 ENCODED_AT_ONCE: Final = 256
+SNAPSHOT_SHARE: Final = 8
+"""A ring holds about so many snapshots, and they are at most one in so many bytes of the trace."""
 NO_CAUSE: Final = -1
 
 
@@ -74,6 +77,8 @@ class Event(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 Payload = Mapping[str, object] | msgspec.Struct | None
+Snapshot = Callable[[], Iterable[Payload]]
+Later = Callable[[Callable[[], object]], object]
 
 _encoder: Final = msgspec.json.Encoder(order="deterministic")
 _decode: Final = msgspec.json.Decoder(Event).decode
@@ -122,6 +127,12 @@ class Tracer:
         self.full = False
         """Whether everything is recorded, events of importance 0 too."""
         self._floor = 0
+        self._snapshot: Snapshot = tuple
+        self._later: Later = _at_once
+        self._parts: Iterator[Payload] = iter(())
+        """Of the newest snapshot, those that are not told yet."""
+        self._snapshot_due: int | None = None
+        """How many bytes are written when the next one is due."""
         self.level = level
         # A new run: what another one in this context was about is no cause here.
         _cause.set(NO_CAUSE)
@@ -130,15 +141,17 @@ class Tracer:
 
     @property
     def level(self) -> TraceLevel:
-        """How much is recorded; may be changed at any time."""
+        """How much is recorded; may be changed at any time. More than before: a snapshot first."""
         return self._level
 
     @level.setter
     def level(self, level: TraceLevel) -> None:
         self._level = level
-        self._floor = _FLOORS[level]
+        floor, self._floor = self._floor, _FLOORS[level]
         self.on = level is not TraceLevel.OFF
         self.full = level is TraceLevel.FULL
+        if self._floor < floor:
+            self._begin_snapshot()
 
     def emit(
         self,
@@ -215,6 +228,9 @@ class Tracer:
         self._written += len(text)
         self._ring.add(text, len(pending), is_opening=is_opening)
         pending.clear()
+        if self._snapshot_due is not None and self._written >= self._snapshot_due:
+            self._snapshot_due = None
+            self._later(self._begin_snapshot)
         dropped = self._ring.first - self._lamport_first
         if dropped:
             self._lamport_dropped = max(self._lamport_dropped, *self._lamport[:dropped])
@@ -228,6 +244,50 @@ class Tracer:
             index = self._nodes[name] = len(self._nodes)
             self._node_clocks.append(0)
         return index
+
+    # Beginning in the middle
+
+    def begin_with(self, snapshot: Snapshot, later: Later) -> None:
+        """Let recordings that begin in the middle open with a snapshot: when more is recorded than
+        before, and again and again where a ring drops what is old.
+
+        Args:
+            snapshot: Makes the payloads of its parts, each when it is asked for.
+            later: Calls back in a later turn of the loop, for the next part.
+        """
+        self._snapshot, self._later = snapshot, later
+        self._plan_snapshot(0)
+
+    def _begin_snapshot(self) -> None:
+        self._encode()
+        self._parts = iter(self._snapshot())
+        self._tell_part(self._parts, 0)
+
+    def _tell_part(self, parts: Iterator[Payload], bytes_before: int) -> None:
+        """Tell the next part of a snapshot, unless recording has ended or begun again meanwhile.
+
+        Args:
+            parts: What is left of it.
+            bytes_before: What the parts before have taken.
+        """
+        if parts is not self._parts:
+            return
+        payload = next(parts, None) if self.on else None
+        if payload is None:
+            self._plan_snapshot(bytes_before)
+            return
+        self._encode()
+        before = self._written
+        self.emit("snapshot", "cluster", parents=(NO_CAUSE,), data=payload)
+        self._encode(is_opening=bytes_before == 0)
+        self._later(partial(self._tell_part, parts, bytes_before + self._written - before))
+
+    def _plan_snapshot(self, snapshot_bytes: int) -> None:
+        """The next one is due when it costs little beside what it opens."""
+        ring = self._ring.bytes_max
+        if ring is not None:
+            share = max(ring // SNAPSHOT_SHARE, SNAPSHOT_SHARE * snapshot_bytes)
+            self._snapshot_due = self._written + min(share, ring // 2)
 
     # Causes
 
@@ -378,6 +438,10 @@ class Tracer:
         return chain(
             (msgspec.json.encode(header) + b"\n",), texts, (msgspec.json.encode(trailer) + b"\n",)
         )
+
+
+def _at_once(callback: Callable[[], object]) -> None:
+    callback()
 
 
 _FLOORS: Final = {

@@ -122,6 +122,12 @@ _TABLE: Final = (
     _kind("input", 2, "do args at", "a user's action, the only thing a replay needs"),
     _kind("check.violation", 2, "rule subject expected found", "an invariant does not hold"),
     _kind("check.pass", 0, "rule subject", "an invariant was looked at and holds"),
+    _kind(
+        "snapshot",
+        2,
+        "trace features brokers faults partitions transactions part last",
+        "what a reader needs to begin here; it comes in parts",
+    ),
     _kind("note", 1, "text", "a remark for the reader"),
     _kind("goal", 2, "goal met", "a lesson's or scenario's goal was judged"),
 )

@@ -10,11 +10,14 @@ than their share.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from heapq import merge
+from itertools import chain, islice
 from typing import Final
 
 CHUNK_BYTES: Final = 65_536
 """A chunk takes in more until it has so many."""
+LINES_AT_ONCE: Final = 256
 CARRIED_SHARE: Final = 4
 """One in so many bytes of the ring may go to transactions that began before its first event."""
 OVERDUE_SHARE: Final = 8
@@ -58,6 +61,11 @@ class Ring:
         self._size = 0
         self._carried: dict[bytes, list[tuple[int, bytes]]] = {}
         self._carried_size = 0
+
+    @property
+    def bytes_max(self) -> int | None:
+        """About how many bytes are kept; None for all."""
+        return self._bytes_max
 
     @property
     def first(self) -> int:
@@ -164,16 +172,18 @@ class Ring:
             yield from batch
             index = max(index + len(batch), self._first)
 
-    def texts(self) -> Sequence[bytes]:
-        """All that is kept, in pieces of whole lines; what comes later changes none of them."""
-        texts = [chunk.text for chunk in self._chunks]
-        if self._carried:
-            texts.insert(0, b"".join(line + b"\n" for _, line in self._older()))
-        return texts
+    def texts(self) -> Iterator[bytes]:
+        """All that is kept now, in pieces of whole lines; what comes later changes none of them."""
+        return chain(_joined(self._older()), [chunk.text for chunk in self._chunks])
 
-    def _older(self) -> list[tuple[int, bytes]]:
-        """What is carried along, in order."""
-        return sorted(entry for entries in self._carried.values() for entry in entries)
+    def _older(self) -> Iterator[tuple[int, bytes]]:
+        """What is carried along now, in order."""
+        return merge(*map(tuple, self._carried.values()))
+
+
+def _joined(entries: Iterator[tuple[int, bytes]]) -> Iterator[bytes]:
+    while some := list(islice(entries, LINES_AT_ONCE)):
+        yield b"".join(line + b"\n" for _, line in some)
 
 
 def _first(chunk: _Chunk) -> int:

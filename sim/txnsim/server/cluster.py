@@ -29,6 +29,7 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.security.options import check_security
+from txnsim.server import trace_snapshot
 from txnsim.server.channel_builder import Entrance, authorizer_of
 from txnsim.server.cluster_control import FaultHands
 from txnsim.server.connection import Connection
@@ -85,6 +86,9 @@ class SimCluster:
         )
         """Where faults are armed: every crossing of this cluster's network passes it."""
         environment.network.interceptor = self.injector
+        environment.tracer.begin_with(
+            partial(trace_snapshot.parts, self), partial(environment.clock.call_later, 0)
+        )
         self.injector.hands = FaultHands(self)
         self._metadata: Metadata | None = None
         self._controller: ControllerNode | None = None

@@ -42,6 +42,41 @@ def test_the_trace_comes_as_json_lines() -> None:
     run_story(story)
 
 
+def test_a_large_trace_comes_in_pieces_and_brokers_get_their_turn_after_each() -> None:
+    async def main(cluster: VirtualCluster) -> None:
+        routes = routes_of(cluster)
+        for number in range(20_000):
+            say(cluster, str(number) + 100 * ".")
+        tracer = cluster.env.tracer
+        written, turns = tracer.hash, 0
+
+        async def take_turns() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                say(cluster, "meanwhile")
+                await asyncio.sleep(0)
+
+        response = await routes.trace(request())
+        assert isinstance(response, StreamingResponse)
+        others = cluster.env.tasks.spawn(take_turns(), name="turns")
+        pieces: list[bytes] = []
+        seen = []
+        async with aclosing(response.body_iterator) as body:  # type: ignore[type-var]
+            async for piece in body:
+                pieces.append(bytes(piece))  # type: ignore[arg-type]
+                seen.append(turns)
+        others.cancel()
+        assert max(map(len, pieces)) < 200_000
+        assert len(pieces) > 20
+        assert seen == sorted(set(seen)), "a turn after each piece"
+        *events, trailer = [msgspec.json.decode(line) for line in b"".join(pieces).splitlines()][1:]
+        assert trailer["hash"] == written, "what happens meanwhile is not in it"
+        assert [event["i"] for event in events] == list(range(trailer["events"]))
+
+    run_cluster(main)
+
+
 # As it grows
 
 
@@ -91,6 +126,10 @@ def routes_of(cluster: VirtualCluster, level: TraceLevel = TraceLevel.BRIEF) -> 
     return EventRoutes(cluster.sim)
 
 
+def tracer_lines(cluster: VirtualCluster, from_index: int) -> list[bytes]:
+    return list(cluster.sim.environment.tracer.lines(from_index))
+
+
 def say(cluster: VirtualCluster, text: str, node: str = "test") -> int:
     return cluster.sim.environment.tracer.emit("note", node, data={"text": text})
 
@@ -105,6 +144,10 @@ def test_a_listener_hears_what_happens_from_now_on() -> None:
             ((kind, event),) = await heard(stream, 1)
             assert kind == "note"
             assert (event["i"], event["node"], event["d"]) == (said, "test", {"text": "now"})
+            (line,) = tracer_lines(cluster, said)
+            assert event == {"node": "test", **msgspec.json.decode(line)}, (
+                "the line as it was encoded"
+            )
 
     run_cluster(main)
 

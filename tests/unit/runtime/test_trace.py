@@ -235,6 +235,90 @@ def test_a_reader_that_is_overtaken_by_the_ring_goes_on_with_what_is_kept() -> N
     assert next(reader).i == tracer.first > 1
 
 
+# Beginning in the middle
+
+
+class Turns:
+    """Keeps what is put off until a test lets it happen."""
+
+    def __init__(self) -> None:
+        self.later: list[Callable[[], object]] = []
+
+    def put_off(self, callback: Callable[[], object]) -> None:
+        self.later.append(callback)
+
+    def turn(self) -> None:
+        due, self.later = self.later, []
+        for callback in due:
+            callback()
+
+
+def three_parts() -> Iterator[dict[str, object]]:
+    return ({"part": number} for number in range(3))
+
+
+def told_parts(tracer: Tracer) -> list[object]:
+    return [event.d["part"] for event in tracer.events(tracer.first) if event.k == "snapshot"]  # type: ignore[index]
+
+
+def test_a_recording_that_is_switched_on_late_opens_with_a_snapshot_a_part_per_turn() -> None:
+    tracer, turns = Tracer(ticking()), Turns()
+    tracer.begin_with(three_parts, turns.put_off)
+    assert not turns.later
+    tracer.caused_by(7)
+    tracer.level = TraceLevel.BRIEF
+    tracer.emit("note", "a")
+    turns.turn()
+    tracer.emit("note", "a")
+    while turns.later:
+        turns.turn()
+    kinds = [(event.k, event.p) for event in tracer.events()]
+    assert [kind for kind, _ in kinds] == ["snapshot", "note", "snapshot", "note", "snapshot"]
+    assert not any(parents for _, parents in kinds)
+    tracer.level = TraceLevel.BRIEF
+    assert len(tracer) == 5, "nothing more is recorded than before"
+    tracer.level = TraceLevel.FULL
+    assert len(tracer) == 6
+
+
+def test_a_snapshot_ends_with_the_recording_and_begins_again_with_it() -> None:
+    tracer, turns = Tracer(ticking()), Turns()
+    tracer.begin_with(three_parts, turns.put_off)
+    tracer.level = TraceLevel.FULL
+    tracer.level = TraceLevel.OFF
+    turns.turn()
+    assert not turns.later
+    tracer.level = TraceLevel.FULL
+    tracer.level = TraceLevel.OFF
+    tracer.level = TraceLevel.FULL
+    for _ in range(5):
+        turns.turn()
+    assert told_parts(tracer) == [0, 0, 0, 1, 2]
+
+
+def test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot() -> None:
+    tracer, turns = full(ring_bytes=8 * CHUNK_BYTES), Turns()
+    tracer.begin_with(three_parts, turns.put_off)
+    sizes = []
+    for _ in range(10 * MANY):
+        tracer.emit("note", "a", data={"text": "x" * 50})
+        turns.turn()
+        sizes.append(tracer.size)
+    (opening,) = list(tracer.events(tracer.first))[:1]
+    assert (opening.k, opening.d) == ("snapshot", {"part": 0})
+    assert max(sizes) < 9 * CHUNK_BYTES
+    assert sizes[-1] > 6 * CHUNK_BYTES
+    assert told_parts(tracer)[:4] == [0, 1, 2, 0]
+
+
+def test_without_a_ring_no_snapshot_comes_by_itself() -> None:
+    tracer, turns = full(), Turns()
+    tracer.begin_with(three_parts, turns.put_off)
+    for _ in range(MANY):
+        tracer.emit("note", "a")
+    assert not turns.later
+
+
 def test_the_hash_is_that_of_the_lines_and_the_nodes() -> None:
     tracer = full()
     for _ in range(ENCODED_AT_ONCE + 2):

@@ -12,7 +12,7 @@ def test_kinds_are_two_part_names_listed_once() -> None:
     from txnsim.runtime import trace_kinds
 
     assert len(trace_kinds._TABLE) == len(KINDS), "a kind is listed twice"
-    single = {"input", "note", "goal"}
+    single = {"input", "note", "goal", "snapshot"}
     assert {name for name in KINDS if not re.fullmatch(r"[a-z]+\.[a-z_]+", name)} == single
 
 

@@ -13,7 +13,7 @@ Counterpart in Kafka: TransactionCoordinator and TransactionStateManager.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, TypeVar
 
 import msgspec
@@ -313,6 +313,10 @@ class TransactionCoordinator:
                 reason="a partition of __transaction_state is being loaded",
             )
         return list_transactions(self._ownership.all_entries(), query, now_ms=self._clock.now_ms())
+
+    def owned(self) -> Iterator[OwnedPartition]:
+        """The partitions of the transaction log that are coordinated here."""
+        return iter(self._ownership)
 
     def entries(self) -> tuple[TxnMetadata, ...]:
         """All entries with what is pending, for invariants and the control API."""

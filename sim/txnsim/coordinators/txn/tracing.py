@@ -62,7 +62,7 @@ def timed_out(tracer: Tracer, node: str, txn: TxnMetadata) -> None:
 def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
     """A move is pending; ``level`` is that of the feature ``transaction.version`` now."""
     if tracer.full:
-        data = {**_fields(txn), "level": int(level)}
+        data = {**fields(txn), "level": int(level)}
         tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
 
 
@@ -87,7 +87,7 @@ def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode)
 
 def completed(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
     """A move took effect; ``level`` is that of the feature ``transaction.version`` now."""
-    data = {**_fields(txn), "level": int(level)}
+    data = {**fields(txn), "level": int(level)}
     tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=data))
 
 
@@ -143,7 +143,8 @@ def marker(
     return last
 
 
-def _fields(txn: TxnMetadata) -> dict[str, object]:
+def fields(txn: TxnMetadata) -> dict[str, object]:
+    """An entry of a coordinator as a payload."""
     return {
         "state": txn.state.wire_name,
         "pending": None if txn.pending_state is None else txn.pending_state.wire_name,

@@ -1,0 +1,175 @@
+"""What a reader of the trace has to know before it can follow: the cluster as it is now, as events.
+
+A recording that begins in the middle opens with it: one that is switched on late, and one whose
+older events were dropped. A cluster may be large, so it comes in parts, one per turn of the loop.
+Each part is true where it stands among the events, and a reader that assigns in order is right from
+the last part on. Names and values are those of the events that tell of changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from txnsim.coordinators.txn.tracing import fields, tx_of
+from txnsim.injection.armed import ArmedRule
+from txnsim.log.partition_log import PartitionLog
+from txnsim.types import TopicPartition
+
+if TYPE_CHECKING:
+    from txnsim.server.cluster import SimCluster
+
+THINGS_PER_PART: Final = 250
+"""Partitions, or transactional ids, of one part: a millisecond or two."""
+
+
+class NodeNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A broker."""
+
+    node: str
+    state: str
+    """``running``, ``down`` or what it is between them."""
+
+
+class ProducerNow(msgspec.Struct, frozen=True, kw_only=True):
+    """What a partition's leader knows of a producer with an open transaction."""
+
+    pid: int
+    epoch: int
+    first: int
+    """First offset of its open transaction."""
+    seq: int
+    coordinator_epoch: int
+
+
+class PartitionNow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A partition, as its leader has it. Offsets that are 0 or unknown are left out."""
+
+    tp: str
+    leader: int
+    epoch: int
+    """Leader epoch."""
+    isr: tuple[int, ...]
+    start: int = 0
+    end: int = 0
+    hw: int = 0
+    lso: int = 0
+    producers: tuple[ProducerNow, ...] = ()
+
+
+class TransactionNow(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a coordinator; ``d`` as in ``txn.complete``."""
+
+    node: str
+    coordinator_epoch: int
+    tx: str
+    d: dict[str, object]
+
+
+class FaultNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A fault rule in force."""
+
+    rule: str
+    point: str
+    action: str
+    matched: int
+    struck: int
+    held: int
+
+
+def parts(cluster: SimCluster) -> Iterator[dict[str, object]]:
+    """The payloads of the events, in order; nothing of a cluster that has not started.
+
+    Each is made when it is asked for. What is created meanwhile tells so itself.
+    """
+    if not cluster.members:
+        return
+    first: dict[str, object] = {
+        "trace": cluster.environment.tracer.level.value,
+        "features": dict(sorted(cluster.metadata.image.features.items())),
+        "brokers": [
+            NodeNow(node=f"broker/{broker_id}", state=member.state.name.lower())
+            for broker_id, member in cluster.members.items()
+        ],
+        "faults": [_fault(rule) for rule in cluster.injector.rules()],
+    }
+    partitions, transactions = _partitions(cluster), _transactions(cluster)
+    number = 0
+    is_last = False
+    while not is_last:
+        some = list(islice(partitions, THINGS_PER_PART))
+        others = list(islice(transactions, THINGS_PER_PART - len(some)))
+        is_last = len(some) + len(others) < THINGS_PER_PART
+        yield {
+            **(first if number == 0 else {}),
+            "part": number,
+            "last": is_last,
+            "partitions": some,
+            "transactions": others,
+        }
+        number += 1
+
+
+def _partitions(cluster: SimCluster) -> Iterator[PartitionNow]:
+    image = cluster.metadata.image
+    for place in [
+        TopicPartition(topic.name, index)
+        for topic in image.topics.values()
+        for index in range(len(topic.partitions))
+    ]:
+        now = cluster.metadata.image.partition(place)
+        if now is None:
+            continue
+        member = cluster.members.get(now.leader)
+        broker = None if member is None else member.broker
+        log = None if broker is None else broker.replicas.led.get(place)
+        told = PartitionNow(tp=str(place), leader=now.leader, epoch=now.leader_epoch, isr=now.isr)
+        yield told if log is None else _with_log(told, log)
+
+
+def _with_log(told: PartitionNow, log: PartitionLog) -> PartitionNow:
+    return msgspec.structs.replace(
+        told,
+        start=log.log_start_offset,
+        end=log.log_end_offset,
+        hw=log.high_watermark,
+        lso=log.last_stable_offset,
+        producers=tuple(
+            ProducerNow(
+                pid=producer.producer_id,
+                epoch=producer.producer_epoch,
+                first=producer.current_txn_start_offset,
+                seq=producer.last_sequence,
+                coordinator_epoch=producer.coordinator_epoch,
+            )
+            for producer in log.open_producers()
+        ),
+    )
+
+
+def _transactions(cluster: SimCluster) -> Iterator[TransactionNow]:
+    for broker in cluster.brokers.values():
+        for owned in broker.coordinator.owned():
+            for transactional_id in list(owned.entries):
+                txn = owned.entries.get(transactional_id)
+                if txn is not None:
+                    yield TransactionNow(
+                        node=owned.node,
+                        coordinator_epoch=owned.coordinator_epoch,
+                        tx=tx_of(txn),
+                        d=fields(txn),
+                    )
+
+
+def _fault(rule: ArmedRule) -> FaultNow:
+    return FaultNow(
+        rule=rule.rule.id,
+        point=rule.rule.point,
+        action=str(rule.rule.action),
+        matched=rule.matched,
+        struck=rule.struck,
+        held=len(rule.held),
+    )
