@@ -29,7 +29,6 @@ from txnsim.replica.broker_logs import BrokerLogs
 from txnsim.runtime.env import Environment
 from txnsim.runtime.skewed_clock import SkewedClock
 from txnsim.security.options import check_security
-from txnsim.server import trace_snapshot
 from txnsim.server.channel_builder import Entrance, authorizer_of
 from txnsim.server.cluster_control import FaultHands
 from txnsim.server.connection import Connection
@@ -41,6 +40,7 @@ from txnsim.server.member import Door, Member, MemberState
 from txnsim.server.options import KIP_TEXT_PORT_DISTANCE, ClusterOptions, port_step
 from txnsim.server.quiesce import end_starts, let_end, undisturb
 from txnsim.server.snapshot import Snapshot, restored
+from txnsim.server.trace_snapshot import open_with_snapshot
 from txnsim.txn.producer_ids import FIRST_PRODUCER_ID
 from txnsim.types import BrokerId, ProducerId, TopicPartition
 
@@ -86,9 +86,7 @@ class SimCluster:
         )
         """Where faults are armed: every crossing of this cluster's network passes it."""
         environment.network.interceptor = self.injector
-        environment.tracer.begin_with(
-            partial(trace_snapshot.parts, self), partial(environment.clock.call_later, 0)
-        )
+        open_with_snapshot(self)
         self.injector.hands = FaultHands(self)
         self._metadata: Metadata | None = None
         self._controller: ControllerNode | None = None

@@ -9,21 +9,40 @@ the last part on. Names and values are those of the events that tell of changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 import msgspec
 
+from txnsim.broker.broker import Broker
 from txnsim.coordinators.txn.tracing import fields, tx_of
 from txnsim.injection.armed import ArmedRule
+from txnsim.injection.injector import Injector
 from txnsim.log.partition_log import PartitionLog
-from txnsim.types import TopicPartition
-
-if TYPE_CHECKING:
-    from txnsim.server.cluster import SimCluster
+from txnsim.node.metadata_publisher import Metadata
+from txnsim.runtime.env import Environment
+from txnsim.server.member import Member
+from txnsim.types import BrokerId, TopicPartition
 
 THINGS_PER_PART: Final = 250
 """Partitions, or transactional ids, of one part: a millisecond or two."""
+
+
+class TracedCluster(Protocol):
+    """What of a cluster is told (``server.cluster.SimCluster``)."""
+
+    environment: Environment
+    members: dict[BrokerId, Member]
+    injector: Injector
+
+    @property
+    def metadata(self) -> Metadata:
+        """The shell that publishes images."""
+
+    @property
+    def brokers(self) -> dict[BrokerId, Broker]:
+        """The brokers that run, by their ids."""
 
 
 class NodeNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,7 +99,13 @@ class FaultNow(msgspec.Struct, frozen=True, kw_only=True):
     held: int
 
 
-def parts(cluster: SimCluster) -> Iterator[dict[str, object]]:
+def open_with_snapshot(cluster: TracedCluster) -> None:
+    """Let recordings of this cluster that begin in the middle open with it."""
+    environment = cluster.environment
+    environment.tracer.begin_with(partial(parts, cluster), partial(environment.clock.call_later, 0))
+
+
+def parts(cluster: TracedCluster) -> Iterator[dict[str, object]]:
     """The payloads of the events, in order; nothing of a cluster that has not started.
 
     Each is made when it is asked for. What is created meanwhile tells so itself.
@@ -113,7 +138,7 @@ def parts(cluster: SimCluster) -> Iterator[dict[str, object]]:
         number += 1
 
 
-def _partitions(cluster: SimCluster) -> Iterator[PartitionNow]:
+def _partitions(cluster: TracedCluster) -> Iterator[PartitionNow]:
     image = cluster.metadata.image
     for place in [
         TopicPartition(topic.name, index)
@@ -150,7 +175,7 @@ def _with_log(told: PartitionNow, log: PartitionLog) -> PartitionNow:
     )
 
 
-def _transactions(cluster: SimCluster) -> Iterator[TransactionNow]:
+def _transactions(cluster: TracedCluster) -> Iterator[TransactionNow]:
     for broker in cluster.brokers.values():
         for owned in broker.coordinator.owned():
             for transactional_id in list(owned.entries):
