@@ -6,9 +6,15 @@ sockets; so time, chance and sockets are behind their door.
 
 from __future__ import annotations
 
+from datetime import timedelta
+
+from aiokafka import AIOKafkaProducer
+
 from tests.support.clusters import run_cluster
 from tests.support.virtual_story import COMMITTED, Outcome, two_transactions_and_an_idle_hour
 from txnsim.runtime.trace import TraceLevel
+from txnsim.testing.cluster import AsyncSimulatedKafka
+from txnsim.testing.virtual import run_virtual
 
 
 def story(seed: int) -> Outcome:
@@ -27,3 +33,20 @@ def test_the_cluster_is_at_rest_after_the_hour() -> None:
     outcome = story(7)
     assert outcome.states == {"tx-a": "CompleteCommit", "tx-b": "CompleteCommit"}
     assert outcome.open_transactions == 0
+
+
+def test_a_partition_forgets_an_idle_producer_by_the_stamps_of_its_records() -> None:
+    """Stamps and cluster are of one time: stamped by real time, years ahead, none would expire."""
+
+    async def main(kafka: AsyncSimulatedKafka) -> tuple[list[int], list[int]]:
+        async with AIOKafkaProducer(
+            bootstrap_servers=kafka.bootstrap, enable_idempotence=True
+        ) as producer:
+            await producer.send_and_wait("orders", b"one")
+        found = []
+        for hours in (23, 2):
+            await kafka.clock.advance(timedelta(hours=hours))
+            found.append(len(await kafka.transactions.producers("orders")))
+        return found, [record.offset for record in await kafka.topics.read("orders")]
+
+    assert run_virtual(main, topics=["orders"], brokers=1) == ([1, 0], [0])

@@ -46,6 +46,9 @@ _CHANCE: Final = tuple(
 """The functions of the module ``random``: methods of one generator that all threads share."""
 _STRFTIME_TIME: Final = 2
 """With so many arguments ``time.strftime`` is told the time."""
+_WALL_CLOCKS: Final = ("CLOCK_REALTIME", "CLOCK_TAI")
+_STEADY_CLOCKS: Final = ("CLOCK_MONOTONIC", "CLOCK_MONOTONIC_RAW", "CLOCK_BOOTTIME", "CLOCK_UPTIME")
+"""Of ``time.clock_gettime``; each system has some of them."""
 _NODE_BITS, _CLOCK_BITS = 48, 14
 
 _active: Final = threading.Lock()
@@ -158,12 +161,8 @@ def _answers(
 
 def _clocks(monotonic_ns: Nanoseconds, wall_ns: Nanoseconds) -> dict[str, Function]:
     real = {name: getattr(time, name) for name in _CLOCKS if hasattr(time, name)}
-    wall = {time.CLOCK_REALTIME}
-    steady = {time.CLOCK_MONOTONIC} | {
-        getattr(time, name)
-        for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC_RAW")
-        if hasattr(time, name)
-    }
+    wall = {getattr(time, name) for name in _WALL_CLOCKS if hasattr(time, name)}
+    steady = {getattr(time, name) for name in _STEADY_CLOCKS if hasattr(time, name)}
 
     def clock_gettime_ns(clock: int) -> int:
         if clock in wall:

@@ -14,15 +14,16 @@ from __future__ import annotations
 import asyncio
 import selectors
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Mapping
 from contextvars import Context
-from typing import Any, Final, NoReturn, TypeVarTuple
+from typing import Any, Final, NoReturn, TypeVar, TypeVarTuple
 
 from txnsim.errors import DeadlockError, LivelockError, NotSimulatedError
 from txnsim.runtime.virtual.connection import VirtualTransport
 from txnsim.runtime.virtual.net import VirtualNet, VirtualServer
 from txnsim.runtime.virtual.tasks import Numbers
 
+T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 IDLE_TURNS_MAX: Final = 1_000_000
@@ -74,7 +75,14 @@ class VirtualLoop(asyncio.SelectorEventLoop):
         super().__init__(_JumpingSelector(self._wait))
         self._clock_resolution = _RESOLUTION_S
         self._numbers = Numbers()
-        self.set_task_factory(self._numbers.task)
+
+    def create_task(
+        self, coro: Generator[Any, None, T] | Coroutine[Any, Any, T], **options: Any
+    ) -> asyncio.Task[T]:
+        """A task that hashes alike in every process, unless somebody has set a factory."""
+        if self.is_closed() or self.get_task_factory() is not None:
+            return super().create_task(coro, **options)
+        return self._numbers.task(self, coro, **options)
 
     def create_future(self) -> asyncio.Future[Any]:
         """A future that hashes alike in every process."""

@@ -63,7 +63,7 @@ class Numbers:
         context: Context | None = None,
         **options: Any,
     ) -> asyncio.Task[Any]:
-        """A task, as ``loop.set_task_factory`` wants it made."""
+        """A task, as ``loop.create_task`` is asked for it."""
         if name is None:
             name = TASK_NAME.format(number=self._next_name())
         return NumberedTask(

@@ -187,6 +187,7 @@ def test_chance_follows_the_seed() -> None:
     assert draws[0] == draws[1] != draws[2]
 
 
+@pytest.mark.filterwarnings("ignore:datetime.datetime.utcnow:DeprecationWarning")
 def test_other_threads_keep_real_time() -> None:
     seen: list[float] = []
     dates: list[datetime.datetime] = []

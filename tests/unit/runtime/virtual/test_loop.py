@@ -151,6 +151,15 @@ def test_tls_and_a_missing_network_are_refused(loop: VirtualLoop, kind: str) -> 
         loop.run_until_complete(ask(ssl=None))
 
 
+def test_before_a_client_connects_somebody_may_look(loop: VirtualLoop) -> None:
+    """By then its library is loaded."""
+    looked: list[str] = []
+    loop.before_connect = lambda: looked.append("looked")
+    with pytest.raises(NotSimulatedError, match="network"):
+        loop.run_until_complete(loop.create_connection(asyncio.Protocol, "localhost", 1))
+    assert looked == ["looked"]
+
+
 def test_another_thread_can_not_come_in(loop: VirtualLoop) -> None:
     caught: list[BaseException] = []
 

@@ -51,6 +51,24 @@ def test_a_task_keeps_its_name_and_its_context() -> None:
     assert run(main) == "told"
 
 
+def test_a_factory_that_somebody_has_set_is_asked() -> None:
+    async def main() -> list[str]:
+        asked: list[str] = []
+
+        def factory(loop: Any, coroutine: Any, **options: Any) -> Any:
+            asked.append("asked")
+            return asyncio.Task(coroutine, loop=loop, **options)
+
+        async def nothing() -> None:
+            """Done at once."""
+
+        asyncio.get_running_loop().set_task_factory(factory)
+        await asyncio.create_task(nothing())
+        return list(asked)  # the loop's own end asks again
+
+    assert run(main) == ["asked"]
+
+
 def test_a_set_of_tasks_is_iterated_in_one_order() -> None:
     async def main() -> list[int]:
         async def number(value: int) -> int:
