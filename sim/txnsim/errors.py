@@ -64,6 +64,8 @@ class Rejection(msgspec.Struct, frozen=True, kw_only=True):
 
     error: ErrorCode
     reason: str
+    rule: str = ""
+    """Row of docs/rules.md that explains it, for the trace; "" where none does."""
 
 
 class TxnsimError(Exception):

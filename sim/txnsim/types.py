@@ -89,6 +89,8 @@ class Decision(
     records: tuple[RecordT, ...] = ()
     reply: ReplyT
     effects: tuple[EffectT, ...] = ()
+    rule: str = ""
+    """Row of docs/rules.md that explains it, for the trace."""
 
 
 # Inter-broker commands. They travel through ``node.peers`` with their API key and version;

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import inspect
+import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from tests import docs
 from tests.conformance.casebook import elsewhere, transcripts
 from tests.conformance.casebook.reading import all_files, brokers, cases, rules
 from tests.conformance.programme import LEVELS
+from txnsim import coordinators, log, txn
+from txnsim.broker import verification
 from txnsim.config.yaml_lines import read_mapping
+from txnsim.node import log_trace
+from txnsim.replica import replicas
+from txnsim.runtime.trace_kinds import KINDS
 
 CASES_MIN = 300
+NAMED_MIN = 180
+"""Rules that decisions, refusals, markers and appends name for the trace."""
+EXPLAINING = (coordinators, log, log_trace, replicas, txn, verification)
+ROW_ID = re.compile(r"[a-z0-9-]+(\.[A-Za-z0-9-]+)+")
 FILE_BYTES_MAX = 400_000
 ALL_BYTES_MAX = 4_000_000
 ROOT = Path(docs.__file__).parents[1]
@@ -110,6 +121,36 @@ def is_function(named: str) -> bool:
     if isinstance(found, property):
         found = found.fget
     return inspect.isroutine(inspect.unwrap(found) if callable(found) else found)
+
+
+def test_every_rule_that_the_code_names_is_one() -> None:
+    named = {
+        one: path.name
+        for path in explaining()
+        for one in texts_in(path)
+        if ROW_ID.fullmatch(one) and one.partition(".")[0] in subjects() and one not in KINDS
+    }
+    none_of((f"{path}: {one}" for one, path in named.items() if one not in rules()), "no rule")
+    assert len(named) >= NAMED_MIN
+
+
+def explaining() -> Iterator[Path]:
+    """Files whose decisions, refusals, markers and appends name a row for the trace."""
+    for module in EXPLAINING:
+        assert module.__file__ is not None
+        path = Path(module.__file__)
+        yield from path.parent.rglob("*.py") if path.stem == "__init__" else [path]
+
+
+def texts_in(path: Path) -> Iterator[str]:
+    for one in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(one, ast.Constant) and isinstance(one.value, str):
+            yield one.value
+
+
+def subjects() -> frozenset[str]:
+    """What the ids of rules begin with."""
+    return frozenset(one.partition(".")[0] for one in rules())
 
 
 def test_every_case_has_a_broker_that_is_configured() -> None:

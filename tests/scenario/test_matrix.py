@@ -9,9 +9,12 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.conformance.casebook.reading import rules
+from tests.support.explained import explanations
 from txnsim.scenario import catalog
 from txnsim.scenario.model import Scenario
 from txnsim.scenario.runner import RunResult, Telling, tell_virtual
@@ -37,6 +40,11 @@ def complaint(result: RunResult) -> str:
     return f"{result.run} {result.take}: {' / '.join(wrong)}"
 
 
+def unexplained(result: RunResult) -> list[dict[str, Any]]:
+    """Decisions, refusals, markers and appends that name no row of docs/rules.md."""
+    return [event for rule, event in explanations(result.trace) if rule not in rules()]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.name)
 def test_every_telling_comes_to_what_is_declared_twice_with_the_same_trace(
@@ -44,6 +52,7 @@ def test_every_telling_comes_to_what_is_declared_twice_with_the_same_trace(
 ) -> None:
     first = [tell_virtual(telling) for telling in tellings(scenario)]
     assert [complaint(result) for result in first if not result.as_declared] == []
+    assert [event for result in first for event in unexplained(result)] == []
     for telling, result in zip(tellings(scenario), first, strict=True):
         again = tell_virtual(telling)
         assert again.trace == result.trace, str(telling)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from txnsim.broker.group_host import GroupHost
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.node.log_gate import MARKER, LogGate
-from txnsim.node.log_trace import LogTrace, bounds
+from txnsim.node.log_trace import LogTrace, bounds_for_marker
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.commits import Appends, Commits
@@ -200,7 +200,7 @@ class MarkerWrites:
             return too_few.error
         if self._groups.refuses_markers(topic_partition):
             return ErrorCode.not_leader_or_follower
-        before = bounds(log, marker.producer_id) if self._log_trace.on else None
+        before = bounds_for_marker(log, marker) if self._log_trace.on else None
         appended = log.append_marker(
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,

@@ -19,7 +19,7 @@ from txnsim.log.answers import Appended
 from txnsim.log.partition_log import PartitionLog
 from txnsim.log.verification import SENTINEL
 from txnsim.node.log_gate import DATA, LogGate
-from txnsim.node.log_trace import LogTrace, bounds
+from txnsim.node.log_trace import LogTrace, bounds_for_data
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.replica.replicas import Replicas
 from txnsim.replication.commits import Appends, Commits
@@ -283,7 +283,7 @@ class Producing:
     ) -> ProduceOutcome:
         """Append one batch; what was written is added to ``appended``."""
         partition = part.topic_partition
-        before = bounds(log, part.header.producer_id) if self._log_trace.on else None
+        before = bounds_for_data(log, part.header) if self._log_trace.on else None
         result = log.append_client(
             part.batch,
             guard=guards.get(partition, SENTINEL),

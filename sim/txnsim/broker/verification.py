@@ -20,6 +20,7 @@ from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
 from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
     AddPartitionsToTxnCommand,
     AddPartitionsToTxnReply,
     BrokerId,
@@ -50,6 +51,7 @@ class _Asked(msgspec.Struct):
     transaction: TxnPartitions
     answer: Pending[Errors]
     since_us: int
+    operation: TransactionOperation
     events: tuple[int, ...] = ()
     """The question in the trace, by partition; empty while nothing is recorded."""
 
@@ -74,6 +76,55 @@ _RETRIED_AS_NOT_ENOUGH_REPLICAS: Final = frozenset(
     }
 )
 
+
+_BY_VERSION: Final = {
+    TransactionOperation.DEFAULT_ERROR: 0,
+    TransactionOperation.GENERIC_ERROR_SUPPORTED: 1,
+    TransactionOperation.ADD_PARTITION: 2,
+}
+_NO_COORDINATOR_RULES: Final = (
+    "verify.no-coordinator.v10",
+    "verify.no-coordinator.v11",
+    "verify.no-coordinator.v12",
+)
+_NOT_ADDED_RULES: Final = ("verify.not-added.v10", "verify.not-added.v11", "verify.not-added.v11")
+_ANSWER_RULES: Final = {
+    ErrorCode.none: ("verify.added.v10", "verify.added.v11", "verify.added.v12"),
+    ErrorCode.invalid_txn_state: _NOT_ADDED_RULES,
+    ErrorCode.transaction_abortable: _NOT_ADDED_RULES,
+    ErrorCode.invalid_producer_epoch: (
+        "verify.other-epoch.v10",
+        "verify.other-epoch.v11",
+        "verify.other-epoch.v12",
+    ),
+    ErrorCode.invalid_producer_id_mapping: (
+        "verify.other-producer.v10",
+        "verify.other-producer.v11",
+        "verify.other-producer.v12",
+    ),
+    ErrorCode.concurrent_transactions: (
+        "verify.prepared.v10",
+        "verify.prepared.v11",
+        "verify.prepared.v12",
+    ),
+    ErrorCode.coordinator_not_available: _NO_COORDINATOR_RULES,
+    ErrorCode.not_coordinator: _NO_COORDINATOR_RULES,
+    ErrorCode.coordinator_load_in_progress: ("verify.loading",) * 3,
+    ErrorCode.network_exception: ("verify.connection-lost",) * 3,
+    ErrorCode.invalid_request: ("verify.empty-id",) * 3,
+    ErrorCode.unknown_topic_or_partition: ("verify.unknown-partition",) * 3,
+    ErrorCode.operation_not_attempted: ("verify.unknown-partition",) * 3,
+    ErrorCode.unsupported_version: ("decide.add-at-0",) * 3,
+}
+"""Rows of docs/rules.md about the answer to a Produce up to v10, of v11, and from v12 on."""
+_POSITIONS_RULES: Final = {
+    ErrorCode.none: ("txn-commit.verified", "txn-commit.verified", "txn-offset.added.v5"),
+    ErrorCode.invalid_txn_state: ("txn-offset.not-added.v3",) * 3,
+    ErrorCode.transaction_abortable: ("txn-offset.not-added.v4",) * 3,
+    ErrorCode.network_exception: ("txn-offset.network",) * 3,
+    ErrorCode.unsupported_version: ("txn-commit.level",) * 3,
+}
+"""The same of a TxnOffsetCommit up to v3, of v4, and from v5 on; all else is told as it is."""
 
 _PASSED: Final = "NONE"
 """What the trace says in place of an error."""
@@ -147,6 +198,7 @@ class Verification:
             ),
             answer,
             self._clock.monotonic_us(),
+            operation,
         )
         if self._tracer.on:
             self._trace_question(asked)
@@ -174,7 +226,7 @@ class Verification:
         waiting = queue.waiting.get(transaction.transactional_id)
         if waiting is not None:
             if transaction.producer_epoch < waiting.transaction.producer_epoch:
-                self._fail(asked, ErrorCode.invalid_producer_epoch)
+                self._fail(asked, ErrorCode.invalid_producer_epoch, rule="verify.queue-replaced")
                 return False
             # The one that waits gives way: fenced by a higher epoch, else told to try again.
             self._fail(
@@ -182,6 +234,7 @@ class Verification:
                 ErrorCode.invalid_producer_epoch
                 if transaction.producer_epoch > waiting.transaction.producer_epoch
                 else ErrorCode.network_exception,
+                rule="verify.queue-replaced",
             )
         elif not queue.waiting:
             # Kafka maps TRANSACTION_ABORTABLE for a whole batch by the operation of the transaction
@@ -210,7 +263,7 @@ class Verification:
         what should have been added (AddPartitionsToTxnHandler, ``versionMismatch``).
         """
         for asked in batch.values():
-            self._resolve(asked, {}, passing="UNSUPPORTED_VERSION")
+            self._resolve(asked, {}, passing="UNSUPPORTED_VERSION", rule="verify.old-coordinator")
 
     def _answered(
         self,
@@ -247,8 +300,9 @@ class Verification:
                 if reply.error == ErrorCode.cluster_authorization_failed
                 else ErrorCode(reply.error)
             )
+            is_unauthorized = reply.error == ErrorCode.cluster_authorization_failed
             for asked in batch.values():
-                self._fail(asked, error)
+                self._fail(asked, error, rule="verify.unauthorized" if is_unauthorized else "")
             return
         for transactional_id, results in reply.results:
             asked = batch[transactional_id]
@@ -261,32 +315,39 @@ class Verification:
             self.failed += len(errors)
             self._resolve(asked, errors)
 
-    def _fail(self, asked: _Asked, error: ErrorCode) -> None:
+    def _fail(self, asked: _Asked, error: ErrorCode, *, rule: str = "") -> None:
         self.failed += len(asked.transaction.partitions)
-        self._resolve(asked, dict.fromkeys(asked.transaction.partitions, error))
+        self._resolve(asked, dict.fromkeys(asked.transaction.partitions, error), rule=rule)
 
-    def _resolve(self, asked: _Asked, errors: Errors, *, passing: str = _PASSED) -> None:
+    def _resolve(
+        self, asked: _Asked, errors: Errors, *, passing: str = _PASSED, rule: str = ""
+    ) -> None:
         self.answered += 1
         self.waited_us += self._clock.monotonic_us() - asked.since_us
         if self._tracer.on:
-            self._trace_answers(asked, errors, passing=passing)
+            self._trace_answers(asked, errors, passing=passing, rule=rule)
         asked.answer.resolve(errors)
 
     # The trace: an event for each partition, so that a reader can count them
 
     def _trace_question(self, asked: _Asked) -> None:
-        add = not asked.transaction.verify_only
+        more: dict[str, object] = {} if asked.transaction.verify_only else {"add": True}
         asked.events = tuple(
-            self._trace("verify.ask", asked.transaction, partition, {"add": add})
+            self._trace("verify.ask", asked.transaction, partition, more)
             for partition in asked.transaction.partitions
         )
 
-    def _trace_answers(self, asked: _Asked, errors: Errors, *, passing: str = _PASSED) -> None:
+    def _trace_answers(
+        self, asked: _Asked, errors: Errors, *, passing: str = _PASSED, rule: str = ""
+    ) -> None:
         partitions = asked.transaction.partitions
         causes = asked.events or (-1,) * len(partitions)  # recording began in between
         for partition, cause in zip(partitions, causes, strict=True):
             error = errors.get(partition)
-            told: dict[str, object] = {"error": passing if error is None else error.name.upper()}
+            told: dict[str, object] = {
+                "error": passing if error is None else error.name.upper(),
+                "rule": rule or answer_rule(error, asked.operation, partition),
+            }
             self._trace("verify.answer", asked.transaction, partition, told, cause)
 
     def _trace(
@@ -325,6 +386,19 @@ def _mapped(error: ErrorCode, operation: TransactionOperation, rules: Rules) -> 
     ):
         return ErrorCode.invalid_txn_state
     return error
+
+
+def answer_rule(
+    error: ErrorCode | None, operation: TransactionOperation, partition: TopicPartition
+) -> str:
+    """Row of docs/rules.md that explains what the leader makes of the coordinator's answer."""
+    answered = ErrorCode.none if error is None else error
+    by_version = _BY_VERSION[operation]
+    if partition.topic == CONSUMER_OFFSETS_TOPIC:
+        row = _POSITIONS_RULES.get(answered)
+        return "txn-offset.as-is" if row is None else row[by_version]
+    row = _ANSWER_RULES.get(answered)
+    return "" if row is None else row[by_version]
 
 
 def produce_error(

@@ -13,6 +13,9 @@ Pure: each function reads what the partition knows of the producer and answers N
 
 A follower and a reload skip all of this: what the leader has accepted is the truth
 (AppendOrigin.REPLICATION).
+
+Each refusal names its row of docs/rules.md. What is taken is explained by ``data_rule`` and
+``marker_rule``, which only a trace asks, before the append.
 """
 
 from __future__ import annotations
@@ -24,6 +27,7 @@ from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, sequen
 from txnsim.log.verification import VerificationEntry
 from txnsim.releases.rules import LATEST, Rules
 from txnsim.types import PRODUCER_EPOCH_MAX, TransactionVersion
+from txnsim.wire.batch_header import BatchHeader
 
 
 class Refusal(NamedTuple):
@@ -31,6 +35,8 @@ class Refusal(NamedTuple):
 
     error: ErrorCode
     reason: str
+    rule: str = ""
+    """Row of docs/rules.md; "" where none explains it."""
 
 
 def check_gate(
@@ -57,13 +63,14 @@ def check_gate(
         # KAFKA-19690: a fenced producer has to hear that it is fenced, not that its transaction is
         # unknown.
         if producer_epoch < entry.producer_epoch and rules.stale_epoch_comes_before_guard:
-            return _stale_epoch(entry, producer_epoch)
+            return _stale_epoch(entry, producer_epoch, "producer.gate-epoch")
     if is_verified:
         return None
     return Refusal(
         ErrorCode.invalid_txn_state,
         f"producer {producer_id} epoch {producer_epoch} has no transaction open on this "
         "partition and shows no valid verification guard (KIP-890)",
+        "verify.guard-gone",
     )
 
 
@@ -91,7 +98,7 @@ def check_data(
     """
     if entry is not None and producer_epoch < entry.producer_epoch:
         # Never PRODUCER_FENCED: that one is the coordinator's word (KIP-588).
-        return _stale_epoch(entry, producer_epoch)
+        return _stale_epoch(entry, producer_epoch, "producer.stale-epoch")
     if is_client:
         refusal = _check_sequence(
             entry,
@@ -107,6 +114,7 @@ def check_data(
             ErrorCode.invalid_txn_state,
             f"producer {entry.producer_id} has a transaction open since offset "
             f"{entry.txn_first_offset}; a batch outside of it was found (ProducerAppendInfo)",
+            "producer.plain-in-open-txn",
         )
     return None
 
@@ -135,8 +143,44 @@ def check_marker(
             ErrorCode.transaction_coordinator_fenced,
             f"coordinator epoch {coordinator_epoch} of the marker is below "
             f"{known_coordinator_epoch}, which a newer coordinator has left here",
+            "marker.coordinator-fenced",
         )
     return None
+
+
+def data_rule(entry: ProducerEntry | None, header: BatchHeader) -> str:
+    """Row of docs/rules.md by which a batch is taken, or found to be there already, given what the
+    partition knows of its producer. Of no meaning for one that is refused.
+    """
+    epoch, first = header.producer_epoch, header.base_sequence
+    is_known = entry is not None and entry.producer_epoch == epoch
+    is_in_open = entry is not None and header.is_transactional and entry.has_open_transaction(epoch)
+    if header.producer_id < 0:
+        return "batch.written-fields"
+    if is_known and entry is not None and entry.find_batch(first, header.last_sequence):
+        return "producer.duplicate-in-open-txn" if is_in_open else "producer.duplicate"
+    if header.is_transactional:
+        return "producer.gate-open" if is_in_open else "producer.txn-opens-at-first-batch"
+    if entry is None or entry.producer_epoch == NO_EPOCH:
+        return "producer.unknown-starts-anywhere"
+    if not is_known:
+        return "producer.new-epoch"
+    wraps = first == 0 and entry.last_sequence > 0
+    return "producer.sequence-wraps" if wraps else "producer.next-sequence"
+
+
+def marker_rule(entry: ProducerEntry | None, *, producer_epoch: int, is_v2: bool) -> str:
+    """Row of docs/rules.md by which a marker is written, given what the partition knows of its
+    producer. Of no meaning for one that is refused.
+    """
+    if entry is None:
+        return "marker.unknown-producer"
+    is_same = producer_epoch == entry.producer_epoch
+    if entry.txn_first_offset == NO_OFFSET:
+        return "marker.v2-repeated" if is_v2 and is_same else "marker.nothing-open"
+    if is_v2:
+        return "marker.v2-top-epoch" if is_same else "marker.v2-higher-epoch"
+    return "marker.v1-same-epoch" if is_same else "marker.v1-higher-epoch"
 
 
 def check_marker_of(
@@ -201,12 +245,14 @@ def _check_sequence(
             # KAFKA-18202: under transactions v2 each transaction has an epoch of its own and starts
             # at 0.
             return _out_of_order(
-                f"the first sequence of transactions v2 is 0, found {base_sequence}"
+                f"the first sequence of transactions v2 is 0, found {base_sequence}",
+                "producer.v2-starts-at-zero",
             )
         if base_sequence > verification.lowest_sequence and rules.earlier_sequence_goes_first:
             return _out_of_order(
                 f"sequence {verification.lowest_sequence} is still being verified, "
-                f"found {base_sequence}"
+                f"found {base_sequence}",
+                "producer.lowest-sequence",
             )
     if entry is None or entry.producer_epoch == NO_EPOCH:
         # An unknown producer may go on anywhere: its state may have expired or been deleted
@@ -217,15 +263,24 @@ def _check_sequence(
             return None
         return _out_of_order(
             f"epoch {producer_epoch} is new to this partition (it knows "
-            f"{entry.producer_epoch}) and must start at sequence 0, found {base_sequence}"
+            f"{entry.producer_epoch}) and must start at sequence 0, found {base_sequence}",
+            "producer.new-epoch-starts-at-zero",
         )
     expected = sequence_after(entry.last_sequence, 1)
     if base_sequence == expected:
         return None
     return _out_of_order(
         f"producer {entry.producer_id} epoch {producer_epoch}: expected sequence {expected}, "
-        f"found {base_sequence}"
+        f"found {base_sequence}",
+        _gap_rule(entry, base_sequence),
     )
+
+
+def _gap_rule(entry: ProducerEntry, base_sequence: int) -> str:
+    if not entry.batches:
+        return "producer.known-from-marker"
+    is_old = base_sequence <= entry.last_sequence
+    return "producer.out-of-cache" if is_old else "producer.next-sequence"
 
 
 def _check_marker_epoch(
@@ -233,7 +288,9 @@ def _check_marker_epoch(
 ) -> Refusal | None:
     known = entry.producer_epoch
     if producer_epoch < known:
-        return _stale_epoch(entry, producer_epoch)
+        is_v2 = transaction_version >= TransactionVersion.TV_2
+        rule = "marker.v2-lower-epoch" if is_v2 else "marker.v1-lower-epoch"
+        return _stale_epoch(entry, producer_epoch, rule)
     if transaction_version < TransactionVersion.TV_2 or producer_epoch > known:
         return None
     if not rules.v2_markers_need_higher_epoch:
@@ -250,16 +307,18 @@ def _check_marker_epoch(
         ErrorCode.invalid_producer_epoch,
         f"a marker of transactions v2 must carry an epoch above {known}, "
         f"found {producer_epoch} (KIP-1228)",
+        "marker.v2-same-epoch",
     )
 
 
-def _stale_epoch(entry: ProducerEntry, producer_epoch: int) -> Refusal:
+def _stale_epoch(entry: ProducerEntry, producer_epoch: int, rule: str) -> Refusal:
     return Refusal(
         ErrorCode.invalid_producer_epoch,
         f"epoch {producer_epoch} of producer {entry.producer_id} is below {entry.producer_epoch}, "
         "the last one seen on this partition",
+        rule,
     )
 
 
-def _out_of_order(detail: str) -> Refusal:
-    return Refusal(ErrorCode.out_of_order_sequence_number, f"{detail} (ProducerAppendInfo)")
+def _out_of_order(detail: str, rule: str) -> Refusal:
+    return Refusal(ErrorCode.out_of_order_sequence_number, f"{detail} (ProducerAppendInfo)", rule)

@@ -20,6 +20,7 @@ from txnsim.log.answers import (
     ProducerSnapshot,
     TimestampOffset,
 )
+from txnsim.log.append_info import data_rule, marker_rule
 from txnsim.log.config import LogConfig
 from txnsim.log.epoch_cache import EpochCache
 from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState
@@ -29,8 +30,13 @@ from txnsim.log.segments import Segments, Span
 from txnsim.log.snapshots import Snapshots
 from txnsim.log.txn_index import AbortedTxn, TxnIndex
 from txnsim.log.verification import Verification
-from txnsim.types import IsolationLevel, ReplicatedBatch, TopicPartition
-from txnsim.wire.batch import read_batch_header
+from txnsim.types import (
+    IsolationLevel,
+    ReplicatedBatch,
+    TopicPartition,
+    TransactionVersion,
+)
+from txnsim.wire.batch import BatchHeader, read_batch_header
 
 ENOUGH_BYTES: Final = 1 << 62
 """More than any reader waits for."""
@@ -330,6 +336,22 @@ class LogView:
         """First offset of the producer's open transaction, -1 without one."""
         entry = self._producers.find(producer_id)
         return NO_OFFSET if entry is None else entry.txn_first_offset
+
+    def rule_of_data(self, header: BatchHeader) -> str:
+        """Row of docs/rules.md by which such a batch would be taken (``append_info.data_rule``)."""
+        return data_rule(self._producers.find(header.producer_id), header)
+
+    def rule_of_marker(
+        self, *, producer_id: int, producer_epoch: int, transaction_version: int
+    ) -> str:
+        """Row of docs/rules.md by which such a marker would be written
+        (``append_info.marker_rule``).
+        """
+        return marker_rule(
+            self._producers.find(producer_id),
+            producer_epoch=producer_epoch,
+            is_v2=transaction_version >= TransactionVersion.TV_2,
+        )
 
     def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
         """Whether a transaction is open for longer than any timeout could explain (KIP-664)."""

@@ -135,6 +135,7 @@ class PartitionLog(LoadedLog):
                     error=ErrorCode.invalid_producer_epoch,
                     reason=f"epoch {producer_epoch} of producer {producer_id} is below "
                     f"{entry.producer_epoch}, the last one seen on {self.topic_partition}",
+                    rule="verify.stale-epoch-first",
                 )
             if is_open(entry, producer_epoch, rules):
                 return SENTINEL
@@ -189,7 +190,9 @@ class PartitionLog(LoadedLog):
         if config.codec is not None and config.codec != header.compression:
             batch = recoded(batch, header, config)
             header = read_batch_header(batch, 0)
-        rejection = check_size(header.size, config)
+            rejection = check_size(header.size, config, rule="batch.recompressed-too-large")
+        else:
+            rejection = check_size(header.size, config)
         if rejection is not None:
             return rejection
         if header.producer_id >= 0:
@@ -341,12 +344,14 @@ class PartitionLog(LoadedLog):
             return AppendRejection(
                 error=ErrorCode.unknown_server_error,
                 reason=f"a marker needs a producer, found id {producer_id} epoch {producer_epoch}",
+                rule="marker.epoch-negative",
             )
         if self.config.max_message_bytes < MARKER_BYTES:
             return AppendRejection(
                 error=ErrorCode.message_too_large,
                 reason=f"a marker of {MARKER_BYTES} bytes exceeds max.message.bytes"
                 f" {self.config.max_message_bytes}",
+                rule="batch.too-large",
             )
         entry = self._producers.find(producer_id)
         refusal = check_marker_of(
@@ -472,6 +477,7 @@ class PartitionLog(LoadedLog):
         return AppendRejection(
             error=refusal.error,
             reason=f"{self.topic_partition}: {refusal.reason}",
+            rule=refusal.rule,
             log_start_offset=self._log_start_offset,
         )
 

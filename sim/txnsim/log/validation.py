@@ -42,19 +42,28 @@ _WRONG_TYPE: Final = (
 )
 
 
-def check_size(size: int, config: LogConfig) -> AppendRejection | None:
+def check_size(
+    size: int, config: LogConfig, *, rule: str = "batch.too-large"
+) -> AppendRejection | None:
     """Limits that hold for clients and coordinators alike; these answers don't show the log start
     offset.
+
+    Args:
+        size: Of the batch.
+        config: Of the log.
+        rule: Row of docs/rules.md by which a batch above max.message.bytes is refused.
     """
     if size > config.max_message_bytes:
         return AppendRejection(
             error=ErrorCode.message_too_large,
             reason=f"a batch of {size} bytes exceeds max.message.bytes {config.max_message_bytes}",
+            rule=rule,
         )
     if size > config.segment_bytes:
         return AppendRejection(
             error=ErrorCode.record_list_too_large,
             reason=f"a batch of {size} bytes exceeds segment.bytes {config.segment_bytes}",
+            rule="batch.larger-than-segment",
         )
     return None
 
@@ -69,6 +78,7 @@ def check_envelope(
         return _invalid(
             f"a producer's batch must have base offset 0, found {header.base_offset}",
             log_start_offset,
+            "batch.base-offset",
         )
     if header.size > config.max_message_bytes:
         return check_size(header.size, config)
@@ -76,6 +86,7 @@ def check_envelope(
         return AppendRejection(
             error=ErrorCode.corrupt_message,
             reason=f"the batch is cut off or its CRC is not {header.crc}, which its header states",
+            rule="batch.checksum",
         )
     count = header.records_count
     if count <= 0 or count != header.last_offset_delta + 1:
@@ -83,13 +94,17 @@ def check_envelope(
             f"a batch must hold at least one record and an offset for each: found {count} "
             f"records and last offset delta {header.last_offset_delta}",
             log_start_offset,
+            "batch.counts",
         )
     if header.is_control:
-        return _invalid("clients may not write control batches", log_start_offset)
+        return _invalid(
+            "clients may not write control batches", log_start_offset, "batch.control-flag"
+        )
     if header.producer_id >= 0 and header.base_sequence < 0:
         return _invalid(
             f"sequence {header.base_sequence} of producer {header.producer_id} is below 0",
             log_start_offset,
+            "batch.sequence-of-producer",
         )
     return None
 
@@ -113,15 +128,17 @@ def newest_timestamp(
                 reason="the records of the batch can't be unpacked with codec "
                 f"{header.compression}",
                 log_start_offset=log_start_offset,
+                rule="batch.codec",
             )
     try:
         delta_ms = newest_delta_ms(records, at, header.records_count)
     except CorruptBatchError as error:
-        return _invalid(str(error), log_start_offset)
+        return _invalid(str(error), log_start_offset, "batch.inner-count")
     if delta_ms is None:
         return _invalid(
             f"the records of the batch are not the {header.records_count} that its header states",
             log_start_offset,
+            "batch.inner-count",
         )
     return header.base_timestamp_ms + delta_ms
 
@@ -192,7 +209,12 @@ def examine(
             errors.append((index, problem))
             is_timestamp_error = True
     if errors:
-        return _records_refused(errors, log_start_offset, is_timestamp_error=is_timestamp_error)
+        return _records_refused(
+            errors,
+            log_start_offset,
+            is_timestamp_error=is_timestamp_error,
+            rule=_record_rule(header, errors, config, is_timestamp_error=is_timestamp_error),
+        )
     return timestamp_max
 
 
@@ -243,13 +265,16 @@ def _judge_closed(
         problem = _timestamp_problem(timestamp, 0, header, config=config, now_ms=now_ms)
         if problem is not None:
             return AppendRejection(
-                error=ErrorCode.invalid_timestamp, reason=problem, log_start_offset=log_start_offset
+                error=ErrorCode.invalid_timestamp,
+                reason=problem,
+                log_start_offset=log_start_offset,
+                rule=_timestamp_rule(header, config),
             )
     return header.max_timestamp_ms
 
 
 def _records_refused(
-    errors: list[tuple[int, str]], log_start_offset: int, *, is_timestamp_error: bool
+    errors: list[tuple[int, str]], log_start_offset: int, *, is_timestamp_error: bool, rule: str
 ) -> AppendRejection:
     """Any refused record refuses the whole batch (LogValidator.processRecordErrors, KIP-467)."""
     if is_timestamp_error:
@@ -269,10 +294,30 @@ def _records_refused(
         reason=reason,
         log_start_offset=log_start_offset,
         record_errors=tuple(errors),
+        rule=rule,
     )
 
 
-def _invalid(reason: str, log_start_offset: int) -> AppendRejection:
+def _record_rule(
+    header: BatchHeader,
+    errors: list[tuple[int, str]],
+    config: LogConfig,
+    *,
+    is_timestamp_error: bool,
+) -> str:
+    if not is_timestamp_error:
+        return "batch.key-required"
+    if any(text.startswith(_NO_KEY) for _, text in errors):
+        return "batch.worst-record"
+    return _timestamp_rule(header, config)
+
+
+def _timestamp_rule(header: BatchHeader, config: LogConfig) -> str:
+    is_window = config.timestamp_type is _CREATE_TIME and not header.is_log_append_time
+    return "batch.timestamp-window" if is_window else "batch.timestamp-type"
+
+
+def _invalid(reason: str, log_start_offset: int, rule: str) -> AppendRejection:
     return AppendRejection(
-        error=ErrorCode.invalid_record, reason=reason, log_start_offset=log_start_offset
+        error=ErrorCode.invalid_record, reason=reason, log_start_offset=log_start_offset, rule=rule
     )

@@ -34,6 +34,8 @@ class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
     high_watermark: int
     open_offset: int
     """First offset of the producer's open transaction, -1 without one."""
+    rule: str = ""
+    """Row of docs/rules.md by which what was done is taken, unless it is refused."""
 
 
 def bounds(log: PartitionLog, producer_id: int) -> LogBounds:
@@ -43,6 +45,22 @@ def bounds(log: PartitionLog, producer_id: int) -> LogBounds:
         high_watermark=log.high_watermark,
         open_offset=log.open_transaction_of(producer_id),
     )
+
+
+def bounds_for_data(log: PartitionLog, header: BatchHeader) -> LogBounds:
+    """The same before a batch of a client is appended."""
+    rule = log.rule_of_data(header)
+    return msgspec.structs.replace(bounds(log, header.producer_id), rule=rule)
+
+
+def bounds_for_marker(log: PartitionLog, marker: TxnMarker) -> LogBounds:
+    """The same before a marker is appended."""
+    rule = log.rule_of_marker(
+        producer_id=marker.producer_id,
+        producer_epoch=marker.producer_epoch,
+        transaction_version=marker.transaction_version,
+    )
+    return msgspec.structs.replace(bounds(log, marker.producer_id), rule=rule)
 
 
 class _Written(msgspec.Struct, frozen=True):
@@ -95,7 +113,11 @@ class LogTrace:
         if transactional_id is not None:
             self._remember(header.producer_id, transactional_id)
         tx = self._tx(header.producer_id, header.producer_epoch)
-        records = {**_records(where, header), "base": result.base_offset}
+        records = {
+            **_records(where, header),
+            "base": result.base_offset,
+            "rule": before.rule,
+        }
         if result.duplicate:
             return self._tracer.caused_by(self._emit("log.duplicate", where, records, tx=tx))
         opened = before.open_offset < 0 <= log.open_transaction_of(header.producer_id)
@@ -123,6 +145,7 @@ class LogTrace:
                 **_records(topic_partition, header),
                 "error": refusal.error.name.upper(),
                 "reason": refusal.reason,
+                "rule": refusal.rule,
             },
             tx=self._tx(header.producer_id, header.producer_epoch),
         )
@@ -131,7 +154,7 @@ class LogTrace:
         """A marker is in the log: the current cause from now on, as with ``appended``."""
         where = log.topic_partition
         tx = self._tx(marker.producer_id, marker.producer_epoch)
-        data = {**_marker(marker), "tp": str(where), "offset": offset}
+        data = {**_marker(marker), "tp": str(where), "offset": offset, "rule": before.rule}
         cause = self._emit("marker.written", where, data, tx=tx)
         first = before.open_offset
         if first >= 0:
@@ -155,7 +178,12 @@ class LogTrace:
         self._emit(
             "marker.refused",
             topic_partition,
-            {**_marker(marker), "tp": str(topic_partition), "error": refusal.error.name.upper()},
+            {
+                **_marker(marker),
+                "tp": str(topic_partition),
+                "error": refusal.error.name.upper(),
+                "rule": refusal.rule,
+            },
             tx=self._tx(marker.producer_id, marker.producer_epoch),
         )
 
@@ -244,7 +272,11 @@ class LogTrace:
     def expired(self, log: PartitionLog, producer_ids: Iterable[int]) -> None:
         """Idle producers were forgotten."""
         for producer_id in producer_ids:
-            data: dict[str, object] = {"tp": str(log.topic_partition), "pid": producer_id}
+            data: dict[str, object] = {
+                "tp": str(log.topic_partition),
+                "pid": producer_id,
+                "rule": "producer.expires",
+            }
             self._emit("pid.expire", log.topic_partition, data)
 
     # Parts

@@ -156,15 +156,18 @@ class Replicas:
             return Rejection(
                 error=ErrorCode.kafka_storage_error,
                 reason=f"{topic_partition} is in an offline log directory",
+                rule="produce.offline",
             )
         if self.image.partition(topic_partition) is not None:
             return Rejection(
                 error=ErrorCode.not_leader_or_follower,
                 reason=f"broker {self._broker_id} has no replica of {topic_partition}",
+                rule="fetch.not-hosted",
             )
         return Rejection(
             error=ErrorCode.unknown_topic_or_partition,
             reason=f"{topic_partition} does not exist",
+            rule="fetch.unknown-partition",
         )
 
     def too_few_in_sync(self, topic_partition: TopicPartition) -> Rejection | None:
@@ -177,6 +180,7 @@ class Replicas:
         return Rejection(
             error=ErrorCode.not_enough_replicas,
             reason=f"{len(partition.isr)} replicas in sync, {partition.min_isr} demanded",
+            rule="produce.too-few-in-sync",
         )
 
     # Changes
@@ -352,6 +356,7 @@ class Replicas:
         return Rejection(
             error=ErrorCode.not_leader_or_follower,
             reason=f"broker {self._broker_id} does not lead {topic_partition}",
+            rule="produce.not-leader",
         )
 
     def _epoch_mismatch(self, log: PartitionLog, current_leader_epoch: int) -> Rejection | None:
@@ -362,8 +367,10 @@ class Replicas:
             return Rejection(
                 error=ErrorCode.fenced_leader_epoch,
                 reason=f"leader epoch {current_leader_epoch} is below {log.leader_epoch}",
+                rule="fetch.fenced-epoch",
             )
         return Rejection(
             error=ErrorCode.unknown_leader_epoch,
             reason=f"leader epoch {current_leader_epoch} is above {log.leader_epoch}",
+            rule="fetch.unknown-epoch",
         )

@@ -2,8 +2,9 @@
 
 The table is the documentation; the docs page is made from it, and a strict tracer (tests) refuses a
 kind or a field that is not in it. Payloads hold the *new* value of what changed, so that a reader
-only assigns. Errors stand by name, partitions as ``topic-partition``, ``rule`` names the rule that
-decided (KIP, Kafka class).
+only assigns. Errors stand by name, partitions as ``topic-partition``. ``rule`` is the row of
+docs/rules.md that explains a decision, a refusal, a marker or an append, and the name of the rule
+that was armed on faults.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ _TABLE: Final = (
     _kind(
         "txn.append",
         2,
-        _TXN + " tp offset error",
+        _TXN + " tp offset error rule",
         "its record is in the transaction log, or was refused",
         lower="the record is in the log",
     ),

@@ -463,7 +463,9 @@ class Connection(asyncio.Protocol):
         reply = await self._watcher().handle(request, handler, frame)
         came_to = outcome(request, reply)
         if "answer" not in came_to:
-            told = {**message, "response": True, "error": ",".join(came_to.get("errors", ()))}
+            told = {**message, "response": True}
+            if errors := ",".join(came_to.get("errors", ())):
+                told["error"] = errors
             # Who waits for news is answered because of them; what was there before was none.
             news = tracer.waker if request.api_key == FETCH and tracer.waker > received else -1
             causes = (news, tracer.cause, received)

@@ -61,6 +61,12 @@ _STATES: Final = {
     if state not in (TransactionState.DEAD, TransactionState.PREPARE_EPOCH_FENCE)
 }
 
+_AT_0_RULES: Final = {
+    TransactionState.EMPTY: "decide.init-after-2-to-0",
+    TransactionState.ONGOING: "decide.add-at-0",
+}
+"""Rows of docs/rules.md about moves that can't be logged at level 0, but for ends."""
+
 
 # Writing
 
@@ -78,6 +84,7 @@ def refuse_record(record: TxnRecord, level: TransactionVersion) -> Rejection | N
         error=ErrorCode.unsupported_version,
         reason=f"{record.transactional_id}: a transaction of version {record.client_version:d} "
         "cannot be logged while transaction.version is finalized at 0 (TransactionLogValue v0)",
+        rule=_AT_0_RULES.get(record.state, "decide.end-at-0"),
     )
 
 

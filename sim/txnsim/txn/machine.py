@@ -26,7 +26,7 @@ from txnsim.txn.commands import (
     TransactionDescription,
     VerifyPartitions,
 )
-from txnsim.txn.refusals import UNKNOWN_ID, concurrent, fenced, not_found, other_producer
+from txnsim.txn.refusals import concurrent, fenced, not_found, other_producer, unknown_id
 from txnsim.txn.state import (
     IDLE_STATES,
     PREPARED_STATES,
@@ -37,19 +37,23 @@ from txnsim.txn.state import (
     TxnTransition,
 )
 from txnsim.txn.transitions import to_ongoing
-from txnsim.types import (
-    Decision,
-    ProducerEpoch,
-    ProducerId,
-    TransactionalId,
-    TransactionVersion,
-)
+from txnsim.types import Decision, TransactionalId, TransactionVersion
 
 AddDecision = Decision[TxnTransition, PartitionsAdded, MarkersOwed]
 
 _ONGOING: Final = TransactionState.ONGOING
 
-_ALREADY_ADDED: Final[AddDecision] = Decision(reply=PARTITIONS_ADDED)
+_ALREADY_ADDED: Final[AddDecision] = Decision(reply=PARTITIONS_ADDED, rule="add.again")
+_UNKNOWN_TO_ADD: Final = unknown_id("add.unknown-id")
+_UNKNOWN_TO_CHECK: Final = unknown_id("check.unknown-id")
+
+_ADDED_RULES: Final = {
+    TransactionState.EMPTY: "add.opens",
+    TransactionState.ONGOING: "add.more",
+    TransactionState.COMPLETE_COMMIT: "add.opens-after-commit",
+    TransactionState.COMPLETE_ABORT: "add.opens-after-abort",
+}
+"""By the state before."""
 
 
 # Partitions
@@ -60,15 +64,18 @@ def decide_add_partitions(
 ) -> AddDecision | Rejection:
     """Make partitions part of the transaction, opening it where none is open."""
     if txn is None:
-        return UNKNOWN_ID
+        return _UNKNOWN_TO_ADD
     # KAFKA-18660: before the identity, which an overflow is about to change
     if txn.pending_state is not None and rules.pending_comes_before_identity:
-        return concurrent(txn)
-    refusal = _refuse_identity(txn, command.producer_id, command.producer_epoch)
-    if refusal is not None:
-        return refusal
-    if txn.pending_state is not None or txn.state in PREPARED_STATES:
-        return concurrent(txn)
+        return concurrent(txn, "add.pending")
+    if command.producer_id != txn.producer_id:
+        return other_producer(txn, command.producer_id, "add.wrong-pid")
+    if command.producer_epoch != txn.producer_epoch:
+        return fenced(txn, command.producer_epoch, "add.wrong-epoch")
+    if txn.pending_state is not None:
+        return concurrent(txn, "add.pending")
+    if txn.state in PREPARED_STATES:
+        return concurrent(txn, "add.prepared")
     if txn.state is _ONGOING and command.partitions <= txn.partitions:
         return _ALREADY_ADDED
     target = to_ongoing(
@@ -79,7 +86,8 @@ def decide_add_partitions(
         ),
         now_ms=now_ms,
     )
-    return Decision(records=(target,), reply=PARTITIONS_ADDED)
+    rule = _ADDED_RULES[txn.state] if command.partitions else "add.nothing"
+    return Decision(records=(target,), reply=PARTITIONS_ADDED, rule=rule)
 
 
 def decide_verify(
@@ -89,14 +97,15 @@ def decide_verify(
     (KAFKA-14904).
     """
     if txn is None:
-        return UNKNOWN_ID
+        return _UNKNOWN_TO_CHECK
     if txn.pending_state is not None and not rules.verify_ignores_pending:
-        return concurrent(txn)
-    refusal = _refuse_identity(txn, command.producer_id, command.producer_epoch)
-    if refusal is not None:
-        return refusal
+        return concurrent(txn, "check.pending")
+    if command.producer_id != txn.producer_id:
+        return other_producer(txn, command.producer_id, "check.wrong-pid")
+    if command.producer_epoch != txn.producer_epoch:
+        return fenced(txn, command.producer_epoch, "check.wrong-epoch")
     if txn.state in PREPARED_STATES:
-        return concurrent(txn)
+        return concurrent(txn, "check.prepared")
     unverified = (
         ErrorCode.transaction_abortable
         if rules.unverified_is_abortable
@@ -152,16 +161,3 @@ def describe(
         producer_epoch=txn.producer_epoch,
         partitions=tuple(sorted(txn.partitions)),
     )
-
-
-# Helpers
-
-
-def _refuse_identity(
-    txn: TxnMetadata, producer_id: ProducerId, producer_epoch: ProducerEpoch
-) -> Rejection | None:
-    if producer_id != txn.producer_id:
-        return other_producer(txn, producer_id)
-    if producer_epoch != txn.producer_epoch:
-        return fenced(txn, producer_epoch)
-    return None

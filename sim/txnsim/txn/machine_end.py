@@ -21,7 +21,7 @@ from txnsim.txn.commands import (
     MarkersOwed,
     NeedsProducerId,
 )
-from txnsim.txn.refusals import UNKNOWN_ID, concurrent, fenced, other_producer
+from txnsim.txn.refusals import concurrent, fenced, other_producer, unknown_id
 from txnsim.txn.state import (
     EPOCH_EXHAUSTED,
     PREPARED_STATES,
@@ -53,6 +53,47 @@ _ONGOING: Final = TransactionState.ONGOING
 _COMPLETE_COMMIT: Final = TransactionState.COMPLETE_COMMIT
 _COMPLETE_ABORT: Final = TransactionState.COMPLETE_ABORT
 
+_UNKNOWN_V1: Final = unknown_id("end.v4.unknown-id")
+_UNKNOWN_V2: Final = unknown_id("end.v5.unknown-id")
+
+_V1_COMMIT_RULES: Final = {
+    TransactionState.EMPTY: "end.v4.empty-commit",
+    TransactionState.ONGOING: "end.v4.commit",
+    TransactionState.PREPARE_COMMIT: "end.v4.prepared-commit",
+    TransactionState.PREPARE_ABORT: "end.v4.prepared-abort",
+    TransactionState.COMPLETE_COMMIT: "end.v4.committed-commit",
+    TransactionState.COMPLETE_ABORT: "end.v4.aborted-commit",
+}
+"""Under versions 0 and 1, by the state before."""
+_V1_ABORT_RULES: Final = {
+    TransactionState.EMPTY: "end.v4.empty-abort",
+    TransactionState.ONGOING: "end.v4.abort",
+    TransactionState.PREPARE_COMMIT: "end.v4.prepared-commit",
+    TransactionState.PREPARE_ABORT: "end.v4.prepared-abort",
+    TransactionState.COMPLETE_COMMIT: "end.v4.committed-abort",
+    TransactionState.COMPLETE_ABORT: "end.v4.aborted-abort",
+}
+_V2_COMMIT_RULES: Final = {
+    TransactionState.EMPTY: "end.v5.empty-commit",
+    TransactionState.ONGOING: "end.v5.commit",
+    TransactionState.COMPLETE_COMMIT: "end.v5.committed-commit",
+    TransactionState.COMPLETE_ABORT: "end.v5.aborted-commit",
+}
+"""Under version 2, by the state before, at the present epoch."""
+_V2_ABORT_RULES: Final = {
+    TransactionState.EMPTY: "end.v5.empty-abort",
+    TransactionState.ONGOING: "end.v5.abort",
+    TransactionState.COMPLETE_COMMIT: "end.v5.committed-abort",
+    TransactionState.COMPLETE_ABORT: "end.v5.aborted-abort",
+}
+_V2_RETRY_RULES: Final = {
+    (_COMPLETE_COMMIT, True): "end.v5.committed-commit-retry",
+    (_COMPLETE_COMMIT, False): "end.v5.committed-abort-retry",
+    (_COMPLETE_ABORT, True): "end.v5.aborted-commit-retry",
+    (_COMPLETE_ABORT, False): "end.v5.aborted-abort-retry",
+}
+"""Under version 2, by the state and whether it is a commit, with the epoch from before."""
+
 
 def decide_end_txn(
     txn: TxnMetadata | None,
@@ -72,7 +113,7 @@ def decide_end_txn(
         rules: The broker's.
     """
     if txn is None:
-        return UNKNOWN_ID
+        return _UNKNOWN_V2 if command.transaction_version >= _TV_2 else _UNKNOWN_V1
     if command.transaction_version >= _TV_2:
         return _decide_v2(txn, command, now_ms, fresh, rules)
     return _decide_v1(txn, command, now_ms)
@@ -106,12 +147,16 @@ def decide_fence(
     if finalized < _TV_2:
         bumps = rules.timeout_bumps_epoch or not by_timeout
         fence_epoch = fence_epoch_of(txn, rules) if bumps else None
-        return _end(to_prepared_v1(txn, committed=False, now_ms=now_ms, fence_epoch=fence_epoch))
+        transition = to_prepared_v1(txn, committed=False, now_ms=now_ms, fence_epoch=fence_epoch)
+        if not bumps:
+            return _end(transition, "timeout.aborts")
+        return _end(transition, "timeout.fences-v1" if by_timeout else "end.v4.fence")
+    rule = "timeout.bumps-v2" if by_timeout else "end.v5.fence"
     if not rules.fence_bumps_once:
-        return _fence_twice(txn, now_ms, rules)
+        return _fence_twice(txn, now_ms, rules, rule)
     if not rules.fence_rotates_exhausted_id:
-        return _end(to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms))
-    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rules=rules)
+        return _end(to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms), rule)
+    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rules=rules, rule=rule)
 
 
 # Versions 0 and 1
@@ -119,18 +164,19 @@ def decide_fence(
 
 def _decide_v1(txn: TxnMetadata, command: EndTxn, now_ms: int) -> EndDecision | Rejection:
     if command.producer_id != txn.producer_id:
-        return other_producer(txn, command.producer_id)
+        return other_producer(txn, command.producer_id, "end.v4.wrong-pid")
     if command.producer_epoch != txn.producer_epoch:
-        return fenced(txn, command.producer_epoch)
+        return fenced(txn, command.producer_epoch, "end.v4.wrong-epoch")
     if txn.pending_state is not None:
-        return concurrent(txn)
+        return concurrent(txn, "end.v4.pending")
+    rule = (_V1_COMMIT_RULES if command.committed else _V1_ABORT_RULES)[txn.state]
     if txn.state is _ONGOING:
-        return _end(to_prepared_v1(txn, committed=command.committed, now_ms=now_ms))
+        return _end(to_prepared_v1(txn, committed=command.committed, now_ms=now_ms), rule)
+    if txn.state is _EMPTY or not _agrees(txn, command):
+        return _invalid_state(txn, command, rule)
     if txn.state in PREPARED_STATES:
-        return concurrent(txn) if _agrees(txn, command) else _invalid_state(txn, command)
-    if txn.state is not _EMPTY and _agrees(txn, command):
-        return Decision(reply=_identity(txn))
-    return _invalid_state(txn, command)
+        return concurrent(txn, rule)
+    return Decision(reply=_identity(txn), rule=rule)
 
 
 # Version 2
@@ -141,7 +187,7 @@ def _decide_v2(
 ) -> EndDecision | Rejection | NeedsProducerId:
     # KAFKA-18464: before any check of identity, as the identity is about to change
     if txn.pending_state is not None:
-        return concurrent(txn)
+        return concurrent(txn, "end.v5.pending")
     asked_epoch, epoch = command.producer_epoch, txn.producer_epoch
     overflow_retry = (
         txn.prev_producer_id == command.producer_id
@@ -149,59 +195,82 @@ def _decide_v2(
         and epoch == 0
     )
     if command.producer_id != txn.producer_id and not overflow_retry:
-        return other_producer(txn, command.producer_id)
+        return other_producer(txn, command.producer_id, "end.v5.wrong-pid")
     bump_retry = epoch == asked_epoch + 1
     state = txn.state
-    if state is _ONGOING or state is _EMPTY:
-        if asked_epoch != epoch:
-            return fenced(txn, command.producer_epoch)
-        if command.committed and state is _EMPTY:
-            return _invalid_state(txn, command)
-        return _end_v2(txn, committed=command.committed, now_ms=now_ms, fresh=fresh, rules=rules)
     if state in PREPARED_STATES:
         if not bump_retry:
-            return fenced(txn, command.producer_epoch)
-        return concurrent(txn) if _agrees(txn, command) else _invalid_state(txn, command)
-    if bump_retry or overflow_retry:
+            return fenced(txn, command.producer_epoch, "end.v5.prepared")
         if _agrees(txn, command):
-            return Decision(reply=_identity(txn))
-        if command.committed and rules.late_commit_is_fenced:
-            return fenced(txn, command.producer_epoch)  # KAFKA-20785: the timeout was quicker
-        return _invalid_state(txn, command)
+            return concurrent(txn, "end.v5.prepared")
+        return _invalid_state(txn, command, "end.v5.prepared")
+    is_complete = state is not _ONGOING and state is not _EMPTY
+    if is_complete and (bump_retry or overflow_retry):
+        return _decide_retry(txn, command, rules, is_overflow=overflow_retry)
     if asked_epoch != epoch:
-        return fenced(txn, command.producer_epoch)
-    if command.committed:
-        return _invalid_state(txn, command)
-    return _end_v2(txn, committed=False, now_ms=now_ms, fresh=fresh, rules=rules)
+        return fenced(txn, command.producer_epoch, _wrong_epoch(state))
+    rule = (_V2_COMMIT_RULES if command.committed else _V2_ABORT_RULES)[state]
+    if command.committed and state is not _ONGOING:
+        return _invalid_state(txn, command, rule)
+    return _end_v2(
+        txn, committed=command.committed, now_ms=now_ms, fresh=fresh, rules=rules, rule=rule
+    )
 
 
-def _fence_twice(txn: TxnMetadata, now_ms: int, rules: Rules) -> EndDecision | Rejection:
+def _decide_retry(
+    txn: TxnMetadata, command: EndTxn, rules: Rules, *, is_overflow: bool
+) -> EndDecision | Rejection:
+    """A producer that has not heard how its transaction ended asks with the epoch from before."""
+    rule = "end.v5.overflow-retry" if is_overflow else _V2_RETRY_RULES[txn.state, command.committed]
+    if _agrees(txn, command):
+        return Decision(reply=_identity(txn), rule=rule)
+    if command.committed and rules.late_commit_is_fenced:
+        # KAFKA-20785: the timeout was quicker
+        return fenced(txn, command.producer_epoch, rule)
+    return _invalid_state(txn, command, rule)
+
+
+def _wrong_epoch(state: TransactionState) -> str:
+    if state is _ONGOING:
+        return "end.v5.open-wrong-epoch"
+    return "end.v5.empty-wrong-epoch" if state is _EMPTY else "end.v5.complete-wrong-epoch"
+
+
+def _fence_twice(txn: TxnMetadata, now_ms: int, rules: Rules, rule: str) -> EndDecision | Rejection:
     """Before KAFKA-19367: the fence raises the epoch, and the end that follows raises it again."""
     fence_epoch = fence_epoch_of(txn, rules)
     if fence_epoch == PRODUCER_EPOCH_MAX:
         return _no_epoch_left(txn)
     return _end(
-        to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms, fence_epoch=fence_epoch)
+        to_prepared_v2(txn, committed=False, fresh=None, now_ms=now_ms, fence_epoch=fence_epoch),
+        rule,
     )
 
 
 def _end_v2(
-    txn: TxnMetadata, *, committed: bool, now_ms: int, fresh: ProducerId | None, rules: Rules
+    txn: TxnMetadata,
+    *,
+    committed: bool,
+    now_ms: int,
+    fresh: ProducerId | None,
+    rules: Rules,
+    rule: str,
 ) -> EndDecision | Rejection | NeedsProducerId:
     if txn.producer_epoch == PRODUCER_EPOCH_MAX and (committed or not rules.last_epoch_recovers):
         return _no_epoch_left(txn)
     if needs_rotation(txn):
         if fresh is None:
             return NEEDS_PRODUCER_ID
+        rule = "end.v5.overflow" if txn.state is _ONGOING else "end.v5.overflow-empty-abort"
     else:
         fresh = None
-    return _end(to_prepared_v2(txn, committed=committed, fresh=fresh, now_ms=now_ms))
+    return _end(to_prepared_v2(txn, committed=committed, fresh=fresh, now_ms=now_ms), rule)
 
 
 # Answers
 
 
-def _end(transition: TxnTransition) -> EndDecision:
+def _end(transition: TxnTransition, rule: str) -> EndDecision:
     """Log the end; the producer is told the identity that holds once the transaction is
     complete.
     """
@@ -213,7 +282,7 @@ def _end(transition: TxnTransition) -> EndDecision:
         reply = ProducerIdAndEpoch(
             producer_id=transition.producer_id, producer_epoch=transition.producer_epoch
         )
-    return Decision(records=(transition,), reply=reply, effects=MARKERS_OWED)
+    return Decision(records=(transition,), reply=reply, effects=MARKERS_OWED, rule=rule)
 
 
 def _identity(txn: TxnMetadata) -> ProducerIdAndEpoch:
@@ -231,13 +300,15 @@ def _no_epoch_left(txn: TxnMetadata) -> Rejection:
     return Rejection(
         error=ErrorCode.unknown_server_error,
         reason=f"{txn.transactional_id}: no epoch is left after {txn.producer_epoch}",
+        rule="end.v5.overflow",
     )
 
 
-def _invalid_state(txn: TxnMetadata, command: EndTxn) -> Rejection:
+def _invalid_state(txn: TxnMetadata, command: EndTxn, rule: str) -> Rejection:
     result = "commit" if command.committed else "abort"
     return Rejection(
         error=ErrorCode.invalid_txn_state,
         reason=f"{txn.transactional_id}: no {result} from {txn.state.wire_name} "
         f"at epoch {txn.producer_epoch} by epoch {command.producer_epoch}",
+        rule=rule,
     )

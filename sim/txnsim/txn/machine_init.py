@@ -49,16 +49,22 @@ again.
 def check_init_producer_id(command: InitProducerId, settings: Settings) -> Rejection | None:
     """What is refused whoever owns the transactional id; asked before ownership."""
     if command.transactional_id == "":
-        return Rejection(error=ErrorCode.invalid_request, reason="the transactional id is empty")
+        return Rejection(
+            error=ErrorCode.invalid_request,
+            reason="the transactional id is empty",
+            rule="init.empty-id",
+        )
     if command.enable_two_phase_commit and not settings.transaction_two_phase_commit_enable:
         return Rejection(
             error=ErrorCode.transactional_id_authorization_failed,
             reason="two-phase commit is off (transaction.two.phase.commit.enable, KIP-939)",
+            rule="init.two-phase-off",
         )
     if command.keep_prepared:
         return Rejection(
             error=ErrorCode.unsupported_version,
             reason="KeepPreparedTxn is not implemented by any broker yet (KIP-939)",
+            rule="init.keep-prepared",
         )
     max_timeout_ms = settings.transaction_max_timeout_ms
     if not command.enable_two_phase_commit and not 0 < command.timeout_ms <= max_timeout_ms:
@@ -66,6 +72,7 @@ def check_init_producer_id(command: InitProducerId, settings: Settings) -> Rejec
             error=ErrorCode.invalid_transaction_timeout,
             reason=f"timeout of {command.timeout_ms} ms is not within 1 … {max_timeout_ms} "
             "(transaction.max.timeout.ms)",
+            rule="init.timeout",
         )
     return None
 
@@ -98,14 +105,14 @@ def decide_init_producer_id(
         first = to_first(
             command.transactional_id, producer_id=fresh, timeout_ms=timeout_ms, now_ms=now_ms
         )
-        return _hand_out(first)
+        return _hand_out(first, "init.two-phase" if command.enable_two_phase_commit else "init.new")
     if txn.pending_state is not None:
-        return concurrent(txn)
+        return concurrent(txn, "init.pending")
     expected = command.expected
     if expected is not None and not _is_identity_plausible(txn, expected):
-        return fenced(txn, expected.producer_epoch)
+        return fenced(txn, expected.producer_epoch, "init.other-identity")
     if txn.state in PREPARED_STATES:
-        return concurrent(txn)
+        return concurrent(txn, "init.prepared")
     if txn.state is TransactionState.ONGOING:
         fence = decide_fence(txn, finalized=finalized, now_ms=now_ms, fresh=fresh, rules=rules)
         if isinstance(fence, NeedsProducerId | Rejection):
@@ -113,8 +120,11 @@ def decide_init_producer_id(
         come_again = Rejection(
             error=ErrorCode.concurrent_transactions,
             reason=f"{txn.transactional_id}: the open transaction is being aborted first",
+            rule="init.open",
         )
-        return Decision(records=fence.records, reply=come_again, effects=fence.effects)
+        return Decision(
+            records=fence.records, reply=come_again, effects=fence.effects, rule="init.open"
+        )
     return _decide_idle(txn, expected, timeout_ms, now_ms, fresh)
 
 
@@ -130,24 +140,31 @@ def _decide_idle(
     asked = None if expected is None else expected.producer_epoch
     producer_id = txn.producer_id
     bumped, last_epoch = ProducerEpoch(epoch + 1), NO_PRODUCER_EPOCH
+    rule = "init.bump"
     if is_epoch_exhausted(epoch):
         if asked is not None and asked != epoch:
             # An IllegalStateException on a real broker; the client sees its error code
             return Rejection(
                 error=ErrorCode.unknown_server_error,
                 reason=f"{txn.transactional_id}: epoch {epoch} is exhausted, expected was {asked}",
+                rule="init.exhausted-wrong",
             )
         if fresh is None:
             return NEEDS_PRODUCER_ID
         producer_id, bumped = fresh, ProducerEpoch(0)
         last_epoch = NO_PRODUCER_EPOCH if asked is None else epoch
-    elif asked is not None and epoch != NO_PRODUCER_EPOCH:
+        rule = "init.exhausted" if asked is None else "init.exhausted-expected"
+    elif epoch == NO_PRODUCER_EPOCH:
+        rule = "init.no-epoch-yet"
+    elif asked is not None:
         if asked == epoch:
-            last_epoch = epoch
+            last_epoch, rule = epoch, "init.expected-current"
         elif asked == txn.last_producer_epoch:  # the same call again, its answer was lost
             bumped, last_epoch = epoch, txn.last_producer_epoch
+            is_former = expected is not None and expected.producer_id != producer_id
+            rule = "init.rotated-retry" if is_former else "init.expected-last"
         else:
-            return fenced(txn, asked)
+            return fenced(txn, asked, "init.expected-wrong")
     target = to_empty(
         txn,
         producer_id=producer_id,
@@ -156,7 +173,7 @@ def _decide_idle(
         timeout_ms=timeout_ms,
         now_ms=now_ms,
     )
-    return _hand_out(target)
+    return _hand_out(target, rule)
 
 
 def _is_identity_plausible(txn: TxnMetadata, expected: ProducerIdAndEpoch) -> bool:
@@ -171,8 +188,8 @@ def _is_identity_plausible(txn: TxnMetadata, expected: ProducerIdAndEpoch) -> bo
     )
 
 
-def _hand_out(target: TxnTransition) -> InitDecision:
+def _hand_out(target: TxnTransition, rule: str) -> InitDecision:
     identity = ProducerIdAndEpoch(
         producer_id=target.producer_id, producer_epoch=target.producer_epoch
     )
-    return Decision(records=(target,), reply=identity)
+    return Decision(records=(target,), reply=identity, rule=rule)

@@ -84,8 +84,19 @@ class Debt(msgspec.Struct, frozen=True, kw_only=True):
     committed: bool
     transaction_version: int
     completion: TxnTransition
+    fences: bool = False
+    """It is the abort of a fence that has raised the epoch, as far as anybody remembers."""
     cause: int = -1
     """Trace event that the debt is due to."""
+
+    @property
+    def epoch_rule(self) -> str:
+        """Row of docs/rules.md that says which identity its markers carry."""
+        if self.completion.producer_id != self.producer_id:
+            return "sent.epoch-overflow"
+        if self.fences:
+            return "sent.epoch-fence"
+        return "sent.epoch-v2" if self.transaction_version >= 2 else "sent.epoch-v1"
 
 
 class OwedMarker(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,6 +126,12 @@ class MarkerOutcome(msgspec.Struct, frozen=True, kw_only=True):
     refused: frozenset[TopicPartition] = frozenset()
     """Partitions that answered so."""
 
+    @property
+    def refusal_rule(self) -> str:
+        """Row of docs/rules.md that explains the refusal."""
+        is_epoch = self.refusal == ErrorCode.invalid_producer_epoch
+        return "result.epoch-fenced" if is_epoch else "result.coordinator-fenced"
+
 
 def debt_of(
     txn: TxnMetadata,
@@ -122,6 +139,7 @@ def debt_of(
     *,
     txn_partition: int,
     coordinator_epoch: CoordinatorEpoch,
+    fences: bool = False,
     cause: int = -1,
 ) -> Debt:
     """What a prepared transaction owes. Its markers carry the identity it was prepared with."""
@@ -134,6 +152,7 @@ def debt_of(
         committed=txn.state is TransactionState.PREPARE_COMMIT,
         transaction_version=int(txn.client_version),
         completion=completion,
+        fences=fences,
         cause=cause,
     )
 

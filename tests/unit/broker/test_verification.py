@@ -15,6 +15,7 @@ from txnsim.broker.verification import (
     Errors,
     TransactionOperation,
     Verification,
+    answer_rule,
     produce_error,
 )
 from txnsim.errors import (
@@ -30,6 +31,7 @@ from txnsim.runtime.pending import Pending
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.trace import TraceLevel, Tracer
 from txnsim.types import (
+    CONSUMER_OFFSETS_TOPIC,
     AddPartitionsToTxnReply,
     BrokerId,
     ProducerEpoch,
@@ -217,6 +219,55 @@ async def test_one_that_is_on_its_way_is_left_alone(leader: Leader) -> None:
     assert await second == {}
 
 
+# Which row of docs/rules.md explains the answer
+
+POSITIONS = TopicPartition(CONSUMER_OFFSETS_TOPIC, 3)
+
+
+@pytest.mark.parametrize(
+    ("error", "where", "rules"),
+    [
+        (None, P0, ("verify.added.v10", "verify.added.v11", "verify.added.v12")),
+        (
+            E.invalid_producer_epoch,
+            P0,
+            ("verify.other-epoch.v10", "verify.other-epoch.v11", "verify.other-epoch.v12"),
+        ),
+        (E.invalid_txn_state, P0, ("verify.not-added.v10",)),
+        (E.network_exception, P0, ("verify.connection-lost",) * 3),
+        (E.unknown_server_error, P0, ("",) * 3),
+        (None, POSITIONS, ("txn-commit.verified", "txn-commit.verified", "txn-offset.added.v5")),
+        (E.network_exception, POSITIONS, ("txn-offset.network",) * 3),
+        (E.invalid_producer_epoch, POSITIONS, ("txn-offset.as-is",) * 3),
+    ],
+)
+def test_an_answer_is_explained_by_a_rule(
+    error: ErrorCode | None, where: TopicPartition, rules: tuple[str, ...]
+) -> None:
+    for operation, rule in zip((OLD, NEW, ADD), rules, strict=False):
+        assert answer_rule(error, operation, where) == rule
+
+
+async def test_what_the_trace_tells_of_an_answer(leader: Leader) -> None:
+    leader.tracer.level = TraceLevel.FULL
+    first = leader.ask("a", epoch=1)
+    second = leader.ask("b", epoch=1)
+    leader.ask("b", epoch=0)  # gives way to the one that waits
+    reply(leader.sent[0], a=E.transaction_abortable)
+    await first
+    leader.sent[1].answer.resolve(AddPartitionsToTxnReply(error=E.cluster_authorization_failed))
+    await second
+    leader.coordinators["c"] = None
+    await leader.ask("c")
+    told = [event.d for event in leader.tracer.events() if event.k == "verify.answer"]
+    assert [(one["error"], one["rule"]) for one in told if isinstance(one, dict)] == [
+        ("INVALID_PRODUCER_EPOCH", "verify.queue-replaced"),
+        ("INVALID_TXN_STATE", "verify.not-added.v10"),
+        ("INVALID_TXN_STATE", "verify.unauthorized"),
+        ("COORDINATOR_NOT_AVAILABLE", "verify.no-coordinator.v10"),
+    ]
+
+
 # Answers
 
 MAPPED = [
@@ -356,7 +407,7 @@ async def test_question_and_answer_are_in_the_trace(leader: Leader) -> None:
     events = list(leader.tracer.events())
     assert [event.k for event in events] == ["verify.ask", "verify.answer"] * 2
     data = [cast(dict[str, object], event.d) for event in events]
-    assert [one["add"] for one in data[::2]] == [True, False]
+    assert [one.get("add") for one in data[::2]] == [True, None]
     assert [one["error"] for one in data[1::2]] == ["NONE", "INVALID_TXN_STATE"]
     assert [event.p for event in events[1::2]] == [(events[0].i,), (events[2].i,)]
 

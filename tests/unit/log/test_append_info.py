@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from txnsim.log.append_info import check_data, check_gate, check_marker, check_marker_of
+from tests.support.logs import batch
+from txnsim.log.append_info import (
+    check_data,
+    check_gate,
+    check_marker,
+    check_marker_of,
+    data_rule,
+    marker_rule,
+)
 from txnsim.log.producer_state import SEQUENCE_MAX, BatchMetadata, ProducerEntry
 from txnsim.log.verification import VerificationEntry
+from txnsim.wire.batch import read_batch_header
 
 NOT_IN_ORDER = 45
 STALE = 47
@@ -168,6 +177,118 @@ def test_a_refusal_names_what_was_expected_and_found() -> None:
     )
     assert refusal is not None
     assert "expected sequence 10, found 12" in refusal.reason
+
+
+# Which row of docs/rules.md explains it
+
+
+@pytest.mark.parametrize(
+    ("known", "verification", "epoch", "sequence", "transactional", "rule"),
+    [
+        (entry(3, last=0), None, 2, 1, False, "producer.stale-epoch"),
+        (None, waiting(3, tv2=True), 0, 3, True, "producer.v2-starts-at-zero"),
+        (entry(3, last=0), waiting(1), 3, 2, True, "producer.lowest-sequence"),
+        (entry(3, last=9), None, 4, 1, False, "producer.new-epoch-starts-at-zero"),
+        (entry(3, last=9), None, 3, 11, False, "producer.next-sequence"),
+        (entry(3, last=9), None, 3, 9, False, "producer.out-of-cache"),
+        (entry(3), None, 3, 1, False, "producer.known-from-marker"),
+        (entry(3, last=9, open_since=5), None, 3, 10, False, "producer.plain-in-open-txn"),
+    ],
+)
+def test_a_refused_batch_names_its_rule(
+    known: ProducerEntry | None,
+    verification: VerificationEntry | None,
+    epoch: int,
+    sequence: int,
+    transactional: bool,
+    rule: str,
+) -> None:
+    refusal = check_data(
+        known,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        is_transactional=transactional,
+        is_client=True,
+        verification=verification,
+    )
+    assert refusal is not None
+    assert refusal.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("known", "rule"), [(entry(3), "producer.gate-epoch"), (None, "verify.guard-gone")]
+)
+def test_a_batch_that_does_not_pass_the_gate_names_its_rule(
+    known: ProducerEntry | None, rule: str
+) -> None:
+    refusal = check_gate(known, producer_id=7, producer_epoch=2, is_verified=False)
+    assert refusal is not None
+    assert refusal.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("known", "pid", "epoch", "sequence", "transactional", "rule"),
+    [
+        (None, -1, -1, -1, False, "batch.written-fields"),
+        (None, 7, 0, 4711, False, "producer.unknown-starts-anywhere"),
+        (entry(-1), 7, 3, 5, False, "producer.unknown-starts-anywhere"),
+        (entry(3, last=9), 7, 3, 9, False, "producer.duplicate"),
+        (entry(3, last=9, open_since=5), 7, 3, 9, True, "producer.duplicate-in-open-txn"),
+        (entry(3, last=9), 7, 3, 10, False, "producer.next-sequence"),
+        (entry(3), 7, 3, 0, False, "producer.next-sequence"),
+        (entry(3, last=SEQUENCE_MAX), 7, 3, 0, False, "producer.sequence-wraps"),
+        (entry(3, last=9), 7, 4, 0, False, "producer.new-epoch"),
+        (entry(3, last=9), 7, 3, 10, True, "producer.txn-opens-at-first-batch"),
+        (entry(3, last=9, open_since=5), 7, 3, 10, True, "producer.gate-open"),
+        (None, 7, 0, 0, True, "producer.txn-opens-at-first-batch"),
+    ],
+)
+def test_what_explains_a_batch_that_is_taken(
+    known: ProducerEntry | None,
+    pid: int,
+    epoch: int,
+    sequence: int,
+    transactional: bool,
+    rule: str,
+) -> None:
+    data = batch(sequence, pid=pid, epoch=epoch, transactional=transactional)
+    assert data_rule(known, read_batch_header(data)) == rule
+
+
+@pytest.mark.parametrize(
+    ("known", "epoch", "tv", "rule"),
+    [
+        (entry(3), 2, 1, "marker.v1-lower-epoch"),
+        (entry(3), 2, 2, "marker.v2-lower-epoch"),
+        (entry(3, open_since=5), 3, 2, "marker.v2-same-epoch"),
+        (entry(3, coordinator_epoch=4), 3, 0, "marker.coordinator-fenced"),
+    ],
+)
+def test_a_refused_marker_names_its_rule(
+    known: ProducerEntry, epoch: int, tv: int, rule: str
+) -> None:
+    refusal = check_marker(known, producer_epoch=epoch, coordinator_epoch=0, transaction_version=tv)
+    assert refusal is not None
+    assert refusal.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("known", "epoch", "is_v2", "rule"),
+    [
+        (None, 3, True, "marker.unknown-producer"),
+        (entry(3), 3, True, "marker.v2-repeated"),
+        (entry(3), 4, True, "marker.nothing-open"),
+        (entry(3), 3, False, "marker.nothing-open"),
+        (entry(3, open_since=5), 3, False, "marker.v1-same-epoch"),
+        (entry(3, open_since=5), 4, False, "marker.v1-higher-epoch"),
+        (entry(3, open_since=5), 4, True, "marker.v2-higher-epoch"),
+        (entry(32767, open_since=5), 32767, True, "marker.v2-top-epoch"),
+    ],
+)
+def test_what_explains_a_marker_that_is_written(
+    known: ProducerEntry | None, epoch: int, is_v2: bool, rule: str
+) -> None:
+    assert marker_rule(known, producer_epoch=epoch, is_v2=is_v2) == rule
 
 
 # The text of KIP-664

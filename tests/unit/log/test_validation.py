@@ -118,6 +118,48 @@ def test_refused(row: str, data: bytes, config: LogConfig, error: int, log_start
     assert (answer.error, answer.log_start_offset) == (error, log_start), row
 
 
+@pytest.mark.parametrize(
+    ("data", "config", "rule"),
+    [
+        (assign(plain(), base_offset=3, leader_epoch=-1), CREATE, "batch.base-offset"),
+        (plain(value=b"x" * 500), LogConfig(max_message_bytes=500), "batch.too-large"),
+        (plain(value=b"x" * 500), LogConfig(segment_bytes=500), "batch.larger-than-segment"),
+        (FLIPPED, CREATE, "batch.checksum"),
+        (patched(plain(), 57, ">i", 0), CREATE, "batch.counts"),
+        (MARKER, CREATE, "batch.control-flag"),
+        (batch(-1, pid=7), CREATE, "batch.sequence-of-producer"),
+        (patched(plain(), 21, ">h", 5), CREATE, "batch.codec"),
+        (
+            patched(patched(plain(2), 57, ">i", 1), 23, ">i", 0),
+            CREATE,
+            "batch.inner-count",
+        ),
+        (
+            patched(plain()[:61] + b"\x80" * (len(plain()) - 61), 57, ">i", 1),
+            CREATE,
+            "batch.inner-count",
+        ),
+        (batch(pid=-1, key=None), COMPACTED, "batch.key-required"),
+        (stamped(NOW - 2_000), BOUNDED, "batch.timestamp-window"),
+        (stamped(NOW, log_append_time=True), APPEND_TIME, "batch.timestamp-type"),
+        (
+            build_batch(
+                [
+                    Record(key=None, value=b"v", timestamp_ms=NOW),
+                    Record(key=b"k", value=b"v", timestamp_ms=NOW - 2_000),
+                ],
+                timestamp_ms=NOW,
+            ),
+            LogConfig(is_compacted=True, timestamp_before_max_ms=1000),
+            "batch.worst-record",
+        ),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_a_refusal_names_its_rule(data: bytes, config: LogConfig, rule: str) -> None:
+    assert refuse(data, config).rule == rule
+
+
 @pytest.mark.parametrize("config", [CREATE, COMPACTED])
 def test_nobody_minds_inner_offsets(config: LogConfig) -> None:
     data = bytearray(plain())
@@ -328,7 +370,7 @@ def test_a_topic_with_a_codec_packs_anew_what_comes_in_another(codec: int, wante
 def test_the_size_counts_once_it_is_packed_anew() -> None:
     data = build_batch([Record(value=b"v" * 500)], timestamp_ms=NOW, compression=GZIP)
     answer = refuse(data, LogConfig(codec=NONE, max_message_bytes=300))
-    assert answer.error == 10
+    assert (answer.error, answer.rule) == (10, "batch.recompressed-too-large")
 
 
 def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
@@ -336,6 +378,12 @@ def test_what_can_not_be_read_can_not_be_packed_anew() -> None:
     data[65] = 0x08  # the length of the first key
     answer = refuse(patched(bytes(data), 21, ">h", 0), LogConfig(codec=GZIP))
     assert answer.error == 87
+
+
+@pytest.mark.usefixtures("no_codec")
+def test_a_closed_batch_is_refused_by_the_rule_of_times() -> None:
+    late = patched(stamped(NOW - 2_000), 21, ">h", SNAPPY)
+    assert refuse(late, BOUNDED).rule == "batch.timestamp-window"
 
 
 @pytest.mark.usefixtures("no_codec")

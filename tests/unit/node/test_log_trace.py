@@ -7,7 +7,13 @@ from typing import Any, cast
 from tests.support.logs import NOW, PARTITION, PID, LogDriver, batch
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.log.answers import Appended
-from txnsim.node.log_trace import NAMES_MAX, LogTrace, bounds
+from txnsim.node.log_trace import (
+    NAMES_MAX,
+    LogTrace,
+    bounds,
+    bounds_for_data,
+    bounds_for_marker,
+)
 from txnsim.runtime.trace import NO_CAUSE, Event, TraceLevel, Tracer
 from txnsim.types import CoordinatorEpoch, ProducerEpoch, ProducerId, TxnMarker
 from txnsim.wire.batch import read_batch_header
@@ -23,23 +29,21 @@ class Traced:
 
     def append(self, sequence: int, *, transactional: bool = False) -> None:
         log = self.driver.log
-        before = bounds(log, PID)
         data = batch(sequence, transactional=transactional)
+        header = read_batch_header(data)
+        before = bounds_for_data(log, header)
         guard = self.driver.guard(sequence) if transactional else 0
         result = log.append_client(data, guard=guard, now_ms=NOW)
-        header = read_batch_header(data)
         name = "app" if transactional else None
         if isinstance(result, Appended):
             cause = self.trace.appended(log, header, result, before, name)
             self.driver.settle()
             self.trace.moved(log, before, cause)
         else:
-            refusal = Rejection(error=result.error, reason=result.reason)
-            self.trace.refused(PARTITION, header, refusal, name)
+            self.trace.refused(PARTITION, header, result, name)
 
     def mark(self, *, committed: bool, coordinator_epoch: int = 0) -> None:
         log = self.driver.log
-        before = bounds(log, PID)
         marker = TxnMarker(
             producer_id=ProducerId(PID),
             producer_epoch=ProducerEpoch(0),
@@ -48,6 +52,7 @@ class Traced:
             transaction_version=0,
             partitions=(PARTITION,),
         )
+        before = bounds_for_marker(log, marker)
         written = log.append_marker(
             producer_id=PID,
             producer_epoch=0,
@@ -89,11 +94,13 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
         "base": 0,
         "last": 0,
         "opened": True,
+        "rule": "producer.txn-opens-at-first-batch",
     }
     assert data(opened)["first"] == 0
     assert opened.p[0] == append.i, "the append is its cause"
     traced.append(1, transactional=True)
     assert traced.kinds()[3:] == ["log.append", "log.hw"]
+    assert data(traced.events()[3])["rule"] == "producer.gate-open"
 
 
 def test_a_plain_batch_moves_both_bounds() -> None:
@@ -109,6 +116,7 @@ def test_a_duplicate_moves_nothing() -> None:
     traced.append(0)
     assert traced.kinds()[3:] == ["log.duplicate"]
     assert data(traced.events()[3])["base"] == 0
+    assert data(traced.events()[3])["rule"] == "producer.duplicate"
 
 
 def test_a_refused_batch_is_told_with_its_reason() -> None:
@@ -119,6 +127,7 @@ def test_a_refused_batch_is_told_with_its_reason() -> None:
     assert refused.k == "log.reject"
     assert data(refused)["error"] == ErrorCode.out_of_order_sequence_number.name.upper()
     assert data(refused)["reason"]
+    assert data(refused)["rule"] == "producer.next-sequence"
 
 
 def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
@@ -126,6 +135,7 @@ def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
     traced.append(0, transactional=True)
     traced.mark(committed=False)
     assert traced.kinds()[3:] == ["marker.written", "pid.close", "log.hw", "log.lso"]
+    assert data(traced.events()[3])["rule"] == "marker.v1-same-epoch"
     closed = data(traced.events()[4])
     assert (closed["first"], closed["last"], closed["committed"]) == (0, 1, False)
     assert data(traced.events()[6])["to"] == 2
@@ -135,6 +145,7 @@ def test_a_marker_without_a_transaction_closes_none() -> None:
     traced = Traced()
     traced.mark(committed=True)
     assert traced.kinds() == ["marker.written", "log.hw", "log.lso"]
+    assert data(traced.events()[0])["rule"] == "marker.unknown-producer"
 
 
 def test_a_refused_marker_says_who_sent_it() -> None:
@@ -145,6 +156,7 @@ def test_a_refused_marker_says_who_sent_it() -> None:
     assert refused.k == "marker.refused"
     assert data(refused)["error"] == "TRANSACTION_COORDINATOR_FENCED"
     assert data(refused)["coordinator_epoch"] == 4
+    assert data(refused)["rule"] == "marker.coordinator-fenced"
 
 
 def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
@@ -159,7 +171,7 @@ def test_a_log_that_loses_an_end_says_where_it_ends_and_begins() -> None:
     assert [(event.k, data(event)) for event in traced.events()[-3:]] == [
         ("log.start", {"tp": "orders-0", "to": 1, "reason": "DeleteRecords"}),
         ("log.truncate", {"tp": "orders-0", "epoch": 0, "to": 7}),
-        ("pid.expire", {"tp": "orders-0", "pid": PID}),
+        ("pid.expire", {"tp": "orders-0", "pid": PID, "rule": "producer.expires"}),
     ]
 
 

@@ -353,7 +353,11 @@ def test_connections_and_requests_are_in_the_trace() -> None:
         answered = next(
             event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg"
         )
-        assert (answered.k, answered.d["response"], answered.d["error"]) == ("msg.send", True, "")
+        assert (answered.k, answered.d["response"], answered.d.get("error")) == (
+            "msg.send",
+            True,
+            None,
+        )
         assert answered.d["correlation"] == received.d["correlation"]
 
     run(story, trace_level=TraceLevel.FULL)
@@ -369,7 +373,7 @@ def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is_wante
         events: list[Any] = list(cluster.env.tracer.events())
         asked = [one.d["api"] for one in events if one.k == "msg.recv" and "error" not in one.d]
         answers = [
-            (one.d["api"], one.d["error"])
+            (one.d["api"], one.d.get("error", ""))
             for one in events
             if one.k == "msg.send" and one.d["peer"] == "client/wire"
         ]

@@ -31,28 +31,28 @@ from txnsim.types import (
 
 # Requests come from producer 7 at epoch 5, which is what the entry has unless the row says other.
 ADD = """
-state          | pending        | pid | epoch | partitions | result
-absent         |                |     |       | new        | invalid_producer_id_mapping
-Empty          | Empty          | 8   | 9     | new        | concurrent_transactions
-Ongoing        | PrepareCommit  |     |       | known      | concurrent_transactions
-PrepareCommit  | CompleteCommit | 8   |       | new        | concurrent_transactions
-CompleteCommit | Dead           |     |       | new        | concurrent_transactions
-Empty          |                | 8   |       | new        | invalid_producer_id_mapping
-PrepareAbort   |                | 8   | 9     | new        | invalid_producer_id_mapping
-Ongoing        |                |     | 6     | new        | producer_fenced
-Ongoing        |                |     | 4     | known      | producer_fenced
-PrepareCommit  |                |     | 6     | new        | producer_fenced
-PrepareCommit  |                |     |       | known      | concurrent_transactions
-PrepareAbort   |                |     |       | known      | concurrent_transactions
-Ongoing        |                |     |       | known      | nothing written
-Ongoing        |                |     |       | none       | nothing written
-Ongoing        |                |     |       | new        | foo-0 foo-1
-Ongoing        |                |     |       | both       | foo-0 foo-1
-Empty          |                |     |       | new        | foo-1
-CompleteCommit |                |     |       | new        | foo-1
-CompleteAbort  |                |     |       | both       | foo-0 foo-1
-Empty          |                |     |       | none       |
-"""
+state          | pending        | pid | epoch | partitions | result                      | rule
+absent         |                |     |       | new        | invalid_producer_id_mapping | add.unknown-id
+Empty          | Empty          | 8   | 9     | new        | concurrent_transactions     | add.pending
+Ongoing        | PrepareCommit  |     |       | known      | concurrent_transactions     | add.pending
+PrepareCommit  | CompleteCommit | 8   |       | new        | concurrent_transactions     | add.pending
+CompleteCommit | Dead           |     |       | new        | concurrent_transactions     | add.pending
+Empty          |                | 8   |       | new        | invalid_producer_id_mapping | add.wrong-pid
+PrepareAbort   |                | 8   | 9     | new        | invalid_producer_id_mapping | add.wrong-pid
+Ongoing        |                |     | 6     | new        | producer_fenced             | add.wrong-epoch
+Ongoing        |                |     | 4     | known      | producer_fenced             | add.wrong-epoch
+PrepareCommit  |                |     | 6     | new        | producer_fenced             | add.wrong-epoch
+PrepareCommit  |                |     |       | known      | concurrent_transactions     | add.prepared
+PrepareAbort   |                |     |       | known      | concurrent_transactions     | add.prepared
+Ongoing        |                |     |       | known      | nothing written             | add.again
+Ongoing        |                |     |       | none       | nothing written             | add.again
+Ongoing        |                |     |       | new        | foo-0 foo-1                 | add.more
+Ongoing        |                |     |       | both       | foo-0 foo-1                 | add.more
+Empty          |                |     |       | new        | foo-1                       | add.opens
+CompleteCommit |                |     |       | new        | foo-1                       | add.opens-after-commit
+CompleteAbort  |                |     |       | both       | foo-0 foo-1                 | add.opens-after-abort
+Empty          |                |     |       | none       |                             | add.nothing
+"""  # noqa: E501 - a table
 ASKED: dict[str, frozenset[TopicPartition]] = {
     "none": frozenset(),
     "known": frozenset({FOO_0}),
@@ -72,9 +72,11 @@ def found(state: str, pending: str, pid: str, epoch: str) -> TxnMetadata | None:
     )
 
 
-@pytest.mark.parametrize(("state", "pending", "pid", "epoch", "partitions", "result"), rows(ADD))
+@pytest.mark.parametrize(
+    ("state", "pending", "pid", "epoch", "partitions", "result", "rule"), rows(ADD)
+)
 def test_adding_partitions(
-    state: str, pending: str, pid: str, epoch: str, partitions: str, result: str
+    state: str, pending: str, pid: str, epoch: str, partitions: str, result: str, rule: str
 ) -> None:
     command = AddPartitions(
         transactional_id=TID,
@@ -84,13 +86,14 @@ def test_adding_partitions(
         transaction_version=TransactionVersion.TV_2,
     )
     outcome = decide_add_partitions(found(state, pending, pid, epoch), command, now_ms=NOW_MS)
+    assert outcome.rule == rule
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
         return
     assert outcome.reply is PARTITIONS_ADDED
     assert outcome.effects == ()
     if result == "nothing written":
-        assert outcome == Decision(reply=PARTITIONS_ADDED)
+        assert outcome == Decision(reply=PARTITIONS_ADDED, rule=rule)
         return
     (record,) = outcome.records
     assert record.state is TransactionState.ONGOING
@@ -99,23 +102,25 @@ def test_adding_partitions(
 
 
 VERIFY = """
-state          | pending        | pid | epoch | result
-absent         |                |     |       | invalid_producer_id_mapping
-Ongoing        |                | 8   | 6     | invalid_producer_id_mapping
-Ongoing        |                |     | 6     | producer_fenced
-Ongoing        |                |     | 4     | producer_fenced
-PrepareCommit  | CompleteCommit |     |       | concurrent_transactions
-PrepareAbort   |                |     |       | concurrent_transactions
-Ongoing        |                |     |       | none transaction_abortable
-Ongoing        | PrepareCommit  |     |       | none transaction_abortable
-Empty          |                |     |       | transaction_abortable transaction_abortable
-CompleteCommit |                |     |       | transaction_abortable transaction_abortable
-CompleteAbort  | Ongoing        |     |       | transaction_abortable transaction_abortable
-"""
+state          | pending        | pid | epoch | result                                      | rule
+absent         |                |     |       | invalid_producer_id_mapping                 | check.unknown-id
+Ongoing        |                | 8   | 6     | invalid_producer_id_mapping                 | check.wrong-pid
+Ongoing        |                |     | 6     | producer_fenced                             | check.wrong-epoch
+Ongoing        |                |     | 4     | producer_fenced                             | check.wrong-epoch
+PrepareCommit  | CompleteCommit |     |       | concurrent_transactions                     | check.prepared
+PrepareAbort   |                |     |       | concurrent_transactions                     | check.prepared
+Ongoing        |                |     |       | none transaction_abortable                  |
+Ongoing        | PrepareCommit  |     |       | none transaction_abortable                  |
+Empty          |                |     |       | transaction_abortable transaction_abortable |
+CompleteCommit |                |     |       | transaction_abortable transaction_abortable |
+CompleteAbort  | Ongoing        |     |       | transaction_abortable transaction_abortable |
+"""  # noqa: E501 - a table
 
 
-@pytest.mark.parametrize(("state", "pending", "pid", "epoch", "result"), rows(VERIFY))
-def test_verifying_partitions(state: str, pending: str, pid: str, epoch: str, result: str) -> None:
+@pytest.mark.parametrize(("state", "pending", "pid", "epoch", "result", "rule"), rows(VERIFY))
+def test_verifying_partitions(
+    state: str, pending: str, pid: str, epoch: str, result: str, rule: str
+) -> None:
     command = VerifyPartitions(
         transactional_id=TID,
         producer_id=ProducerId(7),

@@ -43,27 +43,35 @@ def told(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
     return f"{record.state.wire_name} e{record.producer_epoch} {identity}"
 
 
-# Versions 0 and 1. The request is from producer 7 at epoch 5.
+def rule_of(outcome: EndDecision | Rejection | NeedsProducerId) -> str:
+    """The row of docs/rules.md that it names."""
+    assert not isinstance(outcome, NeedsProducerId)
+    return outcome.rule
+
+
+# Versions 0 and 1; rules without ``end.v4.``. The request is from producer 7 at epoch 5.
 V1 = """
-state          | pid | epoch | pending        | commit                      | abort
-absent         |     |       |                | invalid_producer_id_mapping | invalid_producer_id_mapping
-Ongoing        | 8   | 6     | PrepareCommit  | invalid_producer_id_mapping | invalid_producer_id_mapping
-Ongoing        |     | 6     | PrepareCommit  | producer_fenced             | producer_fenced
-Ongoing        |     | 4     |                | producer_fenced             | producer_fenced
-Ongoing        |     |       | Ongoing        | concurrent_transactions     | concurrent_transactions
-PrepareCommit  |     |       | CompleteCommit | concurrent_transactions     | concurrent_transactions
-CompleteCommit |     |       | Dead           | concurrent_transactions     | concurrent_transactions
-Empty          |     |       |                | invalid_txn_state           | invalid_txn_state
-Ongoing        |     |       |                | PrepareCommit e5 7:5        | PrepareAbort e5 7:5
-PrepareCommit  |     |       |                | concurrent_transactions     | invalid_txn_state
-PrepareAbort   |     |       |                | invalid_txn_state           | concurrent_transactions
-CompleteCommit |     |       |                | again 7:5                   | invalid_txn_state
-CompleteAbort  |     |       |                | invalid_txn_state           | again 7:5
+state          | pid | epoch | pending        | commit                      | abort                       | commit rule      | abort rule
+absent         |     |       |                | invalid_producer_id_mapping | invalid_producer_id_mapping | unknown-id       | unknown-id
+Ongoing        | 8   | 6     | PrepareCommit  | invalid_producer_id_mapping | invalid_producer_id_mapping | wrong-pid        | wrong-pid
+Ongoing        |     | 6     | PrepareCommit  | producer_fenced             | producer_fenced             | wrong-epoch      | wrong-epoch
+Ongoing        |     | 4     |                | producer_fenced             | producer_fenced             | wrong-epoch      | wrong-epoch
+Ongoing        |     |       | Ongoing        | concurrent_transactions     | concurrent_transactions     | pending          | pending
+PrepareCommit  |     |       | CompleteCommit | concurrent_transactions     | concurrent_transactions     | pending          | pending
+CompleteCommit |     |       | Dead           | concurrent_transactions     | concurrent_transactions     | pending          | pending
+Empty          |     |       |                | invalid_txn_state           | invalid_txn_state           | empty-commit     | empty-abort
+Ongoing        |     |       |                | PrepareCommit e5 7:5        | PrepareAbort e5 7:5         | commit           | abort
+PrepareCommit  |     |       |                | concurrent_transactions     | invalid_txn_state           | prepared-commit  | prepared-commit
+PrepareAbort   |     |       |                | invalid_txn_state           | concurrent_transactions     | prepared-abort   | prepared-abort
+CompleteCommit |     |       |                | again 7:5                   | invalid_txn_state           | committed-commit | committed-abort
+CompleteAbort  |     |       |                | invalid_txn_state           | again 7:5                   | aborted-commit   | aborted-abort
 """  # noqa: E501 - a table
 
 
 @pytest.mark.parametrize("version", [TV_0, TV_1])
-@pytest.mark.parametrize(("state", "pid", "epoch", "pending", "commit", "abort"), rows(V1))
+@pytest.mark.parametrize(
+    ("state", "pid", "epoch", "pending", "commit", "abort", "commit_rule", "abort_rule"), rows(V1)
+)
 def test_every_cell_of_versions_0_and_1(
     version: TransactionVersion,
     state: str,
@@ -72,6 +80,8 @@ def test_every_cell_of_versions_0_and_1(
     pending: str,
     commit: str,
     abort: str,
+    commit_rule: str,
+    abort_rule: str,
 ) -> None:
     txn = None
     if state != "absent":
@@ -81,9 +91,11 @@ def test_every_cell_of_versions_0_and_1(
             epoch=int(epoch or 5),
             pending=STATES[pending] if pending else None,
         )
-    for committed, expected in ((True, commit), (False, abort)):
+    for committed, expected, rule in ((True, commit, commit_rule), (False, abort, abort_rule)):
         command = asked(7, 5, committed=committed, version=version)
-        assert told(decide_end_txn(txn, command, now_ms=NOW_MS)) == expected
+        outcome = decide_end_txn(txn, command, now_ms=NOW_MS)
+        assert told(outcome) == expected
+        assert rule_of(outcome) == f"end.v4.{rule}"
 
 
 def test_an_end_under_version_1_is_logged_with_version_0_and_its_epochs() -> None:
@@ -126,31 +138,63 @@ def test_every_cell_of_version_2(
         assert told(outcome) == expected
 
 
-V2_REFUSED = """
-state          | pid | epoch | pending        | result
-Ongoing        | 8   | 9     | PrepareCommit  | concurrent_transactions
-PrepareCommit  | 8   | 0     | CompleteCommit | concurrent_transactions
-Empty          | 7   | 5     | Empty          | concurrent_transactions
-CompleteAbort  | 7   | 5     | Dead           | concurrent_transactions
-Ongoing        | 8   | 5     |                | invalid_producer_id_mapping
-CompleteCommit | 8   | 4     |                | invalid_producer_id_mapping
-Empty          | 7   | 3     |                | producer_fenced
-Ongoing        | 7   | 6     |                | producer_fenced
-PrepareCommit  | 7   | 3     |                | producer_fenced
-PrepareAbort   | 7   | 6     |                | producer_fenced
-CompleteCommit | 7   | 3     |                | producer_fenced
-CompleteAbort  | 7   | 6     |                | producer_fenced
+# The same cells: rules without ``end.v5.``
+V2_RULES = """
+state          | commit           | commit retry           | abort           | abort retry
+absent         | unknown-id       | unknown-id             | unknown-id      | unknown-id
+Empty          | empty-commit     | empty-wrong-epoch      | empty-abort     | empty-wrong-epoch
+Ongoing        | commit           | open-wrong-epoch       | abort           | open-wrong-epoch
+PrepareCommit  | prepared         | prepared               | prepared        | prepared
+PrepareAbort   | prepared         | prepared               | prepared        | prepared
+CompleteCommit | committed-commit | committed-commit-retry | committed-abort | committed-abort-retry
+CompleteAbort  | aborted-commit   | aborted-commit-retry   | aborted-abort   | aborted-abort-retry
 """
 
 
+@pytest.mark.parametrize(
+    ("state", "commit", "commit_retry", "abort", "abort_retry"), rows(V2_RULES)
+)
+def test_every_cell_of_version_2_names_its_rule(
+    state: str, commit: str, commit_retry: str, abort: str, abort_retry: str
+) -> None:
+    txn = None if state == "absent" else entry(STATES[state])
+    for committed, epoch, expected in (
+        (True, 5, commit),
+        (True, 4, commit_retry),
+        (False, 5, abort),
+        (False, 4, abort_retry),
+    ):
+        outcome = decide_end_txn(txn, asked(7, epoch, committed=committed), now_ms=NOW_MS)
+        assert rule_of(outcome) == f"end.v5.{expected}"
+
+
+V2_REFUSED = """
+state          | pid | epoch | pending        | result                      | rule
+Ongoing        | 8   | 9     | PrepareCommit  | concurrent_transactions     | end.v5.pending
+PrepareCommit  | 8   | 0     | CompleteCommit | concurrent_transactions     | end.v5.pending
+Empty          | 7   | 5     | Empty          | concurrent_transactions     | end.v5.pending
+CompleteAbort  | 7   | 5     | Dead           | concurrent_transactions     | end.v5.pending
+Ongoing        | 8   | 5     |                | invalid_producer_id_mapping | end.v5.wrong-pid
+CompleteCommit | 8   | 4     |                | invalid_producer_id_mapping | end.v5.wrong-pid
+Empty          | 7   | 3     |                | producer_fenced             | end.v5.empty-wrong-epoch
+Ongoing        | 7   | 6     |                | producer_fenced             | end.v5.open-wrong-epoch
+PrepareCommit  | 7   | 3     |                | producer_fenced             | end.v5.prepared
+PrepareAbort   | 7   | 6     |                | producer_fenced             | end.v5.prepared
+CompleteCommit | 7   | 3     |                | producer_fenced             | end.v5.complete-wrong-epoch
+CompleteAbort  | 7   | 6     |                | producer_fenced             | end.v5.complete-wrong-epoch
+"""  # noqa: E501 - a table
+
+
 @pytest.mark.parametrize("committed", [True, False])
-@pytest.mark.parametrize(("state", "pid", "epoch", "pending", "result"), rows(V2_REFUSED))
+@pytest.mark.parametrize(("state", "pid", "epoch", "pending", "result", "rule"), rows(V2_REFUSED))
 def test_pending_then_producer_id_then_epoch(
-    state: str, pid: str, epoch: str, pending: str, result: str, *, committed: bool
+    state: str, pid: str, epoch: str, pending: str, result: str, rule: str, *, committed: bool
 ) -> None:
     txn = entry(STATES[state], pending=STATES[pending] if pending else None)
     command = asked(int(pid), int(epoch), committed=committed)
-    assert told(decide_end_txn(txn, command, now_ms=NOW_MS)) == result
+    outcome = decide_end_txn(txn, command, now_ms=NOW_MS)
+    assert told(outcome) == result
+    assert rule_of(outcome) == rule
 
 
 # Overflow: producer 7 ended at epoch 32766, producer 1000 goes on at epoch 0.
@@ -173,6 +217,8 @@ def test_a_retry_over_the_overflow_is_known_by_the_former_producer_id(
     for committed, expected in ((True, commit), (False, abort)):
         outcome = decide_end_txn(txn, asked(7, 32_766, committed=committed), now_ms=NOW_MS)
         assert told(outcome) == expected
+        if state.startswith("Complete"):
+            assert rule_of(outcome) == "end.v5.overflow-retry"
 
 
 @pytest.mark.parametrize(
@@ -208,6 +254,8 @@ def test_an_exhausted_epoch_needs_the_next_producer_id(
     outcome = decide_end_txn(txn, command, now_ms=NOW_MS, fresh=FRESH)
     result = "PrepareCommit" if committed else "PrepareAbort"
     assert told(outcome) == f"{result} e32767 1000:0"
+    is_open = state is TransactionState.ONGOING
+    assert rule_of(outcome) == ("end.v5.overflow" if is_open else "end.v5.overflow-empty-abort")
 
 
 def test_a_fresh_id_that_is_not_needed_is_not_used() -> None:
@@ -249,6 +297,21 @@ def test_a_fence_follows_the_level_of_the_cluster(
     assert record.fences_epoch is (version < TV_2)
     assert record.last_producer_epoch == (-1 if version < TV_2 else int(epoch))
     assert outcome.effects == MARKERS_OWED
+
+
+@pytest.mark.parametrize(
+    ("level", "by_timeout", "rule"),
+    [
+        (TV_1, False, "end.v4.fence"),
+        (TV_1, True, "timeout.fences-v1"),
+        (TV_2, False, "end.v5.fence"),
+        (TV_2, True, "timeout.bumps-v2"),
+    ],
+)
+def test_a_fence_names_its_rule(level: TransactionVersion, rule: str, *, by_timeout: bool) -> None:
+    txn = entry(TransactionState.ONGOING)
+    outcome = decide_fence(txn, finalized=level, now_ms=NOW_MS, by_timeout=by_timeout)
+    assert rule_of(outcome) == rule
 
 
 def test_replies_are_the_identity_to_go_on_with() -> None:

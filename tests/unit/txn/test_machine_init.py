@@ -87,35 +87,38 @@ def test_validation_in_order(asked: InitProducerId, enabled: bool, error: int | 
 
 # Idle states. The entry is producer 7, last epoch 3, former producer 6.
 IDLE = """
-epoch | expected | result
-5     |          | 7:6 last -1
-0     |          | 7:1 last -1
--1    |          | 7:0 last -1
--1    | 9:9      | 7:0 last -1
-5     | 7:5      | 7:6 last 5
-5     | 7:3      | 7:5 last 3
-5     | 7:4      | producer_fenced
-5     | 7:6      | producer_fenced
-5     | 8:5      | producer_fenced
-5     | 6:5      | producer_fenced
-5     | 6:32765  | producer_fenced
-5     | 6:32766  | producer_fenced
-32765 |          | 7:32766 last -1
-32765 | 7:32765  | 7:32766 last 32765
-32766 |          | 1000:0 last -1
-32767 |          | 1000:0 last -1
-32766 | 7:32766  | 1000:0 last 32766
-32767 | 7:32767  | 1000:0 last 32767
-32766 | 7:3      | unknown_server_error
-32766 | 7:32765  | unknown_server_error
+epoch | expected | result               | rule
+5     |          | 7:6 last -1          | init.bump
+0     |          | 7:1 last -1          | init.bump
+-1    |          | 7:0 last -1          | init.no-epoch-yet
+-1    | 9:9      | 7:0 last -1          | init.no-epoch-yet
+5     | 7:5      | 7:6 last 5           | init.expected-current
+5     | 7:3      | 7:5 last 3           | init.expected-last
+5     | 7:4      | producer_fenced      | init.expected-wrong
+5     | 7:6      | producer_fenced      | init.expected-wrong
+5     | 8:5      | producer_fenced      | init.other-identity
+5     | 6:5      | producer_fenced      | init.other-identity
+5     | 6:32765  | producer_fenced      | init.other-identity
+5     | 6:32766  | producer_fenced      | init.expected-wrong
+32765 |          | 7:32766 last -1      | init.bump
+32765 | 7:32765  | 7:32766 last 32765   | init.expected-current
+32766 |          | 1000:0 last -1       | init.exhausted
+32767 |          | 1000:0 last -1       | init.exhausted
+32766 | 7:32766  | 1000:0 last 32766    | init.exhausted-expected
+32767 | 7:32767  | 1000:0 last 32767    | init.exhausted-expected
+32766 | 7:3      | unknown_server_error | init.exhausted-wrong
+32766 | 7:32765  | unknown_server_error | init.exhausted-wrong
 """
 
 
 @pytest.mark.parametrize("state", ["Empty", "CompleteCommit", "CompleteAbort"])
-@pytest.mark.parametrize(("epoch", "expected", "result"), rows(IDLE))
-def test_every_row_from_an_idle_state(state: str, epoch: str, expected: str, result: str) -> None:
+@pytest.mark.parametrize(("epoch", "expected", "result", "rule"), rows(IDLE))
+def test_every_row_from_an_idle_state(
+    state: str, epoch: str, expected: str, result: str, rule: str
+) -> None:
     txn = entry(STATES[state], epoch=int(epoch), last_epoch=3, prev_pid=6)
     outcome, took_id = decide(txn, command(expected))
+    assert outcome.rule == rule
     if isinstance(outcome, Rejection):
         assert outcome.error.name == result
         return
@@ -136,6 +139,7 @@ def test_a_retry_of_a_rotation_is_known_by_the_former_producer_id(epoch: int) ->
     rotated = entry(pid=1000, epoch=0, last_epoch=epoch, prev_pid=7)
     outcome, _ = decide(rotated, command(f"7:{epoch}"))
     assert not isinstance(outcome, Rejection)
+    assert outcome.rule == "init.rotated-retry"
     assert outcome.reply == ProducerIdAndEpoch(producer_id=FRESH, producer_epoch=ProducerEpoch(0))
     # Its own record makes the new producer id the former one: a second retry is fenced
     again, _ = decide(
@@ -149,6 +153,7 @@ def test_a_new_id_starts_with_a_fresh_producer_id_at_epoch_0() -> None:
     outcome, took_id = decide(None, command("9:9"))
     assert took_id
     assert not isinstance(outcome, Rejection)
+    assert outcome.rule == "init.new"
     (record,) = outcome.records
     assert (record.producer_id, record.prev_producer_id, record.producer_epoch) == (1000, 1000, 0)
 
@@ -162,27 +167,27 @@ def test_two_phase_commit_never_times_out() -> None:
 # Other states
 
 BUSY = """
-state          | pending        | expected | error
-Empty          | Empty          | 8:5      | concurrent_transactions
-Ongoing        | Ongoing        |          | concurrent_transactions
-CompleteCommit | Dead           |          | concurrent_transactions
-PrepareCommit  | CompleteCommit | 8:5      | concurrent_transactions
-PrepareCommit  |                | 8:5      | producer_fenced
-PrepareAbort   |                | 8:5      | producer_fenced
-Ongoing        |                | 8:5      | producer_fenced
-PrepareCommit  |                |          | concurrent_transactions
-PrepareAbort   |                | 7:4      | concurrent_transactions
+state          | pending        | expected | error                   | rule
+Empty          | Empty          | 8:5      | concurrent_transactions | init.pending
+Ongoing        | Ongoing        |          | concurrent_transactions | init.pending
+CompleteCommit | Dead           |          | concurrent_transactions | init.pending
+PrepareCommit  | CompleteCommit | 8:5      | concurrent_transactions | init.pending
+PrepareCommit  |                | 8:5      | producer_fenced         | init.other-identity
+PrepareAbort   |                | 8:5      | producer_fenced         | init.other-identity
+Ongoing        |                | 8:5      | producer_fenced         | init.other-identity
+PrepareCommit  |                |          | concurrent_transactions | init.prepared
+PrepareAbort   |                | 7:4      | concurrent_transactions | init.prepared
 """
 
 
-@pytest.mark.parametrize(("state", "pending", "expected", "error"), rows(BUSY))
+@pytest.mark.parametrize(("state", "pending", "expected", "error", "rule"), rows(BUSY))
 def test_pending_then_identity_then_state(
-    state: str, pending: str, expected: str, error: str
+    state: str, pending: str, expected: str, error: str, rule: str
 ) -> None:
     txn = entry(STATES[state], pending=STATES[pending] if pending else None)
     outcome, _ = decide(txn, command(expected))
     assert isinstance(outcome, Rejection)
-    assert outcome.error.name == error
+    assert (outcome.error.name, outcome.rule) == (error, rule)
 
 
 @pytest.mark.parametrize("expected", ["", "7:5", "7:1"])
@@ -198,6 +203,7 @@ def test_an_open_transaction_is_aborted_first_even_by_a_stale_epoch(
     assert record.client_version == (2 if level == TransactionVersion.TV_2 else 0)
     assert outcome.effects == MARKERS_OWED
     assert isinstance(outcome.reply, Rejection)
+    assert (outcome.rule, outcome.reply.rule) == ("init.open", "init.open")
     assert outcome.reply.error is ErrorCode.concurrent_transactions
 
 

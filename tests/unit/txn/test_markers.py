@@ -84,6 +84,48 @@ def test_markers_carry_the_identity_the_end_was_prepared_with(
     assert marker.transaction_version == TransactionVersion.TV_2
 
 
+@pytest.mark.parametrize(
+    ("version", "next_pid", "fences", "rule"),
+    [
+        (0, -1, False, "sent.epoch-v1"),
+        (0, -1, True, "sent.epoch-fence"),
+        (2, -1, False, "sent.epoch-v2"),
+        (2, 1000, False, "sent.epoch-overflow"),
+    ],
+)
+def test_a_debt_names_the_rule_of_its_epoch(
+    version: int, next_pid: int, rule: str, *, fences: bool
+) -> None:
+    txn = entry(
+        TransactionState.PREPARE_ABORT,
+        next_pid=next_pid,
+        client_version=TransactionVersion(version),
+    )
+    owed = debt_of(
+        txn,
+        to_complete(txn, now_ms=NOW_MS),
+        txn_partition=10,
+        coordinator_epoch=CoordinatorEpoch(3),
+        fences=fences,
+    )
+    assert owed.epoch_rule == rule
+
+
+@pytest.mark.parametrize(
+    ("error", "rule"),
+    [
+        (ErrorCode.invalid_producer_epoch, "result.epoch-fenced"),
+        (ErrorCode.transaction_coordinator_fenced, "result.coordinator-fenced"),
+    ],
+)
+def test_a_refusal_names_its_rule(error: ErrorCode, rule: str) -> None:
+    queue = MarkerQueue()
+    routed(queue, debt())
+    outcome = judge(queue.take_batches()[0].owed[0], {FOO_0: error})
+    assert outcome is not None
+    assert outcome.refusal_rule == rule
+
+
 def test_markers_are_grouped_by_leader_in_a_fixed_order() -> None:
     queue = MarkerQueue()
     assert routed(queue, debt()) == frozenset()

@@ -109,9 +109,21 @@ class MarkerSender:
         """Kafka's LogAppendRetryQueueSize."""
         return len(self._completions)
 
-    def owe(self, owned: OwnedPartition, transactional_id: TransactionalId) -> None:
-        """A transaction is prepared: its completion is pending from now on, its markers are
-        owed.
+    def owe(
+        self,
+        owned: OwnedPartition,
+        transactional_id: TransactionalId,
+        *,
+        fences: bool = False,
+        is_load: bool = False,
+    ) -> None:
+        """A transaction is prepared: its completion is pending from now on, its markers are owed.
+
+        Args:
+            owned: The partition of the transactional id.
+            transactional_id: Whose transaction.
+            fences: It is an abort that has raised the epoch.
+            is_load: It was prepared by the coordinator before this one.
         """
         txn = owned.entries[transactional_id]
         completion = to_complete(txn, now_ms=self._clock.now_ms())
@@ -122,11 +134,19 @@ class MarkerSender:
             completion,
             txn_partition=owned.partition,
             coordinator_epoch=owned.coordinator_epoch,
+            fences=fences,
             cause=self._tracer.cause,
         )
         self.queue.owe(debt, txn.partitions)
         if self._tracer.on:
-            tracing.marker(self._tracer, "marker.owed", owned.node, debt, sorted(txn.partitions))
+            tracing.marker(
+                self._tracer,
+                "marker.owed",
+                owned.node,
+                debt,
+                sorted(txn.partitions),
+                rule="sent.resent-after-move" if is_load else "sent.every-partition",
+            )
             self._tracer.caused_by(before)
         self.flush_soon()
 
@@ -139,7 +159,11 @@ class MarkerSender:
         if self._tracer.on:
             node = self._ownership.node(txn_partition)
             for debt in dropped:
-                data = {"pid": debt.producer_id, "epoch": debt.producer_epoch}
+                data = {
+                    "pid": debt.producer_id,
+                    "epoch": debt.producer_epoch,
+                    "rule": "sent.resent-after-move",
+                }
                 self._tracer.emit(
                     "marker.cancelled",
                     node,
@@ -211,6 +235,7 @@ class MarkerSender:
                     owed.marker.partitions,
                     target=batch.broker_id,
                     parents=(owed.debt.cause,),
+                    rule=owed.debt.epoch_rule,
                 )
             before = self._tracer.caused_by(next(reversed(sent.values()), -1))
         answer = self._send_markers(batch.broker_id, batch.command)
@@ -299,7 +324,7 @@ class MarkerSender:
         self._tasks.drive(self._append_completion(owned, debt), settled, name="completion")
 
     async def _append_completion(self, owned: OwnedPartition, debt: Debt) -> None:
-        rejection = await self._writer.append(owned, debt.completion)
+        rejection = await self._writer.append(owned, debt.completion, rule="sent.every-partition")
         if rejection is None or not self._ownership.is_current(owned):
             return
         if rejection.error is ErrorCode.coordinator_not_available:
@@ -316,7 +341,14 @@ class MarkerSender:
         debt, done = outcome.debt, sorted(outcome.done)
         causes = (sent, before)
         acked = tracing.marker(
-            self._tracer, "marker.acked", node, debt, done, target=target, parents=causes
+            self._tracer,
+            "marker.acked",
+            node,
+            debt,
+            done,
+            target=target,
+            parents=causes,
+            rule="result.done",
         )
         if acked >= 0:
             self._tracer.caused_by(acked)
@@ -329,6 +361,7 @@ class MarkerSender:
                 sorted(outcome.refused),
                 target=target,
                 parents=causes,
+                rule=outcome.refusal_rule,
                 error=ErrorCode(outcome.refusal).name.upper(),
             )
         return before

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
@@ -53,7 +53,7 @@ from txnsim.txn.machine_end import decide_end_txn, decide_fence
 from txnsim.txn.machine_init import check_init_producer_id, decide_init_producer_id
 from txnsim.txn.markers import LeaderOf
 from txnsim.txn.ownership import OwnedPartition, Ownership
-from txnsim.txn.refusals import EMPTY_ID, NO_ID_BLOCK
+from txnsim.txn.refusals import empty_id, no_id_block
 from txnsim.txn.state import PREPARED_STATES, TxnMetadata, TxnTransition
 from txnsim.types import (
     BrokerId,
@@ -71,8 +71,17 @@ _log: Final = structlog.get_logger("txnsim.txn")
 ReplyT = TypeVar("ReplyT")
 
 _NOT_RUNNING = Rejection(
-    error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
+    error=ErrorCode.coordinator_not_available,
+    reason="the coordinator is not running",
+    rule="list.not-running",
 )
+_NO_ID_TO_INIT = no_id_block("init.no-producer-id")
+_NO_ID_TO_END = no_id_block("end.v5.no-producer-id")
+_EMPTY_TO_ADD = empty_id("add.empty-id")
+_EMPTY_TO_CHECK = empty_id("check.empty-id")
+_EMPTY_TO_END_V1 = empty_id("end.v4.empty-id")
+_EMPTY_TO_END_V2 = empty_id("end.v5.empty-id")
+_EMPTY_TO_DESCRIBE = empty_id("describe.empty-id")
 
 
 DEVIATIONS: Final = (
@@ -194,7 +203,7 @@ class TransactionCoordinator:
         if transactional_id is None:
             fresh = self._ids.take()
             if fresh is None:
-                return NO_ID_BLOCK
+                return _NO_ID_TO_INIT
             return ProducerIdAndEpoch(producer_id=fresh, producer_epoch=ProducerEpoch(0))
         refusal = check_init_producer_id(command, self._settings)
         if refusal is not None:
@@ -211,7 +220,8 @@ class TransactionCoordinator:
                 now_ms=self._clock.now_ms(),
                 fresh=fresh,
                 rules=self._rules,
-            )
+            ),
+            _NO_ID_TO_INIT,
         )
         if self._tracer.on:
             self._trace(owned, transactional_id, "InitProducerId", outcome)
@@ -223,7 +233,7 @@ class TransactionCoordinator:
         """Partitions become part of a transaction; one result for all of them."""
         transactional_id = command.transactional_id
         if not transactional_id:
-            return EMPTY_ID
+            return _EMPTY_TO_ADD
         owned = self._ownership.find(transactional_id)
         if isinstance(owned, Rejection):
             return owned
@@ -243,7 +253,7 @@ class TransactionCoordinator:
         """Whether partitions are part of a transaction. Looks at committed fields only."""
         transactional_id = command.transactional_id
         if not transactional_id:
-            return EMPTY_ID
+            return _EMPTY_TO_CHECK
         owned = self._ownership.find(transactional_id)
         if isinstance(owned, Rejection):
             return owned
@@ -258,7 +268,8 @@ class TransactionCoordinator:
         """
         transactional_id = command.transactional_id
         if not transactional_id:
-            return EMPTY_ID
+            is_v2 = command.transaction_version >= TransactionVersion.TV_2
+            return _EMPTY_TO_END_V2 if is_v2 else _EMPTY_TO_END_V1
         owned = self._ownership.find(transactional_id)
         if isinstance(owned, Rejection):
             return owned
@@ -267,7 +278,8 @@ class TransactionCoordinator:
         outcome = self._with_id(
             lambda fresh: decide_end_txn(
                 txn, command, now_ms=now_ms, fresh=fresh, rules=self._rules
-            )
+            ),
+            _NO_ID_TO_END,
         )
         if self._tracer.on:
             self._trace(owned, transactional_id, "EndTxn", outcome)
@@ -283,11 +295,11 @@ class TransactionCoordinator:
         """Begin, append, apply; then the markers are owed, and only then the reply is released."""
         (record,) = decision.records
         self._writer.begin(owned, record)
-        rejection = await self._writer.append(owned, record)
+        rejection = await self._writer.append(owned, record, rule=decision.rule)
         if rejection is not None:
             return rejection
         if decision.effects:
-            self._markers.owe(owned, record.transactional_id)
+            self._markers.owe(owned, record.transactional_id, fences=record.fences_epoch)
         return decision.reply
 
     # Queries
@@ -297,7 +309,7 @@ class TransactionCoordinator:
         if not self._running:
             return _NOT_RUNNING
         if not transactional_id:
-            return EMPTY_ID
+            return _EMPTY_TO_DESCRIBE
         owned = self._ownership.find(transactional_id)
         if isinstance(owned, Rejection):
             return owned
@@ -311,6 +323,7 @@ class TransactionCoordinator:
             return Rejection(
                 error=ErrorCode.coordinator_load_in_progress,
                 reason="a partition of __transaction_state is being loaded",
+                rule="list.loading",
             )
         return list_transactions(self._ownership.all_entries(), query, now_ms=self._clock.now_ms())
 
@@ -385,7 +398,7 @@ class TransactionCoordinator:
                 self._tracer.emit("note", owned.node, data={"text": loaded.problem})
         for txn in list(owned.entries.values()):
             if txn.state in PREPARED_STATES:
-                self._markers.owe(owned, txn.transactional_id)
+                self._markers.owe(owned, txn.transactional_id, is_load=True)
         return True
 
     def unload(self, partition: int, epoch: int | None = None) -> None:
@@ -415,7 +428,8 @@ class TransactionCoordinator:
                 fresh=fresh,
                 by_timeout=True,
                 rules=self._rules,
-            )
+            ),
+            _NO_ID_TO_END,
         )
         before = self._tracer.cause
         if self._tracer.on:
@@ -436,13 +450,14 @@ class TransactionCoordinator:
             [ProducerId | None],
             Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection | NeedsProducerId,
         ],
+        without_id: Rejection,
     ) -> Decision[TxnTransition, ReplyT, MarkersOwed] | Rejection:
         """Decide; with a new producer id, where one is needed."""
         outcome = decide(None)
         if isinstance(outcome, NeedsProducerId):
             fresh = self._ids.take()
             if fresh is None:
-                return NO_ID_BLOCK
+                return without_id
             outcome = decide(fresh)
             assert not isinstance(outcome, NeedsProducerId)
         return outcome
@@ -454,7 +469,7 @@ class TransactionCoordinator:
         owned: OwnedPartition,
         transactional_id: TransactionalId,
         command: str,
-        outcome: object,
+        outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
     ) -> None:
         tracing.decided(
             self._tracer,
@@ -462,6 +477,5 @@ class TransactionCoordinator:
             transactional_id,
             owned.entries.get(transactional_id),
             command,
-            outcome if isinstance(outcome, Rejection) else None,
-            outcome.records[0] if isinstance(outcome, Decision) and outcome.records else None,
+            outcome,
         )

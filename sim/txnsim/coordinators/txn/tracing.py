@@ -8,21 +8,29 @@ runs in a context of its own (``Tasks.drive``); who owes markers in passing puts
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Any, Final
 
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.runtime.trace import NO_CAUSE, Tracer
+from txnsim.txn.commands import MarkersOwed
 from txnsim.txn.markers import Debt
-from txnsim.txn.state import TxnMetadata, TxnTransition
+from txnsim.txn.state import TransactionState, TxnMetadata, TxnTransition
 from txnsim.types import (
     TRANSACTION_STATE_TOPIC,
     BrokerId,
     CoordinatorEpoch,
+    Decision,
     TopicPartition,
     TransactionVersion,
 )
 
 _NONE: Final = ErrorCode.none
+_KEPT: Final = {
+    TransactionState.PREPARE_COMMIT: ("started_ms", "timeout_ms"),
+    TransactionState.COMPLETE_COMMIT: ("started_ms", "timeout_ms", "last_epoch"),
+    TransactionState.COMPLETE_ABORT: ("started_ms", "timeout_ms", "last_epoch"),
+}
+"""Fields that a move to these states leaves as they were, so a reader has them already."""
 
 
 def tx_of(txn: TxnMetadata | TxnTransition | Debt) -> str:
@@ -36,19 +44,18 @@ def decided(
     transactional_id: str,
     txn: TxnMetadata | None,
     command: str,
-    rejection: Rejection | None,
-    record: TxnTransition | None = None,
+    outcome: Decision[TxnTransition, Any, MarkersOwed] | Rejection,
 ) -> None:
     """A command was decided, for or against; for a move its record is pending from now on."""
-    data: dict[str, object] = {"command": command}
+    data: dict[str, object] = {"command": command, "rule": outcome.rule}
     if txn is not None:
         data["state"] = txn.state.wire_name
         data["pending"] = None if txn.pending_state is None else txn.pending_state.wire_name
-    if rejection is not None:
-        data["error"] = rejection.error.name
-        data["reason"] = rejection.reason
-    elif record is not None:
-        data["pending"] = record.state.wire_name
+    if isinstance(outcome, Rejection):
+        data["error"] = outcome.error.name
+        data["reason"] = outcome.reason
+    elif outcome.records:
+        data["pending"] = outcome.records[0].state.wire_name
     tx = transactional_id if txn is None else tx_of(txn)
     tracer.caused_by(tracer.emit("txn.decide", node, tx=tx, data=data))
 
@@ -66,12 +73,16 @@ def prepared(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVers
         tracer.caused_by(tracer.emit("txn.prepare", node, tx=tx_of(txn), data=data))
 
 
-def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode) -> None:
+def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode, rule: str) -> None:
     """The log answered."""
     if error is _NONE and not tracer.full:
         return
     partition = node.rpartition("/")[2]
-    data = {"state": record.state.wire_name, "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}"}
+    data = {
+        "state": record.state.wire_name,
+        "tp": f"{TRANSACTION_STATE_TOPIC}-{partition}",
+        "rule": rule,
+    }
     if error is not _NONE:
         data["error"] = error.name
     tracer.caused_by(
@@ -88,6 +99,8 @@ def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode)
 def completed(tracer: Tracer, node: str, txn: TxnMetadata, level: TransactionVersion) -> None:
     """A move took effect; ``level`` is that of the feature ``transaction.version`` now."""
     data = {**fields(txn), "level": int(level)}
+    for name in _KEPT.get(txn.state, ()):
+        del data[name]
     tracer.caused_by(tracer.emit("txn.complete", node, tx=tx_of(txn), data=data))
 
 
@@ -123,6 +136,7 @@ def marker(
     *,
     target: BrokerId | None = None,
     parents: tuple[int, ...] = (),
+    rule: str,
     **more: str,
 ) -> int:
     """One event for each partition of a marker; the index of the last one, -1 for none."""
@@ -131,10 +145,12 @@ def marker(
         data: dict[str, object] = {
             "pid": debt.producer_id,
             "epoch": debt.producer_epoch,
-            "committed": debt.committed,
             "tp": str(partition),
+            "rule": rule,
             **more,
         }
+        if kind != "marker.acked":  # it was told when it was sent
+            data["committed"] = debt.committed
         if target is None:
             data["coordinator_epoch"] = debt.coordinator_epoch  # when it is owed: then it is known
         else:

@@ -101,8 +101,15 @@ class TransactionLogWriter:
         if self._tracer.on:
             tracing.prepared(self._tracer, owned.node, entries[transactional_id], self._level())
 
-    async def append(self, owned: OwnedPartition, record: TxnTransition) -> Rejection | None:
+    async def append(
+        self, owned: OwnedPartition, record: TxnTransition, *, rule: str
+    ) -> Rejection | None:
         """Write a begun move and apply it.
+
+        Args:
+            owned: Where it belongs.
+            record: The move.
+            rule: Row of docs/rules.md that explains the move, for the trace.
 
         Returns:
             None once it took effect; else why it did not.
@@ -125,7 +132,8 @@ class TransactionLogWriter:
             owned.partition, batch, owned.coordinator_epoch, record.txn_timeout_ms
         )
         if self._tracer.on:
-            tracing.appended(self._tracer, owned.node, record, error)
+            why = rule if error == _NONE else _refused_rule(record, error)
+            tracing.appended(self._tracer, owned.node, record, error, why)
         if not self._ownership.is_current(owned):
             return self._ownership.refuse(owned.partition)
         txn = owned.entries[record.transactional_id]
@@ -138,6 +146,7 @@ class TransactionLogWriter:
                 error=mapped,
                 reason=f"{record.transactional_id}: the log refused {record.state.wire_name} "
                 f"with {error.name}",
+                rule=_refused_rule(record, error),
             )
         if self._steps_back(txn, record):
             # The exception leaves the move pending, until the coordinator moves (KAFKA-8803).
@@ -159,6 +168,13 @@ class TransactionLogWriter:
             and record.state is TransactionState.ONGOING
             and not self._rules.start_may_step_back
         )
+
+
+def _refused_rule(record: TxnTransition, error: ErrorCode) -> str:
+    if record.state in _COMPLETE:
+        is_passing = append_error(error) is ErrorCode.coordinator_not_available
+        return "complete.unavailable" if is_passing else "complete.refused"
+    return "end.v4.failed-fence" if record.fences_epoch else "init.failed-append"
 
 
 def settled(_result: Any, error: BaseException | None) -> None:

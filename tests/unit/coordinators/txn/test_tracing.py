@@ -8,13 +8,15 @@ from tests.support.txn_entries import FOO_0, FOO_1, NOW_MS, TID, entry
 from txnsim.coordinators.txn import tracing
 from txnsim.errors import ErrorCode
 from txnsim.runtime.trace import Event, TraceLevel, Tracer
+from txnsim.txn.commands import MarkersOwed
 from txnsim.txn.markers import Debt, debt_of
-from txnsim.txn.refusals import UNKNOWN_ID
-from txnsim.txn.state import TransactionState
+from txnsim.txn.refusals import unknown_id
+from txnsim.txn.state import TransactionState, TxnTransition
 from txnsim.txn.transitions import to_complete
-from txnsim.types import BrokerId, CoordinatorEpoch, TransactionVersion
+from txnsim.types import BrokerId, CoordinatorEpoch, Decision, TransactionVersion
 
 NODE = "broker/1/txn/10"
+AGAIN = Decision[TxnTransition, None, MarkersOwed](reply=None, rule="end.v4.committed-commit")
 PREPARED = entry(TransactionState.PREPARE_COMMIT, pending=TransactionState.COMPLETE_COMMIT)
 
 
@@ -41,7 +43,7 @@ def debt() -> Debt:
 
 
 def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> None:
-    tracing.decided(tracer, NODE, TID, PREPARED, "EndTxn", None)
+    tracing.decided(tracer, NODE, TID, PREPARED, "EndTxn", AGAIN)
     event, data = told(tracer)
     assert (event.k, event.tx) == ("txn.decide", "txn-1/7:5")
     assert (data["command"], data["state"], data["pending"]) == (
@@ -49,9 +51,11 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
         "PrepareCommit",
         "CompleteCommit",
     )
-    tracing.decided(tracer, NODE, TID, None, "EndTxn", UNKNOWN_ID)
+    assert data["rule"] == "end.v4.committed-commit"
+    refused = unknown_id("end.v5.unknown-id")
+    tracing.decided(tracer, NODE, TID, None, "EndTxn", refused)
     event, data = told(tracer)
-    assert event.tx == TID
+    assert (event.tx, data["rule"]) == (TID, "end.v5.unknown-id")
     assert data["error"] == "invalid_producer_id_mapping"
 
 
@@ -61,7 +65,7 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
 def test_an_append_names_the_partition_and_the_error(
     tracer: Tracer, error: ErrorCode, shown: str | None
 ) -> None:
-    tracing.appended(tracer, NODE, debt().completion, error)
+    tracing.appended(tracer, NODE, debt().completion, error, "sent.every-partition")
     _, data = told(tracer)
     assert (data["tp"], data["state"]) == ("__transaction_state-10", "CompleteCommit")
     assert data.get("error") == shown
@@ -90,11 +94,14 @@ def test_loads_and_unloads_name_the_partition(tracer: Tracer) -> None:
 
 
 def test_markers_are_told_partition_by_partition(tracer: Tracer) -> None:
-    last = tracing.marker(tracer, "marker.sent", NODE, debt(), (FOO_0, FOO_1), target=BrokerId(2))
+    owed = debt()
+    both, rule = (FOO_0, FOO_1), owed.epoch_rule
+    last = tracing.marker(tracer, "marker.sent", NODE, owed, both, target=BrokerId(2), rule=rule)
     events = list(tracer.events())
     assert [event.d["tp"] for event in events] == ["foo-0", "foo-1"]  # type: ignore[index]
     assert last == events[-1].i
     assert told(tracer)[1]["target"] == "broker/2"
-    tracing.marker(tracer, "marker.owed", NODE, debt(), (FOO_0,))
+    assert told(tracer)[1]["rule"] == "sent.epoch-v2"
+    tracing.marker(tracer, "marker.owed", NODE, owed, (FOO_0,), rule=rule)
     assert "target" not in told(tracer)[1]
-    assert tracing.marker(tracer, "marker.owed", NODE, debt(), ()) == -1
+    assert tracing.marker(tracer, "marker.owed", NODE, owed, (), rule=rule) == -1
