@@ -346,8 +346,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         of("log.retention.check.interval.ms", "ms", "how often old segments are looked for"),
     ] = 300_000
     log_initial_task_delay_ms: Annotated[
-        int, of("log.initial.task.delay.ms", "ms", "when they are looked for the first time")
+        int,
+        of(
+            "log.initial.task.delay.ms",
+            "ms",
+            "when that happens for the first time, and when the starts of logs are noted first",
+        ),
     ] = 30_000
+    log_flush_start_offset_checkpoint_interval_ms: Annotated[
+        int,
+        of(
+            "log.flush.start.offset.checkpoint.interval.ms",
+            "ms",
+            "how often a broker notes where its logs start; after a crash it knows no more",
+        ),
+    ] = 60_000
     log_cleaner_enable: Annotated[
         bool, of("log.cleaner.enable", "boolean", "compacted topics are compacted")
     ] = True

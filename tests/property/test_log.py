@@ -379,7 +379,7 @@ class LogAgainstList(RuleBasedStateMachine):
     @rule()
     def restart(self) -> None:
         """Of each producer a snapshot knows the last batch and the open transaction."""
-        self.log.reopen(self.high_watermark, now_ms=NOW)
+        self.log.reopen(self.high_watermark, log_start_offset=self.log.log_start_offset, now_ms=NOW)
         self.reloaded = True
 
     @rule()

@@ -99,6 +99,10 @@ class VirtualWorld:
         """End a broker at once, as ``kill -9`` does."""
         self._run(self._cluster.kill_broker(BrokerId(broker_id)))
 
+    def stop_one(self, broker_id: int) -> None:
+        """End a broker in order."""
+        self._run(self._cluster.stop_broker(BrokerId(broker_id)))
+
     def start_again(self, broker_id: int) -> None:
         """Start one again that was killed, and wait until it serves clients."""
         self._run(self._cluster.start_broker(BrokerId(broker_id)))

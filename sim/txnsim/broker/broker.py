@@ -191,6 +191,7 @@ class Broker:
             settings=lambda: self.settings,
             hosted=self.replicas.hosted,
             log_trace=self.log_trace,
+            note_log_starts=self._note_log_starts,
             gate=self._timers,
         )
 
@@ -559,15 +560,23 @@ class Broker:
 
     def _arm_checkpoint(self) -> None:
         def note() -> None:
-            # Written to the log directory, so a full disk is noticed now at the latest
-            # (CheckpointFileWithFailureHandler).
-            if self.log_gate.refuse_full() is None and not self.logs.has_failed:
+            if self._can_note():
                 self.logs.checkpoint()
             self._arm_checkpoint()
 
         self._checkpoint_timer = self.environment.clock.call_later(
             self.settings.replica_high_watermark_checkpoint_interval_ms, note
         )
+
+    def _note_log_starts(self) -> None:
+        if self._can_note():
+            self.logs.note_log_starts()
+
+    def _can_note(self) -> bool:
+        """Checkpoints are written to the log directory, so a full disk is noticed now at the latest
+        (CheckpointFileWithFailureHandler).
+        """
+        return self.log_gate.refuse_full() is None and not self.logs.has_failed
 
     def _trace_leadership(self, changes: LeadershipChanges) -> None:
         tracer = self.environment.tracer

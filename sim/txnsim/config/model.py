@@ -42,6 +42,7 @@ _LOWEST: Final = {
     "log_cleaner_io_buffer_load_factor": 0,
     "log_cleaner_min_cleanable_ratio": 0,
     "log_cleaner_min_compaction_lag_ms": 0,
+    "log_flush_start_offset_checkpoint_interval_ms": 0,
     "log_index_interval_bytes": 0,
     "log_index_size_max_bytes": 4,
     "log_initial_task_delay_ms": 0,

@@ -161,6 +161,25 @@ def _updated(
     return image.with_partitions(changes)
 
 
+def without_elr(image: ClusterImage, topic: str | None = None) -> ClusterImage:
+    """No replica of a topic, or of any, is eligible to lead any more: those that left the ISR had
+    what was committed under another minimum (ReplicationControlManager.replay, ClearElrRecord).
+    """
+    if not has_elr(image):
+        return image
+    concerned = image.topics.values() if topic is None else (image.topics[topic],)
+    return image.with_partitions(
+        {
+            TopicPartition(one.name, index): msgspec.structs.replace(
+                partition, elr=(), last_known_elr=(), partition_epoch=partition.partition_epoch + 1
+            )
+            for one in concerned
+            for index, partition in enumerate(one.partitions)
+            if partition.elr or partition.last_known_elr
+        }
+    )
+
+
 def leads_something(image: ClusterImage, broker_id: BrokerId) -> bool:
     """Whether some partition is led by that broker."""
     return any(

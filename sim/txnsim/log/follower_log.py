@@ -64,15 +64,25 @@ class FollowerLog(LogUpkeep):
         """All that is here is on disk (UnifiedLog.flush)."""
         self._recovery_point = self._log_end_offset
 
-    def reopen(self, high_watermark: int, *, now_ms: int) -> None:
-        """A broker starts on this log: what was memory alone is gone, of the high watermark only
-        the checkpoint is known, and of each producer what a snapshot at the end holds.
+    def reopen(self, high_watermark: int, *, log_start_offset: int, now_ms: int) -> None:
+        """A broker starts on this log: what was memory alone is gone, of the high watermark and of
+        the log's start only the checkpoints are known, and of each producer what a snapshot at the
+        end holds.
 
         Stopped in order or not, there is such a snapshot: a clean stop leaves it, and recovery
         takes one once it has read the last segment (LogLoader.recoverSegment).
+
+        Args:
+            high_watermark: As it was noted.
+            log_start_offset: As it was noted, 0 if it was not: the log begins there, but never
+                before its first segment. A log that ends below is emptied.
+            now_ms: The cluster's time: producers may have expired.
         """
         self._verification.clear()
         self._tail = None
+        if self._log_end_offset < log_start_offset:
+            self.restart_at(log_start_offset, now_ms=now_ms)
+        self._log_start_offset = max(log_start_offset, self._segments.first_base_offset)
         self._high_watermark = self._log_start_offset
         self._snapshots.take(self._log_end_offset, self._producers.to_snapshot())
         self._reload_producers(now_ms)

@@ -143,7 +143,11 @@ def _check_cache(entry: ProducerEntryImage, name: str) -> None:
 def _check_bytes(state: LogState, batches: tuple[bytes, ...], name: str) -> None:
     """Stored batches lie in order below the log end and were written by the epoch that the cache
     names.
+
+    The cache may begin behind the log: deleted records that are back after a crash are unknown to
+    it, as on a real broker.
     """
+    known_from = max(state.log_start_offset, state.epochs[0][1] if state.epochs else 0)
     headers = [read_batch_header(batch, 0) for batch in batches]
     for earlier, later in pairwise(headers):
         _require(
@@ -155,7 +159,7 @@ def _check_bytes(state: LogState, batches: tuple[bytes, ...], name: str) -> None
         _require(
             header.size == len(batch), name, f"batch at {header.base_offset} has bytes left over"
         )
-        if header.base_offset >= state.log_start_offset:
+        if header.base_offset >= known_from:
             epoch = max(
                 (epoch for epoch, start in state.epochs if start <= header.base_offset), default=-1
             )

@@ -77,6 +77,11 @@ class LogUpkeep(LogView):
         return len(self._segments)
 
     @property
+    def first_base_offset(self) -> int:
+        """Base offset of the oldest segment."""
+        return self._segments.first_base_offset
+
+    @property
     def active_base_offset(self) -> int:
         """Base offset of the segment that is written."""
         return self._segments.active.base_offset

@@ -1,7 +1,8 @@
 """A broker's disk: its logs and what it has noted about them. It outlives the broker.
 
-A broker that is started again gets the logs of the one before and knows of each high watermark what
-was noted last. Kafka's counterparts: LogManager, the checkpoint files of a log directory.
+A broker that is started again gets the logs of the one before, and knows of each high watermark and
+of each log's start what was noted last. Kafka's counterparts: LogManager, the checkpoint files of a
+log directory.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ LogKey = tuple[uuid.UUID, int]
 class BrokerLogs:
     """The logs of one broker."""
 
-    __slots__ = ("_high_watermarks", "_logs", "_settings", "has_failed", "is_full", "rules")
+    __slots__ = (
+        "_high_watermarks",
+        "_log_starts",
+        "_logs",
+        "_settings",
+        "has_failed",
+        "is_full",
+        "rules",
+    )
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
@@ -31,6 +40,8 @@ class BrokerLogs:
         """Of the release that runs on this disk."""
         self._logs: dict[LogKey, PartitionLog] = {}
         self._high_watermarks: dict[LogKey, int] = {}
+        self._log_starts: dict[LogKey, int] = {}
+        """Of logs that start behind the beginning of their first segment."""
         self.is_full = False
         """There is no room: the next write fails, and the directory with it."""
         self.has_failed = False
@@ -60,10 +71,13 @@ class BrokerLogs:
         return log
 
     def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
-        """A log that was on the disk before, and what was noted of its high watermark."""
+        """A log that was on the disk before, which starts where that was noted, and what was noted
+        of its high watermark.
+        """
         key = (topic_id, log.topic_partition.partition)
         self._logs[key] = log
         self._high_watermarks[key] = high_watermark
+        self._log_starts[key] = log.log_start_offset
 
     def configure(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> None:
         """Bring the configs of the topic's logs up to date."""
@@ -79,15 +93,30 @@ class BrokerLogs:
             self.forget_replica(topic, partition)
 
     def forget_replica(self, topic: TopicImage, partition: int) -> None:
-        """The replica is at another broker now."""
-        self._logs.pop((topic.topic_id, partition), None)
+        """The replica is at another broker now. Who deletes one notes the starts of the others
+        (LogManager.asyncDelete).
+        """
+        if self._logs.pop((topic.topic_id, partition), None) is None:
+            return
         self._high_watermarks.pop((topic.topic_id, partition), None)
+        if not self.has_failed:
+            self.note_log_starts()
 
     # Stops and starts
 
     def checkpoint(self) -> None:
         """Note the high watermarks (ReplicaManager.checkpointHighWatermarks)."""
         self._high_watermarks = {key: log.high_watermark for key, log in self._logs.items()}
+
+    def note_log_starts(self) -> None:
+        """Note where logs start that don't start with their first segment
+        (LogManager.checkpointLogStartOffsetsInDir).
+        """
+        self._log_starts = {
+            key: log.log_start_offset
+            for key, log in self._logs.items()
+            if log.log_start_offset > log.first_base_offset
+        }
 
     def close(self) -> None:
         """The broker stops in good order: everything is on disk and noted, unless the directory has
@@ -96,6 +125,7 @@ class BrokerLogs:
         if self.has_failed:
             return
         self.checkpoint()
+        self.note_log_starts()
         for log in self._logs.values():
             log.flush()
 
@@ -108,13 +138,17 @@ class BrokerLogs:
 
     def reopen(self, image: ClusterImage, broker_id: BrokerId, *, now_ms: int) -> None:
         """A broker starts on this disk: logs of replicas that are gone are deleted, of the high
-        watermarks is known what was noted.
+        watermarks and of where logs start is known what was noted.
         """
         self.has_failed = False
         for key in [key for key in self._logs if not _is_hosted(key, image, broker_id)]:
             del self._logs[key]
         for key, log in self._logs.items():
-            log.reopen(self._high_watermarks.get(key, 0), now_ms=now_ms)
+            log.reopen(
+                self._high_watermarks.get(key, 0),
+                log_start_offset=self._log_starts.get(key, 0),
+                now_ms=now_ms,
+            )
 
 
 def _is_hosted(key: LogKey, image: ClusterImage, broker_id: BrokerId) -> bool:

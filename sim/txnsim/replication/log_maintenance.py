@@ -1,10 +1,11 @@
 """Old segments of a broker's logs are deleted, compacted topics are cleaned.
 
-Two timers on the cluster clock, so that who advances it sees what a day does: one looks for old
+Three timers on the cluster clock, so that who advances it sees what a day does: one looks for old
 segments of logs without compaction, one for compacted logs that have become dirty, and deletes
-their old segments, too. A round of cleaning pauses again and again, so that requests never wait
-long for it. What is deleted and cleaned is decided in ``txnsim.log.log_upkeep`` and
-``txnsim.log.cleaner``. Kafka's counterparts: LogManager.cleanupLogs, LogCleaner.
+their old segments, too; the third notes where logs start. A round of cleaning pauses again and
+again, so that requests never wait long for it. What is deleted and cleaned is decided in
+``txnsim.log.log_upkeep`` and ``txnsim.log.cleaner``. Kafka's counterparts: LogManager.cleanupLogs
+and checkpointLogStartOffsets, LogCleaner.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ class LogMaintenance:
         settings: Callable[[], Settings],
         hosted: Mapping[TopicPartition, PartitionLog],
         log_trace: LogTrace,
+        note_log_starts: Callable[[], object],
         gate: TimerGate = at_once,
     ) -> None:
         self._gate = gate
@@ -43,21 +45,24 @@ class LogMaintenance:
         self._hosted = hosted
         self._uncleanable: set[PartitionLog] = set()
         """Logs with a batch that can't be read (LogCleanerManager.markPartitionUncleanable)."""
+        self._note_log_starts = note_log_starts
         self._retention_timer: TimerHandle | None = None
+        self._notes_timer: TimerHandle | None = None
         self._cleaner_timer: TimerHandle | None = None
         self._round: asyncio.Task[None] | None = None
 
     # Life
 
     def start(self) -> None:
-        """Start both timers."""
+        """Start the timers."""
         self._arm_retention(self._settings().log_initial_task_delay_ms)
+        self._arm_notes(self._settings().log_initial_task_delay_ms)
         if self._settings().log_cleaner_enable:
             self._arm_cleaner()
 
     def stop(self) -> None:
         """Stop them, and a round of cleaning that is under way."""
-        for timer in (self._retention_timer, self._cleaner_timer):
+        for timer in (self._retention_timer, self._notes_timer, self._cleaner_timer):
             if timer is not None:
                 timer.cancel()
         if self._round is not None:
@@ -125,6 +130,17 @@ class LogMaintenance:
                 if timer_ms is not None:
                     self._log_trace.timer("retention", timer_ms)
                 self._log_trace.started(log, "retention")
+
+    # Starts of logs
+
+    def _arm_notes(self, delay_ms: int) -> None:
+        self._notes_timer = self._clock.call_at(self._clock.now_ms() + delay_ms, self._note)
+
+    def _note(self) -> None:
+        interval_ms = self._settings().log_flush_start_offset_checkpoint_interval_ms
+        if interval_ms:  # without one it is done once, as KafkaScheduler does it
+            self._arm_notes(interval_ms)
+        self._note_log_starts()
 
     # Cleaning
 

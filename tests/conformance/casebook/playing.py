@@ -405,6 +405,13 @@ class CasePlayer:
         self._dead.add(given)
         self._life.kill(given)
 
+    def _stop(self, given: int) -> None:
+        """``stop: 3``: that broker stops in order."""
+        if self._life is None:
+            raise CaseError("these brokers are not ours to stop")
+        self._dead.add(given)
+        self._life.stop_one(given)
+
     def _start(self, given: int) -> None:
         """``start: 3``: it is back."""
         if self._life is None:
@@ -426,6 +433,7 @@ _QUIET: Final[Mapping[str, Callable[[CasePlayer, Any], None]]] = {
     "caught-up": CasePlayer._caught_up,
     "pause": CasePlayer._pause,
     "kill": CasePlayer._kill,
+    "stop": CasePlayer._stop,
     "start": CasePlayer._start,
     "finalize": CasePlayer._finalize,
     "level": CasePlayer._await_level,

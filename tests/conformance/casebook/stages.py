@@ -27,8 +27,11 @@ class Life(Protocol):
     def kill(self, broker_id: int) -> None:
         """End a broker at once, as ``kill -9`` does."""
 
+    def stop_one(self, broker_id: int) -> None:
+        """End a broker in order, and wait until it has ended."""
+
     def start_again(self, broker_id: int) -> None:
-        """Start one again that was killed, and wait until it is one of the cluster."""
+        """Start one again that was ended, and wait until it is one of the cluster."""
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, eq=False):

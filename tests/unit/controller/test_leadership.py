@@ -16,6 +16,7 @@ from txnsim.controller.leadership import (
     updated_partition,
     with_broker_back,
     without_broker,
+    without_elr,
 )
 from txnsim.metadata.image import ClusterImage
 from txnsim.settings import DEFAULTS, Settings
@@ -111,3 +112,23 @@ def test_one_partition_follows_the_rules_of_its_topic() -> None:
     elected = updated_partition(image, P0, DEFAULTS)
     assert elected is not None
     assert elected.leader == BrokerId(1)
+
+
+def test_replicas_that_were_eligible_are_not_any_more() -> None:
+    """For one topic, or for all; where there was nothing, nothing changes."""
+    image = without_broker(without_broker(world(), B3, DEFAULTS), B1, DEFAULTS)
+    two = image.with_topic(
+        topic("two", partition(2, isr=(2,), elr=(1, 3)), topic_id=uuid.UUID(int=8))
+    )
+    cleared = without_elr(two, "orders")
+    assert {one.elr for one in cleared.topics["orders"].partitions} == {()}
+    assert cleared.topics["two"] is two.topics["two"]
+    before, after = two.topics["orders"].partitions[0], cleared.topics["orders"].partitions[0]
+    assert (before.elr, after.isr) == ((1,), before.isr)
+    assert after.partition_epoch == before.partition_epoch + 1
+    assert after.leader_epoch == before.leader_epoch
+    everywhere = without_elr(two)
+    assert not any(one.elr for each in everywhere.topics.values() for one in each.partitions)
+    assert without_elr(everywhere) is everywhere
+    off = two.with_feature(ELIGIBLE_LEADER_REPLICAS, 0)
+    assert without_elr(off) is off

@@ -6,6 +6,8 @@ import pytest
 
 from tests.support.logs import NOW, LogDriver, batch, make_log, plain
 from txnsim.errors import InvariantViolation
+from txnsim.log.answers import Appended
+from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import TAIL_BATCHES_MAX, PartitionLog
 
 
@@ -95,6 +97,15 @@ def test_the_log_start_rises_with_the_leaders_but_not_past_the_high_watermark() 
 # Roles and restarts
 
 
+def with_segments(*counts: int) -> PartitionLog:
+    """A log of which each batch has so many records and a segment of its own."""
+    log = make_log(LogConfig(roll_bytes=1, retention_ms=-1))
+    for count in counts:
+        assert isinstance(log.append_client(plain(count), guard=0, now_ms=NOW), Appended)
+    log.replicate_all()
+    return log
+
+
 def test_a_follower_keeps_the_epochs_of_its_log_and_takes_the_leaders_for_its_own() -> None:
     log = follower_of(leader())
     log.become_follower(3)
@@ -106,10 +117,37 @@ def test_a_follower_keeps_the_epochs_of_its_log_and_takes_the_leaders_for_its_ow
 def test_a_restart_knows_only_the_checkpoint() -> None:
     log = follower_of(leader())
     log.follow_high_watermark(8)
-    log.reopen(4, now_ms=NOW)
+    log.reopen(4, log_start_offset=log.log_start_offset, now_ms=NOW)
     assert log.high_watermark == 4
-    log.reopen(100, now_ms=NOW)
+    log.reopen(100, log_start_offset=log.log_start_offset, now_ms=NOW)
     assert log.high_watermark == 8
+
+
+@pytest.mark.parametrize(
+    ("noted", "start"),
+    [
+        pytest.param(0, 2, id="nothing: the first segment begins there"),
+        pytest.param(1, 2, id="below the first segment"),
+        pytest.param(3, 3, id="before the last deletion"),
+        pytest.param(4, 4, id="all of it"),
+    ],
+)
+def test_a_restart_knows_the_start_that_was_noted(noted: int, start: int) -> None:
+    """What was deleted since is there again, as far as its segment is."""
+    log = with_segments(2, 2, 2)
+    log.delete_records_before(2)
+    log.delete_old_segments(NOW)
+    log.delete_records_before(4)
+    log.reopen(6, log_start_offset=noted, now_ms=NOW)
+    log.check_invariants()
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (start, 6, 6)
+
+
+def test_a_log_that_ends_below_the_start_that_was_noted_is_empty() -> None:
+    log = with_segments(2)
+    log.reopen(2, log_start_offset=5, now_ms=NOW)
+    assert (log.log_start_offset, log.high_watermark, log.log_end_offset) == (5, 5, 5)
+    assert not tuple(log.batches())
 
 
 def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -> None:
@@ -121,7 +159,7 @@ def test_a_restart_keeps_of_each_producer_its_last_batch_and_its_transaction() -
     driver.log.advance_high_watermark(4)
     driver.end(committed=False, pid=9)
     log = driver.log
-    log.reopen(4, now_ms=NOW)
+    log.reopen(4, log_start_offset=log.log_start_offset, now_ms=NOW)
     log.check_invariants()
     state = log.snapshot()
     assert {entry.producer_id: len(entry.batches) for entry in state.producers} == {
@@ -140,7 +178,11 @@ def test_a_restart_forgets_producers_that_have_expired_meanwhile() -> None:
     driver = LogDriver()
     driver.data(0, pid=1)
     driver.txn(0, pid=2)
-    driver.log.reopen(2, now_ms=NOW + driver.log.config.producer_id_expiration_ms)
+    driver.log.reopen(
+        2,
+        log_start_offset=driver.log.log_start_offset,
+        now_ms=NOW + driver.log.config.producer_id_expiration_ms,
+    )
     assert [entry.producer_id for entry in driver.log.snapshot().producers] == [2]
 
 

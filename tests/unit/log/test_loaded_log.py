@@ -78,7 +78,7 @@ def loaded(log: PartitionLog, *, recover_from: int | None = None) -> PartitionLo
 
 def reopened(log: PartitionLog) -> PartitionLog:
     """What a restart leaves of the living one."""
-    log.reopen(log.high_watermark, now_ms=NOW)
+    log.reopen(log.high_watermark, log_start_offset=log.log_start_offset, now_ms=NOW)
     return log
 
 
@@ -90,7 +90,7 @@ def test_it_has_the_state_of_the_one_that_lived(
     made = loaded(driver.log, recover_from=recover_from)
     assert list(made.batches()) == list(driver.log.batches())
     assert made.segments_count == driver.log.segments_count
-    made.reopen(driver.log.high_watermark, now_ms=NOW)
+    made.reopen(driver.log.high_watermark, log_start_offset=made.log_start_offset, now_ms=NOW)
     assert made.snapshot() == reopened(driver.log).snapshot()
     assert made.recovery_point == made.log_end_offset
     assert dict(made.producer_snapshots())[made.log_end_offset] == made.producers_at_end()[1]

@@ -114,3 +114,76 @@ def test_a_log_of_before_is_gone_on_with() -> None:
     disk.reopen(image, B1, now_ms=NOW)
     assert log_of(disk, image) is log
     assert (log.high_watermark, log.log_end_offset) == (1, 2)
+
+
+# Where logs start
+
+
+def cut(disk: BrokerLogs, before: int) -> None:
+    log_of(disk, image_of()).delete_records_before(before)
+
+
+def test_a_crash_brings_back_what_was_deleted_since_the_last_note() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    log = written(disk, 6)
+    cut(disk, 3)
+    disk.note_log_starts()
+    cut(disk, 5)
+    disk.reopen(image_of(), B1, now_ms=NOW)
+    assert (log.log_start_offset, log.log_end_offset) == (3, 6)
+
+
+def test_whoever_stops_in_order_notes_it() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    log = written(disk, 6)
+    cut(disk, 5)
+    disk.close()
+    disk.reopen(image_of(), B1, now_ms=NOW)
+    assert log.log_start_offset == 5
+
+
+def test_whoever_deletes_a_replica_notes_the_starts_of_the_others() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    image = image_of()
+    log = written(disk, 6)
+    disk.log(image, image.topics["orders"], 1, B1)
+    cut(disk, 4)
+    disk.forget_replica(image.topics["orders"], 1)
+    cut(disk, 5)
+    disk.forget_replica(image.topics["orders"], 1)  # it was not here any more
+    disk.reopen(image_of(), B1, now_ms=NOW)
+    assert log.log_start_offset == 4
+
+
+def test_a_directory_that_has_failed_takes_no_notes() -> None:
+    disk = BrokerLogs(DEFAULTS)
+    image = image_of()
+    log = written(disk, 6)
+    disk.log(image, image.topics["orders"], 1, B1)
+    cut(disk, 4)
+    disk.has_failed = True
+    disk.forget_replica(image.topics["orders"], 1)
+    disk.close()
+    disk.reopen(image_of(), B1, now_ms=NOW)
+    assert log.log_start_offset == 0
+
+
+def test_a_log_that_starts_with_its_first_segment_needs_no_note() -> None:
+    """It may be emptied and begin anew below."""
+    disk = BrokerLogs(DEFAULTS)
+    log = written(disk, 6)
+    log.restart_at(9, now_ms=NOW)
+    disk.note_log_starts()
+    log.restart_at(7, now_ms=NOW)
+    disk.reopen(image_of(), B1, now_ms=NOW)
+    assert log.log_start_offset == 7
+
+
+def test_a_log_of_before_starts_where_that_was_noted() -> None:
+    image = image_of()
+    log = written(BrokerLogs(DEFAULTS), 6)
+    log.delete_records_before(4)
+    disk = BrokerLogs(DEFAULTS)
+    disk.adopt(image.topics["orders"].topic_id, log, high_watermark=6)
+    disk.reopen(image, B1, now_ms=NOW)
+    assert log.log_start_offset == 4

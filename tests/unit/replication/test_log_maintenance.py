@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from tests.support.coordinator import ManualClock
+from tests.support.coordinator import START_MS, ManualClock
 from txnsim.log import cleaner
 from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
@@ -39,12 +39,15 @@ class Bench:
         self.settings: Settings = DEFAULTS
         self.tracer = Tracer(self.clock.monotonic_us, level=TraceLevel.FULL, strict=True)
         self.hosted: dict[TopicPartition, PartitionLog] = {}
+        self.noted: list[int] = []
+        """When starts of logs were noted."""
         self.maintenance = LogMaintenance(
             clock=self.clock,
             tasks=self.tasks,
             settings=lambda: self.settings,
             hosted=self.hosted,
             log_trace=LogTrace(self.tracer, "broker/1"),
+            note_log_starts=lambda: self.noted.append(self.clock.now_ms() - START_MS),
         )
 
     def host(self, topic_partition: TopicPartition, config: LogConfig) -> PartitionLog:
@@ -99,6 +102,24 @@ async def test_old_segments_are_looked_for_first_early_and_then_seldom(bench: Be
     ]
     timers = [(event.k, event.p, event.d) for event in (events[0], events[2])]
     assert timers == [("timer.fire", (), {"timer": "retention", "waited_ms": CHECK_MS})] * 2
+
+
+async def test_starts_of_logs_are_noted_first_early_and_then_every_minute(bench: Bench) -> None:
+    bench.maintenance.start()
+    bench.clock.advance(FIRST_CHECK_MS + 130_000)
+    assert bench.noted == [30_000, 90_000, 150_000]
+    bench.maintenance.stop()
+    bench.clock.advance(130_000)
+    assert len(bench.noted) == 3
+
+
+async def test_without_an_interval_they_are_noted_once(bench: Bench) -> None:
+    bench.settings = msgspec.structs.replace(
+        DEFAULTS, log_flush_start_offset_checkpoint_interval_ms=0
+    )
+    bench.maintenance.start()
+    bench.clock.advance(FIRST_CHECK_MS + 130_000)
+    assert bench.noted == [30_000]
 
 
 async def test_retention_leaves_compacted_logs_to_the_cleaner(bench: Bench) -> None:

@@ -64,7 +64,9 @@ def test_a_sound_folder_becomes_the_log_that_it_was(
     found = load(folder, clean=clean)
     assert list(found.log.batches()) == list(driver.log.batches())
     found.log.advance_high_watermark(driver.log.high_watermark)
-    driver.log.reopen(driver.log.high_watermark, now_ms=NOW)
+    driver.log.reopen(
+        driver.log.high_watermark, log_start_offset=driver.log.log_start_offset, now_ms=NOW
+    )
     assert found.log.snapshot() == driver.log.snapshot()
     assert found.losses == ()
     (first, *_) = found.log.segments()

@@ -16,6 +16,7 @@ from txnsim.controller.controller import (
     ConfigChange,
     name_complaint,
 )
+from txnsim.controller.leadership import without_elr
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
 from txnsim.metadata.image import ClusterImage
@@ -133,9 +134,11 @@ def altered_image(
     if kind is ResourceType.TOPIC:
         current = {} if is_whole else image.topics[name].configs
         altered = controller.altered_configs(current, changes, configs.TOPIC_CONFIGS)
-        return (
-            altered if isinstance(altered, Rejection) else image.with_topic_configs(name, altered)
-        )
+        if isinstance(altered, Rejection):
+            return altered
+        if altered.get(_MIN_INSYNC) != image.topics[name].configs.get(_MIN_INSYNC):
+            image = without_elr(image, name)
+        return image.with_topic_configs(name, altered)
     fixed = [change.name for change in changes if change.name in configs.FIXED_BROKER_CONFIGS]
     if fixed:
         return invalid(f"Cannot update these configs dynamically: [{', '.join(fixed)}]")
@@ -145,13 +148,19 @@ def altered_image(
     )
     if isinstance(altered, Rejection):
         return altered
-    why = _min_insync_complaint(image, name, altered)
+    is_about_minimum = any(change.name == _MIN_INSYNC for change in changes)
+    why = _min_insync_complaint(image, name, altered, is_about_minimum=is_about_minimum)
     if why is not None:
         return Rejection(error=ErrorCode.invalid_config, reason=why)
+    if is_about_minimum:
+        # Also if it stays as it was: of brokers every change is written down (KAFKA-14136).
+        image = without_elr(image)
     return image.with_broker_configs(name, altered)
 
 
-def _min_insync_complaint(image: ClusterImage, name: str, altered: Mapping[str, str]) -> str | None:
+def _min_insync_complaint(
+    image: ClusterImage, name: str, altered: Mapping[str, str], *, is_about_minimum: bool
+) -> str | None:
     """Eligible leader replicas need one minimum for all brokers (KIP-966,
     ConfigurationControlManager.validateAlterConfig).
     """
@@ -159,6 +168,6 @@ def _min_insync_complaint(image: ClusterImage, name: str, altered: Mapping[str, 
         return None
     if not name and _MIN_INSYNC not in altered:
         return "Cluster-level min.insync.replicas cannot be removed while ELR is enabled."
-    if name and _MIN_INSYNC in altered:
+    if name and (is_about_minimum or _MIN_INSYNC in altered):
         return "Broker-level min.insync.replicas cannot be altered while ELR is enabled."
     return None
