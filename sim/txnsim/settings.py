@@ -346,20 +346,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         of("log.retention.check.interval.ms", "ms", "how often old segments are looked for"),
     ] = 300_000
     log_initial_task_delay_ms: Annotated[
-        int,
-        of(
-            "log.initial.task.delay.ms",
-            "ms",
-            "when that happens for the first time, and when the starts of logs are noted first",
-        ),
+        int, of("log.initial.task.delay.ms", "ms", "when they are looked for the first time")
     ] = 30_000
     log_flush_start_offset_checkpoint_interval_ms: Annotated[
         int,
-        of(
-            "log.flush.start.offset.checkpoint.interval.ms",
-            "ms",
-            "how often a broker notes where its logs start; after a crash it knows no more",
-        ),
+        of("log.flush.start.offset.checkpoint.interval.ms", "ms", "how often log starts are noted"),
     ] = 60_000
     log_cleaner_enable: Annotated[
         bool, of("log.cleaner.enable", "boolean", "compacted topics are compacted")
@@ -406,11 +397,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 500
     replica_fetch_backoff_ms: Annotated[
         int,
-        of(
-            "replica.fetch.backoff.ms",
-            "ms",
-            "pause of a follower after an error",
-        ),
+        of("replica.fetch.backoff.ms", "ms", "pause of a follower after an error"),
     ] = 1_000
     replica_fetch_max_bytes: Annotated[
         int, of("replica.fetch.max.bytes", "bytes", "of one partition in an answer to a follower")
