@@ -359,8 +359,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
             "4.0",
             after="only an open transaction of the batch's own epoch makes asking the coordinator "
             "needless; a newer epoch is verified, or added under transactions v2",
-            before="any open transaction of the producer id does: a batch of a newer epoch joins it "
-            "unasked (one of an older epoch is refused either way)",
+            before="any open transaction of the producer id does: a batch of a newer epoch joins "
+            "it unasked (one of an older epoch is refused either way)",
         ),
     ] = True
     own_epoch_marker_keeps_guard: Annotated[
@@ -368,8 +368,8 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
         _rule(
             "KAFKA-18575",
             "4.0",
-            after="under transactions v2 a marker with the very epoch that is being verified leaves "
-            "the guard alone: it is the last transaction's, sent again",
+            after="under transactions v2 a marker with the very epoch that is being verified "
+            "leaves the guard alone: it is the last transaction's, sent again",
             before="every marker of the producer makes the guard void, and the batch behind it is "
             "INVALID_TXN_STATE, as at levels 0 and 1 in any release",
         ),
