@@ -212,32 +212,21 @@ class LogTrace:
         Returns:
             The event that readers of the log are due to; -1 for none.
         """
-        where, name = log.topic_partition, str(log.topic_partition)
         now = self._tracer.cause
         passed = self._passed(log)
         last = -1
         if log.high_watermark != before.high_watermark:
             covered = passed or _NOTHING
-            last = self._emit(
-                "log.hw",
-                where,
-                {"tp": name, "to": log.high_watermark},
-                (covered.event, now),
-                tx=covered.tx,
-            )
+            causes: tuple[int, ...] = (covered.event, now)
+            last = self._bound("log.hw", log, log.high_watermark, causes, covered.tx, importance=0)
         stable = log.last_stable_offset
         if stable != before.last_stable_offset:
             covered = self._closed_by(log, before) or passed or _NOTHING
             # In the coordinators' log it follows each record: nothing there is transactional.
-            is_routine = where.topic == TRANSACTION_STATE_TOPIC
-            last = self._emit(
-                "log.lso",
-                where,
-                {"tp": name, "to": stable},
-                (covered.event, last, now),
-                tx=covered.tx,
-                importance=0 if is_routine else None,
-            )
+            is_routine = log.topic_partition.topic == TRANSACTION_STATE_TOPIC
+            causes = (covered.event, last, now)
+            importance = 0 if is_routine else None
+            last = self._bound("log.lso", log, stable, causes, covered.tx, importance=importance)
         if cause is not None:
             self._tracer.caused_by(cause)
         return last
@@ -312,6 +301,23 @@ class LogTrace:
         """The transaction's name in the trace, where a batch has told its transactional id."""
         name = self._names.get(producer_id)
         return "" if name is None else f"{name}/{producer_id}:{epoch}"
+
+    def _bound(
+        self,
+        kind: str,
+        log: PartitionLog,
+        to: int,
+        causes: tuple[int, ...],
+        tx: str,
+        *,
+        importance: int | None,
+    ) -> int:
+        """A bound has moved; nothing is made of it where the level leaves it out."""
+        if importance == 0 and not self._tracer.full:
+            return self._tracer.joined(causes)
+        where = log.topic_partition
+        data: dict[str, object] = {"tp": str(where), "to": to}
+        return self._emit(kind, where, data, causes, tx=tx, importance=importance)
 
     def _emit(
         self,

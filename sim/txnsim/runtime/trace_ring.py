@@ -9,6 +9,7 @@ than their share.
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterator
 from heapq import merge
@@ -23,9 +24,8 @@ CARRIED_SHARE: Final = 4
 OVERDUE_SHARE: Final = 8
 """While a snapshot is due and does not come, the ring may be fuller by one in so many bytes."""
 
-_TX: Final = b'"tx":"'
-_COMPLETE: Final = b'"k":"txn.complete",'
-"""What stands before the column ``tx`` where a move took effect."""
+_TX: Final = re.compile(rb'"k":"([^"]*)","tx":"((?:[^"\\]|\\.)*)')
+"""Kind and transaction of an event that has one; they stand side by side in no payload."""
 _ENDS: Final = tuple(
     b'"state":"%b"' % state for state in (b"CompleteCommit", b"CompleteAbort", b"Empty", b"Dead")
 )
@@ -128,19 +128,17 @@ class Ring:
         From the newest to the oldest: what is older than the end of a transaction is no part of the
         next one of that id. Most lines are passed by with one look at a set.
         """
-        pieces = text.split(_TX)
         ended: set[bytes] = set()
         kept: dict[bytes, list[tuple[int, bytes]]] = {}
-        for at in range(len(pieces) - 1, 0, -1):
-            after = pieces[at]
-            name = after[: after.find(b"/")]
+        for found in reversed(list(_TX.finditer(text))):
+            kind, tx = found.groups()
+            name = tx.rpartition(b"/")[0]
             if name in ended:
                 continue
-            before, after = pieces[at - 1], after[: after.find(b"\n")]
-            if before.endswith(_COMPLETE) and any(end in after for end in _ENDS):
+            line = text[text.rfind(b"\n", 0, found.start()) + 1 : text.find(b"\n", found.end())]
+            if kind == b"txn.complete" and any(end in line for end in _ENDS):
                 ended.add(name)
                 continue
-            line = before[before.rfind(b"\n") + 1 :] + _TX + after
             kept.setdefault(name, []).append((_index(line), line))
             self._carried_size += len(line)
         for name in ended:

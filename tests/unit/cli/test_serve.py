@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import argparse
 import errno
+import gc
 import json
 import os
 import signal
 import socket  # noqa: TID251 - a port must really be busy
 import subprocess
 import sys
+from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -220,6 +222,21 @@ def test_a_failed_start_is_one_line_and_a_status(
     monkeypatch.setattr("txnsim.runtime.real.run", fail)
     assert serve.run(arguments()) == status
     assert complaint in capsys.readouterr().err
+
+
+def test_the_collector_looks_seldom_while_the_server_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[tuple[int, int, int]] = []
+
+    def note(serving: Coroutine[Any, Any, int]) -> int:
+        serving.close()
+        seen.append(gc.get_threshold())
+        return 0
+
+    before = gc.get_threshold()
+    monkeypatch.setattr("txnsim.runtime.real.run", note)
+    assert serve.run(arguments("--port", "0")) == 0
+    assert seen == [serve.COLLECTOR_THRESHOLDS] != [before]
+    assert gc.get_threshold() == before
 
 
 def test_a_wrong_argument_is_told_before_anything_starts(

@@ -77,6 +77,19 @@ def test_events_of_a_transaction_that_has_not_ended_are_carried_along() -> None:
     assert writer.kept()[0] == writer.ring.first
 
 
+def test_names_in_payloads_and_names_with_slashes_are_told_apart() -> None:
+    writer = Writer(4 * CHUNK_BYTES)
+    first = writer.write("verify.ask", tx="a/b/1:0", reason='as "tx":"z/9:9" said')
+    second = writer.write("verify.ask", tx="a/c/2:0")
+    quoted = writer.write("verify.ask", tx='"quoted"/3:0')
+    event = {"i": writer.ring.next, "k": "snapshot", "d": {"transactions": [{"tx": "a/b/1:0"}]}}
+    writer.ring.add(msgspec.json.encode(event) + b"\n", 1)
+    writer.write("txn.complete", tx="a/c/2:0", state="CompleteAbort")
+    writer.fill(1_000)
+    assert writer.kept()[:3] == [first, quoted, writer.ring.first]
+    assert second < quoted
+
+
 def test_what_is_carried_along_is_bounded_too_and_the_oldest_goes() -> None:
     writer = Writer(4 * CHUNK_BYTES)
     for number in range(200):

@@ -1,0 +1,46 @@
+"""Cycles: what a server lets go must be gone without Python's collector, which it seldom runs."""
+
+from __future__ import annotations
+
+import gc
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from txnsim.client.producer import Producer
+from txnsim.runtime.trace import TraceLevel
+
+TRANSACTIONS = 100
+
+
+def unreachable_after(trace_level: TraceLevel, version: int) -> int:
+    """Objects that only the collector can free, after so many transactions."""
+
+    async def main(cluster: VirtualCluster) -> int:
+        async with (
+            cluster.client() as client,
+            Producer(client, transactional_id="app") as producer,
+        ):
+            await producer.init_transactions()
+
+            async def work(transactions: int) -> None:
+                for number in range(transactions):
+                    producer.begin()
+                    producer.send("orders", number % 3, b"x" * 100)
+                    await (producer.abort() if number % 5 == 0 else producer.commit())
+
+            await work(10)  # what is met for the first time is compiled, and leaves cycles
+            gc.collect()
+            gc.disable()
+            try:
+                await work(TRANSACTIONS)
+                return gc.collect()
+            finally:
+                gc.enable()
+
+    return run_cluster(main, trace_level=trace_level, level=version)
+
+
+def test_transactions_leave_next_to_no_cycles() -> None:
+    for version in (1, 2):
+        for trace_level in (TraceLevel.OFF, TraceLevel.BRIEF):
+            found = unreachable_after(trace_level, version)
+            assert found < TRANSACTIONS / 10, (version, trace_level)
