@@ -4,15 +4,26 @@ leads back to a root.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.support.trace_survey import WALKED_BACK, Survey, tellings
 from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.trace_kinds import KINDS
 from txnsim.scenario import catalog
 from txnsim.scenario.model import Scenario
 from txnsim.scenario.runner import tell_virtual
 
 SCENARIOS = tuple(catalog.scenarios().values())
+ROOT = Path(__file__).parents[2]
+ELSEWHERE = {
+    "goal": "",  # the page's
+    "log.truncate": "tests/unit/node/test_log_trace.py::"
+    "test_a_log_that_loses_an_end_says_where_it_ends_and_begins",
+    "msg.dup": "tests/unit/runtime/test_peer_links.py::test_a_copy_is_told_before_it_arrives",
+}
+"""Kinds that no story has, and the test in which they occur."""
 LEVELS = (TraceLevel.BRIEF, TraceLevel.FULL)
 
 
@@ -32,6 +43,19 @@ def test_every_event_has_a_cause_and_chains_end_at_roots(
     survey = surveyed(scenario, level)
     assert dict(survey.orphans) == {}, survey.examples
     assert dict(survey.strays) == {}
+
+
+@pytest.mark.slow
+def test_every_kind_of_event_occurs_in_some_story_or_in_a_test_that_is_named() -> None:
+    seen = {
+        name.partition(" ")[0]
+        for scenario in SCENARIOS
+        for name in surveyed(scenario, TraceLevel.FULL).kinds
+    }
+    assert sorted(KINDS.keys() - seen) == sorted(ELSEWHERE)
+    for test in filter(None, ELSEWHERE.values()):
+        path, _, name = test.partition("::")
+        assert f"def {name}(" in (ROOT / path).read_text(), test
 
 
 @pytest.mark.parametrize("level", LEVELS)

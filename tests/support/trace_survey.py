@@ -26,6 +26,7 @@ WALKED_BACK: Final = ("marker.acked", "txn.complete", "log.lso", "fault.hit")
 """Kinds from which a walk along the main causes must end at a root."""
 ROOTS: Final = frozenset(
     {"client.call", "timer.fire", "input", "node.up", "fault.arm", "conn.open", "note"}
+    | {"check.violation", "check.pass"}
 )
 """Kinds that may have no cause; a request of a foreign client is the other one."""
 LATE_KINDS: Final = frozenset({"input", "goal"})
@@ -48,10 +49,12 @@ def events_of(trace: bytes) -> tuple[list[str], list[Event]]:
     return nodes, [decoder.decode(line) for line in lines[:-1]]
 
 
-def is_root(event: Event) -> bool:
-    """Whether an event may stand at the beginning of a chain."""
+def is_root(event: Event, node: str) -> bool:
+    """Whether an event at this node may stand at the beginning of a chain."""
     if event.k == "msg.recv":
         return not data(event).get("response") and str(data(event)["peer"]).startswith("client/")
+    if event.k == "msg.send":
+        return not data(event).get("response") and node.startswith("client/")
     return event.k in ROOTS
 
 
@@ -89,12 +92,12 @@ class Survey:
         self.tellings += 1
         for event in events:
             self.kinds[_name(event)] += 1
-            if not event.p and not is_root(event):
+            if not event.p and not is_root(event, nodes[event.n]):
                 self.orphans[_name(event)] += 1
                 self.examples.setdefault(_name(event), f"{name}: {event.i} at {nodes[event.n]}")
             if event.k in WALKED_BACK:
                 end = chain(events, event)[-1]
-                if is_root(end):
+                if is_root(end, nodes[end.n]):
                     self.roots[f"{event.k} <- {_name(end)}"] += 1
                 else:
                     self.strays[f"{event.k} <- {_name(end)}"] += 1

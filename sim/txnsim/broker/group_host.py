@@ -106,6 +106,7 @@ class GroupHost:
             new_short_id=lambda: urlsafe_b64encode(new_id().bytes).rstrip(b"=").decode(),
             timers=timer_gate(crossings),
             partitions=partitions,
+            tracer=environment.tracer,
         )
 
     def stop(self) -> None:

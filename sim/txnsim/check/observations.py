@@ -53,6 +53,8 @@ class Observation(
 
     at_ms: int
     who: str
+    event: int | None = None
+    """Number of the event of the run's trace from which it was learnt, where there is one."""
 
 
 class OnPartition(Observation, frozen=True, kw_only=True):

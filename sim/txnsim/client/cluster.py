@@ -37,6 +37,7 @@ from txnsim.client.metadata import (
     parse_coordinators,
     parse_metadata,
 )
+from txnsim.client.tracing import ClientTrace
 from txnsim.client.versions import (
     FinalizedFeatures,
     Request,
@@ -49,6 +50,7 @@ from txnsim.runtime.env import Clock, Tasks
 from txnsim.runtime.rng import random_hex
 from txnsim.runtime.tasks import LoopTasks
 from txnsim.runtime.tls import client_context
+from txnsim.runtime.trace import Tracer
 from txnsim.types import TopicPartition
 
 BOOTSTRAP = -1
@@ -88,6 +90,7 @@ class Cluster:
         clock: Clock | None = None,
         tasks: Tasks | None = None,
         dial: Dial = dial_asyncio,
+        tracer: Tracer | None = None,
     ) -> None:
         """Know where to begin; nothing is connected yet. Needs a running event loop.
 
@@ -97,6 +100,7 @@ class Cluster:
             clock: The system's clock unless given.
             tasks: Owner of background tasks; the cluster's own unless given.
             dial: Opens transports; the running loop does unless given.
+            tracer: Told of calls, requests and records; of a cluster in the same process.
 
         Raises:
             ConfigError: ``bootstrap`` is not of that form, or a certificate or key is none.
@@ -106,6 +110,8 @@ class Cluster:
         self.settings = settings if settings is not None else ClientSettings()
         self.clock = clock if clock is not None else _system_clock()
         self.tasks = tasks if tasks is not None else LoopTasks(asyncio.get_running_loop())
+        self.trace = ClientTrace(tracer, self.settings.client_id)
+        """The client in the trace of its run."""
         self.view = ClusterView()
         self.features = FinalizedFeatures()
         """Finalized features with the highest epoch seen on any connection."""
@@ -258,6 +264,8 @@ class Cluster:
                 clock=self.clock,
                 dial=self._dial,
                 tls=self._tls,
+                trace=self.trace,
+                peer=f"broker/{key[0]}" if key[0] >= 0 else f"{host}:{port}",
             )
         except ClientError as error:
             opening.set_exception(error)

@@ -30,6 +30,7 @@ from txnsim.client.errors import (
     RequestTimeoutError,
     code_name,
 )
+from txnsim.client.tracing import Call, ClientTrace, current_call
 from txnsim.client.versions import (
     OURS,
     Api,
@@ -41,6 +42,7 @@ from txnsim.client.versions import (
 from txnsim.errors import MalformedFrameError
 from txnsim.runtime.env import Clock, TimerHandle
 from txnsim.runtime.rng import random_hex
+from txnsim.runtime.trace import NO_CAUSE
 from txnsim.wire.codec import (
     api_name,
     build,
@@ -93,11 +95,14 @@ class ClientSettings(msgspec.Struct, frozen=True, kw_only=True):
 class _Waiting:
     """A request on its way."""
 
-    __slots__ = ("api", "future", "timer", "version")
+    __slots__ = ("api", "call", "future", "sent", "timer", "version")
 
     def __init__(
         self, api: Api, version: int, future: asyncio.Future[Any], timer: TimerHandle
     ) -> None:
+        self.sent = NO_CAUSE
+        """Trace index of its sending."""
+        self.call: Call | None = None
         self.api = api
         self.version = version
         self.future = future
@@ -120,8 +125,21 @@ async def dial_asyncio(
 class Connection(asyncio.Protocol):
     """A connection whose versions are negotiated; make one with ``open``."""
 
-    def __init__(self, address: str, *, settings: ClientSettings, clock: Clock) -> None:
+    def __init__(
+        self,
+        address: str,
+        *,
+        settings: ClientSettings,
+        clock: Clock,
+        trace: ClientTrace | None = None,
+        peer: str = "",
+    ) -> None:
         self.address = address
+        self._trace = trace or ClientTrace(None, settings.client_id)
+        self._peer = peer or address
+        """The other end, in the trace."""
+        self._line = ""
+        """Our own address, by which the other end knows the connection."""
         self.features = FinalizedFeatures()
         """Finalized features as this connection's last ApiVersions answer told them."""
         self.versions: dict[int, VersionRange] = {}
@@ -149,6 +167,8 @@ class Connection(asyncio.Protocol):
         clock: Clock,
         dial: Dial = dial_asyncio,
         tls: ssl.SSLContext | None = None,
+        trace: ClientTrace | None = None,
+        peer: str = "",
     ) -> Connection:
         """Connect, negotiate versions, and say who we are where the listener asks.
 
@@ -159,7 +179,7 @@ class Connection(asyncio.Protocol):
             NotSupportedError: The broker and we have no version of ApiVersions in common.
         """
         address = f"{host}:{port}"
-        connection = cls(address, settings=settings, clock=clock)
+        connection = cls(address, settings=settings, clock=clock, trace=trace, peer=peer)
         try:
             async with asyncio.timeout(settings.connect_timeout_ms / 1_000):
                 await dial(host, port, lambda: connection, tls=tls)
@@ -232,9 +252,16 @@ class Connection(asyncio.Protocol):
                 else request.timeout_ms
             )
             timer = self._clock.call_later(timeout_ms, lambda: self._expire(correlation_id))
-            self._waiting[correlation_id] = _Waiting(request.api, version, future, timer)
+            waiting = _Waiting(request.api, version, future, timer)
+            self._waiting[correlation_id] = waiting
         else:
             future.set_result(None)
+        if self._trace.on:
+            sent = self._trace.sent(
+                self._line, self._peer, request.api, version, correlation_id, len(frame)
+            )
+            if request.answered:
+                waiting.sent, waiting.call = sent, current_call()
         if self._held is None or overtakes:
             self._transport.write(frame)
         else:
@@ -373,6 +400,7 @@ class Connection(asyncio.Protocol):
         """The transport is there."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
         self._transport = cast(asyncio.WriteTransport, transport)
+        self._line = str(transport.get_extra_info("sockname"))
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the broker."""
@@ -392,6 +420,17 @@ class Connection(asyncio.Protocol):
             return  # its request was given up
         waiting.timer.cancel()
         version = waiting.version
+        if self._trace.on:
+            self._trace.received(
+                self._line,
+                self._peer,
+                waiting.api,
+                version,
+                _CORRELATION(frame)[0],
+                len(frame),
+                sent=waiting.sent,
+                call=waiting.call,
+            )
         if (
             waiting.api == Api.API_VERSIONS
             and len(frame) >= 6

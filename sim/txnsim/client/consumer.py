@@ -125,6 +125,10 @@ class Consumer:
             CorruptBatchError: What was read are no record batches.
             MissingExtraError: They are compressed in a way that needs a library.
         """
+        with self._cluster.trace.call("poll"):
+            return await self._poll(max_wait_ms)
+
+    async def _poll(self, max_wait_ms: int) -> list[ConsumedRecord]:
         deadline = self._cluster.deadline(max_wait_ms)
         backoff = self._cluster.backoff()
         while self._positions:

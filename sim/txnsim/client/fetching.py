@@ -146,7 +146,11 @@ async def ask_leader(
         return _failed(positions, error)
     if getattr(message, "error_code", ErrorCode.none) != ErrorCode.none:
         return _failed(positions, ErrorCode(message.error_code))
-    return _parse(cluster, message, positions, topic_ids, options.isolation)
+    results = _parse(cluster, message, positions, topic_ids, options.isolation)
+    if cluster.trace.on:
+        for result in results:
+            cluster.trace.delivered(result.partition, result.records)
+    return results
 
 
 def _failed(positions: Mapping[TopicPartition, int], error: ErrorCode) -> list[FetchResult]:

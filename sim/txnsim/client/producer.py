@@ -182,7 +182,8 @@ class Producer:
         self.session.raise_error()
         if self.session.state is not SessionState.UNINITIALIZED:
             raise IllegalUseError("init_transactions may be called once")
-        await self._coordinated.init_producer_id(NO_IDENTITY)
+        with self._cluster.trace.call("init-transactions", id=self.transactional_id):
+            await self._coordinated.init_producer_id(NO_IDENTITY)
         return self.session.identity
 
     def begin(self) -> None:
@@ -206,8 +207,9 @@ class Producer:
             IllegalUseError: No transaction is open.
         """
         self._need_transactional()
-        await self.flush()
-        await self._coordinated.end(committed=True)
+        with self._cluster.trace.call("commit", id=self.transactional_id):
+            await self.flush()
+            await self._coordinated.end(committed=True)
 
     async def abort(self) -> None:
         """Drop what was not sent yet, wait for what is on its way, then abort.
@@ -218,13 +220,14 @@ class Producer:
             IllegalUseError: No transaction is open.
         """
         self._need_transactional()
-        self._aborting = True
-        try:
-            self._drop_queued(AbortableError("the transaction is being aborted"))
-            await self.flush()
-        finally:
-            self._aborting = False
-        await self._coordinated.end(committed=False)
+        with self._cluster.trace.call("abort", id=self.transactional_id):
+            self._aborting = True
+            try:
+                self._drop_queued(AbortableError("the transaction is being aborted"))
+                await self.flush()
+            finally:
+                self._aborting = False
+            await self._coordinated.end(committed=False)
 
     def _need_transactional(self) -> None:
         if self.transactional_id is None:
@@ -290,9 +293,10 @@ class Producer:
             lane = self._lanes[target] = _Lane()
         lane.queue.append(outgoing)
         if lane.task is None:
-            lane.task = self._cluster.tasks.spawn(
-                self._run_lane(target, lane), name=f"produce to {target}"
-            )
+            with self._cluster.trace.call("send", tp=str(target)):
+                lane.task = self._cluster.tasks.spawn(
+                    self._run_lane(target, lane), name=f"produce to {target}"
+                )
         return future
 
     async def flush(self) -> None:

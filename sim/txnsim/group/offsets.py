@@ -128,6 +128,14 @@ class Offsets:
                         record, offset=record_offset, visible_from=offset, replicated=replicated
                     )
 
+    def pending_of(self, producer_id: ProducerId) -> tuple[tuple[str, TopicPartition, int], ...]:
+        """(group, partition, offset) of what the producer's next marker decides."""
+        return tuple(
+            (group_id, topic_partition, record.offset)
+            for group_id, pending in self._pending.get(producer_id, {}).items()
+            for topic_partition, (record, _) in pending.items()
+        )
+
     def prune(self, *, replicated: int) -> None:
         """Forget what was kept for readers of an older high watermark: deleted positions."""
         gone = [

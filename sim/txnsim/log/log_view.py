@@ -23,7 +23,7 @@ from txnsim.log.answers import (
 from txnsim.log.append_info import data_rule, marker_rule
 from txnsim.log.config import LogConfig
 from txnsim.log.epoch_cache import EpochCache
-from txnsim.log.producer_state import NO_OFFSET, ProducerEntry, ProducerState
+from txnsim.log.producer_state import NO_EPOCH, NO_OFFSET, ProducerEntry, ProducerState
 from txnsim.log.replicated import described
 from txnsim.log.segment import Segment
 from txnsim.log.segments import Segments, Span
@@ -352,6 +352,11 @@ class LogView:
             producer_epoch=producer_epoch,
             is_v2=transaction_version >= TransactionVersion.TV_2,
         )
+
+    def epoch_of(self, producer_id: int) -> int:
+        """The last epoch of a producer that was seen here, -1 for none."""
+        entry = self._producers.find(producer_id)
+        return NO_EPOCH if entry is None else entry.producer_epoch
 
     def has_late_transaction(self, now_ms: int, max_timeout_ms: int) -> bool:
         """Whether a transaction is open for longer than any timeout could explain (KIP-664)."""

@@ -32,6 +32,8 @@ class LogBounds(msgspec.Struct, frozen=True, kw_only=True):
 
     last_stable_offset: int
     high_watermark: int
+    producer_epoch: int
+    """The producer's last one, -1 where it is not known."""
     open_offset: int
     """First offset of the producer's open transaction, -1 without one."""
     rule: str = ""
@@ -43,6 +45,7 @@ def bounds(log: PartitionLog, producer_id: int) -> LogBounds:
     return LogBounds(
         last_stable_offset=log.last_stable_offset,
         high_watermark=log.high_watermark,
+        producer_epoch=log.epoch_of(producer_id),
         open_offset=log.open_transaction_of(producer_id),
     )
 
@@ -123,6 +126,7 @@ class LogTrace:
         opened = before.open_offset < 0 <= log.open_transaction_of(header.producer_id)
         last = result.base_offset + header.last_offset_delta
         cause = self._emit("log.append", where, {**records, "last": last, "opened": opened}, tx=tx)
+        self._bumped(log, header.producer_id, before, cause, tx)
         if opened:
             data = _pid(log, header.producer_id, header.producer_epoch)
             self._emit("pid.open", where, {**data, "first": result.base_offset}, (cause,), tx=tx)
@@ -156,6 +160,7 @@ class LogTrace:
         tx = self._tx(marker.producer_id, marker.producer_epoch)
         data = {**_marker(marker), "tp": str(where), "offset": offset, "rule": before.rule}
         cause = self._emit("marker.written", where, data, tx=tx)
+        self._bumped(log, marker.producer_id, before, cause, tx)
         first = before.open_offset
         if first >= 0:
             closed = self._closed.setdefault(where, {})
@@ -169,6 +174,15 @@ class LogTrace:
                 "committed": marker.committed,
             }
             self._emit("pid.close", where, data, (cause,), tx=tx)
+            if not marker.committed:
+                data = {
+                    "tp": str(where),
+                    "pid": marker.producer_id,
+                    "first": first,
+                    "last": offset,
+                    "lso": log.last_stable_offset,
+                }
+                self._emit("log.aborted", where, data, (cause,), tx=tx)
         return self.covers(log, cause, tx=tx)
 
     def marker_refused(
@@ -269,6 +283,15 @@ class LogTrace:
             self._emit("pid.expire", log.topic_partition, data)
 
     # Parts
+
+    def _bumped(
+        self, log: PartitionLog, producer_id: int, before: LogBounds, cause: int, tx: str
+    ) -> None:
+        """The producer's epoch may have risen."""
+        epoch = log.epoch_of(producer_id)
+        if 0 <= before.producer_epoch < epoch:
+            data = _pid(log, producer_id, epoch)
+            self._emit("pid.bump", log.topic_partition, data, (cause,), tx=tx)
 
     def _passed(self, log: PartitionLog) -> _Written | None:
         """The last of what the high watermark has passed since it was looked at."""

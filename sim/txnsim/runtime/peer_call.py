@@ -82,6 +82,18 @@ class PeerCall:
         call.sent = self.sent
         return call
 
+    def causes(self, kind: str, cause: int, *, response: bool) -> tuple[int, ...]:
+        """Of a message: sent, what led to it, an answer also the request; then its sending, and
+        what let it go on after a fault or a cut.
+        """
+        if kind != "msg.send":
+            return self.sent, cause
+        if not response:
+            return (cause,)
+        # What happened before the request came has not ended its wait: timers are armed for
+        # several.
+        return (cause if cause > self.received else -1, self.received)
+
     def succeed(self, reply: object) -> None:
         """Hand the reply to whoever still waits."""
         if self.pending.pop(self.correlation_id, None) is not None:

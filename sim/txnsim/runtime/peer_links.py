@@ -403,6 +403,7 @@ class PeerLinks:
             self._obey(point, call, verdict, go_on)
         else:
             self._waiting[call] = None
+            self._tell(point, "msg.hold", call)
             self._tasks.drive(
                 _as_coroutine(verdict),
                 lambda late, error: self._released(point, call, late, error, go_on),
@@ -440,14 +441,20 @@ class PeerLinks:
             self._handle(call.unheard())  # the deadline will tell the sender
         elif verdict.outcome is SubmitOutcome.DISCONNECT:
             self._fail_where(lambda link: link == call.link, "the connection broke")
-        elif self._tracer.on:  # DROP: the deadline will tell the sender
+        else:  # DROP: the deadline will tell the sender
+            self._tell(point, "msg.drop", call)
+
+    def _tell(self, point: FaultPoint, kind: str, call: PeerCall) -> None:
+        """What a fault does to a message."""
+        if self._tracer.on:
             source, target = call.link
             response = point is FaultPoint.PEER_RESPONSE
             at, peer = (source, target) if response else (target, source)
-            self._trace_message("msg.drop", at, peer, call, response=response)
+            self._trace_message(kind, at, peer, call, response=response)
 
     def _deliver_copy(self, call: PeerCall) -> None:
         copy = call.unheard(is_copy=True)
+        self._tell(FaultPoint.PEER_REQUEST, "msg.dup", copy)
         self._cross(FaultPoint.PEER_REQUEST, copy, lambda: self._handle(copy))
 
     def _crossing(self, point: FaultPoint, call: PeerCall) -> Crossing:
@@ -532,8 +539,8 @@ class PeerLinks:
         self, kind: str, at: BrokerId, peer: BrokerId, call: PeerCall, *, response: bool
     ) -> int:
         tracer = self._tracer
-        parents = _causes(kind, call, tracer.cause, response=response)
-        is_routine = call.api_key in PEER_ROUTINE and kind != "msg.drop"
+        parents = call.causes(kind, tracer.cause, response=response)
+        is_routine = call.api_key in PEER_ROUTINE and kind in ("msg.send", "msg.recv")
         if is_routine and not tracer.full:
             return tracer.joined(parents)
         return tracer.emit(
@@ -549,18 +556,6 @@ class PeerLinks:
                 "response": response,
             },
         )
-
-
-def _causes(kind: str, call: PeerCall, cause: int, *, response: bool) -> tuple[int, ...]:
-    """A message's causes: sent, what led to it, an answer also the request; then its sending, and
-    what let it go on after a fault or a cut.
-    """
-    if kind != "msg.send":
-        return call.sent, cause
-    if not response:
-        return (cause,)
-    # What happened before the request came has not ended its wait: timers are armed for several.
-    return (cause if cause > call.received else -1, call.received)
 
 
 class _Pipe:

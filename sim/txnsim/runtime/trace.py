@@ -38,6 +38,8 @@ ENCODED_AT_ONCE: Final = 256
 SNAPSHOT_SHARE: Final = 8
 """A ring holds about so many snapshots, and they are at most one in so many bytes of the trace."""
 NO_CAUSE: Final = -1
+MAIL_MAX: Final = 4_096
+"""Messages of clients in this process that are on their way."""
 
 
 class TraceLevel(StrEnum):
@@ -58,6 +60,17 @@ class RunInfo(msgspec.Struct, frozen=True, kw_only=True):
     seed: int | None = None
     settings: tuple[tuple[str, str | int | bool], ...] = ()
     """Settings that differ from the defaults, by Kafka's names."""
+    run: str = ""
+    """Which run of the scenario."""
+    mode: str = ""
+    """The transaction protocol: ``V-``, ``V+``, ``TV2``, ``TV2+``."""
+    take: str = ""
+    """``armed``, ``disarmed`` or ``control``."""
+    rules: tuple[tuple[str, bool], ...] = ()
+    """Behaviours that differ from those of the release, by their names in ``Rules``."""
+    releases: tuple[str, ...] = ()
+    """Of Apache Kafka, as they were asked for; none for the newest."""
+    brokers: int = 0
     clock: str = "real"
     """``real`` or ``virtual``."""
 
@@ -122,6 +135,7 @@ class Tracer:
         self._lamport = array("Q")  # of the events that are kept, for their children's clocks
         self._lamport_first = 0
         self._lamport_dropped = 0  # highest of the dropped ones: stands in for each of them
+        self._mail: dict[tuple[str, int, bool], int] = {}
         self.on = False
         """Whether anything is recorded."""
         self.full = False
@@ -305,7 +319,8 @@ class Tracer:
     @property
     def cause(self) -> int:
         """Index of the event that what happens now is due to; -1 for none."""
-        return _cause.get()
+        cause = _cause.get()
+        return cause if cause < self._next else NO_CAUSE  # of another run in this context
 
     def caused_by(self, index: int) -> int:
         """Make ``index`` the current cause and return the one before, to be put back by the same
@@ -345,7 +360,8 @@ class Tracer:
         A coroutine goes on with the cause that it had when it began to wait; here it asks what set
         it free, as a second cause, or the main one where it has waited for news.
         """
-        return _waker.get()
+        waker = _waker.get()
+        return waker if waker < self._next else NO_CAUSE
 
     def own_context(self) -> Context:
         """A copy of the present context in which nothing has waited yet."""
@@ -356,6 +372,21 @@ class Tracer:
     def wakes(self, context: Context) -> None:
         """What waits in ``context`` goes on, because of the present cause."""
         context.run(_waker.set, _cause.get())
+
+    # Between a client of ours and its broker
+
+    def post(self, key: tuple[str, int, bool], index: int) -> None:
+        """A message is on its way on a connection: ``key`` is the client's address, the correlation
+        id, and whether it is an answer. What nobody takes is forgotten.
+        """
+        mail = self._mail
+        mail[key] = index
+        if len(mail) > MAIL_MAX:
+            del mail[next(iter(mail))]
+
+    def take(self, key: tuple[str, int, bool]) -> int:
+        """The sending of a message that has come; -1 where nobody has told of it."""
+        return self._mail.pop(key, NO_CAUSE)
 
     # Reading
 
@@ -429,6 +460,13 @@ class Tracer:
             "scenario": self.run.scenario,
             "seed": self.run.seed,
             "set": dict(self.run.settings),
+            "run": self.run.run,
+            "mode": self.run.mode,
+            "take": self.run.take,
+            "rules": dict(self.run.rules),
+            "releases": self.run.releases,
+            "brokers": self.run.brokers,
+            "level": self._level,
             "clock": self.run.clock,
             "first": self.first,
             "nodes": self.nodes,

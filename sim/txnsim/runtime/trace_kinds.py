@@ -70,9 +70,9 @@ _TABLE: Final = (
     _kind("msg.drop", 2, _MESSAGE + " reason", "it was lost; the parent is its sending"),
     _kind("msg.dup", 2, _MESSAGE, "it was delivered once more"),
     _kind("msg.hold", 2, _MESSAGE, "it waits at a fault point"),
-    _kind("client.call", 1, "call args client", "a client of ours was asked to do something"),
-    _kind("client.result", 1, "call result error client", "what the call came to"),
-    _kind("client.deliver", 1, "tp offset key value client", "a consumer got a record"),
+    _kind("client.call", 1, "call args", "a client of ours was asked to do something"),
+    _kind("client.result", 1, "call result error", "what the call came to"),
+    _kind("client.deliver", 1, "tp offset key value", "a consumer got a record"),
     _kind(
         "txn.decide", 1, _TXN + " command error reason rule", "the coordinator decided a command"
     ),

@@ -28,6 +28,7 @@ from txnsim.check.observations import (
     Read,
     Record,
     Searched,
+    Seen,
     SentOffsets,
     Wrote,
 )
@@ -37,7 +38,9 @@ from txnsim.client.inspection.txn_views import (
     TransactionDescription,
     TransactionListing,
 )
+from txnsim.client.tracing import current_call
 from txnsim.runtime.env import Clock
+from txnsim.runtime.trace import Tracer
 from txnsim.scenario.answers import NONE, Answer
 from txnsim.types import IsolationLevel, ProducerIdAndEpoch, TopicPartition
 
@@ -57,9 +60,19 @@ class Batch(msgspec.Struct, frozen=True, kw_only=True):
 class Recorder:
     """The history of one run, while it is being written."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, tracer: Tracer | None = None) -> None:
         self.history = History()
         self._clock = clock
+        self._tracer = tracer
+
+    def _add(self, seen: Seen) -> None:
+        """Note an observation, with the number of the event that it was learnt from."""
+        if self._tracer is not None and self._tracer.on:
+            call = current_call()
+            event = self._tracer.cause if call is None else max(call.event, call.answered)
+            if event >= 0:
+                seen = msgspec.structs.replace(seen, event=event)
+        self.history.add(seen)
 
     def _now_ms(self) -> int:
         return self._clock.now_ms()
@@ -77,7 +90,7 @@ class Recorder:
     ) -> None:
         """InitProducerId was answered."""
         ok = answer.error == NONE
-        self.history.add(
+        self._add(
             Initialised(
                 at_ms=self._now_ms(),
                 who=who,
@@ -92,7 +105,7 @@ class Recorder:
 
     def began(self, who: str, transactional_id: str, transaction: str) -> None:
         """A program began a transaction."""
-        self.history.add(
+        self._add(
             Began(
                 at_ms=self._now_ms(),
                 who=who,
@@ -112,7 +125,7 @@ class Recorder:
         """AddPartitionsToTxn or AddOffsetsToTxn was answered."""
         if transaction is None:
             return
-        self.history.add(
+        self._add(
             Added(
                 at_ms=self._now_ms(),
                 who=who,
@@ -129,7 +142,7 @@ class Recorder:
         """A batch was answered, or given up."""
         identity = batch.identity
         for index, value in enumerate(batch.values):
-            self.history.add(
+            self._add(
                 Wrote(
                     at_ms=self._now_ms(),
                     who=who,
@@ -159,7 +172,7 @@ class Recorder:
     ) -> None:
         """TxnOffsetCommit was answered, or given up."""
         for place, offset in offsets.items():
-            self.history.add(
+            self._add(
                 SentOffsets(
                     at_ms=self._now_ms(),
                     who=who,
@@ -199,7 +212,7 @@ class Recorder:
         """
         if transaction is None:
             return
-        self.history.add(
+        self._add(
             Ended(
                 at_ms=self._now_ms(),
                 who=who,
@@ -220,7 +233,7 @@ class Recorder:
     def read(self, who: str, asked: int, isolation: IsolationLevel, result: FetchResult) -> None:
         """A Fetch was answered."""
         failed = result.error.name.upper() != NONE
-        self.history.add(
+        self._add(
             Read(
                 at_ms=self._now_ms(),
                 who=who,
@@ -245,7 +258,7 @@ class Recorder:
         self, who: str, group: str, found: Mapping[TopicPartition, int], *, error: str = ""
     ) -> None:
         """OffsetFetch was answered."""
-        self.history.add(
+        self._add(
             PositionsRead(
                 at_ms=self._now_ms(),
                 who=who,
@@ -262,7 +275,7 @@ class Recorder:
 
     def described(self, who: str, found: TransactionDescription) -> None:
         """DescribeTransactions was answered."""
-        self.history.add(
+        self._add(
             Described(
                 at_ms=self._now_ms(),
                 who=who,
@@ -278,7 +291,7 @@ class Recorder:
 
     def listed(self, who: str, found: Sequence[TransactionListing]) -> None:
         """ListTransactions was answered by every broker."""
-        self.history.add(
+        self._add(
             Listed(
                 at_ms=self._now_ms(),
                 who=who,
@@ -295,7 +308,7 @@ class Recorder:
 
     def producers(self, who: str, place: TopicPartition, found: Sequence[ProducerState]) -> None:
         """DescribeProducers was answered."""
-        self.history.add(
+        self._add(
             Producers(
                 at_ms=self._now_ms(),
                 who=who,
@@ -315,13 +328,13 @@ class Recorder:
 
     def searched(self, who: str, found: Sequence[Finding]) -> None:
         """find-hanging has named these."""
-        self.history.add(Searched(at_ms=self._now_ms(), who=who, findings=tuple(found)))
+        self._add(Searched(at_ms=self._now_ms(), who=who, findings=tuple(found)))
 
     def aborted(
         self, who: str, place: TopicPartition, answer: Answer, *, producer_id: int, start: int
     ) -> None:
         """An operator's abort was answered."""
-        self.history.add(
+        self._add(
             Aborted(
                 at_ms=self._now_ms(),
                 who=who,
@@ -336,17 +349,17 @@ class Recorder:
 
     def cleaned(self, who: str, place: TopicPartition) -> None:
         """The cleaner has had its turn."""
-        self.history.add(
+        self._add(
             Cleaned(at_ms=self._now_ms(), who=who, topic=place.topic, partition=place.partition)
         )
 
     def healed(self, who: str) -> None:
         """Nothing is broken on purpose any more."""
-        self.history.add(Healed(at_ms=self._now_ms(), who=who))
+        self._add(Healed(at_ms=self._now_ms(), who=who))
 
     def gauge(self, who: str, name: str, value: float) -> None:
         """A metric was read."""
-        self.history.add(Gauge(at_ms=self._now_ms(), who=who, name=name, value=value))
+        self._add(Gauge(at_ms=self._now_ms(), who=who, name=name, value=value))
 
 
 def _error(answer: Answer) -> str:

@@ -8,7 +8,6 @@ clients were told. In virtual time a run is a function of its seed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import version
 from typing import Final
 
 import msgspec
@@ -18,7 +17,7 @@ from txnsim.check.judge import judge
 from txnsim.errors import ClientError, ConfigError
 from txnsim.runtime.env import Environment
 from txnsim.runtime.real import real_environment
-from txnsim.runtime.trace import RunInfo, TraceLevel
+from txnsim.runtime.trace import NO_CAUSE, RunInfo, TraceLevel, Tracer
 from txnsim.runtime.virtual.run import run_virtual
 from txnsim.scenario.actors.application import ApplicationActor
 from txnsim.scenario.answers import StoryFailedError
@@ -34,6 +33,7 @@ from txnsim.trace.story import Sentence, story
 FAILED: Final = "story-failed"
 """In place of a verdict where the story could not be told to its end; never the declared one."""
 SEED_DEFAULT: Final = 1
+JUDGES: Final = "judges"
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -163,7 +163,7 @@ async def _run(
     )
     environment.tracer.run = _info(telling, environment.tracer.run)
     start_ms = environment.clock.monotonic_ms()
-    recorder = Recorder(environment.clock)
+    recorder = Recorder(environment.clock, environment.tracer)
     notes = _Notes(remarks=[one.remark for one in casts.values() if one.remark])
     try:
         async with stage(
@@ -174,6 +174,9 @@ async def _run(
         notes.failure = str(error)
     verdict, cured = _verdicts(telling, recorder.history, notes)
     tracer = environment.tracer
+    for found in (verdict, cured):
+        if found is not None:
+            _tell_verdict(tracer, found)
     lines: list[bytes] = []
     tracer.export(lines.append, verdict=", ".join(verdict.observed) or "healthy")
     return RunResult(
@@ -251,6 +254,17 @@ def _verdicts(telling: Telling, history: History, notes: _Notes) -> tuple[Findin
     return verdict, _judged(history, after)
 
 
+def _tell_verdict(tracer: Tracer, finding: Finding) -> None:
+    """What the judges came to, who know nothing of the trace, as its last events."""
+    for sentence in finding.because:
+        rule, _, found = sentence.partition(": ")
+        expected = rule if rule in finding.expected else ""
+        data = {"rule": rule, "expected": expected, "found": found}
+        tracer.emit("check.violation", JUDGES, parents=(NO_CAUSE,), data=data)
+    if not finding.because:
+        tracer.emit("check.pass", JUDGES, parents=(NO_CAUSE,), data={"rule": "all"})
+
+
 def _judged(history: History, expected: tuple[str, ...]) -> Finding:
     anomalies = judge(history).anomalies
     return Finding(
@@ -261,16 +275,12 @@ def _judged(history: History, expected: tuple[str, ...]) -> Finding:
 
 
 def _info(telling: Telling, known: RunInfo) -> RunInfo:
-    run = telling.scenario.runs[telling.run]
+    """The cluster adds its own part (``server.inputs``)."""
     return RunInfo(
-        sim=version("txnsim"),
         scenario=telling.scenario.name,
         seed=known.seed,
         clock=known.clock,
-        settings=(
-            ("run", telling.run),
-            ("mode", telling.mode),
-            ("take", telling.take),
-            *((f"rule {name}", value) for name, value in run.rules.items()),
-        ),
+        run=telling.run,
+        mode=telling.mode,
+        take=telling.take,
     )

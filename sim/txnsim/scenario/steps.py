@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
 
+from txnsim.client.tracing import ClientTrace
 from txnsim.errors import ConfigError
 from txnsim.faults.actions import Hold, Pass
 from txnsim.faults.plan import FaultRule
 from txnsim.faults.points import FaultPoint
+from txnsim.scenario.actors.base import Actor
 from txnsim.scenario.answers import ANY, NONE, Answer, StoryFailedError
 from txnsim.scenario.cluster_steps import act_on_cluster
 from txnsim.scenario.conditions import expect, until_struck, wait_until
@@ -83,12 +85,12 @@ async def _call(stage: Stage, call: Call) -> None:
     actor = stage.actors[call.who]
     wanted = expected_error(call.error, stage.situation)
     if call.background is None:
-        answer = await actor.call(call, wanted=wanted, sent=_nothing)
+        answer = await _done(stage, actor, call, wanted=wanted, sent=_nothing)
         _compare(stage, f"{call.who}: {call.do}", answer, wanted, call.offset)
         return
     sent = asyncio.Event()
     task: asyncio.Task[Answer] = stage.environment.tasks.spawn(
-        actor.call(call, wanted=ANY if call.error is None else wanted, sent=sent.set),
+        _done(stage, actor, call, wanted=ANY if call.error is None else wanted, sent=sent.set),
         name=f"{call.who}: {call.do} ({call.background})",
     )
     stage.background[call.background] = Background(actor, call, task)
@@ -97,6 +99,29 @@ async def _call(stage: Stage, call: Call) -> None:
     await sent.wait()
     if stage.situation.take == "disarmed":
         await _settled(stage, call.background)  # nothing holds it
+
+
+async def _done(
+    stage: Stage, actor: Actor, call: Call, *, wanted: str, sent: Callable[[], object]
+) -> Answer:
+    """Let an actor do its part, as a call of its own in the trace."""
+    part = stage.scenario.cast.get(call.who)
+    client = (None if part is None else part.client_id) or call.who
+    trace = ClientTrace(stage.environment.tracer, client)
+    with trace.call(
+        call.do,
+        tp=None if call.partition is None else str(call.partition),
+        tps=[str(place) for place in call.partitions] if call.partitions else None,
+        group=call.group,
+        transaction=call.transaction,
+        records=call.records or None,
+    ) as told:
+        answer = await actor.call(call, wanted=wanted, sent=sent)
+        if told is not None:
+            told.told = {"error": answer.error} if answer.error != NONE else {}
+            if answer.offset >= 0:
+                told.told["result"] = {"offset": answer.offset}
+    return answer
 
 
 async def _await(stage: Stage, awaited: str | Awaited) -> None:

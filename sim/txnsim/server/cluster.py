@@ -33,7 +33,7 @@ from txnsim.server.channel_builder import Entrance, authorizer_of
 from txnsim.server.cluster_control import FaultHands
 from txnsim.server.connection import Connection
 from txnsim.server.first_image import first_image, registered
-from txnsim.server.inputs import told
+from txnsim.server.inputs import described, told
 from txnsim.server.listener import BrokerListener
 from txnsim.server.loading import LoadedCluster
 from txnsim.server.member import Door, Member, MemberState
@@ -65,6 +65,7 @@ class SimCluster:
             broker_ids=options.broker_ids,
         )
         """Which broker runs which release of Kafka."""
+        environment.tracer.run = described(environment.tracer.run, options)
         self.members: dict[BrokerId, Member] = {}
         """Every broker by its id, whether it runs or not."""
         self._bound: list[BrokerListener] = []

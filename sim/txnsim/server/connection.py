@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -24,6 +25,7 @@ from txnsim.security.principals import ANONYMOUS
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
 from txnsim.server.request_log import logged, outcome
+from txnsim.server.request_subject import summary_of, tx_of
 from txnsim.server.sasl import SaslSession, SaslState, Then
 from txnsim.types import SubmitOutcome, Verdict
 from txnsim.wire import codec
@@ -68,6 +70,7 @@ class Connection(asyncio.Protocol):
         "_response_bytes",
         "_sasl",
         "_stopwatch_ns",
+        "_told",
         "_transport",
         "_write_paused",
         "principal",
@@ -97,6 +100,8 @@ class Connection(asyncio.Protocol):
         """Who the client is, as far as is known by now."""
         self._sasl: SaslSession | None = None
         self._crossings: ClientCrossings | None = None
+        self._told: Callable[[], None] | None = None
+        """While the trace is on: tells of the answer that is about to be written."""
         self._opened_at = NO_CAUSE
         """Trace index of the opening."""
         self._meters = listener.meters
@@ -363,6 +368,8 @@ class Connection(asyncio.Protocol):
         if reply is Answer.NEVER:
             return
         self._send(request, reply)
+        if self._told is not None:
+            self._told()
         if self._local_ns >= 0:
             self._observe_waited()
         self._is_busy = False
@@ -450,14 +457,21 @@ class Connection(asyncio.Protocol):
         tracer = listener.tracer
         if not tracer.on:
             return await self._watcher().handle(request, handler, frame)
+        self._told = None
+        subject = handler.subject(request)
+        tx = tx_of(subject, request.message)
         message = {
             "api": api_name(request.api_key),
             "version": request.api_version,
             "correlation": request.correlation_id,
             "peer": f"client/{request.client_id or ''}",
         }
+        asked = {**message, "bytes": self._request_bytes, "summary": summary_of(subject)}
         # A request has the client for its cause, whatever let the connection take it up now.
-        received = tracer.emit("msg.recv", listener.node, parents=(NO_CAUSE,), data=message)
+        sent = tracer.take((self._peer, request.correlation_id, False))
+        if sent < 0:
+            tracer.node(f"client/{request.client_id or ''}")  # a foreign one: its request is a root
+        received = tracer.emit("msg.recv", listener.node, parents=(sent,), tx=tx, data=asked)
         # A driven handler has a context of its own: nothing needs to be put back.
         tracer.caused_by(received)
         reply = await self._watcher().handle(request, handler, frame)
@@ -469,8 +483,21 @@ class Connection(asyncio.Protocol):
             # Who waits for news is answered because of them; what was there before was none.
             news = tracer.waker if request.api_key == FETCH and tracer.waker > received else -1
             causes = (news, tracer.cause, received)
-            tracer.emit("msg.send", listener.node, parents=causes, data=told)
+            self._told = partial(self._tell_answer, tx, causes, told, is_ours=sent >= 0)
         return reply
+
+    def _tell_answer(
+        self, tx: str, causes: tuple[int, ...], told: dict[str, object], *, is_ours: bool
+    ) -> None:
+        """An answer is written: its size is known now."""
+        self._told = None
+        tracer = self._listener.tracer
+        data = {**told, "bytes": self._response_bytes}
+        sent = tracer.emit("msg.send", self._listener.node, parents=causes, tx=tx, data=data)
+        if is_ours:
+            correlation = told["correlation"]
+            assert isinstance(correlation, int)
+            tracer.post((self._peer, correlation, True), sent)
 
     def _watcher(self) -> ClientCrossings:
         """Made when it is needed for the first time: most connections are never watched."""
@@ -507,6 +534,8 @@ class Connection(asyncio.Protocol):
     def _send_struck(self, struck: Struck) -> None:
         start = len(self._output)
         self._send(struck.request, struck.reply)
+        if self._told is not None:
+            self._told()
         if self._local_ns >= 0:
             self._observe_waited()
         sent = b"".join(self._output[start:])

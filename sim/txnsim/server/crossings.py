@@ -166,6 +166,7 @@ class ClientCrossings:
     def _send_copy(self, crossing: Crossing, frame: bytes) -> None:
         """Let the request arrive once more; nobody hears the answer."""
         request, handler, _ = self._parse(frame)
+        self._tell("msg.dup", crossing)
         self._listener.tasks.drive(
             self._handle_copy(msgspec.structs.replace(crossing, is_copy=True), request, handler),
             partial(_note_failure, request),
@@ -200,9 +201,25 @@ class ClientCrossings:
         if not interceptor.armed:
             return None
         verdict = interceptor.cross(crossing)
-        if verdict is None or isinstance(verdict, Verdict):
-            return verdict
-        return await verdict
+        if verdict is not None and not isinstance(verdict, Verdict):
+            self._tell("msg.hold", crossing)
+            verdict = await verdict
+        if verdict is not None and verdict.outcome is SubmitOutcome.DROP:
+            self._tell("msg.drop", crossing)
+        return verdict
+
+    def _tell(self, kind: str, crossing: Crossing) -> None:
+        """What a fault does to a message; it is the current cause from now on."""
+        tracer = self._listener.tracer
+        if tracer.on and crossing.api_key >= 0:
+            data = {
+                "api": api_name(crossing.api_key),
+                "version": crossing.api_version,
+                "correlation": crossing.correlation_id,
+                "peer": crossing.source,
+                "response": crossing.point == FaultPoint.CLIENT_RESPONSE,
+            }
+            tracer.caused_by(tracer.emit(kind, self._listener.node, data=data))
 
 
 def batch_in_answer(request: Request, reply: Any) -> bytes | None:

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import Final
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from txnsim.runtime.env import Environment
+from txnsim.runtime.trace import RunInfo
+from txnsim.settings import DEFAULTS, documentation
+
+if TYPE_CHECKING:
+    from txnsim.server.options import ClusterOptions
 
 USER_NODE: Final = "user"
 
@@ -37,6 +45,31 @@ def told(environment: Environment, do: str, **args: object) -> Iterator[None]:
         yield
     finally:
         tracer.caused_by(before)
+
+
+def described(known: RunInfo, options: ClusterOptions) -> RunInfo:
+    """What a trace's header tells of a run, with what its cluster was started with: settings that
+    differ from the defaults, behaviours that were switched by hand.
+    """
+    settings = options.settings
+    names = documentation()
+    told = {
+        names[field].kafka or field: value
+        for field in settings.__struct_fields__
+        if (value := getattr(settings, field)) != getattr(DEFAULTS, field)
+    }
+    return msgspec.structs.replace(
+        known,
+        sim=version("txnsim"),
+        settings=tuple((name, _plain(value)) for name, value in sorted(told.items())),
+        brokers=options.brokers,
+        releases=options.as_version,
+        rules=tuple(sorted(options.rules.items())),
+    )
+
+
+def _plain(value: object) -> str | int | bool:
+    return value if isinstance(value, str | int | bool) else str(value)
 
 
 def advance(environment: Environment, ms: int) -> None:

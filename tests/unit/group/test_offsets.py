@@ -161,3 +161,12 @@ def test_what_nobody_ever_saw_is_dropped_at_once() -> None:
     assert position(offsets, below=1) is None
     delete(offsets, at=2)
     assert not offsets.has_any("g")
+
+
+def test_what_a_marker_will_decide_can_be_asked() -> None:
+    offsets = Offsets()
+    assert offsets.pending_of(PID) == ()
+    commit(offsets, 5, at=0, pid=PID)
+    assert offsets.pending_of(PID) == (("g", P0, 5),)
+    end(offsets, at=1)
+    assert offsets.pending_of(PID) == ()

@@ -401,10 +401,11 @@ def test_the_trace_tells_the_story_of_a_hold() -> None:
             ("fault.arm", "fault", ()),
             ("msg.send", "broker/1", ()),
             ("fault.hit", "fault", (1, 0)),
+            ("msg.hold", "broker/2", (1, 2)),
             ("fault.release", "fault", (2, 0)),
-            ("msg.recv", "broker/2", (1, 3)),
-            ("msg.send", "broker/2", (4,)),
-            ("msg.recv", "broker/1", (5,)),
+            ("msg.recv", "broker/2", (1, 4)),
+            ("msg.send", "broker/2", (5,)),
+            ("msg.recv", "broker/1", (6,)),
         ]
 
     run(main)

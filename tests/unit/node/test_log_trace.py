@@ -134,11 +134,16 @@ def test_a_marker_closes_the_transaction_and_frees_the_bound() -> None:
     traced = Traced()
     traced.append(0, transactional=True)
     traced.mark(committed=False)
-    assert traced.kinds()[3:] == ["marker.written", "pid.close", "log.hw", "log.lso"]
+    assert traced.kinds()[3:] == [
+        "marker.written", "pid.close", "log.aborted", "log.hw", "log.lso"
+    ]  # fmt: skip
     assert data(traced.events()[3])["rule"] == "marker.v1-same-epoch"
     closed = data(traced.events()[4])
     assert (closed["first"], closed["last"], closed["committed"]) == (0, 1, False)
-    assert data(traced.events()[6])["to"] == 2
+    assert data(traced.events()[7])["to"] == 2
+    assert data(traced.events()[5]) == {
+        "tp": "orders-0", "pid": PID, "first": 0, "last": 1, "lso": 0
+    }  # fmt: skip
 
 
 def test_a_marker_without_a_transaction_closes_none() -> None:
@@ -182,6 +187,24 @@ def test_events_belong_to_the_log_of_the_broker() -> None:
     assert traced.trace.on
     traced.tracer.level = TraceLevel.OFF
     assert not traced.trace.on
+
+
+def test_a_producer_that_comes_with_a_higher_epoch_is_told() -> None:
+    traced = Traced()
+    traced.append(0)
+    before = bounds(traced.driver.log, PID)
+    assert (before.producer_epoch, bounds(traced.driver.log, PID + 1).producer_epoch) == (0, -1)
+    data_of_next = batch(0, epoch=1)
+    header = read_batch_header(data_of_next)
+    result = traced.driver.log.append_client(data_of_next, guard=0, now_ms=NOW)
+    assert isinstance(result, Appended)
+    traced.trace.appended(traced.driver.log, header, result, before, None)
+    (bumped,) = [event for event in traced.events() if event.k == "pid.bump"]
+    assert (bumped.k, data(bumped)) == (
+        "pid.bump",
+        {"tp": "orders-0", "pid": PID, "epoch": 1},
+    )
+    assert traced.events()[bumped.p[0]].k == "log.append"
 
 
 # Causes of a bound that moves

@@ -756,3 +756,22 @@ async def test_brief_tells_of_other_exchanges_and_of_what_is_lost() -> None:
         "AllocateProducerIds",
         "WriteTxnMarkers",
     ]
+
+
+async def test_a_copy_is_told_before_it_arrives() -> None:
+    script = Script(peer_request=Verdict(outcome=SubmitOutcome.DUPLICATE, times=1))
+    original = script.cross
+
+    def once(crossing: Crossing) -> Verdict | Awaitable[Verdict] | None:
+        verdict = original(crossing)
+        return None if crossing.is_copy else verdict
+
+    script.cross = once  # type: ignore[method-assign]
+    world = World(interceptor=script)
+    world.tracer.level = TraceLevel.FULL
+    world.network.register(B, echo)
+    await world.ask()
+    events = list(world.tracer.events())
+    (copy,) = [event for event in events if event.k == "msg.dup"]
+    assert events[copy.p[0]].k == "msg.send"
+    assert [event.k for event in events[copy.i + 1 :]] == ["msg.recv"]

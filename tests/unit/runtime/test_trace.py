@@ -336,8 +336,10 @@ def test_the_hash_tells_names_of_nodes_apart() -> None:
 
 def test_an_export_has_header_events_and_trailer() -> None:
     run = RunInfo(
-        sim="0.1.0", scenario="z01", seed=7, settings=(("transaction.version", 0),), clock="virtual"
-    )
+        sim="0.1.0", scenario="z01", seed=7, settings=(("transaction.version", 0),),
+        clock="virtual", run="V+/fixed", mode="V+", take="armed",
+        rules=(("reads_know_one_high_watermark", False),), releases=("3.9",), brokers=3,
+    )  # fmt: skip
     tracer = Tracer(ticking(), level=TraceLevel.FULL, run=run)
     tracer.emit("note", "a", data={"text": "one"})
     written: list[bytes] = []
@@ -347,6 +349,8 @@ def test_an_export_has_header_events_and_trailer() -> None:
     assert header == {
         "k": "run", "schema": 2, "sim": "0.1.0", "scenario": "z01", "seed": 7,
         "set": {"transaction.version": 0}, "clock": "virtual", "first": 0, "nodes": ["a"],
+        "run": "V+/fixed", "mode": "V+", "take": "armed", "releases": ["3.9"], "brokers": 3,
+        "rules": {"reads_know_one_high_watermark": False}, "level": "full",
     }  # fmt: skip
     assert event["d"] == {"text": "one"}
     assert trailer == {"k": "end", "events": 1, "hash": tracer.hash, "verdict": "hanging"}

@@ -353,12 +353,13 @@ def test_connections_and_requests_are_in_the_trace() -> None:
         answered = next(
             event for event in events if event.p[:1] == (cause,) and event.k[:3] == "msg"
         )
-        assert (answered.k, answered.d["response"], answered.d.get("error")) == (
-            "msg.send",
-            True,
-            None,
-        )
+        assert (answered.k, answered.d["response"]) == ("msg.send", True)
+        assert "error" not in answered.d
         assert answered.d["correlation"] == received.d["correlation"]
+        assert received.d["summary"] == str(first())
+        assert received.d["bytes"] > answered.d["bytes"] > 0
+        assert received.p == (), "a foreign client's request is a root"
+        assert "client/wire" in cluster.env.tracer.nodes
 
     run(story, trace_level=TraceLevel.FULL)
 
@@ -371,7 +372,7 @@ def test_the_trace_has_the_errors_of_an_answer_and_no_answer_where_none_is_wante
         wire.send(wire.metadata())
         await wire.answer()
         events: list[Any] = list(cluster.env.tracer.events())
-        asked = [one.d["api"] for one in events if one.k == "msg.recv" and "error" not in one.d]
+        asked = [one.d["api"] for one in events if one.k == "msg.recv" and "response" not in one.d]
         answers = [
             (one.d["api"], one.d.get("error", ""))
             for one in events

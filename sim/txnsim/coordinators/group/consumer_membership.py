@@ -28,7 +28,7 @@ from txnsim.group.commands import (
     SyncGroup,
     SyncReply,
 )
-from txnsim.group.consumer import ConsumerProtocol
+from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
 from txnsim.group.consumer_classic import ClassicMembers
 from txnsim.group.consumer_commands import (
     ConsumerEffect,
@@ -51,8 +51,12 @@ from txnsim.group.records import GroupRecord
 from txnsim.group.shard import GroupShard
 from txnsim.metadata.image import ClusterImage
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.settings import Settings
 
 _log: Final = structlog.get_logger("txnsim.group")
+
+
+_DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
 
 
 class _Timer(Enum):
@@ -422,3 +426,14 @@ def _missing(group_id: str, *, exists: bool) -> Rejection:
     if exists:
         reason = f"Group {group_id} is not a consumer group."
     return Rejection(error=ErrorCode.group_id_not_found, reason=reason)
+
+
+def consumer_settings(settings: Settings) -> ConsumerSettings:
+    """What the protocol has to know of a broker's settings."""
+    return ConsumerSettings(
+        max_size=settings.group_consumer_max_size,
+        classic_max_size=settings.group_max_size,
+        assignors=tuple(name.strip() for name in settings.group_consumer_assignors.split(",")),
+        may_downgrade=settings.group_consumer_migration_policy.lower() in _DOWNGRADING,
+        regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
+    )

@@ -13,8 +13,12 @@ from typing import Final, TypeVar
 import msgspec
 import structlog
 
-from txnsim.coordinators.group.consumer_membership import ConsumerMembership
+from txnsim.coordinators.group.consumer_membership import (
+    ConsumerMembership,
+    consumer_settings,
+)
 from txnsim.coordinators.group.membership import Membership
+from txnsim.coordinators.group.tracing import OffsetTrace
 from txnsim.coordinators.group.writer import (
     NO_GUARD,
     GroupWriter,
@@ -33,7 +37,7 @@ from txnsim.group.commands import (
     SyncGroup,
     SyncReply,
 )
-from txnsim.group.consumer import ConsumerProtocol, ConsumerSettings
+from txnsim.group.consumer import ConsumerProtocol
 from txnsim.group.consumer_classic import ClassicMembers
 from txnsim.group.consumer_commands import ConsumerHeartbeat, HeartbeatReply
 from txnsim.group.consumer_group import ConsumerGroup
@@ -63,6 +67,7 @@ from txnsim.metadata.resource_configs import group_intervals
 from txnsim.node.crossings import TimerGate, at_once
 from txnsim.placement import partition_for
 from txnsim.runtime.env import Clock, Tasks, TimerHandle
+from txnsim.runtime.trace import Tracer
 from txnsim.settings import Settings
 from txnsim.types import BrokerId, CoordinatorEpoch, TxnMarker
 
@@ -71,7 +76,6 @@ _log: Final = structlog.get_logger("txnsim.group")
 _NONE: Final = ErrorCode.none
 _DISABLED: Final = "disabled"
 _UPGRADING: Final = frozenset({"upgrade", "bidirectional"})
-_DOWNGRADING: Final = frozenset({"downgrade", "bidirectional"})
 """Values of ``group.consumer.migration.policy`` (ConsumerGroupMigrationPolicy)."""
 _NOT_RUNNING: Final = Rejection(
     error=ErrorCode.coordinator_not_available, reason="the coordinator is not running"
@@ -111,6 +115,7 @@ class GroupCoordinator:
         new_short_id: Callable[[], str],
         timers: TimerGate = at_once,
         partitions: int | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         """Make a coordinator that is not started yet.
 
@@ -126,7 +131,9 @@ class GroupCoordinator:
             new_short_id: The same in Kafka's short form, for members of the consumer protocol.
             timers: Is asked before the scan for old positions.
             partitions: Of ``__consumer_offsets``, where the topic exists already.
+            tracer: Told of the positions of transactions.
         """
+        self._trace: Final = OffsetTrace(tracer, broker_id)
         self._broker_id = broker_id
         self._clock = clock
         self._settings = settings
@@ -166,7 +173,7 @@ class GroupCoordinator:
         settings = self._settings
         policy = settings.group_consumer_migration_policy.lower()
         protocol = ConsumerProtocol(
-            settings=_consumer_settings(settings),
+            settings=consumer_settings(settings),
             new_id=new_id,
             intervals_of=lambda group_id: group_intervals(
                 image().group_configs.get(group_id), dynamic_settings()
@@ -308,6 +315,8 @@ class GroupCoordinator:
         if isinstance(decision, Rejection):
             return decision
         error = await self._write(shard, decision.records, producer=producer, guard=guard)
+        if error is None and self._trace.on:
+            self._trace.pending(shard, command, producer, decision.reply)
         return decision.reply if error is None else error
 
     async def fetch(self, command: FetchOffsets) -> tuple[Position, ...] | Rejection:
@@ -397,6 +406,7 @@ class GroupCoordinator:
         groups' positions, or is forgotten.
         """
         shard = self._shards[partition]
+        self._trace.decided(shard, marker)
         shard.apply_marker(
             marker.producer_id,
             committed=marker.committed,
@@ -579,16 +589,6 @@ class GroupCoordinator:
                     now_ms=now_ms,
                 )
                 self._write_aside(shard, records)
-
-
-def _consumer_settings(settings: Settings) -> ConsumerSettings:
-    return ConsumerSettings(
-        max_size=settings.group_consumer_max_size,
-        classic_max_size=settings.group_max_size,
-        assignors=tuple(name.strip() for name in settings.group_consumer_assignors.split(",")),
-        may_downgrade=settings.group_consumer_migration_policy.lower() in _DOWNGRADING,
-        regex_refresh_ms=settings.group_consumer_regex_refresh_interval_ms,
-    )
 
 
 def _deletable(shard: GroupShard, group_id: str) -> Group | Rejection:

@@ -52,7 +52,7 @@ def decided(
         data["state"] = txn.state.wire_name
         data["pending"] = None if txn.pending_state is None else txn.pending_state.wire_name
     if isinstance(outcome, Rejection):
-        data["error"] = outcome.error.name
+        data["error"] = outcome.error.name.upper()
         data["reason"] = outcome.reason
     elif outcome.records:
         data["pending"] = outcome.records[0].state.wire_name
@@ -84,7 +84,7 @@ def appended(tracer: Tracer, node: str, record: TxnTransition, error: ErrorCode,
         "rule": rule,
     }
     if error is not _NONE:
-        data["error"] = error.name
+        data["error"] = error.name.upper()
     tracer.caused_by(
         tracer.emit(
             "txn.append",

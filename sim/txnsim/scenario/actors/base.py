@@ -62,4 +62,5 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
             ),
             clock=self.environment.clock,
             tasks=self.environment.tasks,
+            tracer=self.environment.tracer,
         )

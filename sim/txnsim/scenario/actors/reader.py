@@ -10,6 +10,7 @@ from txnsim.client.errors import ClientError, ErrorCode
 from txnsim.client.fetching import FetchResult, fetch
 from txnsim.client.offsets import EARLIEST, list_offsets
 from txnsim.client.positions import committed_positions
+from txnsim.client.tracing import ClientTrace
 from txnsim.scenario.actors.base import Surroundings
 from txnsim.scenario.answers import Answer, StoryFailedError, failure
 from txnsim.scenario.model import Actor
@@ -65,6 +66,13 @@ class ReaderActor:
         Returns:
             The values, and the last answer.
         """
+        trace = ClientTrace(self._around.environment.tracer, self._part.client_id or self.name)
+        with trace.call("read", tp=str(place), isolation=isolation.name.lower(), start=start):
+            return await self._read(place, isolation, start=start)
+
+    async def _read(
+        self, place: TopicPartition, isolation: IsolationLevel, *, start: int | None
+    ) -> tuple[tuple[str, ...], FetchResult]:
         key = (place, isolation)
         offset = self._positions.get(key, 0) if start is None else start
         values: list[str] = []

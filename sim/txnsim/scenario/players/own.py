@@ -29,6 +29,7 @@ class OwnPlayer:
             settings=ClientSettings(client_id=part.client_id),
             clock=None if world is None else world.clock,
             tasks=None if world is None else world.tasks,
+            tracer=None if world is None else world.tracer,
         )
         self._producer = Producer(
             self._cluster,

@@ -56,11 +56,11 @@ def test_a_decision_tells_the_entry_and_why_it_was_refused(tracer: Tracer) -> No
     tracing.decided(tracer, NODE, TID, None, "EndTxn", refused)
     event, data = told(tracer)
     assert (event.tx, data["rule"]) == (TID, "end.v5.unknown-id")
-    assert data["error"] == "invalid_producer_id_mapping"
+    assert data["error"] == "INVALID_PRODUCER_ID_MAPPING"
 
 
 @pytest.mark.parametrize(
-    ("error", "shown"), [(ErrorCode.none, None), (ErrorCode.request_timed_out, "request_timed_out")]
+    ("error", "shown"), [(ErrorCode.none, None), (ErrorCode.request_timed_out, "REQUEST_TIMED_OUT")]
 )
 def test_an_append_names_the_partition_and_the_error(
     tracer: Tracer, error: ErrorCode, shown: str | None

@@ -1,0 +1,168 @@
+"""A client of ours in the trace: a node of its own, its calls and what they came to.
+
+A call is a root: nothing in the cluster has caused it. The requests that it leads to, also those of
+tasks that it starts, are due to it, and its result is due to the last answer that it got. A call
+within a call is part of that one and tells nothing of its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
+from typing import Final
+
+from txnsim.client.errors import ClientError, code_name
+from txnsim.client.isolation import ConsumedRecord
+from txnsim.runtime.trace import NO_CAUSE, Tracer
+from txnsim.types import TopicPartition
+from txnsim.wire.apis import api_name
+
+TEXT_MAX: Final = 100
+"""Of a key or a value: so many characters are told."""
+
+
+class Call:
+    """A call under way."""
+
+    __slots__ = ("answered", "event", "told")
+
+    def __init__(self, event: int) -> None:
+        self.event = event
+        self.answered = NO_CAUSE
+        """Trace index of the last answer that came for it."""
+        self.told: dict[str, object] = {}
+        """What goes into its result: ``error``, ``result``."""
+
+
+_call: ContextVar[Call | None] = ContextVar("txnsim_client_call", default=None)
+
+
+class ClientTrace:
+    """What one client tells to the trace of its run."""
+
+    __slots__ = ("_tracer", "node")
+
+    def __init__(self, tracer: Tracer | None, client_id: str) -> None:
+        self._tracer = tracer
+        self.node = f"client/{client_id}"
+
+    @property
+    def on(self) -> bool:
+        """Whether anything is recorded."""
+        return self._tracer is not None and self._tracer.on
+
+    # Calls
+
+    @contextlib.contextmanager
+    def call(self, name: str, **args: object) -> Iterator[Call | None]:
+        """What is done inside is due to this call; None where there is nothing to tell.
+
+        Args:
+            name: Of what was asked for.
+            args: With which arguments; those that are None are left out.
+        """
+        tracer = self._tracer
+        if tracer is None or not tracer.on or _call.get() is not None:
+            yield None
+            return
+        data: dict[str, object] = {
+            "call": name,
+            "args": {key: value for key, value in args.items() if value is not None},
+        }
+        event = tracer.emit("client.call", self.node, parents=(NO_CAUSE,), data=data)
+        call = Call(event)
+        token = _call.set(call)
+        before = tracer.caused_by(event)
+        try:
+            yield call
+        except ClientError as error:
+            call.told["error"] = _error_name(error)
+            raise
+        finally:
+            tracer.caused_by(before)
+            _call.reset(token)
+            causes = (call.answered, event)
+            tracer.emit(
+                "client.result", self.node, parents=causes, data={"call": name, **call.told}
+            )
+
+    def delivered(self, place: TopicPartition, records: Iterable[ConsumedRecord]) -> None:
+        """A consumer gets these records, which the last answer has brought."""
+        tracer, call = self._tracer, _call.get()
+        if tracer is None or not tracer.on:
+            return
+        causes = (tracer.cause,) if call is None else (call.answered, call.event)
+        for record in records:
+            data = {
+                "tp": str(place),
+                "offset": record.offset,
+                "key": _text(record.key),
+                "value": _text(record.value),
+            }
+            tracer.emit("client.deliver", self.node, parents=causes, data=data)
+
+    # Messages: at brief the broker's own events stand for them
+
+    def sent(
+        self, line: str, peer: str, api: int, version: int, correlation: int, size: int
+    ) -> int:
+        """A request is written; who takes it up finds by ``line`` what it is due to."""
+        tracer, call = self._tracer, _call.get()
+        assert tracer is not None, "asked for only while the trace is on"
+        answered = NO_CAUSE if call is None else call.answered
+        sent = tracer.emit(
+            "msg.send",
+            self.node,
+            parents=(tracer.cause, answered),
+            importance=0,
+            data=_message(peer, api, version, correlation, size),
+        )
+        tracer.post((line, correlation, False), sent)
+        return sent
+
+    def received(
+        self,
+        line: str,
+        peer: str,
+        api: int,
+        version: int,
+        correlation: int,
+        size: int,
+        *,
+        sent: int,
+        call: Call | None,
+    ) -> None:
+        """Its answer is there."""
+        tracer = self._tracer
+        assert tracer is not None, "asked for only while the trace is on"
+        answer = tracer.take((line, correlation, True))
+        data = {**_message(peer, api, version, correlation, size), "response": True}
+        received = tracer.emit(
+            "msg.recv", self.node, parents=(answer, sent), importance=0, data=data
+        )
+        if call is not None:
+            call.answered = received
+
+
+def current_call() -> Call | None:
+    """The call that is under way in this context."""
+    return _call.get()
+
+
+def _message(peer: str, api: int, version: int, correlation: int, size: int) -> dict[str, object]:
+    return {
+        "api": api_name(api),
+        "version": version,
+        "correlation": correlation,
+        "peer": peer,
+        "bytes": size,
+    }
+
+
+def _error_name(error: ClientError) -> str:
+    return type(error).__name__ if error.error is None else code_name(int(error.error))
+
+
+def _text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode(errors="backslashreplace")[:TEXT_MAX]

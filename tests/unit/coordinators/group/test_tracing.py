@@ -1,0 +1,74 @@
+"""Positions of transactions in the trace."""
+
+from __future__ import annotations
+
+from txnsim.coordinators.group.tracing import OffsetTrace
+from txnsim.errors import ErrorCode
+from txnsim.group.offset_commands import CommitOffsets, CommittingProducer, NewPosition
+from txnsim.group.offsets import LATEST
+from txnsim.group.records import OffsetCommitted
+from txnsim.group.shard import GroupShard
+from txnsim.runtime.trace import TraceLevel, Tracer
+from txnsim.types import (
+    BrokerId,
+    CoordinatorEpoch,
+    ProducerEpoch,
+    ProducerId,
+    TopicPartition,
+    TransactionalId,
+    TxnMarker,
+)
+
+PLACES = (TopicPartition("t", 0), TopicPartition("t", 1))
+PID = ProducerId(7)
+
+
+def made(tracer: Tracer | None) -> tuple[OffsetTrace, GroupShard]:
+    return OffsetTrace(tracer, BrokerId(2)), GroupShard(partition=5, coordinator_epoch=0)
+
+
+def test_positions_wait_for_the_marker_that_decides_them() -> None:
+    tracer = Tracer(lambda: 0, level=TraceLevel.FULL, strict=True)
+    trace, shard = made(tracer)
+    trace.pending(
+        shard,
+        CommitOffsets(
+            group_id="g",
+            positions=tuple(NewPosition(topic_partition=place, offset=3) for place in PLACES),
+        ),
+        CommittingProducer(
+            transactional_id=TransactionalId("app"),
+            producer_id=PID,
+            producer_epoch=ProducerEpoch(1),
+        ),
+        ((PLACES[0], ErrorCode.none), (PLACES[1], ErrorCode.offset_metadata_too_large)),
+    )
+    shard.offsets.apply_commit(
+        OffsetCommitted(group_id="g", topic_partition=PLACES[0], offset=3, commit_timestamp_ms=0),
+        offset=0,
+        producer_id=PID,
+        replicated=LATEST,
+    )
+    for committed in (True, False):
+        marker = TxnMarker(
+            producer_id=PID,
+            producer_epoch=ProducerEpoch(1),
+            committed=committed,
+            coordinator_epoch=CoordinatorEpoch(0),
+            transaction_version=2,
+            partitions=(),
+        )
+        trace.decided(shard, marker)
+    told = {"group": "g", "tp": "t-0", "offset": 3, "pid": 7}
+    events = list(tracer.events())
+    assert [(event.k, event.tx, event.d) for event in events] == [
+        ("group.offset_pending", "app/7:1", told),
+        ("group.offset_commit", "", told),
+        ("group.offset_abort", "", told),
+    ]
+    assert tracer.nodes == ("broker/2/group/5",)
+
+
+def test_while_nobody_listens_there_is_nothing_to_format() -> None:
+    assert not made(None)[0].on
+    assert not made(Tracer(lambda: 0))[0].on
