@@ -56,15 +56,34 @@ def test_an_unknown_step_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_steps_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["--list"]) == 0
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
-    assert listed == ["format", "lint", "layers", "types", "tests", "seeds", "coverage"]
+    assert listed == ["format", "lint", "layers", "types", "cores", "tests", "coverage"]
 
 
-def test_only_the_full_check_runs_clients_and_slow_tests() -> None:
+def commands(*, quick: bool) -> dict[str, tuple[str, ...]]:
+    return {step.name: step.command for step in check.all_steps(quick=quick)}
+
+
+@pytest.mark.parametrize("step", ["cores", "tests"])
+def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
     def markers(*, quick: bool) -> str:
-        steps = {found.name: found for found in check.all_steps(quick=quick)}
-        return next(word for word in steps["tests"].command if "not " in word)
+        return next(word for word in commands(quick=quick)[step] if "not " in word)
 
     assert "not clients" in markers(quick=True)
     assert "not slow" in markers(quick=True)
     assert "clients" not in markers(quick=False)
     assert "slow" not in markers(quick=False)
+
+
+def test_each_test_belongs_to_one_step_and_coverage_is_measured_in_one() -> None:
+    cores, others = commands(quick=False)["cores"], commands(quick=False)["tests"]
+    paths = check.core_tests()
+    assert {"tests/property", "tests/unit/log", "tests/unit/test_types.py"} <= set(paths)
+    assert all((check.ROOT / path).exists() for path in paths)
+    assert cores[-len(paths) :] == tuple(paths)
+    assert {word for word in others if "ignore" in word} == {f"--ignore={one}" for one in paths}
+    assert "--cov" in cores
+    assert "--cov" not in others
+
+
+def test_a_process_that_is_started_often_is_compiled_once() -> None:
+    assert check.with_bytecode({"PYTHONDONTWRITEBYTECODE": "1", "A": "b"}) == {"A": "b"}

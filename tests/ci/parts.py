@@ -58,6 +58,8 @@ class Part(NamedTuple):
     """One question."""
 
     name: str
+    minutes: float
+    """What it may take on a quiet machine with two cores, beside another part."""
     ask: Callable[[Deadline], Verdict]
 
 
@@ -142,10 +144,11 @@ def txnsim_at(level: int) -> Part:
         where = f"txnsim, transaction.version {level}"
         # One lane: the parts of CI are side by side already.
         verdict = _matrix(where, "--level", str(level), "--lanes", "1", deadline=deadline)
+        verdict += _tests_real(where, "txnsim", "--level", str(level), deadline=deadline)
         with TxnsimServer(transaction_version=level) as server:
             return verdict + _transactions_command(where, server.bootstrap, deadline)
 
-    return Part(f"clients and tools, txnsim at transaction.version {level}", ask)
+    return Part(f"clients and tools, txnsim at transaction.version {level}", 4, ask)
 
 
 def kafka_at(level: int) -> Part:
@@ -156,20 +159,19 @@ def kafka_at(level: int) -> Part:
             where = f"Kafka, transaction.version {level}"
             there = ("--bootstrap", kafka.bootstrap, "--level", str(level), "--lanes", "1")
             verdict = _matrix(where, *there, "--client", *STOCK_CLIENTS, deadline=deadline)
-            verdict += _tests_real(
-                where, "--level", str(level), "--release", NEWEST, deadline=deadline
-            )
+            verdict += _tests_real(where, "apache", "--level", str(level), deadline=deadline)
             # Last, as it leaves verification switched off.
             return verdict + _transactions_command(where, kafka.bootstrap, deadline)
 
-    return Part(f"clients, tools and tests/real, Kafka at transaction.version {level}", ask)
+    return Part(f"clients, tools and tests/real, Kafka at transaction.version {level}", 3, ask)
 
 
 def older_kafka(deadline: Deadline) -> Verdict:
-    """Our client and ``txns`` on the release before, beside its own tools; and an abort on one that
-    is older than every API that would describe transactions.
+    """Our client and ``txns`` on the release before, beside its own tools; the same on ourselves as
+    that release; and an abort on one that is older than every API that would describe transactions.
     """
-    verdict = _tests_real(f"Kafka {OLDER}", "--release", OLDER, deadline=deadline)
+    verdict = _tests_real(f"Kafka {OLDER}", "apache", release=OLDER, deadline=deadline)
+    verdict += _tests_real(f"txnsim as {OLDER}", "txnsim", release=OLDER, deadline=deadline)
     command = [str(_PYTHON), "-m", "pytest", OLDEST_TEST, "-q", "-m", "real"]
     return verdict + judge_pytest("tests/real, Kafka 2.7", run(command, deadline=deadline))
 
@@ -182,7 +184,7 @@ def streams_killed_at(level: int) -> Part:
         command = [str(_PYTHON), "-m", module, "--level", str(level), "--kills", str(KILLS)]
         return _client(f"kills of Kafka Streams at {level}", command, deadline)
 
-    return Part(f"{KILLS} kills of Kafka Streams, txnsim at transaction.version {level}", ask)
+    return Part(f"{KILLS} kills of Kafka Streams, txnsim at transaction.version {level}", 2, ask)
 
 
 def random_play(deadline: Deadline) -> Verdict:
@@ -256,23 +258,26 @@ def helpers(deadline: Deadline) -> Verdict:
     return judge_checks("helpers", finished.code, finished.output)
 
 
-PARTS_FIRST: Final = (Part("make test", make_test), Part("toolchains", toolchains))
+MINUTES: Final = 40
+"""All of CI, on a quiet machine with two cores."""
+
+PARTS_FIRST: Final = (Part("make test", 6, make_test), Part("toolchains", 2, toolchains))
 """One after the other: the rest stands on them, and the first one uses every core."""
 
 PARTS_TOGETHER: Final = (
     *(txnsim_at(level) for level in reversed(LEVELS)),
     *(kafka_at(level) for level in LEVELS),
-    Part("pipeline on Spark", pipeline),
+    Part("pipeline on Spark", 5, pipeline),
     *(streams_killed_at(level) for level in LEVELS),
-    Part(f"tests/real, Kafka {OLDER} and 2.7", older_kafka),
-    Part("random play, Kafka and txnsim", random_play),
-    Part("metrics and rights, Kafka and txnsim", metrics_and_rights),
-    Part("disks of Kafka, loaded and written", disks),
-    Part("helpers for tests in Go, Node.js and Java", helpers),
-    Part("wheel in an empty directory", wheel),
-    Part("helper for Testcontainers", testcontainers),
-    Part("late Produce of stock clients, Kafka", late_produce),
-    Part("late Produce of stock clients, txnsim", scenario),
+    Part(f"tests/real, Kafka {OLDER} and 2.7", 3, older_kafka),
+    Part("random play, Kafka and txnsim", 2, random_play),
+    Part("metrics and rights, Kafka and txnsim", 1.5, metrics_and_rights),
+    Part("disks of Kafka, loaded and written", 2, disks),
+    Part("helpers for tests in Go, Node.js and Java", 1.5, helpers),
+    Part("wheel in an empty directory", 1, wheel),
+    Part("helper for Testcontainers", 0.5, testcontainers),
+    Part("late Produce of stock clients, Kafka", 1, late_produce),
+    Part("late Produce of stock clients, txnsim", 1, scenario),
 )
 """Side by side, the longest first."""
 
@@ -289,10 +294,15 @@ def _transactions_command(where: str, bootstrap: str, deadline: Deadline) -> Ver
     return _client(f"TransactionsCommand, {where}", command, deadline)
 
 
-def _tests_real(where: str, *options: str, deadline: Deadline) -> Verdict:
+def _tests_real(
+    where: str, target: str, *options: str, release: str = NEWEST, deadline: Deadline
+) -> Verdict:
+    """Those of ``REAL_TESTS`` that need Java for this target: for ourselves, what is compared with
+    Kafka's own tool; the others are part of ``make test``.
+    """
     command = [str(_PYTHON), "-m", "pytest", *REAL_TESTS, "-q", "-m", "real"]
-    finished = run([*command, "--target", "apache", *options], deadline=deadline)
-    return judge_pytest(f"tests/real, {where}", finished)
+    which = ["--target", target, "--release", release, *options]
+    return judge_pytest(f"tests/real, {where}", run([*command, *which], deadline=deadline))
 
 
 def _client(name: str, command: list[str], deadline: Deadline) -> Verdict:

@@ -55,6 +55,7 @@ async def test_what_hangs_is_named_alone_and_healed(
         await living.commit()
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("age_min", [59, 61])
 async def test_kafkas_tool_names_the_same(
     target: Target, admin: Admin, name: str, age_min: int
@@ -71,6 +72,7 @@ async def test_kafkas_tool_names_the_same(
         await repair(admin, finding, now_ms=now_ms)
 
 
+@pytest.mark.real
 async def test_an_operator_heals_two_partitions_and_leaves_a_long_transaction_alone(
     target: Target, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
 ) -> None:

@@ -2,7 +2,8 @@
 the times masked.
 
 Every command and option of Kafka's tool is among what is asked here; one test holds the list
-against the help of the tool itself. The tool is that of the cluster's release.
+against the help of the tool itself. The tool is that of the cluster's release, and a JVM: so these
+tests are asked with ``-m real``, the simulator's too.
 """
 
 from __future__ import annotations
@@ -183,6 +184,7 @@ def is_known(target: Target, args: Args) -> bool:
     return not (target.is_older and any(word in SINCE_4_1 for word in args))
 
 
+@pytest.mark.real
 async def test_tables_are_those_of_kafkas_tool(
     target: Target, cluster: Cluster, admin: Admin, name: str, tmp_path: Path
 ) -> None:
@@ -207,6 +209,7 @@ async def test_tables_are_those_of_kafkas_tool(
         await still_open.abort()
 
 
+@pytest.mark.real
 async def test_a_hanging_transaction_is_found_alike_and_aborted(
     target: Target, admin: Admin, name: str
 ) -> None:
@@ -240,6 +243,7 @@ async def test_a_hanging_transaction_is_found_alike_and_aborted(
             assert all(one.txn_start_offset is None for one in producers)
 
 
+@pytest.mark.real
 async def test_a_transaction_is_terminated_alike(
     target: Target, cluster: Cluster, admin: Admin, name: str
 ) -> None:
@@ -257,6 +261,7 @@ async def test_a_transaction_is_terminated_alike(
             assert "Empty" in check_same(target, *described).stdout
 
 
+@pytest.mark.real
 @pytest.mark.parametrize("args", REFUSED, ids=" ".join)
 async def test_refusals_have_kafkas_words_and_status(target: Target, args: Args) -> None:
     if not is_known(target, args):
