@@ -20,6 +20,10 @@ from tests.support.hidden import HIDDEN
 from tests.support.questions import denials
 from tests.support.sasl_plays import PLAYS, SHORT_MS, Talk
 from tests.support.txnsim_server import TxnsimServer
+from tests.support.virtual_world import VirtualWorld
+from tests.support.world import playing_in
+from txnsim.config import load
+from txnsim.server.cluster import ClusterOptions
 
 FOLDER: Final = Path(__file__).with_name("transcripts") / "security"
 PROTOCOLS: Final = {"SASL": "SASL_PLAINTEXT", "SHORT": "SASL_PLAINTEXT"}
@@ -57,7 +61,22 @@ def kafka() -> Iterator[dict[str, str]]:
 
 @contextlib.contextmanager
 def simulator() -> Iterator[dict[str, str]]:
-    """A simulated one with the same properties."""
+    """A simulated one with the same properties, as a process, over TCP."""
+    with _config() as file, TxnsimServer(brokers=1, arguments=("--config", str(file))) as server:
+        yield server.ready["security"]["bootstrap"]
+
+
+@contextlib.contextmanager
+def virtual() -> Iterator[dict[str, str]]:
+    """The same in virtual time; what is asked here is asked in its world."""
+    with _config() as file:
+        options = load(file).onto(ClusterOptions(brokers=1, port=0))
+    with VirtualWorld(options) as cluster, playing_in(cluster):
+        yield {name: cluster.bootstrap_of(name) for name in PROTOCOLS}
+
+
+@contextlib.contextmanager
+def _config() -> Iterator[Path]:
     listeners = {"PLAINTEXT": "PLAINTEXT", **PROTOCOLS}
     own = {
         "listeners": ",".join(f"{name}://127.0.0.1:0" for name in listeners),
@@ -67,8 +86,7 @@ def simulator() -> Iterator[dict[str, str]]:
         file = Path(directory, "server.properties")
         lines = (f"{name}={value}\n" for name, value in {**own, **PROPERTIES}.items())
         file.write_text("".join(lines))
-        with TxnsimServer(brokers=1, arguments=("--config", str(file))) as server:
-            yield server.ready["security"]["bootstrap"]
+        yield file
 
 
 def denied(addresses: Mapping[str, str]) -> Answers:

@@ -1,4 +1,7 @@
-"""Who is let in, and what somebody without rights is answered: as a real Apache Kafka does."""
+"""Who is let in, and what somebody without rights is answered: as a real Apache Kafka does.
+
+Sessions end in virtual time; over TCP clients log in in ``tests/clients/test_security.py``.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conformance.security import KINDS, Answers, recorded, simulator
+from tests.conformance.security import KINDS, Answers, recorded, virtual
 from tests.support.handlers import KEYS
 from tests.support.questions import denials
 from txnsim.api.authorization.gate import GUARDS
@@ -17,7 +20,7 @@ from txnsim.api.authorization.whole import CHECKS
 @pytest.fixture(scope="module")
 def answers() -> Iterator[dict[str, Answers]]:
     """What the simulator answers."""
-    with simulator() as addresses:
+    with virtual() as addresses:
         yield {kind: ask(addresses) for kind, ask in KINDS.items()}
 
 
