@@ -38,7 +38,13 @@ WORKERS: Final = 3
 that no long file comes last. There is one more than cores, as some tests wait for real clients.
 """
 
-OF_THE_CORES: Final = ("tests/checkers", "tests/property", "tests/wire")
+OF_THE_CORES: Final = (
+    "tests/checkers",
+    "tests/kip_text",
+    "tests/property",
+    "tests/releases",
+    "tests/wire",
+)
 """Tests of the pure cores beside their own unit tests."""
 
 NO_BYTECODE: Final = "PYTHONDONTWRITEBYTECODE"
