@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import ast
+import contextlib
 import importlib
 import inspect
+import io
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from importlib.util import find_spec
@@ -20,6 +21,7 @@ from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Final
+from unittest import mock
 
 import msgspec
 
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         try:
             if expected(name) == current(name):
                 continue
-        except (OSError, subprocess.CalledProcessError, SyntaxError) as error:
+        except (OSError, SyntaxError) as error:
             print(f"can't be made: {name}: {error}")
             status = 1
             continue
@@ -403,17 +405,14 @@ def cli_page() -> str | None:
 
 
 def _help_pages(words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    program = (
-        "import sys; from txnsim.cli.main import main; sys.argv[0] = 'txnsim'; sys.exit(main())"
-    )
-    text = subprocess.run(
-        [sys.executable, "-c", program, *words, "--help"],
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": HELP_COLUMNS, "NO_COLOR": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    ).stdout
+    from txnsim.cli.main import main as txnsim
+
+    told = io.StringIO()
+    width = mock.patch.dict(os.environ, COLUMNS=HELP_COLUMNS)
+    with width, contextlib.redirect_stdout(told):
+        status = txnsim([*words, "--help"])
+    assert status == 0, words
+    text = told.getvalue()
     yield words, text
     # A subcommand is indented by four, deeper than an option and less than wrapped text.
     for command in re.findall(r"^    ([a-z][\w-]*)(?: {2,}.*)?$", text, re.MULTILINE):
