@@ -19,6 +19,7 @@ from tests.conformance.casebook.stages import virtual
 from tests.conformance.recordings import unlike
 
 PLAYS = [(case, level) for level in LEVELS for case in cases() if level in case.text.levels]
+EXHAUSTED = "coordinator/exhausted"
 recorded = cache(transcripts.read)
 
 
@@ -26,7 +27,16 @@ def id_of(case: Case, level: int) -> str:
     return f"{case.id}-tv{level}"
 
 
-@pytest.mark.parametrize(("case", "level"), [pytest.param(*one, id=id_of(*one)) for one in PLAYS])
+def marks_of(case: Case, level: int) -> tuple[pytest.MarkDecorator, ...]:
+    """The quick check plays each case at its highest level, unless it climbs through all epochs."""
+    is_quick = level == max(case.text.levels) and case.file != EXHAUSTED
+    return () if is_quick else (pytest.mark.slow,)
+
+
+@pytest.mark.parametrize(
+    ("case", "level"),
+    [pytest.param(*one, id=id_of(*one), marks=marks_of(*one)) for one in PLAYS],
+)
 def test_the_simulator_answers_as_kafka_did(case: Case, level: int) -> None:
     recording = recorded(case.file).get(case.name, {}).get(level)
     assert recording is not None, "record it: python -m tests.conformance.record_cases"

@@ -44,6 +44,7 @@ def test_records_are_stamped_by_virtual_time() -> None:
         assert all(START_MS <= stamp <= START_MS + 60_000 for stamp in stamps)
 
 
+@pytest.mark.slow
 def test_our_own_client_repeats_in_the_old_flow_and_in_v2() -> None:
     first = own_trace_hashes(3)
     assert own_trace_hashes(3) == first
