@@ -23,7 +23,7 @@ from tests.support.txnsim_server import TxnsimServer
 from tests.support.virtual_world import VirtualWorld
 from tests.support.world import playing_in
 from txnsim.config import load
-from txnsim.server.cluster import ClusterOptions
+from txnsim.server.options import ClusterOptions
 
 FOLDER: Final = Path(__file__).with_name("transcripts") / "security"
 PROTOCOLS: Final = {"SASL": "SASL_PLAINTEXT", "SHORT": "SASL_PLAINTEXT"}
