@@ -73,8 +73,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = False
     transaction_state_log_num_partitions: Annotated[
-        int,
-        of("transaction.state.log.num.partitions", "partitions", "spread of the coordinators"),
+        int, of("transaction.state.log.num.partitions", "partitions", "spread of the coordinators")
     ] = 50
     transaction_state_log_replication_factor: Annotated[
         int,
@@ -140,36 +139,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     ] = 2_147_483_647
 
     group_consumer_session_timeout_ms: Annotated[
-        int,
-        of("group.consumer.session.timeout.ms", "ms", "sessions in the consumer protocol"),
+        int, of("group.consumer.session.timeout.ms", "ms", "sessions in the consumer protocol")
     ] = 45_000
     group_consumer_heartbeat_interval_ms: Annotated[
-        int,
-        of("group.consumer.heartbeat.interval.ms", "ms", "what members are told to keep to"),
+        int, of("group.consumer.heartbeat.interval.ms", "ms", "what members are told to keep to")
     ] = 5_000
     group_consumer_min_session_timeout_ms: Annotated[
-        int,
-        of("group.consumer.min.session.timeout.ms", "ms", "the least a group may configure"),
+        int, of("group.consumer.min.session.timeout.ms", "ms", "the least a group may configure")
     ] = 45_000
     group_consumer_max_session_timeout_ms: Annotated[
-        int,
-        of("group.consumer.max.session.timeout.ms", "ms", "the most a group may configure"),
+        int, of("group.consumer.max.session.timeout.ms", "ms", "the most a group may configure")
     ] = 60_000
     group_consumer_min_heartbeat_interval_ms: Annotated[
-        int,
-        of("group.consumer.min.heartbeat.interval.ms", "ms", "the least a group may configure"),
+        int, of("group.consumer.min.heartbeat.interval.ms", "ms", "the least a group may configure")
     ] = 5_000
     group_consumer_max_heartbeat_interval_ms: Annotated[
-        int,
-        of("group.consumer.max.heartbeat.interval.ms", "ms", "the most a group may configure"),
+        int, of("group.consumer.max.heartbeat.interval.ms", "ms", "the most a group may configure")
     ] = 15_000
     group_consumer_min_assignment_interval_ms: Annotated[
         int,
         of("group.consumer.min.assignment.interval.ms", "ms", "the least a group may configure"),
     ] = 0
     group_consumer_max_assignment_interval_ms: Annotated[
-        int,
-        of("group.consumer.max.assignment.interval.ms", "ms", "the most a group may configure"),
+        int, of("group.consumer.max.assignment.interval.ms", "ms", "the most a group may configure")
     ] = 15_000
     group_consumer_migration_policy: Annotated[
         str,
@@ -189,8 +181,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = "uniform,range"
     group_consumer_max_size: Annotated[
-        int,
-        of("group.consumer.max.size", "members", "how many members a consumer group may have"),
+        int, of("group.consumer.max.size", "members", "how many members a consumer group may have")
     ] = 2_147_483_647
     group_consumer_assignment_interval_ms: Annotated[
         int,
@@ -271,8 +262,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, of("log.message.timestamp.type", "name", "CreateTime or LogAppendTime", dynamic=True)
     ] = "CreateTime"
     min_insync_replicas: Annotated[
-        int,
-        of("min.insync.replicas", "replicas", "what acks=-1 waits for at least", dynamic=True),
+        int, of("min.insync.replicas", "replicas", "what acks=-1 waits for at least", dynamic=True)
     ] = 1
     segment_bytes: Annotated[
         int, of("log.segment.bytes", "bytes", "largest append; segment size", dynamic=True)
@@ -281,8 +271,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         str, of("log.cleanup.policy", "names", "delete, compact or both", dynamic=True)
     ] = "delete"
     log_retention_ms: Annotated[
-        int | None,
-        of("log.retention.ms", "ms", "segments go at this age; -1: never", dynamic=True),
+        int | None, of("log.retention.ms", "ms", "segments go at this age; -1: never", dynamic=True)
     ] = None
     log_retention_minutes: Annotated[
         int | None, of("log.retention.minutes", "minutes", "the same where ms are not given")
@@ -291,8 +280,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, of("log.retention.hours", "hours", "the same where minutes are not given either")
     ] = 168
     log_retention_bytes: Annotated[
-        int,
-        of("log.retention.bytes", "bytes", "what is older goes; -1: never", dynamic=True),
+        int, of("log.retention.bytes", "bytes", "what is older goes; -1: never", dynamic=True)
     ] = -1
     log_roll_ms: Annotated[
         int | None, of("log.roll.ms", "ms", "segments end after this", dynamic=True)
@@ -312,8 +300,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         of("log.index.size.max.bytes", "bytes", "they end when their index is full", dynamic=True),
     ] = 10_485_760
     log_index_interval_bytes: Annotated[
-        int,
-        of("log.index.interval.bytes", "bytes", "so many between its entries", dynamic=True),
+        int, of("log.index.interval.bytes", "bytes", "so many between its entries", dynamic=True)
     ] = 4096
     log_cleaner_delete_retention_ms: Annotated[
         int,
@@ -324,16 +311,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         of("log.cleaner.min.cleanable.ratio", "of a log", "new before cleaning", dynamic=True),
     ] = 0.5
     log_cleaner_min_compaction_lag_ms: Annotated[
-        int,
-        of("log.cleaner.min.compaction.lag.ms", "ms", "no cleaning before this", dynamic=True),
+        int, of("log.cleaner.min.compaction.lag.ms", "ms", "no cleaning before this", dynamic=True)
     ] = 0
     log_cleaner_max_compaction_lag_ms: Annotated[
-        int,
-        of("log.cleaner.max.compaction.lag.ms", "ms", "cleaning after this", dynamic=True),
+        int, of("log.cleaner.max.compaction.lag.ms", "ms", "cleaning after this", dynamic=True)
     ] = 9_223_372_036_854_775_807
     compression_type: Annotated[
-        str,
-        of("compression.type", "name", "producer leaves it to producers", dynamic=True),
+        str, of("compression.type", "name", "producer leaves it to producers", dynamic=True)
     ] = "producer"
     compression_gzip_level: Annotated[
         int, of("compression.gzip.level", "level", "of gzip; -1 is its default", dynamic=True)
@@ -342,8 +326,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         int, of("compression.zstd.level", "level", "of zstd", dynamic=True)
     ] = 3
     log_retention_check_interval_ms: Annotated[
-        int,
-        of("log.retention.check.interval.ms", "ms", "how often old segments are looked for"),
+        int, of("log.retention.check.interval.ms", "ms", "how often old segments are looked for")
     ] = 300_000
     log_initial_task_delay_ms: Annotated[
         int, of("log.initial.task.delay.ms", "ms", "when they are looked for the first time")
@@ -370,8 +353,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         of("log.cleaner.io.buffer.load.factor", "of that", "how full it may get", dynamic=True),
     ] = 0.9
     log_cleaner_backoff_ms: Annotated[
-        int,
-        of("log.cleaner.backoff.ms", "ms", "pause when nothing needs cleaning", dynamic=True),
+        int, of("log.cleaner.backoff.ms", "ms", "pause when nothing needs cleaning", dynamic=True)
     ] = 15_000
     fetch_max_bytes: Annotated[int, of("fetch.max.bytes", "bytes", "largest Fetch answer")] = (
         57_671_680
@@ -396,8 +378,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 500
     replica_fetch_backoff_ms: Annotated[
-        int,
-        of("replica.fetch.backoff.ms", "ms", "pause of a follower after an error"),
+        int, of("replica.fetch.backoff.ms", "ms", "pause of a follower after an error")
     ] = 1_000
     replica_fetch_max_bytes: Annotated[
         int, of("replica.fetch.max.bytes", "bytes", "of one partition in an answer to a follower")
@@ -516,16 +497,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = 30_000
     telemetry_max_bytes: Annotated[
-        int,
-        of("telemetry.max.bytes", "bytes", "largest push of client metrics (KIP-714)"),
+        int, of("telemetry.max.bytes", "bytes", "largest push of client metrics (KIP-714)")
     ] = 1_048_576
     socket_request_max_bytes: Annotated[
         int,
         of("socket.request.max.bytes", "bytes", "largest frame; larger ones close the connection"),
     ] = 104_857_600
+    socket_send_buffer_bytes: Annotated[
+        int, of("socket.send.buffer.bytes", "bytes", "no request is handled while more is unsent")
+    ] = 102_400
     sasl_server_max_receive_size: Annotated[
-        int,
-        of("sasl.server.max.receive.size", "bytes", "largest frame before a client is known"),
+        int, of("sasl.server.max.receive.size", "bytes", "largest frame before a client is known")
     ] = 524_288
     max_request_partition_size_limit: Annotated[
         int,
@@ -571,6 +553,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
             "(backpressure)",
         ),
     ] = 1_048_576
+    queued_max_response_bytes: Annotated[
+        int, of(None, "bytes", "unread answers of all clients of a broker")
+    ] = 134_217_728
+    request_turn_ms: Annotated[
+        int, of(None, "ms", "requests per turn of the loop; the rest waits for the next")
+    ] = 10
     coordinator_load_min_ms: Annotated[
         int,
         of(

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import ExitStack
 from typing import Final
 
-from tests.attacks.sending import exchange, request
+from tests.attacks.sending import exchange, request, send_quietly
 from tests.attacks.target import Attack, Target
+from txnsim.wire.batch import Record, build_batch
 
+PRODUCE: Final = 0
+FETCH: Final = 1
+METADATA: Final = 3
 API_VERSIONS: Final = 18
+CREATE_TOPICS: Final = 19
 SMALL_REQUESTS: Final = 50_000
+TOPIC: Final = "loot"
+BATCH_BYTES: Final = 1_000_000
+BATCHES: Final = 55
+UNREAD_S: Final = 5.0
 
 
 def small_requests(target: Target) -> int:
@@ -19,4 +30,101 @@ def small_requests(target: Target) -> int:
     return len(data)
 
 
-ATTACKS: Final = (Attack("pipelined-small-requests", small_requests),)
+def small_produces(target: Target) -> int:
+    """20,000 Produces with acks=-1 in one go, whose answers are read."""
+    _make_topic(target)
+    data = _produce(build_batch([Record(key=b"k", value=b"v")], timestamp_ms=1)) * 20_000
+    with target.socket() as connection:
+        exchange(connection, data, answers=20_000)
+    return len(data)
+
+
+def unread_fetches(target: Target) -> int:
+    """50 Fetches of 55 MiB, none of whose answers is read."""
+    fetch = _stored(target)
+    with target.socket(receive_buffer_bytes=4096) as connection:
+        sent = send_quietly(connection, fetch * 50)
+        time.sleep(UNREAD_S)
+    return sent + BATCHES * BATCH_BYTES
+
+
+def slow_readers(target: Target) -> int:
+    """50 clients that ask for 55 MiB each and read none of it."""
+    fetch = _stored(target)
+    with ExitStack() as stack:
+        for _ in range(50):
+            connection = stack.enter_context(target.socket(receive_buffer_bytes=4096))
+            connection.sendall(fetch)
+        time.sleep(UNREAD_S)
+    return 50 * len(fetch) + BATCHES * BATCH_BYTES
+
+
+def unread_metadata(target: Target) -> int:
+    """30 clients that ask ten times each for metadata of 10,000 topics and read no answer."""
+    topics = [{"name": f"no-such-topic-{number}"} for number in range(10_000)]
+    asked = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
+    with ExitStack() as stack:
+        for _ in range(30):
+            connection = stack.enter_context(target.socket(receive_buffer_bytes=4096))
+            connection.settimeout(0.2)
+            send_quietly(connection, asked * 10)
+        time.sleep(UNREAD_S)
+    return 30 * len(asked) * 10
+
+
+def empty_frames(target: Target) -> int:
+    """40 MiB of frames of length zero behind a Fetch that waits."""
+    _make_topic(target)
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1_000}
+    fetch = request(
+        *(FETCH, 11),
+        replica_id=-1,
+        max_wait=3_000,
+        min_bytes=1,
+        max_bytes=1_000,
+        topics=[{"topic": TOPIC, "partitions": [partition]}],
+    )
+    with target.socket() as connection:
+        connection.settimeout(10.0)
+        return send_quietly(connection, fetch + bytes(40 << 20))
+
+
+def _make_topic(target: Target) -> None:
+    """One partition at the broker that is attacked."""
+    with target.connect() as connection:
+        brokers = connection.ask(METADATA, 9, topics=[], allow_auto_topic_creation=False).brokers
+    broker = next(one.node_id for one in brokers if target.address.endswith(f":{one.port}"))
+    assignment = {"partition_index": 0, "broker_ids": [broker]}
+    wanted = {"name": TOPIC, "num_partitions": -1, "replication_factor": -1}
+    wanted["assignments"] = [assignment]
+    with target.connect() as connection:
+        answer = connection.ask(CREATE_TOPICS, 7, topics=[wanted], timeout=10_000)
+    assert answer.topics[0].error_code == 0, answer
+
+
+def _produce(records: bytes) -> bytes:
+    topic = {"name": TOPIC, "partition_data": [{"index": 0, "records": records}]}
+    return request(PRODUCE, 9, acks=-1, timeout=30_000, topic_data=[topic])
+
+
+def _stored(target: Target) -> bytes:
+    """Store what is asked for; a Fetch that asks for all of it."""
+    _make_topic(target)
+    large = build_batch([Record(key=None, value=bytes(BATCH_BYTES))], timestamp_ms=1)
+    with target.socket() as connection:
+        exchange(connection, _produce(large) * BATCHES, answers=BATCHES)
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
+    topic = {"topic": TOPIC, "partitions": [partition]}
+    return request(
+        *(FETCH, 11), replica_id=-1, max_wait=500, min_bytes=1, max_bytes=1 << 30, topics=[topic]
+    )
+
+
+ATTACKS: Final = (
+    Attack("pipelined-small-requests", small_requests),
+    Attack("pipelined-produces", small_produces),
+    Attack("unread-fetches", unread_fetches),
+    Attack("slow-readers", slow_readers),
+    Attack("unread-metadata", unread_metadata),
+    Attack("empty-frames", empty_frames),
+)

@@ -22,6 +22,7 @@ from txnsim.runtime.env import Environment
 from txnsim.runtime.peer_links import PeerCodec
 from txnsim.runtime.real import real_environment
 from txnsim.runtime.trace import TraceLevel
+from txnsim.runtime.virtual.net import LATENCY_US_DEFAULT
 from txnsim.runtime.virtual.run import VirtualEnvironment, run_virtual
 from txnsim.security.options import NO_SECURITY, SecurityOptions
 from txnsim.server.cluster import SimCluster
@@ -123,6 +124,7 @@ def run_cluster(
     trace_level: TraceLevel = TraceLevel.OFF,
     codec: PeerCodec | None = None,
     cluster_options: ClusterOptions | None = None,
+    latency_us: tuple[int, int] = LATENCY_US_DEFAULT,
     **changes: Any,
 ) -> T:
     """Run ``main`` beside a cluster in virtual time; ``changes`` are those of ``options``."""
@@ -135,7 +137,9 @@ def run_cluster(
         finally:
             await sim.stop()
 
-    return run_virtual(whole, seed=seed, trace_level=trace_level, codec=codec)
+    return run_virtual(
+        whole, seed=seed, trace_level=trace_level, codec=codec, latency_us=latency_us
+    )
 
 
 @asynccontextmanager

@@ -15,6 +15,9 @@ from typing import Any, Final
 import structlog
 from structlog.typing import Processor
 
+from txnsim.cli.log_floods import Floods
+from txnsim.runtime import real
+
 LEVELS: Final = ("debug", "info", "warning", "error")
 LEVEL_DEFAULT: Final = "info"
 _FIRST: Final = ("timestamp", "level", "logger", "event")
@@ -45,11 +48,15 @@ def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat
         level: The least one that is shown, of ``LEVELS``.
         log_format: How lines look.
     """
+    global _floods  # a process has one log
+    _floods = Floods(real.monotonic_ms)
+    logging.getLogger("asyncio").addFilter(_floods)
     structlog.configure(
         processors=[
             structlog.contextvars.merge_contextvars,
             structlog.processors.add_log_level,
             _add_name,
+            _floods,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             *_look(log_format),
         ],
@@ -58,6 +65,20 @@ def set_up_logs(*, level: str = LEVEL_DEFAULT, log_format: LogFormat = LogFormat
         ),
         logger_factory=lambda *names: _Named(names[0] if names else "txnsim"),
     )
+
+
+def tell_left_out(*, at_once: bool = False) -> None:
+    """Say how much of what kind of trouble has not been logged, once it has ended for a second.
+
+    Args:
+        at_once: Also where it goes on.
+    """
+    for (name, event, *_), count in _floods.rest(at_once=at_once):
+        structlog.get_logger(name).warning(event, left_out=count)
+
+
+_floods = Floods(real.monotonic_ms)
+"""Of the log as it was set up last."""
 
 
 def _look(log_format: LogFormat) -> Iterable[Processor]:

@@ -24,7 +24,13 @@ import msgspec
 
 from txnsim import settings as settings_module
 from txnsim.cli import control_token, ready_file, security_settings, serve_load
-from txnsim.cli.event_log import LEVEL_DEFAULT, LEVELS, LogFormat, set_up_logs
+from txnsim.cli.event_log import (
+    LEVEL_DEFAULT,
+    LEVELS,
+    LogFormat,
+    set_up_logs,
+    tell_left_out,
+)
 from txnsim.cli.output import print_line, warn
 from txnsim.errors import ConfigError, MissingExtraError
 from txnsim.metadata.image import TRANSACTION_VERSION
@@ -375,6 +381,7 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     if args.until_eof:
         _stop_at_eof(loop, stop)
+    _tell_left_out_for_ever(loop)
     environment = real.real_environment(
         trace_level=TraceLevel[args.trace.upper()],
         trace_ring_bytes=options.settings.trace_ring_bytes,
@@ -395,6 +402,11 @@ async def _serve(
             warn(_address_trouble(error, options))
             return 1
         return await _serve_until(stop, cluster, args, demo)
+
+
+def _tell_left_out_for_ever(loop: asyncio.AbstractEventLoop) -> None:
+    tell_left_out()
+    loop.call_later(1, _tell_left_out_for_ever, loop)
 
 
 def _stop_at_eof(loop: asyncio.AbstractEventLoop, stop: asyncio.Event) -> None:
@@ -461,6 +473,7 @@ async def _serve_until(
             await stop.wait()
     finally:
         await cluster.stop()
+        tell_left_out(at_once=True)
     return 0
 
 

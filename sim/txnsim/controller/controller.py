@@ -25,7 +25,7 @@ from txnsim.metadata.image import (
     PartitionImage,
     TopicImage,
 )
-from txnsim.releases import FeatureRange, Fleet
+from txnsim.releases import Fleet
 from txnsim.settings import Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -42,12 +42,15 @@ DEVIATIONS: Final = (
 )
 
 _TOPIC_NAME: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+PARTITIONS_PER_REQUEST_MAX: Final = 10_000
+"""That CreateTopics may ask for (ReplicationControlManager.MAX_PARTITIONS_PER_BATCH)."""
+RECORDS_MAX: Final = 10_000
+"""Metadata records that one request may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
+INT_MAX: Final = 2_147_483_647
+
 KRAFT_VERSION: Final = "kraft.version"
 METADATA_VERSION: Final = "metadata.version"
 ELIGIBLE_LEADER_REPLICAS: Final = "eligible.leader.replicas.version"
-
-Supporters = Sequence[tuple[str, Mapping[str, FeatureRange]]]
-"""Name of each node that must support a feature level, and the features that it supports."""
 
 
 class NewTopic(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,20 +81,6 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     value: str | None
 
 
-UPGRADE: Final = 1
-SAFE_DOWNGRADE: Final = 2
-UNSAFE_DOWNGRADE: Final = 3
-
-
-class FeatureUpdate(msgspec.Struct, frozen=True, kw_only=True):
-    """One feature of UpdateFeatures."""
-
-    name: str
-    level: int
-    upgrade_type: int
-    """``UPGRADE``, ``SAFE_DOWNGRADE``, ``UNSAFE_DOWNGRADE``, or what else a client sent."""
-
-
 def initial_image(
     *,
     cluster_id: str,
@@ -119,6 +108,41 @@ def initial_image(
 # Topics
 
 
+def batch_refusal(wanted: Sequence[NewTopic], settings: Settings) -> Rejection | None:
+    """Why so many partitions can't be asked for at once; None where they can
+    (ReplicationControlManager.validateTotalNumberOfPartitions).
+    """
+    total = 0
+    for topic in wanted:
+        if topic.assignments:
+            total += len(topic.assignments)
+        elif topic.partitions <= 0:
+            total += settings.num_partitions
+        else:
+            total += topic.partitions
+        if total > INT_MAX:
+            # Math.addExact: an ArithmeticException, which has no error code of its own.
+            return Rejection(error=ErrorCode.unknown_server_error, reason="")
+    if total > PARTITIONS_PER_REQUEST_MAX:
+        return Rejection(
+            error=ErrorCode.policy_violation,
+            reason="Excessively large number of partitions per request.",
+        )
+    return None
+
+
+def records_of(topic: TopicImage) -> int:
+    """Metadata records that the topic takes: itself, its partitions, its configs."""
+    return 1 + len(topic.partitions) + len(topic.configs)
+
+
+TOO_MANY_RECORDS: Final = Rejection(
+    error=ErrorCode.policy_violation,
+    reason="Unable to perform excessively large batch operation.",
+)
+"""What every topic of a request is answered that would take more than ``RECORDS_MAX``."""
+
+
 def name_complaint(name: str) -> str | None:
     """Why a topic can't have that name (Kafka's Topic.validate); None where it can."""
     if not name:
@@ -135,6 +159,33 @@ def name_complaint(name: str) -> str | None:
     return None
 
 
+def create_topics(
+    image: ClusterImage,
+    wanted: Sequence[NewTopic],
+    *,
+    settings: Settings,
+    new_topic_id: Callable[[], uuid.UUID],
+) -> list[TopicImage | Rejection]:
+    """The topics of one request as they would be created, or why not: each by itself, but none
+    where they are too many together (ReplicationControlManager.createTopics).
+    """
+    refusal = batch_refusal(wanted, settings)
+    if refusal is not None:
+        return [refusal] * len(wanted)
+    names = _Names(image)
+    outcomes: list[TopicImage | Rejection] = []
+    records = 0
+    for topic in wanted:
+        outcome = _create_topic(image, names, topic, settings, new_topic_id)
+        outcomes.append(outcome)
+        if isinstance(outcome, TopicImage):
+            names.add(topic.name)
+            records += records_of(outcome)
+            if records > RECORDS_MAX:
+                return [TOO_MANY_RECORDS] * len(wanted)
+    return outcomes
+
+
 def create_topic(
     image: ClusterImage,
     wanted: NewTopic,
@@ -142,17 +193,24 @@ def create_topic(
     settings: Settings,
     new_topic_id: Callable[[], uuid.UUID],
 ) -> TopicImage | Rejection:
-    """The topic as it would be created, or why not (ReplicationControlManager.createTopic)."""
-    refusal = _name_refusal(image, wanted.name)
+    """The topic as it would be created, or why not."""
+    return create_topics(image, (wanted,), settings=settings, new_topic_id=new_topic_id)[0]
+
+
+def _create_topic(
+    image: ClusterImage,
+    names: _Names,
+    wanted: NewTopic,
+    settings: Settings,
+    new_topic_id: Callable[[], uuid.UUID],
+) -> TopicImage | Rejection:
+    refusal = _name_refusal(names, wanted.name) or _config_refusal(wanted.configs)
     if refusal is not None:
         return refusal
-    config_refusal = _config_refusal(wanted.configs)
-    if config_refusal is not None:
-        return config_refusal
     replicas = (
         _manual_replicas(image, wanted)
         if wanted.assignments
-        else _placed_replicas(image, wanted, settings)
+        else _placed_replicas(image, wanted, settings, start=names.count)
     )
     if isinstance(replicas, Rejection):
         return replicas
@@ -163,6 +221,40 @@ def create_topic(
         configs={name: value for name, value in wanted.configs.items() if value is not None},
         is_internal=wanted.name in INTERNAL_TOPICS,
     )
+
+
+class _Names:
+    """The names that are taken; those of the request's own topics come in as they are made."""
+
+    def __init__(self, image: ClusterImage) -> None:
+        self._taken = dict.fromkeys(image.topics)
+        self._folded: dict[str, str] | None = None
+
+    @property
+    def count(self) -> int:
+        """How many topics there are."""
+        return len(self._taken)
+
+    def add(self, name: str) -> None:
+        self._taken[name] = None
+        if self._folded is not None:
+            self._folded.setdefault(_folded(name), name)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._taken
+
+    def like(self, name: str) -> str | None:
+        """Another topic whose metrics would have the same names (Topic.hasCollision)."""
+        if self._folded is None:
+            self._folded = {}
+            for taken in self._taken:
+                self._folded.setdefault(_folded(taken), taken)
+        return self._folded.get(_folded(name))
+
+
+def _folded(name: str) -> str:
+    """Metric names have '_' for '.'."""
+    return name.replace(".", "_")
 
 
 def internal_topic(name: str, *, image: ClusterImage, settings: Settings) -> NewTopic:
@@ -210,7 +302,7 @@ def new_partition(replicas: tuple[BrokerId, ...], image: ClusterImage) -> Partit
     )
 
 
-def _name_refusal(image: ClusterImage, name: str) -> Rejection | None:
+def _name_refusal(names: _Names, name: str) -> Rejection | None:
     why = name_complaint(name)
     if why is not None:
         return Rejection(
@@ -221,18 +313,16 @@ def _name_refusal(image: ClusterImage, name: str) -> Rejection | None:
             error=ErrorCode.invalid_request,
             reason=f"Creation of internal topic {name} is prohibited.",
         )
-    if name in image.topics:
+    if name in names:
         return Rejection(
             error=ErrorCode.topic_already_exists, reason=f"Topic '{name}' already exists."
         )
-    # Metric names fold '.' into '_', so two such topics would collide there (Topic.hasCollision).
-    folded = name.replace(".", "_")
-    for other in image.topics:
-        if folded == other.replace(".", "_"):
-            return Rejection(
-                error=ErrorCode.invalid_topic_exception,
-                reason=f"Topic '{name}' collides with existing topic: {other}",
-            )
+    other = names.like(name)
+    if other is not None:
+        return Rejection(
+            error=ErrorCode.invalid_topic_exception,
+            reason=f"Topic '{name}' collides with existing topic: {other}",
+        )
     return None
 
 
@@ -309,7 +399,7 @@ def _bad_assignment(reason: str) -> Rejection:
 
 
 def _placed_replicas(
-    image: ClusterImage, wanted: NewTopic, settings: Settings
+    image: ClusterImage, wanted: NewTopic, settings: Settings, *, start: int
 ) -> list[tuple[BrokerId, ...]] | Rejection:
     if wanted.replication_factor != -1 and wanted.replication_factor <= 0:
         return Rejection(
@@ -332,7 +422,6 @@ def _placed_replicas(
         return usable
     # Leaders go round the brokers; each topic starts one further, so that single-partition topics
     # spread too.
-    start = len(image.topics)
     return [usable.place(start + index, factor) for index in range(count)]
 
 
@@ -488,91 +577,3 @@ def _changed_value(
     else:
         items = [item for item in items if item not in wanted]
     return ",".join(items)
-
-
-# Features
-
-
-def update_features(
-    image: ClusterImage,
-    updates: tuple[FeatureUpdate, ...],
-    *,
-    fleet: Fleet | None = None,
-    alone: bool = False,
-) -> ClusterImage | Rejection:
-    """All updates or none, each to a level that every broker supports
-    (FeatureControlManager.updateFeatures).
-
-    Args:
-        image: The metadata.
-        updates: What is wanted.
-        fleet: Who has to support it.
-        alone: Each feature has a result of its own, as before Kafka 4.0; off is a level that every
-            feature has, known or not.
-    """
-    supporters = (fleet or Fleet()).supporters(image.brokers)
-    for update in updates:
-        why = _feature_complaint(image, update, supporters)
-        if alone and why is not None and not _is_off(update, why):
-            return Rejection(error=ErrorCode.invalid_update_version, reason=why)
-        if why is not None and not alone:
-            return Rejection(
-                error=ErrorCode.invalid_update_version,
-                reason="The update failed for all features since the following feature had an "
-                f"error: {why}",
-            )
-    changed = image
-    for update in updates:
-        if changed.features.get(update.name) != update.level:
-            changed = changed.with_feature(update.name, update.level)
-    return changed
-
-
-def _is_off(update: FeatureUpdate, why: str) -> bool:
-    return update.level == 0 and why.endswith("not found.")
-
-
-def _feature_complaint(
-    image: ClusterImage, update: FeatureUpdate, supporters: Supporters
-) -> str | None:
-    """Why a feature can't go to that level, in the words of FeatureControlManager.updateFeature."""
-    why = _level_complaint(image, update, supporters)
-    if why is not None:
-        return f"Invalid update version {update.level} for feature {update.name}. {why}"
-    current = image.features.get(update.name, 0)
-    if update.name == METADATA_VERSION and update.level < current:
-        risk = (
-            "Refusing to perform the requested downgrade because it might delete metadata "
-            "information."
-            if update.upgrade_type == SAFE_DOWNGRADE
-            else "Unsafe metadata downgrade is not supported in this version."
-        )
-        return f"Unsupported metadata.version downgrade from {current} to {update.level}. {risk}"
-    return None
-
-
-def _level_complaint(
-    image: ClusterImage, update: FeatureUpdate, supporters: Supporters
-) -> str | None:
-    if update.upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
-        return "The controller does not support the given upgrade type."
-    if update.level < 0:
-        return "A feature version cannot be less than 0."
-    for node, features in supporters:
-        supported = features.get(update.name)
-        # Level 0 of anything counts as supported: it means that the feature is off.
-        if supported is None and update.level:
-            return f"{node} does not support this feature."
-        if supported and not supported.min_level <= update.level <= supported.max_level:
-            return f"{node} only supports versions {supported.min_level}-{supported.max_level}"
-    if not any(update.name in features for _, features in supporters):
-        return f"Feature {update.name} not found."
-    current = image.features.get(update.name, 0)
-    if update.level < current and update.upgrade_type == UPGRADE:
-        return (
-            "Can't downgrade the version of this feature without setting the upgrade type to "
-            "either safe or unsafe downgrade."
-        )
-    if update.level > current and update.upgrade_type != UPGRADE:
-        return "Can't downgrade to a newer version."
-    return None

@@ -6,30 +6,38 @@ by their first live replica. Kafka's counterpart: ReplicationControlManager.crea
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
-from txnsim.controller.controller import new_partition, usable_brokers
+from txnsim.controller.controller import RECORDS_MAX, new_partition, usable_brokers
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import BrokerId
-
-RECORDS_MAX: Final = 10_000
-"""Metadata records that one request may write (QuorumController.MAX_RECORDS_PER_USER_OP)."""
 
 Assignments = tuple[tuple[BrokerId, ...], ...]
 """The replicas of each new partition."""
 
 
 def grown_topic(
-    image: ClusterImage, name: str, *, count: int, assignments: Assignments | None = None
+    image: ClusterImage,
+    name: str,
+    *,
+    count: int,
+    assignments: Assignments | None = None,
+    records_before: int = 0,
 ) -> TopicImage | Rejection:
-    """The topic with ``count`` partitions in all, or why it can't have them."""
+    """The topic with ``count`` partitions in all, or why it can't have them.
+
+    Args:
+        image: The metadata.
+        name: Which topic.
+        count: All partitions, those that are there included.
+        assignments: The replicas of new ones.
+        records_before: What the same request writes already.
+    """
     topic = image.topics.get(name)
     if topic is None:
         return Rejection(error=ErrorCode.unknown_topic_or_partition, reason="")
-    refusal = _count_refusal(topic, count, assignments)
+    refusal = _count_refusal(topic, count, assignments, records_before)
     if refusal is not None:
         return refusal
     factor = len(topic.partitions[0].replicas)
@@ -47,7 +55,7 @@ def grown_topic(
 
 
 def _count_refusal(
-    topic: TopicImage, count: int, assignments: Assignments | None
+    topic: TopicImage, count: int, assignments: Assignments | None, records_before: int
 ) -> Rejection | None:
     current = len(topic.partitions)
     if count == current:
@@ -63,7 +71,7 @@ def _count_refusal(
             f"Attempted to add {added} additional partition(s), but only {len(assignments)} "
             "assignment(s) were specified."
         )
-    if added > RECORDS_MAX:
+    if records_before + added > RECORDS_MAX:
         # A BoundedListTooLongException, which has no error code of its own.
         return Rejection(error=ErrorCode.unknown_server_error, reason="")
     return None

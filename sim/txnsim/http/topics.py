@@ -5,7 +5,7 @@ with the offsets of every replica, as far as its broker runs.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 from starlette.requests import Request
@@ -27,9 +27,9 @@ class CreateTopic(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """Create a topic, as CreateTopics does."""
 
     name: str
-    partitions: int = -1
+    partitions: Annotated[int, msgspec.Meta(ge=-1, le=2_147_483_647)] = -1
     """-1: ``num.partitions`` of the cluster."""
-    replication_factor: int = -1
+    replication_factor: Annotated[int, msgspec.Meta(ge=-1, le=32_767)] = -1
     """-1: ``default.replication.factor`` of the cluster."""
     configs: Mapping[str, str] = {}
 

@@ -8,7 +8,7 @@ counterpart: MetadataImage and KRaftMetadataCache.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -164,11 +164,17 @@ class ClusterImage(msgspec.Struct, frozen=True, kw_only=True):
 
     def with_topic(self, topic: TopicImage) -> ClusterImage:
         """The image with that topic added or replaced."""
+        return self.with_topics((topic,))
+
+    def with_topics(self, topics: Sequence[TopicImage]) -> ClusterImage:
+        """The image with those topics added or replaced; itself where there are none."""
+        if not topics:
+            return self
         return msgspec.structs.replace(
             self,
-            offset=self.offset + 1,
-            topics={**self.topics, topic.name: topic},
-            topic_names={**self.topic_names, topic.topic_id: topic.name},
+            offset=self.offset + len(topics),
+            topics={**self.topics, **{topic.name: topic for topic in topics}},
+            topic_names={**self.topic_names, **{topic.topic_id: topic.name for topic in topics}},
         )
 
     def without_topic(self, name: str) -> ClusterImage:

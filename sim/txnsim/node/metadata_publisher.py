@@ -10,7 +10,7 @@ QuorumController's log and MetadataLoader.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from txnsim.controller import controller
@@ -125,14 +125,22 @@ class Metadata:
         """A random (version 4) topic id from the cluster's own stream of chance."""
         return uuid.UUID(int=self._random_bits(128), version=4)
 
-    def create_topic(self, wanted: NewTopic) -> TopicImage | Rejection:
-        """Create one topic and publish it."""
-        topic = controller.create_topic(
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicImage | Rejection]:
+        """Create the topics of one request, as far as they can be, and publish them together."""
+        outcomes = controller.create_topics(
             self.image, wanted, settings=self.settings, new_topic_id=self.new_topic_id
         )
-        if isinstance(topic, TopicImage):
-            self.publish(self.image.with_topic(topic))
-        return topic
+        if not validate_only:
+            self.publish(
+                self.image.with_topics([one for one in outcomes if isinstance(one, TopicImage)])
+            )
+        return outcomes
+
+    def create_topic(self, wanted: NewTopic) -> TopicImage | Rejection:
+        """Create one topic and publish it."""
+        return self.create_topics((wanted,))[0]
 
     def auto_create(self, name: str) -> TopicImage | Rejection:
         """Create a topic that somebody asked for by name, with its own settings where it is

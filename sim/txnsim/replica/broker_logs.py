@@ -10,6 +10,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Iterator
 
+from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import log_config
 from txnsim.metadata.image import ClusterImage, TopicImage
@@ -56,19 +57,21 @@ class BrokerLogs:
         """(topic id, log) of everything that is stored."""
         return ((topic_id, log) for (topic_id, _), log in self._logs.items())
 
-    def log(
-        self, image: ClusterImage, topic: TopicImage, partition: int, broker_id: BrokerId
-    ) -> PartitionLog:
+    def log(self, topic: TopicImage, partition: int, config: LogConfig) -> PartitionLog:
         """The log of a replica, made at first sight."""
         key = (topic.topic_id, partition)
         log = self._logs.get(key)
         if log is None:
             log = self._logs[key] = PartitionLog(
                 topic_partition=TopicPartition(topic.name, partition),
-                config=log_config(image, topic, self._settings, broker_id, rules=self.rules),
+                config=config,
                 leader_epoch=-1,
             )
         return log
+
+    def config_of(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> LogConfig:
+        """What the logs of a topic are made and kept with."""
+        return log_config(image, topic, self._settings, broker_id, rules=self.rules)
 
     def adopt(self, topic_id: uuid.UUID, log: PartitionLog, *, high_watermark: int) -> None:
         """A log that was on the disk before, which starts where that was noted, and what was noted
@@ -79,9 +82,8 @@ class BrokerLogs:
         self._high_watermarks[key] = high_watermark
         self._log_starts[key] = log.log_start_offset
 
-    def configure(self, image: ClusterImage, topic: TopicImage, broker_id: BrokerId) -> None:
+    def configure(self, topic: TopicImage, config: LogConfig) -> None:
         """Bring the configs of the topic's logs up to date."""
-        config = log_config(image, topic, self._settings, broker_id, rules=self.rules)
         for partition in range(len(topic.partitions)):
             log = self._logs.get((topic.topic_id, partition))
             if log is not None:

@@ -12,6 +12,7 @@ import uuid
 import msgspec
 
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.configs import topic_text
 from txnsim.metadata.image import NO_LEADER, ClusterImage, PartitionImage, TopicImage
@@ -201,8 +202,9 @@ class Replicas:
         for name, topic in new.topics.items():
             if old.topics.get(name) is topic and new.broker_configs is old.broker_configs:
                 continue
-            self._host(topic, changes, now_ms)
-            self._logs.configure(new, topic, self._broker_id)
+            config = self._logs.config_of(new, topic, self._broker_id)
+            self._host(topic, config, changes, now_ms)
+            self._logs.configure(topic, config)
         return changes.frozen()
 
     def directory_failed(self) -> tuple[TopicPartition, ...]:
@@ -220,7 +222,7 @@ class Replicas:
 
     # Parts
 
-    def _host(self, topic: TopicImage, changes: _Changes, now_ms: int) -> None:
+    def _host(self, topic: TopicImage, config: LogConfig, changes: _Changes, now_ms: int) -> None:
         min_isr = int(
             topic_text(
                 "min.insync.replicas",
@@ -242,9 +244,7 @@ class Replicas:
                 continue
             log = self.hosted.get(topic_partition)
             if log is None:
-                log = self.hosted[topic_partition] = self._logs.log(
-                    self.image, topic, index, self._broker_id
-                )
+                log = self.hosted[topic_partition] = self._logs.log(topic, index, config)
             if partition.leader == self._broker_id:
                 self._lead(log, partition, changes)
                 if len(partition.replicas) > 1 or topic_partition in self.replicated:

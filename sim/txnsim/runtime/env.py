@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from txnsim.runtime.link_cuts import Cut
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
+from txnsim.runtime.turns import Turns
 from txnsim.types import BrokerId, Crossing, Verdict
 
 
@@ -82,6 +83,10 @@ class Rng(Protocol):
 
 class Tasks(Protocol):
     """Owner of every background task."""
+
+    @property
+    def turns(self) -> Turns:
+        """For those who have more to do than one turn of the loop bears."""
 
     def spawn(self, coroutine: Coroutine[Any, Any, Any], *, name: str) -> asyncio.Task[Any]:
         """Run in the background; an exception is logged as a bug and kept for ``close``."""

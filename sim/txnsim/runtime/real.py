@@ -53,6 +53,11 @@ def wall_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
+def monotonic_ms() -> int:
+    """A clock that is never set, in milliseconds from an arbitrary start, for the same."""
+    return time.monotonic_ns() // 1_000_000
+
+
 def real_environment(
     *,
     seed: int | None = None,
@@ -68,7 +73,7 @@ def real_environment(
     loop = asyncio.get_running_loop()
     clock = RealClock(loop)
     tracer = Tracer(clock.monotonic_us, level=trace_level, ring_bytes=trace_ring_bytes, run=run)
-    tasks = LoopTasks(loop, tracer=tracer)
+    tasks = LoopTasks(loop, tracer=tracer, stopwatch_ns=clock.stopwatch_ns)
     network = LoopNetwork(
         loop,
         clock=clock,

@@ -22,6 +22,7 @@ import structlog
 
 from txnsim.runtime.pending import Pending
 from txnsim.runtime.trace import Tracer
+from txnsim.runtime.turns import Turns
 
 _log: Final = structlog.get_logger("txnsim.tasks")
 
@@ -31,6 +32,8 @@ FAILURES_KEPT_MAX: Final = 16
 DUE_PER_TURN_MAX: Final = 10_000
 """Callbacks of ``soon`` in one turn of the loop; more than that, and sockets get their turn first.
 """
+DUE_UNTIMED: Final = 64
+"""So many of them are run between two looks at the clock."""
 
 _GONE: Final = object()
 
@@ -40,7 +43,13 @@ Done = Callable[[Any, BaseException | None], object]
 class LoopTasks:
     """``env.Tasks`` on the running event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, tracer: Tracer | None = None) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        *,
+        tracer: Tracer | None = None,
+        stopwatch_ns: Callable[[], int] = lambda: 0,
+    ) -> None:
         """Run on ``loop``.
 
         Args:
@@ -48,8 +57,13 @@ class LoopTasks:
             tracer: The only one here who keeps something in context variables (the current cause);
                 while it is off, driven coroutines share their caller's context, which is cheaper.
                 Without one, each gets its own, always.
+            stopwatch_ns: Says when a turn has lasted long enough; by default only what is done in
+                it is counted.
         """
         self._loop = loop
+        self._stopwatch_ns = stopwatch_ns
+        self.turns = Turns(loop)
+        """For those who have more to do than one turn bears."""
         self._tracer = tracer
         self._running: dict[
             asyncio.Task[Any], None
@@ -95,8 +109,10 @@ class LoopTasks:
             self._loop.call_soon(self._drain, context=self._context)
 
     def _drain(self) -> None:
-        due, due_last = self._due, self._due_last
-        for _ in range(DUE_PER_TURN_MAX):
+        due, due_last, turns = self._due, self._due_last, self.turns
+        turns.spent_ns = 0
+        ends_ns = self._stopwatch_ns() + turns.limit_ns
+        for done in range(1, DUE_PER_TURN_MAX + 1):
             try:
                 if due:
                     due.popleft()()
@@ -106,6 +122,8 @@ class LoopTasks:
                     break
             except Exception as error:  # noqa: BLE001 - one callback's bug must not lose the others
                 self._failed("callback", error)
+            if done % DUE_UNTIMED == 0 and self._stopwatch_ns() > ends_ns:
+                break
         self._drain_is_due = False
         if due or due_last:
             self._see_to_due()

@@ -4,6 +4,10 @@ As in Kafka's socket server a connection is muted while one of its requests is h
 client pipelines waits in our buffer, and once that is full the socket is no longer read. A frame
 that has been taken up belongs to the broker: when its connection goes away, it is handled all the
 same and its answer is thrown away. Kafka's counterparts: SocketServer.Processor, RequestChannel.
+
+What one connection may take is bounded, however much it sends and however little it reads: so much
+of a turn of the loop (``runtime.turns``), so many bytes of answers that are not sent before the
+next request is handled, and large answers go to the socket part by part, as they are read.
 """
 
 from __future__ import annotations
@@ -21,9 +25,11 @@ from txnsim.errors import BadInputError, ErrorCode, UnsupportedRequestError
 from txnsim.faults.damage import damaged
 from txnsim.metrics.requests import NO_METER, ApiMeter
 from txnsim.runtime.trace import NO_CAUSE
+from txnsim.runtime.turns import REQUEST_NS
 from txnsim.security.principals import ANONYMOUS
 from txnsim.server.crossings import ClientCrossings, Struck, batch_in_answer
 from txnsim.server.forwarding import FORWARDED, controller_reached
+from txnsim.server.outbox import Outbox, whole
 from txnsim.server.request_log import logged, outcome
 from txnsim.server.request_subject import summary_of, tx_of
 from txnsim.server.sasl import SaslSession, SaslState, Then
@@ -38,8 +44,8 @@ if TYPE_CHECKING:
 
 _log: Final = structlog.get_logger("txnsim.server")
 
-UNJOINED_FROM_BYTES: Final = 65_536
-"""Answers of this size are handed to the socket in pieces: another copy would cost more."""
+FRAME_BYTES: Final = 256
+"""What a request that waits counts for besides its bytes: an empty one takes room and time too."""
 
 
 class Connection(asyncio.Protocol):
@@ -50,7 +56,6 @@ class Connection(asyncio.Protocol):
         "_client_host",
         "_crossings",
         "_entrance",
-        "_flush_is_due",
         "_frames",
         "_is_busy",
         "_is_paused",
@@ -62,18 +67,22 @@ class Connection(asyncio.Protocol):
         "_meters",
         "_name",
         "_opened_at",
-        "_output",
+        "_outbox",
         "_peer",
+        "_queued_bytes",
         "_reader",
         "_received_ns",
         "_request_bytes",
         "_response_bytes",
         "_sasl",
+        "_send_buffer_bytes",
         "_stopwatch_ns",
         "_told",
-        "_transport",
-        "_write_paused",
+        "_turns",
+        "_waits_for_turn",
+        "contest",
         "principal",
+        "used_ns",
     )
 
     def __init__(
@@ -83,13 +92,16 @@ class Connection(asyncio.Protocol):
         self._apis = apis
         self._reader = FrameReader(listener.settings.socket_request_max_bytes)
         self._frames: deque[bytes] = deque()
+        self._queued_bytes = 0
+        """What waits in ``_frames`` counts for."""
+        self._turns = listener.tasks.turns
+        self._waits_for_turn = False
+        self.used_ns = self.contest = 0
         self._is_busy = False
-        self._flush_is_due = False
         self._is_paused = False
         self._is_pumping = False
-        self._write_paused = False
-        self._output: list[bytes] = []
-        self._transport: asyncio.Transport | None = None
+        self._outbox = Outbox(listener, go_on=self._go_on_later, give_up=self._give_up)
+        self._send_buffer_bytes = listener.send_buffer_bytes
         self._peer = "?"
         self._name = "?"
         """In the log: both ends and a number, as Kafka names connections."""
@@ -118,7 +130,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         # A cast, not a check: uvloop's transports are none of asyncio's classes.
-        self._transport = cast(asyncio.Transport, transport)
+        self._outbox.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         self._peer = str(peer)
         listener = self._listener
@@ -133,7 +145,7 @@ class Connection(asyncio.Protocol):
             if principal is None:
                 # Kafka fails when it asks for the name of the first request's sender.
                 self._warn("no ssl.principal.mapping.rules apply")
-                self._transport.abort()
+                self._outbox.transport.abort()
                 return
             self.principal = principal
             self._sasl = self._entrance.session(lambda: self._listener.broker.image.scram)
@@ -155,9 +167,8 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, _exc: Exception | None) -> None:
         """The connection is gone: what was taken up goes on, what only waited is forgotten."""
-        self._transport = None
-        self._frames.clear()
-        self._output.clear()
+        self._outbox.forget()
+        self._forget_frames()
         self._listener.connections.pop(self, None)
         self._link.closed()
         tracer = self._listener.tracer
@@ -181,41 +192,91 @@ class Connection(asyncio.Protocol):
             return
         if frames:
             self._frames.extend(frames)
+            self._queued_bytes += sum(map(len, frames)) + FRAME_BYTES * len(frames)
             self.pump()
 
     def pause_writing(self) -> None:
         """The client does not read: stop taking up its requests."""
-        self._write_paused = True
+        self._outbox.is_paused = True
 
     def resume_writing(self) -> None:
         """It reads again."""
-        self._write_paused = False
+        self._outbox.is_paused = False
+        self._outbox.send_parts()
         self.pump()
 
     # Requests
 
     def pump(self) -> None:
-        """Take up what waits, as long as nothing is being handled."""
+        """Take up what waits, as long as nothing is being handled and this turn has room."""
         if self._is_pumping:
             return
-        frames = self._frames
-        if frames and not self._is_busy and self._listener.is_open:
-            self._is_pumping = True
-            try:
-                while frames and not self._is_busy and not self._write_paused:
-                    self._take_up(frames.popleft())
-            finally:
-                self._is_pumping = False
-        if self._output and not self._flush_is_due:
-            self._flush_is_due = True
-            self._listener.tasks.at_turn_end(self._flush)
-        if frames or self._is_paused:
+        if not self._waits_for_turn:
+            self._take_up_until(self._turns.limit_ns)
+        self._see_to_the_rest()
+
+    def go_on(self, limit_ns: int) -> None:
+        """A new turn: send more, take up more."""
+        self._waits_for_turn = False
+        self._outbox.send_parts()
+        self._take_up_until(limit_ns)
+        self._see_to_the_rest()
+
+    def _take_up_until(self, limit_ns: int) -> None:
+        """Take up what waits until so much of this turn is spent."""
+        frames, turns, outbox = self._frames, self._turns, self._outbox
+        if not frames or self._is_busy or not self._listener.is_open:
+            return
+        self._is_pumping = True
+        before_ns = turns.spent_ns
+        try:
+            while (
+                frames
+                and not self._is_busy
+                and not outbox.is_paused
+                and outbox.bytes < self._send_buffer_bytes
+            ):
+                if turns.spent_ns >= limit_ns:
+                    break
+                frame = frames.popleft()
+                self._queued_bytes -= len(frame) + FRAME_BYTES
+                self._take_up(frame)
+        finally:
+            self._is_pumping = False
+            self.used_ns += turns.spent_ns - before_ns
+        if frames:
+            self._go_on_later()
+
+    def _see_to_the_rest(self) -> None:
+        self._outbox.see_to_flush()
+        if self._frames or self._is_paused:
             self._apply_backpressure()
 
+    def _go_on_later(self) -> None:
+        """Wait for a turn, where there is something to do in it."""
+        outbox = self._outbox
+        if self._waits_for_turn or outbox.is_paused or not self._listener.is_open:
+            return
+        has_room = outbox.bytes < self._send_buffer_bytes
+        if outbox.is_parted or (self._frames and not self._is_busy and has_room):
+            self._waits_for_turn = True
+            self._turns.wait(self, size=self._queued_bytes)
+
     def close(self) -> None:
-        """Close the connection; what was written is still sent."""
-        if self._transport is not None:
-            self._transport.close()
+        """Close the connection; what was answered is still sent."""
+        transport = self._outbox.transport
+        if transport is not None:
+            self._outbox.send_all()
+            transport.close()
+
+    def _give_up(self) -> None:
+        self._warn("connection closed: answers are not read")
+        if self._outbox.transport is not None:
+            self._outbox.transport.abort()
+
+    def _forget_frames(self) -> None:
+        self._frames.clear()
+        self._queued_bytes = 0
 
     def _warn(self, event: str, **values: str) -> None:
         _log.warning(event, connection=self._name, peer=self._peer, **values)
@@ -236,9 +297,9 @@ class Connection(asyncio.Protocol):
         meter = self._meter = self._meters[request.api_key, request.api_version]
         if refused is not None:
             self._send(request, handler.refuse(request, refused))
-            meter.observe(
-                self._stopwatch_ns() - received_ns, self._request_bytes, self._response_bytes
-            )
+            took_ns = self._stopwatch_ns() - received_ns
+            self._turns.spent_ns += took_ns + REQUEST_NS
+            meter.observe(took_ns, self._request_bytes, self._response_bytes)
             self._is_busy = False
             return
         listener = self._listener
@@ -262,8 +323,10 @@ class Connection(asyncio.Protocol):
             apart=listener.logs_requests,
         )
         local_ns = self._stopwatch_ns()
+        took_ns = local_ns - received_ns
+        self._turns.spent_ns += took_ns + REQUEST_NS
         if self._response_bytes >= 0:
-            meter.observe(local_ns - received_ns, self._request_bytes, self._response_bytes)
+            meter.observe(took_ns, self._request_bytes, self._response_bytes)
         else:
             self._received_ns, self._local_ns = received_ns, local_ns
 
@@ -279,16 +342,16 @@ class Connection(asyncio.Protocol):
         self.principal = session.principal
         if step.then is Then.SEND:
             self._limit_frames(session)
-            self._output.append(step.answer)
+            self._outbox.put(step.answer)
             return False
         answer = step.answer
         if step.then is Then.REFUSE:
             request, handler, _ = self._parse(frame)
-            answer = _whole(request, handler.refuse(request, ErrorCode.illegal_sasl_state))
+            answer = whole(request, handler.refuse(request, ErrorCode.illegal_sasl_state))
         # Kafka makes whoever guesses wait (connection.failed.authentication.delay.ms).
         assert self._entrance is not None
         self._is_busy = True
-        self._frames.clear()
+        self._forget_frames()
         self._listener.clock.call_later(
             self._entrance.failure_delay_ms, partial(self._fail, answer)
         )
@@ -305,11 +368,9 @@ class Connection(asyncio.Protocol):
         )
 
     def _fail(self, answer: bytes) -> None:
-        if self._transport is not None:
-            if answer:
-                self._output.append(answer)
-                self._flush()
-            self.close()
+        if answer:
+            self._outbox.put(answer)
+        self.close()
 
     def _parse(self, frame: bytes) -> tuple[Request, Handler, ErrorCode | None]:
         """The request, its handler, and the error that answers it at once (ApiVersions of a future
@@ -378,10 +439,9 @@ class Connection(asyncio.Protocol):
 
     def _send(self, request: Request, reply: Any) -> None:
         self._response_bytes = 0
-        if self._transport is None or reply is Answer.NONE:
+        if self._outbox.transport is None or reply is Answer.NONE:
             return
         if reply is Answer.CLOSE:
-            self._flush()
             self.close()
             return
         meter = self._meter
@@ -391,17 +451,13 @@ class Connection(asyncio.Protocol):
             if at is not None and (reply[at] or reply[at + 1]):
                 meter.tell_error_in(reply)
             self._response_bytes = len(reply)
-            self._output.append(codec.frame_response(key, version, correlation_id, reply))
+            self._outbox.put(codec.frame_response(key, version, correlation_id, reply))
             return
         meter.tell_errors_of(reply)
         pieces = codec.encode_pieces(reply)
         size = self._response_bytes = sum(map(len, pieces))
         head = codec.response_head(key, version, correlation_id, size)
-        if size < UNJOINED_FROM_BYTES:
-            self._output.append(b"".join((head, *pieces)))
-        else:
-            # Record batches go to the socket as they lie in the log.
-            self._output += (head, *pieces)
+        self._outbox.put_pieces(head, pieces, size, stored=key == FETCH)
 
     def _observe_waited(self) -> None:
         """A request has been answered that had to wait for something."""
@@ -413,35 +469,25 @@ class Connection(asyncio.Protocol):
             self._response_bytes,
         )
 
-    def _flush(self) -> None:
-        self._flush_is_due = False
-        output = self._output
-        if output and self._transport is not None and self._listener.is_open:
-            self._output = []
-            if len(output) == 1:
-                self._transport.write(output[0])
-            else:
-                self._transport.writelines(output)
-
     def _apply_backpressure(self) -> None:
-        waiting = sum(map(len, self._frames))
+        waiting = self._queued_bytes
         if waiting:
             waiting += self._reader.buffered_bytes
         limit = self._listener.settings.connection_queue_bytes
-        if self._transport is None or self._transport.is_closing():
+        transport = self._outbox.transport
+        if transport is None or transport.is_closing():
             return
         if not self._is_paused and waiting > limit:
             self._is_paused = True
-            self._transport.pause_reading()
+            transport.pause_reading()
         elif self._is_paused and waiting <= limit // 2:
             self._is_paused = False
-            self._transport.resume_reading()
+            transport.resume_reading()
 
     def _abandon(self, error: BadInputError) -> None:
         """Close the connection as a real broker does, and say why in the log."""
         self._warn("connection closed: bad request", reason=str(error))
-        self._frames.clear()
-        self._flush()
+        self._forget_frames()
         self.close()
 
     async def _handle_once_forwarded(self, request: Request, handler: Handler, frame: bytes) -> Any:
@@ -525,23 +571,22 @@ class Connection(asyncio.Protocol):
         elif reply.complaint is not None:
             self._abandon(reply.complaint)
         elif reply.is_broken:
-            self._frames.clear()
-            self._flush()
+            self._forget_frames()
             self.close()
         else:
             self._send_struck(reply)
 
     def _send_struck(self, struck: Struck) -> None:
-        start = len(self._output)
+        start = self._outbox.pieces()
         self._send(struck.request, struck.reply)
         if self._told is not None:
             self._told()
         if self._local_ns >= 0:
             self._observe_waited()
-        sent = b"".join(self._output[start:])
+        sent = self._outbox.since(start)
         if struck.damage is not None and sent:
             batch = batch_in_answer(struck.request, struck.reply)
-            self._output[start:] = [damaged(sent, struck.damage, batch=batch)]
+            self._outbox.replace(start, damaged(sent, struck.damage, batch=batch))
         if struck.mute_ms:
             self._listener.clock.call_later(struck.mute_ms, self._unmute)
             self.pump()  # takes up nothing, but sees to it that the answer goes out
@@ -552,11 +597,3 @@ class Connection(asyncio.Protocol):
         self._is_busy = False
         if not self._is_pumping:
             self.pump()
-
-
-def _whole(request: Request, reply: Any) -> bytes:
-    """A whole response; nothing where the API has no answer."""
-    if isinstance(reply, Answer):
-        return b""
-    body = reply if type(reply) is bytes else codec.encode_body(reply)
-    return codec.frame_response(request.api_key, request.api_version, request.correlation_id, body)

@@ -14,7 +14,8 @@ from txnsim.api.request import ApiTable
 from txnsim.broker.broker import Broker
 from txnsim.metrics.requests import RequestMeters
 from txnsim.runtime.env import Environment, Listener
-from txnsim.settings import Settings
+from txnsim.server.outbox import UnreadAnswers
+from txnsim.settings import DEFAULTS, Settings
 
 if TYPE_CHECKING:
     from txnsim.server.channel_builder import Entrance
@@ -45,12 +46,17 @@ class BrokerListener:
         self.settings: Final = settings
         self.network: Final = environment.network
         self.tasks: Final = environment.tasks
+        self.tasks.turns.limit_ns = max(settings.request_turn_ms, 1) * 1_000_000
         self.clock: Final = environment.clock
         self.stopwatch_ns = environment.clock.stopwatch_ns
         self.tracer: Final = environment.tracer
         self.logs_requests = environment.logs_requests
         self.connections: dict[ClientConnection, None] = {}
+        # -1 leaves it to the operating system, in Kafka.
+        given = settings.socket_send_buffer_bytes
+        self.send_buffer_bytes = given if given > 0 else DEFAULTS.socket_send_buffer_bytes
         self.meters: Final = RequestMeters()
+        self.unread: Final = UnreadAnswers(settings.queued_max_response_bytes)
         self.node = ""
         self.accepted = 0
         """Connections so far."""

@@ -27,7 +27,7 @@ from txnsim.wire.apis import (
     api_name,
     is_flexible,
 )
-from txnsim.wire.decoder import DecodeFaultError, Reader, reader
+from txnsim.wire.decoder import DecodeFaultError, Reader, allow_elements, reader
 from txnsim.wire.encoder import maker, writer
 from txnsim.wire.varint import read_uvarint
 
@@ -57,6 +57,8 @@ _RESPONSE_V0: Final = Struct(">ii").pack
 _RESPONSE_V1: Final = Struct(">iix").pack
 _REQUEST: Final = Struct(">ihhih")
 _CORRELATION: Final = Struct(">i")
+HEADER_TAGS_MAX: Final = 1_000
+"""Tagged fields in the header of a request; Kafka knows none, and no client sends any."""
 
 
 class RequestHeader(msgspec.Struct, frozen=True, gc=False):
@@ -109,6 +111,8 @@ def _skip_tags(frame: bytes, position: int) -> int:
     """Step over tagged fields of a header; we know none (KIP-482)."""
     try:
         count, position = read_uvarint(frame, position)
+        if count > HEADER_TAGS_MAX:
+            raise ValueError(f"{count} of them, more than {HEADER_TAGS_MAX}")
         for _ in range(count):
             _, position = read_uvarint(frame, position)
             size, position = read_uvarint(frame, position)
@@ -174,6 +178,14 @@ def response_class(api_key: int, api_version: int) -> Any:
 
 # Bodies
 
+REQUEST_ELEMENTS_MAX: Final = 20_000
+"""Elements of all arrays of a request together; one with more can't be read.
+
+Kafka has no such bound; it bounds what most of them could ask for (10,000 new partitions).
+"""
+_COUNTED_FROM_BYTES: Final = REQUEST_ELEMENTS_MAX
+"""A smaller frame can't have more: an element takes a byte at least."""
+
 _request_readers: dict[tuple[int, int], Reader] = {}
 _makers: dict[Any, Callable[..., Any]] = {}
 
@@ -191,10 +203,21 @@ def decode_request(header: RequestHeader, frame: bytes) -> Any:
     read = _request_readers.get((header.api_key, header.api_version))
     if read is None:
         read = _request_reader(header)
+    if len(frame) > _COUNTED_FROM_BYTES:
+        read = _counted(header, read)
     try:
         return read(frame, header.body_offset, len(frame))[0]
     except DecodeFaultError as fault:
         raise _malformed(header, frame, fault) from None
+
+
+def _counted(header: RequestHeader, read: Reader) -> Reader:
+    """The decoder that counts elements, in place of ``read``."""
+    key = header.api_key, header.api_version
+    if key not in _request_readers:
+        return read  # a version from the future, which is read as one without a body
+    allow_elements(REQUEST_ELEMENTS_MAX)
+    return reader(request_class(*key), counts=True)
 
 
 def decode_request_as(cls: Any, header: RequestHeader, frame: bytes) -> Any:
@@ -203,8 +226,9 @@ def decode_request_as(cls: Any, header: RequestHeader, frame: bytes) -> Any:
     Raises:
         MalformedFrameError: The body is none of that layout.
     """
+    allow_elements(REQUEST_ELEMENTS_MAX)
     try:
-        return reader(cls)(frame, header.body_offset, len(frame))[0]
+        return reader(cls, counts=True)(frame, header.body_offset, len(frame))[0]
     except DecodeFaultError as fault:
         raise _malformed(header, frame, fault) from None
 

@@ -4,11 +4,15 @@ Ours instead of kio's native reader, because that one reserves memory for as man
 array claims to have and takes the whole process down with it when there is none; a stranger's
 twenty bytes may not do that. As in Kafka's generated ``read`` methods an array may not claim more
 elements than there are bytes left, invalid UTF-8 is replaced and unknown tagged fields are skipped.
+
+An element costs a hundred times its bytes. So large frames are read by a second set of decoders,
+which count the elements of all arrays of a message; a Java heap bears what one loop can't.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from struct import Struct, unpack_from
 from struct import error as StructError  # noqa: N812 - it is an exception class
 from typing import Any, Final
@@ -17,6 +21,11 @@ from txnsim.wire.codegen import Source, twin_of
 from txnsim.wire.schema import ENTITY, FIXED, EntityRows, FieldRow, describe
 from txnsim.wire.values import to_duration, to_error_code, to_time, to_uuid
 from txnsim.wire.varint import read_uvarint
+
+DEVIATIONS: Final = (
+    "A request with more than 20,000 elements in all of its arrays can't be read: its connection is"
+    " closed. Apache Kafka has no bound but the size of a frame.",
+)
 
 Reader = Callable[[bytes, int, int], tuple[Any, int]]
 """(buffer, position, end of buffer) -> value and the position after it."""
@@ -28,7 +37,11 @@ _CONVERT: Final[dict[str, Callable[[Any], Any]]] = {
     "datetime_i64": to_time,
     "uuid": to_uuid,
 }
-_readers: dict[Any, Reader] = {}
+_readers: dict[tuple[Any, bool], Reader] = {}
+
+
+_elements: Final[ContextVar[list[int]]] = ContextVar("elements")
+"""How many elements the message that is being read may still have; each thread has its own."""
 
 
 class DecodeFaultError(Exception):
@@ -39,20 +52,36 @@ class DecodeFaultError(Exception):
         self.position = position
 
 
-def reader(cls: Any) -> Reader:
+def reader(cls: Any, *, counts: bool = False) -> Reader:
     """The decoder of a message class; what it returns is an instance of that class.
 
     The decoder raises DecodeFaultError, and nothing else, on bytes that do not fit.
+
+    Args:
+        cls: The message class.
+        counts: It counts elements, from what ``allow_elements`` has said.
     """
-    found = _readers.get(cls)
+    found = _readers.get((cls, counts))
     if found is None:
-        found = _readers[cls] = _compile(describe(cls))
+        found = _readers[cls, counts] = _compile(describe(cls), counts=counts)
     return found
 
 
-def _compile(rows: EntityRows) -> Reader:
+def allow_elements(count: int) -> None:
+    """The next message may have so many elements in all of its arrays and lists of tags."""
+    _elements.set([count])
+
+
+def _count(elements: int, position: int) -> None:
+    left = _elements.get()
+    left[0] -= elements
+    if left[0] < 0:
+        raise DecodeFaultError("more elements than a request may have", position)
+
+
+def _compile(rows: EntityRows, *, counts: bool) -> Reader:
     name = rows.cls.__name__
-    source = Source()
+    source = Source(counts=counts)
     source.names |= {
         "Twin": twin_of(rows.cls),
         "Cls": rows.cls,
@@ -72,8 +101,11 @@ def _compile(rows: EntityRows) -> Reader:
             for row in rows.tagged:
                 source.line(f"o.{row.name} = {source.bind(row.default, 'default')}")
         source.enter("if n:")
-        tags = {row.tag: (row.name, _value_reader(row, flexible=True)) for row in rows.tagged}
-        source.line(f"p = {source.bind(_tags_reader(tags, name), 'tags')}(o, b, p - 1, end)")
+        tags = {
+            row.tag: (row.name, _value_reader(source, row, flexible=True)) for row in rows.tagged
+        }
+        read_tags = source.bind(_tags_reader(tags, name, counts=counts), "tags")
+        source.line(f"p = {read_tags}(o, b, p - 1, end)")
         source.leave()
     source.line("pass")
     source.leave()
@@ -155,7 +187,7 @@ def _emit_field(source: Source, row: FieldRow, target: str, *, flexible: bool) -
 
 
 def _emit_entity(source: Source, row: FieldRow, target: str) -> None:
-    read = source.bind(reader(row.entity), "read")
+    read = source.bind(reader(row.entity, counts=source.counts), "read")
     if not row.nullable:
         source.line(f"{target}, p = {read}(b, p, end)")
         return
@@ -174,15 +206,17 @@ def _emit_array(source: Source, row: FieldRow, target: str, *, flexible: bool) -
     source.enter("if n > end - p:")
     source.line(f"raise Fault(f'{row.name} claims {{n}} elements in {{end - p}} bytes', p)")
     source.leave()
+    if source.counts:
+        source.line(f"{source.bind(_count, 'count')}(n, p)")
     if row.kind in FIXED and row.kind not in _CONVERT:
         code, size = FIXED[row.kind]
         source.line(f"{target} = unpack_from(f'>{{n}}{code}', b, p)")
         source.line(f"p += n * {size}")
         return
     if row.kind == ENTITY:
-        element = reader(row.entity)
+        element = reader(row.entity, counts=source.counts)
     else:
-        element = _value_reader(_element(row), flexible=flexible)
+        element = _value_reader(source, _element(row), flexible=flexible)
     read = source.bind(element, "read")
     # One element is the commonest number of all.
     source.enter("if n == 1:")
@@ -212,9 +246,9 @@ def _element(row: FieldRow) -> FieldRow:
     )
 
 
-def _value_reader(row: FieldRow, *, flexible: bool) -> Reader:
+def _value_reader(of: Source, row: FieldRow, *, flexible: bool) -> Reader:
     """A decoder of a single value, for array elements and tagged fields."""
-    source = Source()
+    source = Source(counts=of.counts)
     source.names |= {"Fault": DecodeFaultError, "unpack_from": unpack_from, "uvarint": read_uvarint}
     source.enter("def read(b, p, end):")
     if row.kind in FIXED and not row.array:
@@ -231,12 +265,14 @@ def _value_reader(row: FieldRow, *, flexible: bool) -> Reader:
 
 
 def _tags_reader(
-    tags: dict[int | None, tuple[str, Reader]], name: str
+    tags: dict[int | None, tuple[str, Reader]], name: str, *, counts: bool
 ) -> Callable[[Any, bytes, int, int], int]:
     """A decoder of the tagged fields of one class: rare, so it is an ordinary loop."""
 
     def read_tags(entity: Any, buffer: bytes, position: int, end: int) -> int:
         count, position = read_uvarint(buffer, position)
+        if counts:
+            _count(count, position)
         for _ in range(count):
             tag, position = read_uvarint(buffer, position)
             size, position = read_uvarint(buffer, position)

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from txnsim.wire.codegen import Source, twin_of
 from txnsim.wire.schema import ENTITY, FIXED, REQUIRED, EntityRows, FieldRow, describe
-from txnsim.wire.values import duration_ms, time_ms, uuid_bytes
+from txnsim.wire.values import Batches, duration_ms, time_ms, uuid_bytes
 from txnsim.wire.varint import SMALL, uvarint
 
 Put = Callable[[bytes], object]
@@ -138,6 +138,8 @@ def _new_source() -> Source:
         "SMALL": SMALL,
         "uvarint": uvarint,
         "put_tags": _put_tags,
+        "put_all": _put_all,
+        "Batches": Batches,
         "pack_values": pack_values,
     }
     return source
@@ -194,8 +196,13 @@ def _emit_sized(source: Source, run: _Run, row: FieldRow, value: str, *, flexibl
         run.flush()
     if not row.array:
         source.enter(f"if {local}:")
+        if row.kind == "records":
+            source.enter(f"if {local}.__class__ is Batches:")
+            source.line(f"put_all({local}.pieces, put)")
+            source.leave()
+            source.enter("else:")
         source.line(f"put({local})")
-        source.leave()
+        source.leave(2 if row.kind == "records" else 1)
         return
     source.enter(f"if {local}:")
     if row.kind in FIXED and row.kind not in _CONVERT:
@@ -234,6 +241,11 @@ def _value_writer(row: FieldRow, *, flexible: bool) -> Writer:
 
 def _tag_writer(row: FieldRow) -> Writer:
     return _value_writer(row, flexible=True)
+
+
+def _put_all(pieces: tuple[bytes, ...], put: Put) -> None:
+    for piece in pieces:
+        put(piece)
 
 
 def _put_tags(tags: list[tuple[int, Any, Writer]], put: Put) -> None:

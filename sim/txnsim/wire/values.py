@@ -19,6 +19,23 @@ _uuids: dict[bytes, UUID | None] = {bytes(16): None}
 _error_codes: Final = {int(code): code for code in ErrorCode}
 
 
+class Batches:
+    """Record batches in a row, each as it lies in the log; in place of their bytes."""
+
+    __slots__ = ("_size", "pieces")
+
+    def __init__(self, pieces: tuple[bytes, ...], size: int) -> None:
+        """``size`` is that of all of them together."""
+        self.pieces = pieces
+        self._size = size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __bytes__(self) -> bytes:
+        return b"".join(self.pieces)
+
+
 def duration_ms(value: timedelta | int) -> int:
     """A duration in milliseconds."""
     return value if isinstance(value, int) else value // _MS

@@ -8,22 +8,21 @@ import pytest
 
 from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
 from txnsim.controller.controller import (
+    INT_MAX,
     ConfigChange,
     ConfigOperation,
-    FeatureUpdate,
     NewTopic,
     altered_configs,
     create_topic,
-    initial_image,
+    create_topics,
     internal_topic,
     move_leader,
     name_complaint,
     new_partition,
-    update_features,
 )
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
-from txnsim.metadata.image import TRANSACTION_VERSION, ClusterImage, TopicImage
+from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.settings import DEFAULTS, Settings
 from txnsim.types import (
     CONSUMER_OFFSETS_TOPIC,
@@ -307,81 +306,63 @@ def test_a_bad_value_of_a_broker_is_a_bad_request() -> None:
     assert altered_configs({}, unknown, configs.BROKER_CONFIGS) == {"no.such": "x"}
 
 
-# Features
-
-UPGRADE, SAFE, UNSAFE = 1, 2, 3
+# How much one request may ask for
 
 
-def at_level(level: int) -> ClusterImage:
-    return initial_image(cluster_id="c", brokers=(broker(1),), transaction_version=level)
-
-
-def test_a_formatted_cluster_has_every_feature_at_its_level() -> None:
-    image = at_level(1)
-    assert image.features[TRANSACTION_VERSION] == 1
-    assert image.features["metadata.version"] == 30
-    assert image.features["kraft.version"] == 0, "a fixed list of voters"
-    assert image.broker_configs[""] == {"min.insync.replicas": "1"}, "pinned by KIP-966"
-    assert image.is_alive(B1)
-    assert image.features_epoch == image.offset
-
-
-@pytest.mark.parametrize(
-    ("current", "wanted", "kind", "allowed"),
-    [
-        (0, 1, UPGRADE, True),
-        (0, 2, UPGRADE, True),
-        (2, 2, UPGRADE, True),
-        (2, 1, SAFE, True),
-        (2, 0, UNSAFE, True),
-        (1, 1, SAFE, True),
-        (2, 1, UPGRADE, False),
-        (1, 2, SAFE, False),
-        (1, 2, UNSAFE, False),
-        (2, 3, UPGRADE, False),
-        (2, -1, SAFE, False),
-        (2, 1, 4, False),
-        (2, 1, 0, False),
-    ],
-)
-def test_levels_go_up_by_an_upgrade_and_down_by_a_downgrade(
-    current: int, wanted: int, kind: int, allowed: bool
-) -> None:
-    update = FeatureUpdate(name=TRANSACTION_VERSION, level=wanted, upgrade_type=kind)
-    changed = update_features(at_level(current), (update,))
-    if allowed:
-        assert isinstance(changed, ClusterImage)
-        assert changed.features[TRANSACTION_VERSION] == wanted
-    else:
-        assert error_of(changed) is ErrorCode.invalid_update_version
-
-
-def test_an_unknown_feature_is_refused_and_stops_the_others() -> None:
-    updates = (
-        FeatureUpdate(name=TRANSACTION_VERSION, level=2, upgrade_type=UPGRADE),
-        FeatureUpdate(name="no.such", level=1, upgrade_type=UPGRADE),
+def create_all(*wanted: NewTopic) -> list[TopicImage | Rejection]:
+    return create_topics(
+        cluster(), wanted, settings=DEFAULTS, new_topic_id=lambda: uuid.UUID(int=len(wanted))
     )
-    assert error_of(update_features(at_level(1), updates)) is ErrorCode.invalid_update_version
+
+
+EXCESSIVE = "Excessively large number of partitions per request."
+UNABLE = "Unable to perform excessively large batch operation."
 
 
 @pytest.mark.parametrize(
-    ("name", "level", "kind", "why"),
+    ("counts", "error", "reason"),
     [
-        ("no.such", 1, UPGRADE, "Local controller 1 does not support this feature."),
-        ("no.such", 0, SAFE, "Feature no.such not found."),
-        ("group.version", 2, UPGRADE, "Local controller 1 only supports versions 0-1"),
-        ("metadata.version", 29, SAFE, "it might delete metadata information."),
-        ("metadata.version", 29, UNSAFE, "Unsafe metadata downgrade is not supported"),
+        ((10_001,), ErrorCode.policy_violation, EXCESSIVE),
+        ((5_000, 5_001), ErrorCode.policy_violation, EXCESSIVE),
+        ((-5, 10_001), ErrorCode.policy_violation, EXCESSIVE),
+        ((INT_MAX,), ErrorCode.policy_violation, EXCESSIVE),
+        ((INT_MAX, 1), ErrorCode.unknown_server_error, ""),
+        ((10_000,), ErrorCode.policy_violation, UNABLE),
+        ((5_000, 4_999), ErrorCode.policy_violation, UNABLE),
+        ((1,) * 5_001, ErrorCode.policy_violation, UNABLE),
+        ((-1,) * 10_001, ErrorCode.policy_violation, EXCESSIVE),
     ],
 )
-def test_a_refused_feature_says_why(name: str, level: int, kind: int, why: str) -> None:
-    update = FeatureUpdate(name=name, level=level, upgrade_type=kind)
-    refused = update_features(at_level(2), (update,))
-    assert isinstance(refused, Rejection)
-    assert why in refused.reason
+def test_too_much_at_once_is_refused_altogether(
+    counts: tuple[int, ...], error: ErrorCode, reason: str
+) -> None:
+    found = create_all(*(NewTopic(name=f"t{n}", partitions=p) for n, p in enumerate(counts)))
+    assert found == [Rejection(error=error, reason=reason)] * len(counts)
 
 
-def test_what_is_so_already_is_no_change() -> None:
-    image = at_level(1)
-    update = FeatureUpdate(name=TRANSACTION_VERSION, level=1, upgrade_type=UPGRADE)
-    assert update_features(image, (update,)) is image
+def test_the_most_that_one_request_may_ask_for() -> None:
+    assert all(
+        isinstance(one, TopicImage)
+        for one in create_all(
+            NewTopic(name="a", partitions=5_000), NewTopic(name="b", partitions=4_998)
+        )
+    )
+    config = NewTopic(name="a", partitions=9_998, configs={"retention.ms": "5"})
+    assert isinstance(create_all(config)[0], TopicImage)
+    config = NewTopic(name="a", partitions=9_999, configs={"retention.ms": "5"})
+    assert create_all(config) == [Rejection(error=ErrorCode.policy_violation, reason=UNABLE)]
+
+
+def test_assignments_count_as_partitions_and_names_are_judged_later() -> None:
+    by_hand = NewTopic(name="!", assignments=tuple((n, (B1,)) for n in range(10_001)))
+    assert error_of(create_all(by_hand)[0]) is ErrorCode.policy_violation
+
+
+def test_topics_of_one_request_know_each_other() -> None:
+    first, second, third = create_all(
+        NewTopic(name="a.b"), NewTopic(name="a_b"), NewTopic(name="c")
+    )
+    assert isinstance(first, TopicImage)
+    assert isinstance(second, Rejection)
+    assert second.reason == "Topic 'a_b' collides with existing topic: a.b"
+    assert isinstance(third, TopicImage)

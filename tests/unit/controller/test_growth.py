@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.images import broker, cluster, partition, topic
-from txnsim.controller.growth import RECORDS_MAX, Assignments, grown_topic
+from txnsim.controller.controller import RECORDS_MAX
+from txnsim.controller.growth import Assignments, grown_topic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata.image import ClusterImage, TopicImage
 from txnsim.types import BrokerId
@@ -143,3 +144,10 @@ def test_a_partition_needs_a_live_replica() -> None:
 def test_there_must_be_brokers_enough() -> None:
     image = IMAGE.with_broker(broker(1, leaving=True)).with_broker(broker(2, leaving=True))
     assert refused(3, image=image).error is E.invalid_replication_factor
+
+
+def test_what_a_request_has_given_before_counts() -> None:
+    room = RECORDS_MAX - 5
+    assert isinstance(grown_topic(IMAGE, "orders", count=7, records_before=room), TopicImage)
+    found = grown_topic(IMAGE, "orders", count=8, records_before=room)
+    assert found == Rejection(error=E.unknown_server_error, reason="")

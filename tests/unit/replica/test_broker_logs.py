@@ -6,6 +6,7 @@ import uuid
 
 from tests.support.images import B1, cluster, partition, topic
 from tests.support.logs import NOW, plain
+from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
 from txnsim.replica.broker_logs import BrokerLogs
@@ -19,7 +20,8 @@ def image_of(name: str = "orders", topic_id: int = 1) -> ClusterImage:
 
 
 def log_of(disk: BrokerLogs, image: ClusterImage) -> PartitionLog:
-    return disk.log(image, image.topics["orders"], 0, B1)
+    orders = image.topics["orders"]
+    return disk.log(orders, 0, disk.config_of(image, orders, B1))
 
 
 def written(disk: BrokerLogs, count: int = 2) -> PartitionLog:
@@ -60,7 +62,8 @@ def test_configs_reach_the_logs_that_are_there() -> None:
     disk = BrokerLogs(DEFAULTS)
     log = written(disk)
     changed = image_of().with_topic_configs("orders", {"max.message.bytes": "99"})
-    disk.configure(changed, changed.topics["orders"], B1)
+    orders = changed.topics["orders"]
+    disk.configure(orders, disk.config_of(changed, orders, B1))
     assert log.config.max_message_bytes == 99
 
 
@@ -97,7 +100,7 @@ def test_replicas_that_were_moved_away_meanwhile_are_gone_after_the_start() -> N
     elsewhere = cluster().with_topic(
         topic("orders", partition(2, replicas=(2,)), partition(1), topic_id=uuid.UUID(int=1))
     )
-    other = disk.log(elsewhere, elsewhere.topics["orders"], 1, B1)
+    other = disk.log(elsewhere.topics["orders"], 1, LogConfig())
     disk.reopen(elsewhere, B1, now_ms=NOW)
     assert list(disk) == [other]
     smaller = cluster().with_topic(topic("orders", partition(1), topic_id=uuid.UUID(int=1)))

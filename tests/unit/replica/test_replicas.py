@@ -10,6 +10,7 @@ import pytest
 from tests.support.images import B1, B2, B3, TOPIC_ID, broker, cluster, partition, topic
 from tests.support.logs import NOW, plain
 from txnsim.errors import ErrorCode, Rejection
+from txnsim.log.config import LogConfig
 from txnsim.log.partition_log import PartitionLog
 from txnsim.metadata.image import ClusterImage
 from txnsim.replica.broker_logs import BrokerLogs
@@ -249,7 +250,7 @@ def test_a_led_partition_with_followers_knows_them() -> None:
 def test_without_followers_all_is_replicated_at_once() -> None:
     logs = BrokerLogs(DEFAULTS)
     image = cluster().with_topic(topic("orders", partition(1, replicas=(1,))))
-    log = logs.log(image, image.topics["orders"], 0, BrokerId(1))
+    log = logs.log(image.topics["orders"], 0, LogConfig())
     log.become_leader(0)
     log.append_client(plain(), guard=0, now_ms=NOW)
     replicas = Replicas(broker_id=B1, logs=logs, image=cluster(), settings=DEFAULTS)

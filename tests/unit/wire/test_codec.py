@@ -13,6 +13,8 @@ from txnsim.errors import BadInputError, MalformedFrameError, UnsupportedRequest
 from txnsim.wire import registry
 from txnsim.wire.apis import API_VERSIONS, APIS
 from txnsim.wire.codec import (
+    HEADER_TAGS_MAX,
+    REQUEST_ELEMENTS_MAX,
     RequestHeader,
     build,
     builder,
@@ -28,6 +30,7 @@ from txnsim.wire.codec import (
     response_head,
     response_schema,
 )
+from txnsim.wire.varint import uvarint
 
 END_TXN = 26
 
@@ -252,3 +255,24 @@ def test_arbitrary_bodies_are_messages_or_refused(api: tuple[int, int], body: by
 def test_arbitrary_responses_are_messages_or_refused(api: tuple[int, int], body: bytes) -> None:
     with contextlib.suppress(MalformedFrameError):
         read_response(*api, bytes(5) + body)
+
+
+def test_a_request_with_too_many_elements_can_not_be_read() -> None:
+    header = RequestHeader(16, 4, 1, None, 0)
+    most = REQUEST_ELEMENTS_MAX
+
+    def body(count: int) -> bytes:
+        return uvarint(count + 1) + b"\x02x" * count + b"\0"
+
+    assert len(decode_request(header, body(most)).states_filter) == most
+    with pytest.raises(MalformedFrameError, match="more elements than a request may have"):
+        decode_request(header, body(most + 1))
+
+
+def test_a_header_with_too_many_tags_can_not_be_read() -> None:
+    def frame(tags: int) -> bytes:
+        return b"\0\x10\0\4\0\0\0\1\xff\xff" + uvarint(tags) + b"\x64\0" * tags
+
+    assert read_request_header(frame(HEADER_TAGS_MAX)).api_key == 16
+    with pytest.raises(MalformedFrameError, match="tagged fields"):
+        read_request_header(frame(HEADER_TAGS_MAX + 1))

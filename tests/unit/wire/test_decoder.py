@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.support.raw_wire import message_from
 from txnsim.wire.codec import (
     build,
     encode_body,
@@ -11,7 +12,7 @@ from txnsim.wire.codec import (
     response_class,
     response_schema,
 )
-from txnsim.wire.decoder import DecodeFaultError, reader
+from txnsim.wire.decoder import DecodeFaultError, allow_elements, reader
 
 
 def fault_of(key: int, version: int, body: bytes) -> DecodeFaultError:
@@ -119,3 +120,34 @@ def test_struct_that_may_be_null_has_a_byte_before_it(*, present: bool) -> None:
     message, end = reader(request_class(75, 0))(body, 0, len(body))
     assert (message.cursor is not None) == present
     assert end == len(body)
+
+
+def counted(key: int, version: int, body: bytes, *, allowed: int) -> object:
+    allow_elements(allowed)
+    return reader(request_class(key, version), counts=True)(body, 0, len(body))[0]
+
+
+def test_the_elements_of_all_arrays_count() -> None:
+    # AddPartitionsToTxn v0: two topics, of two partitions and of one.
+    body = encode_body(
+        message_from(
+            request_class(24, 0),
+            {
+                "v3_and_below_transactional_id": "a",
+                "v3_and_below_topics": [
+                    {"name": "t", "partitions": [1, 2]},
+                    {"name": "u", "partitions": [3]},
+                ],
+            },
+        )
+    )
+    assert counted(24, 0, body, allowed=5) == reader(request_class(24, 0))(body, 0, len(body))[0]
+    with pytest.raises(DecodeFaultError, match="more elements than a request may have"):
+        counted(24, 0, body, allowed=4)
+
+
+def test_tags_count_as_elements() -> None:
+    body = b"\x01\x01\x02" + b"\x64\x00\x65\x00"  # ListGroups v5, two tags that are not known
+    counted(16, 5, body, allowed=2)
+    with pytest.raises(DecodeFaultError):
+        counted(16, 5, body, allowed=1)

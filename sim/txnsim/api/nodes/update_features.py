@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from txnsim.api.request import Reply, Request
-from txnsim.controller import controller
-from txnsim.controller.controller import UPGRADE, FeatureUpdate
+from txnsim.controller import features
+from txnsim.controller.features import UPGRADE, FeatureUpdate
 from txnsim.errors import ErrorCode, Rejection
 
 KEY: Final = 57
@@ -29,7 +29,7 @@ async def handle(request: Request) -> Reply:
     metadata = request.broker.metadata
     if not request.broker.release.rules.features_change_together:
         return _each_by_itself(request)
-    changed = controller.update_features(
+    changed = features.update_features(
         metadata.image,
         tuple(_wanted(request, update) for update in message.feature_updates),
         fleet=metadata.fleet,
@@ -47,7 +47,7 @@ def _each_by_itself(request: Request) -> Reply:
     image = metadata.image
     results: dict[str, tuple[ErrorCode, str | None]] = {}
     for update in request.message.feature_updates:
-        changed = controller.update_features(
+        changed = features.update_features(
             image, (_wanted(request, update),), fleet=metadata.fleet, alone=True
         )
         if isinstance(changed, Rejection):

@@ -7,11 +7,11 @@ ReplicationControlManager.createTopics.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 from txnsim.api.deadlines import has_no_time
 from txnsim.api.request import Reply, Request
-from txnsim.controller import controller
 from txnsim.controller.controller import NewTopic
 from txnsim.errors import ErrorCode, Rejection
 from txnsim.metadata import configs
@@ -24,10 +24,12 @@ VERSIONS: Final = (2, 7)
 
 DEVIATIONS: Final = (
     "A policy for topics is Java code that a broker loads (create.topic.policy.class.name); txnsim "
-    "has none, so POLICY_VIOLATION never answers CreateTopics.",
+    "has none, so POLICY_VIOLATION answers only what asks for too much at once.",
 )
 
 Outcome = TopicImage | Rejection
+
+_TWICE: Final = Rejection(error=ErrorCode.invalid_request, reason="Duplicate topic name.")
 
 
 async def handle(request: Request) -> Reply:
@@ -35,23 +37,13 @@ async def handle(request: Request) -> Reply:
     if has_no_time(request):
         return refuse(request, ErrorCode.request_timed_out)
     message = request.message
-    metadata = request.broker.metadata
-    outcomes: dict[str, Outcome] = {}
-    names = [topic.name for topic in message.topics]
-    for topic in message.topics:
-        if names.count(topic.name) > 1:
-            outcomes[topic.name] = Rejection(
-                error=ErrorCode.invalid_request, reason="Duplicate topic name."
-            )
-        elif message.validate_only:
-            outcomes[topic.name] = controller.create_topic(
-                metadata.image,
-                _wanted(topic),
-                settings=metadata.settings,
-                new_topic_id=metadata.new_topic_id,
-            )
-        else:
-            outcomes[topic.name] = metadata.create_topic(_wanted(topic))
+    times = Counter(topic.name for topic in message.topics)
+    asked = [topic for topic in message.topics if times[topic.name] == 1]
+    made = request.broker.metadata.create_topics(
+        [_wanted(topic) for topic in asked], validate_only=message.validate_only
+    )
+    outcomes: dict[str, Outcome] = dict.fromkeys(times, _TWICE)
+    outcomes |= zip((topic.name for topic in asked), made, strict=True)
     return request.answer(
         topics=tuple(_result(request, name, outcome) for name, outcome in outcomes.items())
     )

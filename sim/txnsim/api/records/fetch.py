@@ -33,6 +33,7 @@ from txnsim.replica.fetch_values import (
 from txnsim.security.acls import Operation
 from txnsim.types import IsolationLevel, Subject, TopicPartition
 from txnsim.wire.codec import build
+from txnsim.wire.values import Batches
 
 KEY: Final = 1
 VERSIONS: Final = (4, 18)
@@ -250,7 +251,7 @@ def _partition(
         last_stable_offset=outcome.last_stable_offset,
         log_start_offset=outcome.log_start_offset,
         aborted_transactions=_aborted(request, outcome),
-        records=records[0] if len(records) == 1 else b"".join(records),
+        records=records[0] if len(records) == 1 else Batches(records, outcome.size),
         **values,
     )
 

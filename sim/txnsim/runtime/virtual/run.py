@@ -65,7 +65,7 @@ class VirtualEnvironment(Environment):
             run=RunInfo(seed=seed, clock="virtual"),
             strict=True,
         )
-        tasks = LoopTasks(loop, tracer=tracer)
+        tasks = LoopTasks(loop, tracer=tracer, stopwatch_ns=clock.stopwatch_ns)
         network = LoopNetwork(
             loop,
             clock=clock,

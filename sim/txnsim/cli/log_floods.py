@@ -1,0 +1,93 @@
+"""Trouble of one kind is told once per second; the rest is counted.
+
+Whoever can reach a port can cause a line of the log with a few bytes, and a traceback where there
+is a bug. A kind is a logger, an event and, where there is an exception, its class and the line that
+raised it. What was left out is told with the next line of its kind (``left_out``), or by ``rest``.
+Levels below warning are told as they are.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Callable, MutableMapping
+from types import TracebackType
+from typing import Any, Final
+
+import structlog
+
+ONCE_MS: Final = 1_000
+KINDS_MAX: Final = 1_000
+"""Kinds that are remembered; more than the code can tell apart."""
+_TROUBLE: Final = frozenset({"warning", "error", "critical"})
+
+Kind = tuple[object, ...]
+
+
+class Floods:
+    """What has been told, and how often it was not."""
+
+    def __init__(self, now_ms: Callable[[], int]) -> None:
+        """``now_ms`` is a monotonic clock."""
+        self._now_ms = now_ms
+        self._told_ms: dict[Kind, int] = {}
+        self._left_out: dict[Kind, int] = {}
+
+    def __call__(
+        self, logger: Any, _method: str, event: MutableMapping[str, Any]
+    ) -> MutableMapping[str, Any]:
+        """Drop a line, or let it pass with the number of those that were dropped (structlog)."""
+        if event.get("level") not in _TROUBLE:
+            return event
+        kind = (logger.name, event["event"], *_raised(event.get("exc_info")))
+        left_out = self.admit(kind)
+        if left_out is None:
+            raise structlog.DropEvent
+        if left_out:
+            event["left_out"] = left_out
+        return event
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """The same for lines of the standard library's (asyncio's own)."""
+        left_out = self.admit((record.name, record.msg, *_raised(record.exc_info)))
+        if left_out:
+            record.msg = f"{record.msg} ({left_out} more left out)"
+        return left_out is not None
+
+    def admit(self, kind: Kind) -> int | None:
+        """How many of a kind were left out since it was told last; None where this one is, too."""
+        now_ms = self._now_ms()
+        told_ms = self._told_ms.get(kind)
+        if told_ms is not None and now_ms - told_ms < ONCE_MS:
+            self._left_out[kind] = self._left_out.get(kind, 0) + 1
+            return None
+        if told_ms is None and len(self._told_ms) >= KINDS_MAX:
+            self._told_ms.clear()
+        self._told_ms[kind] = now_ms
+        return self._left_out.pop(kind, 0)
+
+    def rest(self, *, at_once: bool = False) -> list[tuple[Kind, int]]:
+        """What was left out and has not been told for a second; all of it ``at_once``."""
+        now_ms = self._now_ms()
+        found = [
+            (kind, count)
+            for kind, count in self._left_out.items()
+            if at_once or now_ms - self._told_ms.get(kind, 0) >= ONCE_MS
+        ]
+        for kind, _ in found:
+            del self._left_out[kind]
+        return found
+
+
+def _raised(exc_info: object) -> Kind:
+    """Class and place of an exception, in the forms that loggers are given."""
+    if exc_info is True:
+        exc_info = sys.exc_info()
+    error = exc_info[1] if isinstance(exc_info, tuple) else exc_info
+    if not isinstance(error, BaseException):
+        return ()
+    place: TracebackType | None = error.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = () if place is None else (place.tb_frame.f_code.co_filename, place.tb_lineno)
+    return (type(error), *where)

@@ -1,0 +1,282 @@
+"""Answers of a connection on their way to its socket.
+
+The answers of a turn of the loop go out in one write at its end. A large answer goes part by part,
+as quickly as it is read. Record batches wait as they lie in the log: a slow reader costs
+references, not copies. What else waits is counted for all connections of a broker together; when it
+is too much, the one that holds most is closed. A real broker has the answers of slow readers in its
+heap, one for each connection, and no bound for all of them (``KafkaChannel.setSend``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from txnsim.api.request import Answer, Request
+from txnsim.wire import codec
+
+if TYPE_CHECKING:
+    from txnsim.runtime.env import Tasks
+
+DEVIATIONS: Final = (
+    "Where the clients of a broker together do not read more than queued_max_response_bytes of"
+    " answers, records not counted, the connection with most of them is closed; Apache Kafka keeps"
+    " them all.",
+)
+
+UNJOINED_FROM_BYTES: Final = 65_536
+"""Answers of this size are handed to the socket in pieces: another copy would cost more."""
+PART_BYTES: Final = 262_144
+"""Larger ones are sent in parts of this size."""
+PARTS_PER_TURN: Final = 16
+"""A client that reads as quickly as we write gets so many in one turn of the loop."""
+
+Piece = bytes | memoryview
+
+
+class Sender(Protocol):
+    """The listener of a connection, as far as its answers go."""
+
+    is_open: bool
+
+    @property
+    def tasks(self) -> Tasks:
+        """When turns end."""
+
+    @property
+    def unread(self) -> UnreadAnswers:
+        """What all of its connections hold."""
+
+
+class Outbox:
+    """What one connection has to send."""
+
+    __slots__ = (
+        "_flush_is_due",
+        "_give_up",
+        "_go_on",
+        "_listener",
+        "_output",
+        "_own_bytes",
+        "_parked",
+        "bytes",
+        "is_paused",
+        "transport",
+    )
+
+    def __init__(
+        self,
+        listener: Sender,
+        *,
+        go_on: Callable[[], object],
+        give_up: Callable[[], object],
+    ) -> None:
+        """Nothing to send yet.
+
+        Args:
+            listener: Of the connection.
+            go_on: Called when there is room again, or the next parts are due: it wants a turn.
+            give_up: Called when the answers of all clients are too many and these are most of them.
+        """
+        self._listener = listener
+        self._go_on = go_on
+        self._give_up = give_up
+        self._flush_is_due = False
+        self._output: list[bytes] = []
+        """Answers of this turn."""
+        self._parked: ParkedAnswers | None = None
+        """Answers that are too large to be handed to the socket in one go."""
+        self._own_bytes = 0
+        """Of both, without records as they lie in the log."""
+        self.bytes = 0
+        """Of both."""
+        self.is_paused = False
+        """The client does not read."""
+        self.transport: asyncio.Transport | None = None
+
+    # In
+
+    def put(self, frame: bytes) -> None:
+        """Send an answer at the end of this turn."""
+        self._output.append(frame)
+        self.bytes += len(frame)
+
+    def put_pieces(self, head: bytes, pieces: list[bytes], size: int, *, stored: bool) -> None:
+        """The same for ``size`` bytes in pieces; ``stored``: most of them lie in the log anyway."""
+        self.bytes += len(head) + size
+        if stored and size >= UNJOINED_FROM_BYTES:
+            self._output.append(head)
+            self._output += pieces
+        else:
+            self._output.append(b"".join((head, *pieces)))
+            self._own_bytes += size
+
+    def pieces(self) -> int:
+        """How many pieces the answers of this turn have: a place, for ``since``."""
+        return len(self._output)
+
+    def since(self, place: int) -> bytes:
+        """What was put after that place."""
+        return b"".join(self._output[place:])
+
+    def replace(self, place: int, changed: bytes) -> None:
+        """Send something else instead of it."""
+        self.bytes += len(changed) - sum(map(len, self._output[place:]))
+        self._output[place:] = [changed]
+
+    # Out
+
+    @property
+    def is_parted(self) -> bool:
+        """Whether parts of a large answer are still to be sent."""
+        return self._parked is not None
+
+    def see_to_flush(self) -> None:
+        """Send at the end of this turn, if there is anything."""
+        if (self._output or self._parked is not None) and not self._flush_is_due:
+            self._flush_is_due = True
+            self._listener.tasks.at_turn_end(self.flush)
+
+    def flush(self) -> None:
+        """Hand answers to the socket."""
+        self._flush_is_due = False
+        output = self._output
+        if self.transport is None or not self._listener.is_open:
+            return
+        if self._parked is not None or self.bytes > PART_BYTES:
+            self._park(output)
+            self.send_parts()
+            return
+        if not output:
+            return
+        self._output = []
+        self.bytes = self._own_bytes = 0
+        if len(output) == 1:
+            self.transport.write(output[0])
+        else:
+            self.transport.writelines(output)
+        self._go_on()
+
+    def _park(self, output: list[bytes]) -> None:
+        if self._parked is None:
+            self._parked = ParkedAnswers()
+        self._parked.add(output)
+        self._output = []
+
+    def send_parts(self) -> None:
+        """Hand parts of large answers to the socket, as many as one turn bears."""
+        parked, transport = self._parked, self.transport
+        if parked is None or transport is None or not self._listener.is_open:
+            return
+        for _ in range(PARTS_PER_TURN):
+            if self.is_paused:
+                self._listener.unread.note(self, self._own_bytes)
+                return
+            part = parked.next_part()
+            self.bytes -= len(part)
+            transport.write(part)
+            if not parked:
+                self._forget_parked()
+                break
+        self._go_on()
+
+    def send_all(self) -> None:
+        """Hand everything to the socket: it is to be closed."""
+        self.flush()
+        if self._parked is not None and self.transport is not None and self._listener.is_open:
+            self.transport.writelines(self._parked.rest())
+            self._forget_parked()
+
+    def forget(self) -> None:
+        """The connection is gone."""
+        self.transport = None
+        self._output.clear()
+        if self._parked is not None:
+            self._forget_parked()
+
+    def give_up(self) -> None:
+        """These answers take too much memory, and are not read."""
+        self._give_up()
+
+    def _forget_parked(self) -> None:
+        self._parked = None
+        self.bytes = self._own_bytes = 0
+        self._listener.unread.forget(self)
+
+
+class ParkedAnswers:
+    """Large answers in order, in the pieces that they are made of."""
+
+    __slots__ = ("_pieces",)
+
+    def __init__(self) -> None:
+        self._pieces: deque[Piece] = deque()
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def add(self, pieces: Iterable[bytes]) -> None:
+        """Append answers."""
+        self._pieces.extend(pieces)
+
+    def next_part(self) -> Piece:
+        """Take up to ``PART_BYTES`` from the front; there is something."""
+        pieces = self._pieces
+        part: list[Piece] = []
+        room = PART_BYTES
+        while pieces and room > 0:
+            piece = pieces.popleft()
+            if len(piece) > room:
+                whole = memoryview(piece)
+                pieces.appendleft(whole[room:])
+                piece = whole[:room]
+            room -= len(piece)
+            part.append(piece)
+        return part[0] if len(part) == 1 else b"".join(part)
+
+    def rest(self) -> Sequence[Piece]:
+        """Everything that is left."""
+        return tuple(self._pieces)
+
+
+class Holder(Protocol):
+    """Who has answers that wait."""
+
+    def give_up(self) -> None:
+        """They take too much memory."""
+
+
+class UnreadAnswers:
+    """What the clients of a broker have not read, as far as it takes memory of its own."""
+
+    __slots__ = ("_held", "_limit", "total")
+
+    def __init__(self, limit: int) -> None:
+        """``limit`` is in bytes, for all of them together."""
+        self._limit = limit
+        self._held: dict[Holder, int] = {}
+        self.total = 0
+        """Bytes that wait."""
+
+    def note(self, holder: Holder, held: int) -> None:
+        """So much waits for one connection now."""
+        self.total += held - self._held.get(holder, 0)
+        self._held[holder] = held
+        while self.total > self._limit:
+            largest = max(self._held, key=self._held.__getitem__)
+            self.forget(largest)
+            largest.give_up()
+
+    def forget(self, holder: Holder) -> None:
+        """Nothing waits for it any more."""
+        self.total -= self._held.pop(holder, 0)
+
+
+def whole(request: Request, reply: Any) -> bytes:
+    """A whole response; nothing where the API has no answer."""
+    if isinstance(reply, Answer):
+        return b""
+    body = reply if type(reply) is bytes else codec.encode_body(reply)
+    return codec.frame_response(request.api_key, request.api_version, request.correlation_id, body)

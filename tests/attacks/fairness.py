@@ -1,0 +1,83 @@
+"""Single requests that are a lot of work."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.attacks.sending import exchange, read_answers, request
+from tests.attacks.target import Attack, Target
+
+METADATA: Final = 3
+LIST_GROUPS: Final = 16
+ADD_PARTITIONS_TO_TXN: Final = 24
+
+
+def large_list_groups(target: Target) -> int:
+    """A ListGroups of 20 MB, all of it states to filter by."""
+    return _ask(target, request(LIST_GROUPS, 4, states_filter=["x"]), (b"\x02x", 10_000_000))
+
+
+def large_metadata(target: Target) -> int:
+    """A Metadata of 9.5 MB, all of it names of topics."""
+    topics = [{"name": f"no-such-topic-{number}"} for number in range(500_000)]
+    return _ask(target, request(METADATA, 9, topics=topics, allow_auto_topic_creation=False))
+
+
+def largest_metadata(target: Target) -> int:
+    """A Metadata with as many topics as a request may name, ten times."""
+    topics = [{"name": f"no-such-topic-{number}"} for number in range(19_000)]
+    data = request(METADATA, 9, topics=topics, allow_auto_topic_creation=False)
+    with target.socket() as connection:
+        exchange(connection, data * 10, answers=10)
+    return len(data) * 10
+
+
+def many_partitions_in_a_transaction(target: Target) -> int:
+    """An AddPartitionsToTxn with 2,000,000 partitions."""
+    topics = [{"name": "neighbour", "partitions": range(2_000_000)}]
+    return _ask(
+        target,
+        request(
+            ADD_PARTITIONS_TO_TXN,
+            3,
+            v3_and_below_transactional_id="a",
+            v3_and_below_producer_id=1,
+            v3_and_below_producer_epoch=0,
+            v3_and_below_topics=topics,
+        ),
+    )
+
+
+def _ask(target: Target, data: bytes, more: tuple[bytes, int] = (b"", 0)) -> int:
+    """Send a request and take what comes; its last array gets so many more elements."""
+    element, count = more
+    if count:
+        data = _grown(data, element, count)
+    with target.socket() as connection:
+        connection.settimeout(60.0)
+        try:
+            connection.sendall(data)
+            read_answers(connection, 1)
+        except ConnectionError:
+            pass  # refusing it is an answer
+    return len(data)
+
+
+def _grown(data: bytes, element: bytes, count: int) -> bytes:
+    """A request whose last field is an array of one element, with that many of them."""
+    head = data[4 : data.rindex(b"\x02" + element)]
+    number, length = count + 1, bytearray()
+    while number > 127:
+        length.append(number & 127 | 128)
+        number >>= 7
+    length.append(number)
+    body = head + bytes(length) + element * count + b"\0"
+    return len(body).to_bytes(4, "big") + body
+
+
+ATTACKS: Final = (
+    Attack("large-list-groups", large_list_groups),
+    Attack("large-metadata", large_metadata),
+    Attack("largest-metadata", largest_metadata),
+    Attack("many-partitions-in-a-transaction", many_partitions_in_a_transaction),
+)

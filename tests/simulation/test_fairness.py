@@ -1,0 +1,208 @@
+"""What one client can take from the others, counted in requests and bytes: in virtual time it is
+exact.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from tests.support.clusters import VirtualCluster, run_cluster
+from tests.support.raw_wire import message_from
+from tests.support.wires import API_VERSIONS, METADATA, Wire
+from txnsim.metrics.requests import ApiMeter
+from txnsim.runtime.turns import REQUEST_NS
+from txnsim.server.connection import FRAME_BYTES
+from txnsim.server.listener import BrokerListener
+from txnsim.server.outbox import PART_BYTES
+from txnsim.types import TopicPartition
+from txnsim.wire import codec
+
+FIRST = TopicPartition("orders", 0)
+FETCH = 1
+PER_TURN = 10_000_000 // REQUEST_NS
+"""Requests that a turn bears where they take no time."""
+
+Story = Callable[[VirtualCluster, Wire, Wire], Awaitable[None]]
+
+
+def run(story: Story, **settings: Any) -> None:
+    """Tell a story of an attacker and a neighbour at the broker that leads orders-0. What is sent
+    at one moment arrives at one moment.
+    """
+
+    async def main(cluster: VirtualCluster) -> None:
+        attacker = await open_wire(cluster)
+        neighbour = await open_wire(cluster)
+        await story(cluster, attacker, neighbour)
+        await neighbour.close()
+        attacker.writer.transport.abort()
+
+    run_cluster(main, latency_us=(100, 100), **settings)
+
+
+async def open_wire(cluster: VirtualCluster) -> Wire:
+    broker = cluster.sim.metadata.image.brokers[cluster.leader(FIRST)]
+    return await Wire.open(broker.host, broker.port)
+
+
+class Moment(ApiMeter):
+    """Notes how many Metadata requests had been handled when its own API was asked."""
+
+    def __init__(self, cluster: VirtualCluster) -> None:
+        super().__init__(None)
+        self._cluster = cluster
+        self.ahead = -1
+
+    def observe(self, *values: int) -> None:
+        self.ahead = handled(self._cluster, METADATA)
+        super().observe(*values)
+
+
+async def ahead_of(cluster: VirtualCluster, neighbour: Wire) -> int:
+    """How many Metadata requests are handled before the neighbour's ApiVersions, when all of them
+    arrive at one moment.
+    """
+    moment = listener_of(cluster).meters[API_VERSIONS, 0] = Moment(cluster)
+    neighbour.send(neighbour.frame(API_VERSIONS, 0, codec.request_class(API_VERSIONS, 0)()))
+    await neighbour.answer()
+    return moment.ahead
+
+
+def listener_of(cluster: VirtualCluster) -> BrokerListener:
+    """That of the broker that leads orders-0."""
+    leader = cluster.leader(FIRST)
+    return next(one for one in cluster.sim.listeners if one.broker.broker_id == leader)
+
+
+def handled(cluster: VirtualCluster, api_key: int) -> int:
+    """Requests of an API that this broker has handled so far."""
+    meters = listener_of(cluster).meters
+    return sum(sum(meter.total_counts) for (key, _), meter in meters.items() if key == api_key)
+
+
+def fetch(wire: Wire, *, max_wait_ms: int = 0) -> bytes:
+    """A Fetch of everything in orders-0."""
+    partition = {"partition": 0, "fetch_offset": 0, "partition_max_bytes": 1 << 30}
+    message = message_from(
+        codec.request_class(FETCH, 11),
+        {
+            "replica_id": -1,
+            "max_wait": max_wait_ms,
+            "min_bytes": 1,
+            "max_bytes": 1 << 30,
+            "topics": [{"topic": "orders", "partitions": [partition]}],
+        },
+    )
+    return wire.frame(FETCH, 11, message)
+
+
+def test_a_neighbour_waits_for_one_turn_of_a_client_that_pipelines() -> None:
+    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
+        count = 5_000
+        attacker.send(b"".join(attacker.metadata() for _ in range(count)))
+        assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
+        await answered(attacker, count)
+
+    run(story)
+
+
+def test_a_neighbour_waits_for_no_round_of_many_clients() -> None:
+    async def story(cluster: VirtualCluster, _attacker: Wire, neighbour: Wire) -> None:
+        others = [await open_wire(cluster) for _ in range(20)]
+        for other in others:
+            other.send(b"".join(other.metadata() for _ in range(500)))
+        assert 0 < await ahead_of(cluster, neighbour) <= PER_TURN
+        for other in others:
+            await answered(other, 500)
+            await other.close()
+
+    run(story)
+
+
+async def answered(wire: Wire, count: int) -> None:
+    for number in range(1, count + 1):
+        assert (await wire.answer())[0] == number
+
+
+def test_requests_of_a_client_that_does_not_read_are_not_handled() -> None:
+    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
+        large = 900_000
+        for _ in range(4):
+            neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(large)))
+            await neighbour.answer()
+        attacker.writer.transport.pause_reading()
+        attacker.send(b"".join(fetch(attacker) for _ in range(50)))
+        await asyncio.sleep(5)
+        assert handled(cluster, FETCH) <= 1
+        attacker.writer.transport.resume_reading()
+        for number in range(1, 51):
+            correlation_id, message = await attacker.answer()
+            assert correlation_id == number
+            assert len(message.responses[0].partitions[0].records) > 4 * large
+
+    run(story)
+
+
+def test_a_large_answer_waits_as_it_lies_in_the_log() -> None:
+    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
+        neighbour.send(neighbour.produce(FIRST, acks=-1, value=bytes(900_000)))
+        await neighbour.answer()
+        attacker.writer.transport.pause_reading()
+        attacker.send(fetch(attacker))
+        await asyncio.sleep(5)
+        listener = listener_of(cluster)
+        held = [one.server.get_write_buffer_size() for one in cluster.env.net.connections]
+        assert 0 < max(held) <= PART_BYTES + 65_536
+        assert listener.unread.total == 0, "records don't count"
+        attacker.writer.transport.resume_reading()
+        _, message = await attacker.answer()
+        assert len(message.responses[0].partitions[0].records) > 900_000
+
+    run(story)
+
+
+def test_empty_frames_fill_the_queue() -> None:
+    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
+        attacker.send(fetch(attacker, max_wait_ms=60_000))
+        limit = 100_000 // FRAME_BYTES
+        attacker.send(bytes(4 * limit))
+        await asyncio.sleep(0.1)
+        assert attacker.writer.transport.get_write_buffer_size() == 0
+        attacker.send(bytes(4))
+        await asyncio.sleep(0.1)
+        attacker.send(bytes(4))
+        await asyncio.sleep(0.1)
+        assert attacker.writer.transport.get_write_buffer_size() == 4, "it is not read any more"
+        neighbour.send(neighbour.produce(FIRST))
+        await neighbour.answer()
+
+    run(story, connection_queue_bytes=100_000)
+
+
+def test_unread_answers_of_all_clients_have_a_bound() -> None:
+    async def story(cluster: VirtualCluster, attacker: Wire, neighbour: Wire) -> None:
+        names = tuple(f"topic-{number:0200}" for number in range(5_000))
+        others = [await open_wire(cluster) for _ in range(8)]
+        for other in others:
+            other.writer.transport.pause_reading()
+            other.send(metadata_of(other, names))
+        await asyncio.sleep(5)
+        listener = listener_of(cluster)
+        assert 0 < listener.unread.total <= 4_000_000
+        assert 2 < len(listener.connections) < 2 + len(others), "some of them had to go"
+        for other in others:
+            other.writer.transport.abort()
+        await asyncio.sleep(1)
+        assert listener.unread.total == 0
+
+    run(story, queued_max_response_bytes=4_000_000)
+
+
+def metadata_of(wire: Wire, names: tuple[str, ...]) -> bytes:
+    message = message_from(
+        codec.request_class(METADATA, 4),
+        {"topics": [{"name": name} for name in names], "allow_auto_topic_creation": False},
+    )
+    return wire.frame(METADATA, 4, message)

@@ -1,0 +1,109 @@
+"""Who waits for a turn goes on in order of what it has used and wants, and a turn has an end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from txnsim.runtime.turns import BYTE_NS, Turns
+
+WORK_NS = 1_000_000
+"""One piece of a worker's work."""
+
+
+class Worker:
+    """Has so many pieces of work."""
+
+    def __init__(self, turns: Turns, log: list[str], name: str, pieces: int, *, size: int = 0):
+        self.turns, self.log, self.name = turns, log, name
+        self.pieces, self.size = pieces, size
+        self.used_ns = self.contest = 0
+        self.on_done: Callable[[], None] = lambda: None
+        turns.wait(self, size=size)
+
+    def go_on(self, limit_ns: int) -> None:
+        while self.pieces:
+            self.pieces -= 1
+            self.log.append(self.name)
+            self.turns.spent_ns += WORK_NS
+            self.used_ns += WORK_NS
+            if self.turns.spent_ns >= limit_ns:
+                break
+        if self.pieces:
+            self.turns.wait(self, size=self.size)
+        else:
+            self.on_done()
+
+
+async def turns_taken(log: list[str]) -> list[int]:
+    """How much was done in each turn of the loop."""
+    found = []
+    done = 0
+    for _ in range(1000):
+        await asyncio.sleep(0)
+        if len(log) > done:
+            found.append(len(log) - done)
+        done = len(log)
+    return found
+
+
+async def test_one_worker_alone_takes_its_limit_in_each_turn() -> None:
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = 10 * WORK_NS
+    Worker(turns, log, "a", 25)
+    assert await turns_taken(log) == [10, 10, 5]
+
+
+async def test_those_who_wait_share_a_turn() -> None:
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = 4 * WORK_NS
+    for name in "ab":
+        Worker(turns, log, name, 6)
+    await turns_taken(log)
+    assert log[:4] in (list("aabb"), list("aaab"))
+    assert log.count("a") == log.count("b") == 6
+    assert max(log.index("b"), 12 - log[::-1].index("a")) > 4, "neither had to wait for all"
+
+
+async def test_a_newcomer_waits_for_none_of_the_work_that_others_have_queued() -> None:
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = WORK_NS
+    for number in range(20):
+        Worker(turns, log, f"old{number}", 50)
+    for _ in range(40):
+        await asyncio.sleep(0)
+    before = len(log)
+    Worker(turns, log, "new", 1)
+    await turns_taken(log)
+    assert log.index("new") - before <= 20, "at most one piece of each who is ahead"
+
+
+async def test_a_small_request_goes_ahead_of_large_ones() -> None:
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = WORK_NS
+    for number in range(20):
+        Worker(turns, log, f"large{number}", 2, size=100 * WORK_NS // BYTE_NS)
+    Worker(turns, log, "small", 1, size=1)
+    await turns_taken(log)
+    assert log[0] == "small"
+    assert len(log) == 41
+
+
+async def test_what_was_used_before_a_contest_does_not_count_in_it() -> None:
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = WORK_NS
+    veteran = Worker(turns, log, "veteran", 500)
+    await turns_taken(log)
+    veteran.pieces = 3
+    Worker(turns, log, "new", 3)
+    turns.wait(veteran)
+    await turns_taken(log)
+    assert sorted(log[500:502]) == ["new", "veteran"]
+
+
+async def test_work_that_is_caused_in_a_turn_waits_for_the_next_one() -> None:
+    turns, log = Turns(asyncio.get_running_loop()), list[str]()
+    turns.limit_ns = 10 * WORK_NS
+    first = Worker(turns, log, "a", 1)
+    first.on_done = lambda: Worker(turns, log, "b", 1) and None
+    assert await turns_taken(log) == [1, 1]
