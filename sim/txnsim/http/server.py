@@ -15,6 +15,7 @@ from txnsim.runtime.real import new_token, tcp_socket
 from txnsim.server.cluster import SimCluster
 
 try:
+    import anyio.lowlevel
     import prometheus_client
     import starlette
     import uvicorn
@@ -70,6 +71,8 @@ class ControlServer:
         Raises:
             OSError: It is busy.
         """
+        # Starlette's streams import 20 ms of anyio when the first one is sent: rather now.
+        await anyio.lowlevel.checkpoint()
         bound = tcp_socket(self._host, self._port)
         # At once, not when uvicorn's task runs: whoever is told of the port may connect, and nobody
         # else can bind it any more.
