@@ -369,7 +369,7 @@ def _records(topic_partition: TopicPartition, header: BatchHeader) -> dict[str, 
         "epoch": header.producer_epoch,
         "seq": header.base_sequence,
         "txn": header.is_transactional,
-        "control": header.is_control,
+        **({"control": True} if header.is_control else {}),
     }
 
 

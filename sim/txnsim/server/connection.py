@@ -504,15 +504,17 @@ class Connection(asyncio.Protocol):
         if not tracer.on:
             return await self._watcher().handle(request, handler, frame)
         self._told = None
-        subject = handler.subject(request)
-        tx = tx_of(subject, request.message)
         message = {
             "api": api_name(request.api_key),
             "version": request.api_version,
             "correlation": request.correlation_id,
             "peer": f"client/{request.client_id or ''}",
         }
-        asked = {**message, "bytes": self._request_bytes, "summary": summary_of(subject)}
+        asked, tx = message, ""
+        if tracer.full:  # brief has a budget: what follows from a request tells whose it is
+            subject = handler.subject(request)
+            tx = tx_of(subject, request.message)
+            asked = {**message, "bytes": self._request_bytes, "summary": summary_of(subject)}
         # A request has the client for its cause, whatever let the connection take it up now.
         sent = tracer.take((self._peer, request.correlation_id, False))
         if sent < 0:
@@ -538,7 +540,7 @@ class Connection(asyncio.Protocol):
         """An answer is written: its size is known now."""
         self._told = None
         tracer = self._listener.tracer
-        data = {**told, "bytes": self._response_bytes}
+        data = {**told, "bytes": self._response_bytes} if tracer.full else told
         sent = tracer.emit("msg.send", self._listener.node, parents=causes, tx=tx, data=data)
         if is_ours:
             correlation = told["correlation"]

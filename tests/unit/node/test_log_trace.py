@@ -90,7 +90,6 @@ def test_the_first_batch_opens_a_transaction_and_the_next_does_not() -> None:
         "epoch": 0,
         "seq": 0,
         "txn": True,
-        "control": False,
         "base": 0,
         "last": 0,
         "opened": True,
@@ -306,5 +305,6 @@ def test_of_many_producers_the_newest_names_are_known() -> None:
 def test_who_does_what_follows_from_an_event_is_due_to_it() -> None:
     traced = Traced()
     seen: list[int] = []
-    traced.trace.due_to(4, lambda: seen.append(traced.tracer.cause))
-    assert (seen, traced.tracer.cause) == ([4], NO_CAUSE)
+    event = traced.tracer.emit("note", "x")
+    traced.trace.due_to(event, lambda: seen.append(traced.tracer.cause))
+    assert (seen, traced.tracer.cause) == ([event], NO_CAUSE)

@@ -17,6 +17,8 @@ LINE_DDL: Final = (
     "i bigint, t bigint, n int, node string, l bigint, p array<bigint>, k string, tx string,"
     " d string, schema int, sim string, scenario string, seed bigint, `set` map<string,string>,"
     " clock string, first bigint, nodes array<string>, events bigint, hash string, verdict string,"
+    " run string, mode string, take string, brokers int, releases array<string>,"
+    " rules map<string,boolean>, level string,"
     " lost bigint, misfit string"
 )
 """Every key of a header, an event and a trailer; the payload stays as it was written. ``misfit`` is
