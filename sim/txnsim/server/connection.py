@@ -543,9 +543,7 @@ class Connection(asyncio.Protocol):
         data = {**told, "bytes": self._response_bytes} if tracer.full else told
         sent = tracer.emit("msg.send", self._listener.node, parents=causes, tx=tx, data=data)
         if is_ours:
-            correlation = told["correlation"]
-            assert isinstance(correlation, int)
-            tracer.post((self._peer, correlation, True), sent)
+            tracer.post((self._peer, cast(int, told["correlation"]), True), sent)
 
     def _watcher(self) -> ClientCrossings:
         """Made when it is needed for the first time: most connections are never watched."""
