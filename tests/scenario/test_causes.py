@@ -21,7 +21,8 @@ ELSEWHERE = {
     "goal": "",  # the page's
     "log.truncate": "tests/unit/node/test_log_trace.py::"
     "test_a_log_that_loses_an_end_says_where_it_ends_and_begins",
-    "snapshot": "tests/unit/runtime/test_trace.py::test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot",
+    "snapshot": "tests/unit/runtime/test_trace.py::"
+    "test_a_ring_that_has_dropped_its_head_opens_with_a_snapshot",
     "msg.dup": "tests/unit/runtime/test_peer_links.py::test_a_copy_is_told_before_it_arrives",
 }
 """Kinds that no story has, and the test in which they occur."""
