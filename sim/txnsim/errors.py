@@ -102,6 +102,13 @@ class CorruptLogRecordError(BadInputError):
     """A record of an internal topic that can't be read."""
 
 
+class UnpacksTooLargeError(CorruptBatchError):
+    """The records of a batch unpack to more than somebody wants to hold."""
+
+    def __init__(self, codec: str, at_most: int) -> None:
+        super().__init__(f"{codec}: a batch decompresses to more than {at_most} bytes")
+
+
 class ConfigError(BadInputError):
     """A configuration file, a scenario file or a command-line value; the message names file and
     field.

@@ -4,10 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.attacks import fairness, floods, pipelines, topics
+from tests.attacks import (
+    batches,
+    control_port,
+    fairness,
+    floods,
+    pipelines,
+    topics,
+    unknown_clients,
+)
 from tests.attacks.target import Attack
 
-_MODULES: Final = (topics, pipelines, fairness, floods)
+_MODULES: Final = (topics, pipelines, fairness, floods, batches, control_port, unknown_clients)
 
 ATTACKS: Final[dict[str, Attack]] = {
     attack.name: attack for module in _MODULES for attack in module.ATTACKS

@@ -8,15 +8,16 @@ the request and authorization are the handler's.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 import msgspec
 
 from txnsim.broker.verification import TransactionOperation, Verification, produce_error
 from txnsim.errors import ErrorCode, Rejection
-from txnsim.log.answers import Appended
+from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.validation import is_heavy, newest_in_steps
 from txnsim.log.verification import SENTINEL
 from txnsim.node.log_gate import DATA, LogGate
 from txnsim.node.log_trace import LogTrace, bounds_for_data
@@ -37,6 +38,8 @@ from txnsim.types import (
 from txnsim.wire.batch_header import BatchHeader
 
 ACKS_ALL: Final = -1
+TURN_NS: Final = 10_000_000
+"""About so long the records of a request are looked at before others have a turn."""
 
 
 class ProducePartition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -71,6 +74,9 @@ class ProduceOutcome(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 Outcomes = dict[TopicPartition, ProduceOutcome]
+Seen = Mapping[TopicPartition, AppendRejection | int]
+"""What the records of heavy batches came to, before anything was decided."""
+NOTHING_SEEN: Final[Seen] = {}
 
 
 class Producing:
@@ -115,6 +121,9 @@ class Producing:
         """Append the batches; waits as long as verification and ``acks`` demand."""
         outcomes: Outcomes = {}
         guards: dict[TopicPartition, int] = {}
+        newest = NOTHING_SEEN
+        if is_heavy([part.header for part in command.partitions]):
+            newest = await self._look_ahead(command)
         transactional = [part for part in command.partitions if part.header.is_transactional]
         if transactional and self._rules.transactions_are_verified:
             mixed = _mixed_producers(transactional, self._rules)
@@ -126,9 +135,9 @@ class Producing:
                 if asked:
                     await self._verify(command, transactional[0].header, asked, outcomes)
         appended = (
-            self._append(command, guards, outcomes)
+            self._append(command, guards, outcomes, newest)
             if self._gate.is_open
-            else await self._append_watched(command, guards, outcomes)
+            else await self._append_watched(command, guards, outcomes, newest)
         )
         if command.acks == ACKS_ALL and appended:
             failed = await self._commits.wait(appended, timeout_ms=command.timeout_ms)
@@ -136,6 +145,22 @@ class Producing:
                 # DelayedProduce only sets the error: where the records are is told all the same.
                 outcomes[partition] = msgspec.structs.replace(outcomes[partition], error=error)
         return outcomes
+
+    async def _look_ahead(self, command: ProduceCommand) -> Seen:
+        """Look at the records before anything is decided, with breaks: others have their turn."""
+        seen: dict[TopicPartition, AppendRejection | int] = {}
+        spent_ns = 0
+        for part in command.partitions:
+            steps = newest_in_steps(part.header, part.batch)
+            try:
+                while True:
+                    spent_ns += next(steps)
+                    if spent_ns > TURN_NS:
+                        spent_ns = 0
+                        await self._pause(0)
+            except StopIteration as end:
+                seen[part.topic_partition] = end.value
+        return seen
 
     # Verification
 
@@ -221,7 +246,11 @@ class Producing:
     # Append
 
     def _append(
-        self, command: ProduceCommand, guards: dict[TopicPartition, int], outcomes: Outcomes
+        self,
+        command: ProduceCommand,
+        guards: dict[TopicPartition, int],
+        outcomes: Outcomes,
+        seen: Seen,
     ) -> Appends:
         """Append what is left."""
         now_ms = self._clock.now_ms()
@@ -232,12 +261,18 @@ class Producing:
                 outcomes[part.topic_partition] = (
                     log
                     if isinstance(log, ProduceOutcome)
-                    else self._write(log, part, guards, now_ms, appended, command.transactional_id)
+                    else self._write(
+                        log, part, guards, now_ms, appended, seen, command.transactional_id
+                    )
                 )
         return appended
 
     async def _append_watched(
-        self, command: ProduceCommand, guards: dict[TopicPartition, int], outcomes: Outcomes
+        self,
+        command: ProduceCommand,
+        guards: dict[TopicPartition, int],
+        outcomes: Outcomes,
+        seen: Seen,
     ) -> Appends:
         """The same while somebody may object to it: a partition that has to wait lets those behind
         it in the request wait, too.
@@ -266,8 +301,9 @@ class Producing:
                 outcomes[where] = log
                 continue
             before = self._gate.durable(log)
+            now_ms = self._clock.now_ms()
             outcomes[where] = self._write(
-                log, part, guards, self._clock.now_ms(), appended, command.transactional_id
+                log, part, guards, now_ms, appended, seen, command.transactional_id
             )
             self._gate.appended(log, before)
         return appended
@@ -279,6 +315,7 @@ class Producing:
         guards: dict[TopicPartition, int],
         now_ms: int,
         appended: Appends,
+        seen: Seen,
         transactional_id: str | None,
     ) -> ProduceOutcome:
         """Append one batch; what was written is added to ``appended``."""
@@ -289,6 +326,7 @@ class Producing:
             guard=guards.get(partition, SENTINEL),
             now_ms=now_ms,
             header=part.header,
+            newest=seen.get(partition),
         )
         if isinstance(result, Appended):
             if before is None:

@@ -28,6 +28,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
+import msgspec
+
 from txnsim.errors import CorruptBatchError, ErrorCode, InvariantViolation, Rejection
 from txnsim.log.answers import NO_TIMESTAMP, Appended, AppendRejection
 from txnsim.log.append_info import (
@@ -148,7 +150,13 @@ class PartitionLog(LoadedLog):
         )
 
     def append_client(
-        self, batch: bytes, *, guard: int, now_ms: int, header: BatchHeader | None = None
+        self,
+        batch: bytes,
+        *,
+        guard: int,
+        now_ms: int,
+        header: BatchHeader | None = None,
+        newest: AppendRejection | int | None = None,
     ) -> Appended | AppendRejection:
         """Append a producer's batch (AppendOrigin.CLIENT); the caller has checked that it is one
         batch of magic 2.
@@ -158,6 +166,7 @@ class PartitionLog(LoadedLog):
             guard: What ``start_verification`` gave for it; of no meaning outside of transactions.
             now_ms: The cluster's time.
             header: The batch's header, if the caller has read it already.
+            newest: What ``validation.newest_in_steps`` has found, if the caller has looked already.
         """
         if header is None:
             try:
@@ -172,9 +181,10 @@ class PartitionLog(LoadedLog):
         )
         if rejection is not None:
             return rejection
-        newest = newest_timestamp(header, batch, log_start_offset=self._log_start_offset)
+        if newest is None:
+            newest = newest_timestamp(header, batch, log_start_offset=self._log_start_offset)
         if not isinstance(newest, int):
-            return newest
+            return self._dated(newest)
         if needs_examination(header, newest, config=config, now_ms=now_ms):
             verdict = examine(
                 header,
@@ -211,6 +221,12 @@ class PartitionLog(LoadedLog):
             if refusal is not None:
                 return self._refused(refusal)
         return self._write(batch, header, max_timestamp=newest, now_ms=now_ms)
+
+    def _dated(self, rejection: AppendRejection) -> AppendRejection:
+        """A rejection with the log start of now, where its error shows one."""
+        if rejection.error is ErrorCode.message_too_large:
+            return rejection
+        return msgspec.structs.replace(rejection, log_start_offset=self._log_start_offset)
 
     def append_coordinator(
         self, batch: bytes, *, now_ms: int, guard: int = SENTINEL

@@ -17,22 +17,40 @@ and all that the header of a very large batch says.
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from typing import Final
 
-from txnsim.errors import CorruptBatchError, ErrorCode, MissingExtraError
-from txnsim.log.answers import NO_TIMESTAMP, AppendRejection
+from txnsim.errors import (
+    CorruptBatchError,
+    ErrorCode,
+    MissingExtraError,
+    UnpacksTooLargeError,
+)
+from txnsim.log.answers import NO_TIMESTAMP, UNKNOWN_OFFSET, AppendRejection
 from txnsim.log.config import NEVER_MS, LogConfig, TimestampType
 from txnsim.types import TopicPartition
 from txnsim.wire.batch import HEADER_SIZE, NONE, BatchHeader, crc_is_valid, read_records
 from txnsim.wire.batch_rewrite import recoded_batch
-from txnsim.wire.compression import decompress
-from txnsim.wire.record_walk import newest_delta_ms
+from txnsim.wire.compression import decompress_in_steps
+from txnsim.wire.record_walk import NO_DELTA, newest_delta_ms, walk
 from txnsim.wire.records import Record
 
 DEVIATIONS: Final = (
     "The offsets of records inside a compressed batch are not looked at; Apache Kafka numbers them "
     "anew where they are not 0, 1, 2 and so on.",
+    "A compressed batch that unpacks to more than 32 MiB, or that holds more than 250,000 records, "
+    "is MESSAGE_TOO_LARGE; Apache Kafka unpacks any batch, however long one of its threads is busy "
+    "with it.",
 )
+
+UNPACKED_BYTES_MAX: Final = 32 << 20
+UNPACKED_RECORDS_MAX: Final = 250_000
+LIGHT_RECORDS_MAX: Final = 20_000
+LIGHT_BYTES_MAX: Final = 16_384
+"""Of compressed batches that are looked at without a break: they unpack in 50 ms at most."""
+WALK_RECORDS: Final = 20_000
+"""Records between two breaks."""
+_RECORD_NS: Final = 350
 
 _CREATE_TIME: Final = TimestampType.CREATE_TIME
 _NO_KEY: Final = "Compacted topic cannot accept message without key in topic partition"
@@ -109,19 +127,61 @@ def check_envelope(
     return None
 
 
+def is_heavy(headers: Iterable[BatchHeader]) -> bool:
+    """Whether the records of a request take long to look at: they are many, or may be once they are
+    unpacked.
+    """
+    records = packed = 0
+    for header in headers:
+        records += header.records_count
+        if header.compression != NONE:
+            packed += header.size
+    return records > LIGHT_RECORDS_MAX or packed > LIGHT_BYTES_MAX
+
+
 def newest_timestamp(
     header: BatchHeader, batch: bytes, *, log_start_offset: int
 ) -> AppendRejection | int:
     """The newest timestamp of the records, or why the batch can't hold those that its header
     states.
     """
+    if header.compression == NONE:
+        try:
+            delta_ms = newest_delta_ms(batch, HEADER_SIZE, header.records_count)
+        except CorruptBatchError as error:
+            return _invalid(str(error), log_start_offset, "batch.inner-count")
+        if delta_ms is None:
+            return _not_so_many(header, log_start_offset)
+        return header.base_timestamp_ms + delta_ms
+    steps = newest_in_steps(header, batch, log_start_offset=log_start_offset)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            found: AppendRejection | int = end.value
+            return found
+
+
+def newest_in_steps(
+    header: BatchHeader, batch: bytes, *, log_start_offset: int = UNKNOWN_OFFSET
+) -> Generator[int, None, AppendRejection | int]:
+    """Look for the same, step by step: nothing of a log's state is asked.
+
+    Yields:
+        About how many nanoseconds the step took.
+    """
     records, at = batch, HEADER_SIZE
     if header.compression != NONE:
         try:
-            records, at = decompress(header.compression, batch[HEADER_SIZE:]), 0
+            records = yield from decompress_in_steps(
+                header.compression, batch[HEADER_SIZE : header.size], UNPACKED_BYTES_MAX
+            )
+            at = 0
         except MissingExtraError:
             # A codec that is not installed is given the benefit of the doubt.
             return header.max_timestamp_ms
+        except UnpacksTooLargeError as error:
+            return _too_large(str(error))
         except CorruptBatchError:
             return AppendRejection(
                 error=ErrorCode.unknown_server_error,
@@ -130,16 +190,24 @@ def newest_timestamp(
                 log_start_offset=log_start_offset,
                 rule="batch.codec",
             )
+        if header.records_count > UNPACKED_RECORDS_MAX:
+            return _too_large(
+                f"{header.records_count} records in a compressed batch, at most "
+                f"{UNPACKED_RECORDS_MAX} are unpacked"
+            )
+    left, delta_ms = header.records_count, NO_DELTA
     try:
-        delta_ms = newest_delta_ms(records, at, header.records_count)
+        while left:
+            found = walk(records, at, min(left, WALK_RECORDS), delta_ms)
+            if found is None:
+                break
+            delta_ms, at = found
+            left -= min(left, WALK_RECORDS)
+            yield WALK_RECORDS * _RECORD_NS
     except CorruptBatchError as error:
         return _invalid(str(error), log_start_offset, "batch.inner-count")
-    if delta_ms is None:
-        return _invalid(
-            f"the records of the batch are not the {header.records_count} that its header states",
-            log_start_offset,
-            "batch.inner-count",
-        )
+    if left or at != len(records):
+        return _not_so_many(header, log_start_offset)
     return header.base_timestamp_ms + delta_ms
 
 
@@ -315,6 +383,18 @@ def _record_rule(
 def _timestamp_rule(header: BatchHeader, config: LogConfig) -> str:
     is_window = config.timestamp_type is _CREATE_TIME and not header.is_log_append_time
     return "batch.timestamp-window" if is_window else "batch.timestamp-type"
+
+
+def _not_so_many(header: BatchHeader, log_start_offset: int) -> AppendRejection:
+    return _invalid(
+        f"the records of the batch are not the {header.records_count} that its header states",
+        log_start_offset,
+        "batch.inner-count",
+    )
+
+
+def _too_large(reason: str) -> AppendRejection:
+    return AppendRejection(error=ErrorCode.message_too_large, reason=reason, rule="batch.too-large")
 
 
 def _invalid(reason: str, log_start_offset: int, rule: str) -> AppendRejection:

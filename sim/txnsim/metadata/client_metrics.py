@@ -247,7 +247,7 @@ class ClientMetrics:
         metrics = push.metrics
         try:
             if push.compression != NONE:
-                metrics = decompress(push.compression, metrics)
+                metrics = decompress(push.compression, metrics, self._max_bytes)
         except CorruptBatchError as error:
             return Rejection(error=ErrorCode.invalid_record, reason=str(error))
         if len(metrics) > self._max_bytes:

@@ -22,7 +22,8 @@ _ONE_BYTE_MAX: Final = 0x7F
 _NOT_SHORT: Final = 0x81
 """Bits of a varint's first byte: one or the other is set unless it is a small positive number."""
 _SIZE_MIN_ENCODED: Final = RECORD_MIN - 1 << 1
-_NONE: Final = -(1 << 63)
+NO_DELTA: Final = -(1 << 63)
+"""Before the first record."""
 
 
 def newest_delta_ms(records: bytes, at: int, count: int) -> int | None:
@@ -39,7 +40,26 @@ def newest_delta_ms(records: bytes, at: int, count: int) -> int | None:
     Raises:
         CorruptBatchError: A varint that never ends.
     """
-    newest = _NONE
+    found = walk(records, at, count)
+    return found[0] if found is not None and found[1] == len(records) else None
+
+
+def walk(records: bytes, at: int, count: int, newest: int = NO_DELTA) -> tuple[int, int] | None:
+    """Walk over ``count`` records, of which more may follow.
+
+    Args:
+        records: What holds the records, unpacked.
+        at: Where the first one begins.
+        count: How many.
+        newest: The greatest timestamp delta of those before.
+
+    Returns:
+        The greatest timestamp delta and the end of the last record, or None where the records are
+        not what their lengths say.
+
+    Raises:
+        CorruptBatchError: A varint that never ends.
+    """
     try:
         for _ in range(count):
             # Lengths stay as they are encoded (zig-zag: twice the number, odd if it is negative).
@@ -93,7 +113,7 @@ def newest_delta_ms(records: bytes, at: int, count: int) -> int | None:
                 return None
     except IndexError:
         return None
-    return newest if at == len(records) else None
+    return newest, at
 
 
 def _long_size(records: bytes, at: int) -> tuple[int, int]:

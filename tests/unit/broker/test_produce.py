@@ -6,6 +6,7 @@ The rows follow ReplicaManager.handleProduceAppend as measured on Apache Kafka 4
 from __future__ import annotations
 
 import asyncio
+import struct
 from typing import Any
 
 import pytest
@@ -36,6 +37,7 @@ from txnsim.types import (
     BrokerId,
     TopicPartition,
 )
+from txnsim.wire.batch import GZIP, crc_of
 
 E = ErrorCode
 
@@ -452,3 +454,44 @@ async def test_a_refused_guard_is_in_the_trace(leader: Leader) -> None:
 def test_a_header_says_what_its_batch_is() -> None:
     header = part(P0, data=batch(3, transactional=True)).header
     assert (header.is_transactional, header.base_sequence) == (True, 3)
+
+
+HEAVY = 100_000
+"""Records of a batch that is looked at in several turns."""
+
+
+async def test_others_have_turns_while_many_records_are_looked_at(leader: Leader) -> None:
+    waiting = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
+    turns = 0
+    while not waiting.done():
+        leader.clock.pass_ms(0)
+        await asyncio.sleep(0)
+        turns += 1
+    assert (await waiting)[P0].base_offset == 0
+    assert turns > 3
+
+
+async def test_nothing_is_decided_before_the_records_are_looked_at(leader: Leader) -> None:
+    waiting = start(leader, produce(part(count=HEAVY, compression=GZIP), acks=1))
+    await asyncio.sleep(0)
+    light = await errors(leader, produce(part(), acks=1))
+    assert light == {P0: E.none}
+    while not waiting.done():
+        leader.clock.pass_ms(0)
+        await asyncio.sleep(0)
+    assert (await waiting)[P0].base_offset == 1
+
+
+async def test_a_heavy_batch_is_refused_as_a_light_one_with_the_log_start_of_then(
+    leader: Leader,
+) -> None:
+    data = bytearray(part(count=HEAVY, compression=GZIP).batch[:-3])
+    struct.pack_into(">i", data, 8, len(data) - 12)
+    struct.pack_into(">I", data, 17, crc_of(data))
+    waiting = start(leader, produce(part(data=bytes(data)), part(P1), acks=1))
+    while not waiting.done():
+        leader.clock.pass_ms(0)
+        await asyncio.sleep(0)
+    outcomes = await waiting
+    assert (outcomes[P0].error, outcomes[P0].log_start_offset) == (E.unknown_server_error, 0)
+    assert outcomes[P1].error is E.none

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import pytest
 
 from tests.support.logs import NOW, batch, make_log, plain
-from txnsim.errors import MissingExtraError
+from txnsim.errors import ErrorCode, MissingExtraError
 from txnsim.log import validation
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.config import LogConfig, TimestampType
 from txnsim.log.partition_log import PartitionLog
+from txnsim.log.validation import (
+    UNPACKED_BYTES_MAX,
+    UNPACKED_RECORDS_MAX,
+    WALK_RECORDS,
+    is_heavy,
+    newest_in_steps,
+    newest_timestamp,
+)
 from txnsim.wire.batch import (
     GZIP,
     LZ4,
@@ -26,6 +35,8 @@ from txnsim.wire.batch import (
     read_batch_header,
     read_records,
 )
+from txnsim.wire.batch_header import pack_batch
+from txnsim.wire.compression import compress
 
 HOUR = 3_600_000
 CREATE = LogConfig()
@@ -333,10 +344,10 @@ def test_append_time_claimed_on_a_create_time_topic() -> None:
 
 @pytest.fixture
 def no_codec(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object) -> bytes:
+    def missing(*_: object) -> Any:
         raise MissingExtraError("no codec")
 
-    monkeypatch.setattr(validation, "decompress", missing)
+    monkeypatch.setattr(validation, "decompress_in_steps", missing)
     monkeypatch.setattr(validation, "read_records", missing)
 
 
@@ -402,3 +413,82 @@ def test_lengths_inside_of_many_records_are_looked_at_where_keys_are_wanted() ->
     data = bytearray(batch(0, count=20))
     data[65] = 0x08
     assert refuse(patched(bytes(data), 21, ">h", 0), COMPACTED).error == 87
+
+
+def zipped(codec: int, records: bytes, count: int) -> bytes:
+    return pack_batch(
+        compress(codec, records),
+        base_offset=0,
+        leader_epoch=-1,
+        attributes=codec,
+        last_offset_delta=count - 1,
+        base_timestamp_ms=NOW,
+        max_timestamp_ms=NOW,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=count,
+    )
+
+
+TINY = bytes.fromhex("0c000000010100")
+"""The smallest record there is."""
+
+
+@pytest.mark.parametrize("codec", [GZIP, SNAPPY, LZ4, ZSTD])
+@pytest.mark.parametrize(
+    ("records", "count", "why"),
+    [
+        (bytes(UNPACKED_BYTES_MAX + 1), 1, f"more than {UNPACKED_BYTES_MAX} bytes"),
+        (
+            TINY * (UNPACKED_RECORDS_MAX + 1),
+            UNPACKED_RECORDS_MAX + 1,
+            f"{UNPACKED_RECORDS_MAX + 1} records in a compressed batch, at most",
+        ),
+    ],
+    ids=["bytes", "records"],
+)
+def test_what_unpacks_to_too_much_is_too_large(
+    codec: int, records: bytes, count: int, why: str
+) -> None:
+    batch = zipped(codec, records, count)
+    header = read_batch_header(batch, 0)
+    refused = newest_timestamp(header, batch, log_start_offset=7)
+    assert isinstance(refused, AppendRejection)
+    assert (refused.error, refused.log_start_offset) == (ErrorCode.message_too_large, -1)
+    assert why in str(refused.reason)
+
+
+def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
+    count = UNPACKED_RECORDS_MAX
+    batch = zipped(ZSTD, TINY * count, count)
+    header = read_batch_header(batch, 0)
+    assert is_heavy([header])
+    assert not is_heavy([])
+    steps = newest_in_steps(header, batch)
+    costs_ns = list(steps)
+    assert len(costs_ns) > count // WALK_RECORDS
+    assert max(costs_ns) <= 100_000_000
+    assert newest_timestamp(header, batch, log_start_offset=0) == NOW
+
+
+def test_steps_find_what_is_found_at_once() -> None:
+    for one in (plain(), zipped(GZIP, TINY * 3, 3), zipped(GZIP, TINY * 3, 4)):
+        header = read_batch_header(one, 0)
+        steps = newest_in_steps(header, one, log_start_offset=5)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                found = end.value
+                break
+        assert found == newest_timestamp(header, one, log_start_offset=5)
+
+
+def test_many_light_batches_of_a_request_are_heavy_together() -> None:
+    packed = read_batch_header(zipped(GZIP, TINY, 1), 0)
+    bare = read_batch_header(plain(), 0)
+    assert not is_heavy([packed] * 10)
+    assert is_heavy([packed] * 1_000)
+    assert not is_heavy([bare] * 20_000)
+    assert is_heavy([bare] * 20_001)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import time  # noqa: TID251 - measures the CPU time of a pure function
 import tracemalloc
 from typing import Any
 
@@ -10,8 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from txnsim.errors import CorruptBatchError, MissingExtraError
-from txnsim.wire import compression
+from txnsim.errors import CorruptBatchError, MissingExtraError, UnpacksTooLargeError
 from txnsim.wire.compression import (
     GZIP,
     LZ4,
@@ -21,6 +21,7 @@ from txnsim.wire.compression import (
     ZSTD,
     compress,
     decompress,
+    decompress_in_steps,
 )
 
 needs_cramjam = pytest.mark.skipif(
@@ -63,18 +64,41 @@ def test_cut_off_data_is_refused(codec: int) -> None:
 
 
 @pytest.mark.parametrize("codec", CODECS[1:])
-def test_bomb_is_refused_before_it_fills_the_memory(
-    codec: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_bomb_is_refused_before_it_fills_the_memory(codec: int) -> None:
     bomb = compress(codec, bytes(8 << 20))
-    monkeypatch.setattr(compression, "DECOMPRESSED_MAX", 1 << 20)
     tracemalloc.start()
     try:
-        with pytest.raises(CorruptBatchError, match="1048576 bytes"):
-            decompress(codec, bomb)
+        with pytest.raises(UnpacksTooLargeError, match="1048576 bytes"):
+            decompress(codec, bomb, 1 << 20)
         assert tracemalloc.get_traced_memory()[1] < 4 << 20
     finally:
         tracemalloc.stop()
+
+
+@pytest.mark.parametrize("codec", CODECS[1:])
+def test_as_much_as_is_allowed_is_decompressed_and_not_a_byte_more(codec: int) -> None:
+    data = bytes(range(256)) * 1_000
+    whole = compress(codec, data)
+    assert decompress(codec, whole, len(data)) == data
+    with pytest.raises(UnpacksTooLargeError, match=f"{NAMES[codec]}: .* {len(data) - 1} bytes"):
+        decompress(codec, whole, len(data) - 1)
+
+
+def test_empty_gzip_members_are_not_copied_quadratically() -> None:
+    data = compress(GZIP, b"") * 52_000 + compress(GZIP, b"records")
+    began = time.process_time()
+    assert decompress(GZIP, data) == b"records"
+    assert time.process_time() - began < 5
+
+
+@needs_cramjam
+def test_gzip_is_decompressed_in_steps_and_the_rest_in_one() -> None:
+    data = bytes(10 << 20)
+    for codec in (GZIP, SNAPPY, LZ4, ZSTD):
+        costs_ns = list(decompress_in_steps(codec, compress(codec, data)))
+        assert sum(costs_ns) >= len(data)
+        assert (len(costs_ns) > 2) is (codec == GZIP)
+    assert list(decompress_in_steps(NONE, data)) == []
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

@@ -1,0 +1,50 @@
+"""What a client may send before it has said who it is (SASL)."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from tests.attacks.target import Attack, Target
+from tests.support.raw_wire import RawConnection
+from tests.support.security import bearer, unsecured_token
+
+SASL_HANDSHAKE: Final = 17
+SASL_AUTHENTICATE: Final = 36
+DEMO: Final = ("--security", "demo")
+MESSAGE_BYTES: Final = 500_000
+
+
+def long_bearer(target: Target) -> int:
+    """A message of OAUTHBEARER with 500 kB of pairs, and one with an endless token."""
+    pairs = b"n,," + b"\x01" + b"a=b\x01" * (MESSAGE_BYTES // 4)
+    token = b"n,," + b"\x01auth=Bearer " + b"a" * MESSAGE_BYTES + b"*\x01\x01"
+    return _say(target, "OAUTHBEARER", pairs) + _say(target, "OAUTHBEARER", token)
+
+
+def absurd_ends(target: Target) -> int:
+    """Tokens that end at 1e400, NaN and 10^30, and one that is nested 100,000 times."""
+    claims = [f'{{"sub":"x","exp":{end}}}' for end in ("1e400", "NaN", "1" + "0" * 30)]
+    claims.append('{"sub":"x","exp":4000000000,"x":' + "[" * 100_000 + "]" * 100_000 + "}")
+    return sum(_say(target, "OAUTHBEARER", bearer(unsecured_token(one.encode()))) for one in claims)
+
+
+def long_name(target: Target) -> int:
+    """A name of SCRAM of 150,000 ligatures, which takes 15 s to bring into its normal form."""
+    name = "\N{ARABIC LIGATURE SALLALLAHOU ALAYHE WASALLAM}" * 150_000
+    return _say(target, "SCRAM-SHA-256", f"n,,n={name},r=x".encode())
+
+
+def _say(target: Target, mechanism: str, token: bytes) -> int:
+    """Say it; whatever is answered is an answer."""
+    address = target.ready["security"]["bootstrap"]["SASL_PLAINTEXT"].split(",")[0]
+    with RawConnection(address) as connection:
+        connection.ask(SASL_HANDSHAKE, 1, mechanism=mechanism)
+        _answer: Any = connection.ask(SASL_AUTHENTICATE, 2, auth_bytes=token)
+    return len(token)
+
+
+ATTACKS: Final = (
+    Attack("bearer-long", long_bearer, serve=DEMO),
+    Attack("bearer-absurd-ends", absurd_ends, serve=DEMO),
+    Attack("scram-long-name", long_name, serve=DEMO),
+)
