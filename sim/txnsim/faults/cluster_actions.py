@@ -8,7 +8,12 @@ lags) ends with its ``…_after_ms``, when its rule is released, or when its rul
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
+
+CLOCK_MS_MAX: Final = 10 * 366 * 86_400_000
+"""Ten years: further away the clock's own arithmetic ends."""
 
 
 class _Action(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -107,6 +112,10 @@ class ClockJump(_Action, frozen=True, kw_only=True, tag_field="do", tag="clock")
     def __post_init__(self) -> None:
         if self.by_ms == 0:
             raise ValueError("by_ms is 0: the clock would not move")
+        if abs(self.by_ms) > CLOCK_MS_MAX:
+            raise ValueError(
+                f"by_ms is {self.by_ms}, expected {-CLOCK_MS_MAX} to {CLOCK_MS_MAX}: ten years"
+            )
 
     def __str__(self) -> str:
         whose = "every clock" if self.broker is None else f"the clock of broker {self.broker}"

@@ -11,7 +11,7 @@ from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from txnsim.http.clock import ClockRoutes
 from txnsim.http.events import EventRoutes
@@ -20,16 +20,39 @@ from txnsim.http.guard import Doorkeeper, Guard
 from txnsim.http.judging import JudgingRoutes
 from txnsim.http.life import LifeRoutes
 from txnsim.http.log_dirs import LogDirRoutes
+from txnsim.http.messages import Problem
 from txnsim.http.openapi import document
 from txnsim.http.operation import JSON
 from txnsim.http.overview import LookRoutes
 from txnsim.http.pages import PageRoutes
-from txnsim.http.replies import RefusedError, refused
+from txnsim.http.replies import RefusedError, as_json, refused
 from txnsim.http.reset import RoundRoutes
 from txnsim.http.scenarios import ScenarioRoutes
 from txnsim.http.topics import TopicRoutes
 from txnsim.http.transactions import TransactionRoutes
 from txnsim.server.cluster import SimCluster
+
+
+async def no_such_path(request: Request, _error: Exception) -> Response:
+    """What is answered where there is no such path."""
+    path = request.url.path
+    return as_json(Problem(error=f"there is no {path}; GET /openapi.json lists all"), status=404)
+
+
+async def no_such_method(request: Request, _error: Exception) -> Response:
+    """What is answered where a path has other methods: their names."""
+    known = sorted(
+        {
+            method
+            for route in request.app.routes
+            if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
+            for method in route.methods or ()
+        }
+    )
+    allowed = ", ".join(known)
+    answer = as_json(Problem(error=f"{request.url.path} knows {allowed}"), status=405)
+    answer.headers["Allow"] = allowed
+    return answer
 
 
 class ControlApi:
@@ -70,7 +93,7 @@ class ControlApi:
                 *(route for noun in nouns for route in noun.routes()),
             ],
             middleware=[Middleware(Guard, doorkeeper=doorkeeper)],
-            exception_handlers={RefusedError: refused},
+            exception_handlers={RefusedError: refused, 404: no_such_path, 405: no_such_method},
         )
 
     def close(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Final
 
@@ -26,6 +27,9 @@ LOG_DIR: Final = Operation(
 )
 OPERATIONS: Final = (LOG_DIR,)
 
+TURN_BYTES: Final = 262_144
+"""Of the archive that are made before others have their turn."""
+
 
 class LogDirRoutes:
     """The routes over one cluster."""
@@ -49,6 +53,16 @@ class LogDirRoutes:
 
 
 async def _in_pieces(files: Sequence[StoredFile], now_ms: int) -> AsyncIterator[bytes]:
-    """The archive, in the loop's own thread: others have their turn between two pieces."""
+    """The archive, in the loop's own thread: others have their turn after some of it.
+
+    Small pieces are sent together, and a large one in parts. Sending alone gives nobody a turn.
+    """
+    gathered = bytearray()
     for piece in tar_of(files, modified_ms=now_ms):
-        yield piece
+        for start in range(0, len(piece), TURN_BYTES):
+            gathered += piece[start : start + TURN_BYTES]
+            if len(gathered) >= TURN_BYTES:
+                yield bytes(gathered)
+                gathered.clear()
+                await asyncio.sleep(0)
+    yield bytes(gathered)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from txnsim.faults.cluster_actions import (
+    CLOCK_MS_MAX,
     ClockJump,
     ClusterAction,
     Crash,
@@ -63,6 +64,8 @@ def test_every_action_is_here() -> None:
         (lambda: Partition(groups=((1, 2), ())), "two sides"),
         (lambda: Partition(groups=((1, 2), (2, 3))), "one side only"),
         (lambda: ClockJump(by_ms=0), "would not move"),
+        (lambda: ClockJump(by_ms=1 << 70), "ten years"),
+        (lambda: ClockJump(by_ms=-CLOCK_MS_MAX - 1), "ten years"),
     ],
 )
 def test_what_makes_no_sense_is_refused(make: Callable[[], object], message: str) -> None:

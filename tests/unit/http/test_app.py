@@ -65,3 +65,15 @@ def test_a_body_needs_no_content_type_but_must_be_json() -> None:
         assert answer.status_code == 422
 
     run_story(story)
+
+
+def test_a_path_names_all_of_its_methods() -> None:
+    async def story(_cluster: VirtualCluster, client: httpx.AsyncClient) -> None:
+        answer = await client.put("/api/v1/faults")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, POST")
+        assert answer.json()["error"] == "/api/v1/faults knows DELETE, GET, HEAD, POST"
+        nowhere = await client.get("/api/v1/nowhere")
+        assert nowhere.status_code == 404
+        assert "GET /openapi.json" in nowhere.json()["error"]
+
+    run_story(story)

@@ -23,6 +23,8 @@ ZERO_TIME: Final = 0
 
 async def handle(request: Request) -> Reply:
     """Refuse."""
+    if _is_half_an_owner(request):
+        return _answer(request, ErrorCode.unknown_server_error, principal=ANONYMOUS)
     if request.principal == ANONYMOUS:
         return refuse(request, ErrorCode.delegation_token_request_not_allowed)
     return refuse(request, ErrorCode.delegation_token_auth_disabled)
@@ -30,13 +32,38 @@ async def handle(request: Request) -> Reply:
 
 def refuse(request: Request, error: ErrorCode) -> Reply:
     """The error at the top, and whose token it would have been."""
+    if _is_half_an_owner(request):
+        return _answer(request, error, principal=ANONYMOUS)
     name = getattr(request.message, "owner_principal_name", None)
-    requester = request.principal.removeprefix(f"{USER}:")
-    time = NO_TIME if request.principal == ANONYMOUS else ZERO_TIME
+    kind = request.message.owner_principal_type if name else USER
+    return _answer(
+        request, error, principal=request.principal, owner=(kind, name) if name else None
+    )
+
+
+def _is_half_an_owner(request: Request) -> bool:
+    """A name without a type: a real broker fails with it, whoever asks."""
+    message = request.message
+    return bool(
+        getattr(message, "owner_principal_name", None)
+        and getattr(message, "owner_principal_type", None) is None
+    )
+
+
+def _answer(
+    request: Request,
+    error: ErrorCode,
+    *,
+    principal: str,
+    owner: tuple[str, str] | None = None,
+) -> Reply:
+    requester = principal.removeprefix(f"{USER}:")
+    time = NO_TIME if principal == ANONYMOUS else ZERO_TIME
+    kind, name = owner or (USER, requester)
     return request.answer(
         error_code=error,
-        principal_type=request.message.owner_principal_type if name else USER,
-        principal_name=name or requester,
+        principal_type=kind,
+        principal_name=name,
         token_requester_principal_type=USER,
         token_requester_principal_name=requester,
         issue_timestamp=time,

@@ -7,6 +7,7 @@ KafkaApis.handleListOffsetRequest, ReplicaManager.fetchOffset.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, Final
 
 import msgspec
@@ -38,6 +39,8 @@ _SINCE: Final = {
 """First version that knows each special timestamp."""
 
 CONSUMER: Final = -1
+_ISOLATIONS: Final = frozenset(IsolationLevel)
+"""A real broker has no name for another and fails with the whole request."""
 OFFSET_NOT_AVAILABLE_FROM: Final = 5
 
 
@@ -52,12 +55,14 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 async def handle(request: Request) -> Reply:
     """Answer each partition by itself."""
-    asked = [
+    if getattr(request.message, "isolation_level", 0) not in _ISOLATIONS:
+        return refuse(request, ErrorCode.unknown_server_error)
+    asked = Counter(
         TopicPartition(topic.name, partition.partition_index)
         for topic in request.message.topics
         for partition in topic.partitions
-    ]
-    twice = {partition for partition in asked if asked.count(partition) > 1}
+    )
+    twice = {partition for partition, times in asked.items() if times > 1}
     return _answer(
         request,
         lambda topic_partition, partition: (

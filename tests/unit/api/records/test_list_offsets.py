@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time  # noqa: TID251 - measures CPU time
 from typing import Any
 
 import pytest
@@ -207,3 +208,24 @@ async def test_before_version_5_a_new_leader_says_that_there_is_none(filled: Api
     assert found(await filled.ask("ListOffsets", 4, **values(-1)))[0] is (
         ErrorCode.leader_not_available
     )
+
+
+@pytest.mark.parametrize("isolation", [2, -1, 127])
+@pytest.mark.parametrize("name", ["orders", "nope"])
+async def test_an_unknown_isolation_level_is_an_unknown_error_as_on_a_real_broker(
+    filled: Api, isolation: int, name: str
+) -> None:
+    answer = await filled.ask("ListOffsets", 11, **values(-1, name=name, isolation=isolation))
+    assert found(answer) == (ErrorCode.unknown_server_error, -1, -1)
+
+
+async def test_many_partitions_are_not_counted_quadratically(filled: Api) -> None:
+    asked = values(-1)
+    (topic,) = asked["topics"]
+    topic["partitions"] = [
+        {"partition_index": at, "timestamp": -1, "current_leader_epoch": -1} for at in range(20_000)
+    ]
+    began = time.process_time()
+    answer = await filled.ask("ListOffsets", 11, **asked)
+    assert len(answer.topics[0].partitions) == 20_000
+    assert time.process_time() - began < 5
