@@ -68,7 +68,7 @@ def _about_action(rule: RuleFields) -> Iterator[str]:
             yield f"then: {why}"
     if point is FaultPoint.NOW and isinstance(action, Crash | FillDisk) and action.broker is None:
         yield "broker is missing from the action: nothing is struck at now that could tell it"
-    if isinstance(action, Corrupt) and action.what is DamagedPart.CRC:
+    if isinstance(action, Corrupt) and action.what is DamagedPart.CRC and point in _WITH_BATCHES:
         name, key = _WITH_BATCHES[point]
         if rule.api not in (name, key):
             yield f"corrupt crc at {point} needs api {name}: nothing else there has record batches"

@@ -41,14 +41,9 @@ async def no_such_path(request: Request, _error: Exception) -> Response:
 
 async def no_such_method(request: Request, _error: Exception) -> Response:
     """What is answered where a path has other methods: their names."""
-    known = sorted(
-        {
-            method
-            for route in request.app.routes
-            if isinstance(route, Route) and route.matches(request.scope)[0] is not Match.NONE
-            for method in route.methods or ()
-        }
-    )
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    path = next(one.path for one in routes if one.matches(request.scope)[0] is not Match.NONE)
+    known = sorted({method for one in routes if one.path == path for method in one.methods or ()})
     allowed = ", ".join(known)
     answer = as_json(Problem(error=f"{request.url.path} knows {allowed}"), status=405)
     answer.headers["Allow"] = allowed

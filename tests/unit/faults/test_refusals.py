@@ -33,6 +33,7 @@ def made(fields: dict[str, Any]) -> FaultRule:
         ({"point": P.LOG_INDEX, "action": CRASH, "then": Hold()}, "then: hold has no meaning"),
         ({"point": P.NOW, "action": Crash()}, "broker is missing"),
         ({"action": CRC}, "needs api Produce"),
+        ({"action": CRC, "point": P.NOW}, "corrupt has no meaning at now"),
         ({"action": CRC, "api": "Fetch"}, "needs api Produce"),
         ({"action": CRC, "api": "Produce", "point": P.CLIENT_RESPONSE}, "needs api Fetch"),
         ({"api": "Prodcue"}, "Prodcue"),

@@ -72,6 +72,8 @@ def test_a_path_names_all_of_its_methods() -> None:
         answer = await client.put("/api/v1/faults")
         assert (answer.status_code, answer.headers["allow"]) == (405, "DELETE, GET, HEAD, POST")
         assert answer.json()["error"] == "/api/v1/faults knows DELETE, GET, HEAD, POST"
+        answer = await client.put("/api/v1/faults/plan")
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
         nowhere = await client.get("/api/v1/nowhere")
         assert nowhere.status_code == 404
         assert "GET /openapi.json" in nowhere.json()["error"]
