@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any, Final
 
 from tests.attacks.target import Attack, Target
@@ -10,7 +11,8 @@ from tests.support.security import bearer, unsecured_token
 
 SASL_HANDSHAKE: Final = 17
 SASL_AUTHENTICATE: Final = 36
-DEMO: Final = ("--security", "demo")
+SERVE: Final = ("--brokers", "1", "--config", str(Path(__file__).with_name("sasl.properties")))
+"""Without an authorizer, so that the neighbour needs no rights."""
 MESSAGE_BYTES: Final = 500_000
 
 
@@ -36,7 +38,7 @@ def long_name(target: Target) -> int:
 
 def _say(target: Target, mechanism: str, token: bytes) -> int:
     """Say it; whatever is answered is an answer."""
-    address = target.ready["security"]["bootstrap"]["SASL_PLAINTEXT"].split(",")[0]
+    address = target.ready["security"]["bootstrap"]["SASL"].split(",")[0]
     with RawConnection(address) as connection:
         connection.ask(SASL_HANDSHAKE, 1, mechanism=mechanism)
         _answer: Any = connection.ask(SASL_AUTHENTICATE, 2, auth_bytes=token)
@@ -44,7 +46,7 @@ def _say(target: Target, mechanism: str, token: bytes) -> int:
 
 
 ATTACKS: Final = (
-    Attack("bearer-long", long_bearer, serve=DEMO),
-    Attack("bearer-absurd-ends", absurd_ends, serve=DEMO),
-    Attack("scram-long-name", long_name, serve=DEMO),
+    Attack("bearer-long", long_bearer, serve=SERVE),
+    Attack("bearer-absurd-ends", absurd_ends, serve=SERVE),
+    Attack("scram-long-name", long_name, serve=SERVE),
 )

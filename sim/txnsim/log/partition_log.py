@@ -158,15 +158,14 @@ class PartitionLog(LoadedLog):
         header: BatchHeader | None = None,
         newest: AppendRejection | int | None = None,
     ) -> Appended | AppendRejection:
-        """Append a producer's batch (AppendOrigin.CLIENT); the caller has checked that it is one
-        batch of magic 2.
+        """Append a producer's batch (AppendOrigin.CLIENT), which is one whole batch of magic 2.
 
         Args:
-            batch: The batch as it came.
+            batch: As it came.
             guard: What ``start_verification`` gave for it; of no meaning outside of transactions.
             now_ms: The cluster's time.
             header: The batch's header, if the caller has read it already.
-            newest: What ``validation.newest_in_steps`` has found, if the caller has looked already.
+            newest: What ``newest_in_steps`` has found, if the caller has looked already.
         """
         if header is None:
             try:
@@ -181,8 +180,7 @@ class PartitionLog(LoadedLog):
         )
         if rejection is not None:
             return rejection
-        if newest is None:
-            newest = newest_timestamp(header, batch, log_start_offset=self._log_start_offset)
+        newest = newest_timestamp(header, batch) if newest is None else newest
         if not isinstance(newest, int):
             return self._dated(newest)
         if needs_examination(header, newest, config=config, now_ms=now_ms):

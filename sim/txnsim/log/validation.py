@@ -140,7 +140,7 @@ def is_heavy(headers: Iterable[BatchHeader]) -> bool:
 
 
 def newest_timestamp(
-    header: BatchHeader, batch: bytes, *, log_start_offset: int
+    header: BatchHeader, batch: bytes, *, log_start_offset: int = UNKNOWN_OFFSET
 ) -> AppendRejection | int:
     """The newest timestamp of the records, or why the batch can't hold those that its header
     states.

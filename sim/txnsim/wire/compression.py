@@ -112,6 +112,11 @@ def decompress_in_steps(
 
     Yields:
         About how many nanoseconds the step took; gzip alone has many of them.
+
+    Raises:
+        CorruptBatchError: No such codec, or undecodable.
+        UnpacksTooLargeError: It is more than ``at_most``.
+        MissingExtraError: The codec needs a library that is not installed.
     """
     match codec:
         case 0:
