@@ -76,10 +76,9 @@ def test_only_the_full_check_runs_clients_and_slow_tests(step: str) -> None:
 
 def test_each_test_belongs_to_one_step_and_coverage_is_measured_in_one() -> None:
     cores, others = commands(quick=False)["cores"], commands(quick=False)["tests"]
-    paths = check.core_tests()
-    assert {"tests/property", "tests/unit/log", "tests/unit/test_types.py"} <= set(paths)
+    paths = check.OF_THE_CORES
     assert all((check.ROOT / path).exists() for path in paths)
-    assert cores[-len(paths) :] == tuple(paths)
+    assert cores[-len(paths) :] == paths
     assert {word for word in others if "ignore" in word} == {f"--ignore={one}" for one in paths}
     assert "--cov" in cores
     assert "--cov" not in others
