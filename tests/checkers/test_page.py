@@ -9,7 +9,7 @@ from typing import Final, get_args
 from txnsim.check.anomaly import Kind
 from txnsim.check.history import History
 from txnsim.check.judge import judge
-from txnsim.check.observations import Seen
+from txnsim.check.observations import Observation, Seen
 
 PAGE: Final = (Path(__file__).resolve().parents[2] / "docs/checkers.md").read_text("utf-8")
 
@@ -25,8 +25,12 @@ def test_each_observation_has_its_row_with_every_field() -> None:
     }
     kinds = {str(kind.__struct_config__.tag): kind for kind in get_args(Seen)}
     assert rows.keys() - {"seen"} == kinds.keys()  # the head of the table
+    common = set(Observation.__struct_fields__)
+    sentence = re.search(r"^Every observation has .*?\.$", PAGE, re.MULTILINE | re.DOTALL)
+    assert sentence is not None
+    assert common <= set(re.findall(r"`([\w-]+)`", sentence[0]))
     for tag, kind in kinds.items():
-        assert set(kind.__struct_fields__) - {"at_ms", "who"} <= rows[tag], tag
+        assert set(kind.__struct_fields__) - common <= rows[tag], tag
 
 
 def test_the_history_that_is_shown_comes_to_what_is_said() -> None:

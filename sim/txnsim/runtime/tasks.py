@@ -21,7 +21,7 @@ from typing import Any, Final
 import structlog
 
 from txnsim.runtime.pending import Pending
-from txnsim.runtime.trace import Tracer
+from txnsim.runtime.trace import NO_CAUSE, Tracer
 from txnsim.runtime.turns import Turns
 
 _log: Final = structlog.get_logger("txnsim.tasks")
@@ -70,7 +70,8 @@ class LoopTasks:
         ] = {}  # a dict, as it keeps order: close is deterministic
         self._failures: list[BaseException] = []
         self._parked: dict[_Drive, None] = {}
-        self._due: deque[Callable[[], object]] = deque()
+        self._due: deque[tuple[Callable[[], object], int]] = deque()
+        """Callbacks, each with its cause; NO_CAUSE while the trace is off."""
         self._due_last: deque[Callable[[], object]] = deque()
         self._drain_is_due = False
         # One context for all that is due: it comes from several callers.
@@ -89,9 +90,8 @@ class LoopTasks:
         before the next request of a client is read.
         """
         tracer = self._tracer
-        if tracer is not None and tracer.on:
-            callback = tracer.bound(callback)
-        self._due.append(callback)
+        cause = NO_CAUSE if tracer is None or not tracer.on else tracer.present()
+        self._due.append((callback, cause))
         self._see_to_due()
 
     def at_turn_end(self, callback: Callable[[], object]) -> None:
@@ -110,12 +110,21 @@ class LoopTasks:
 
     def _drain(self) -> None:
         due, due_last, turns = self._due, self._due_last, self.turns
+        tracer = self._tracer
         turns.spent_ns = 0
         ends_ns = self._stopwatch_ns() + turns.limit_ns
         for done in range(1, DUE_PER_TURN_MAX + 1):
             try:
                 if due:
-                    due.popleft()()
+                    callback, cause = due.popleft()
+                    if tracer is None or not tracer.on:
+                        callback()
+                    else:
+                        tracer.caused_by(cause)
+                        try:
+                            callback()
+                        finally:
+                            tracer.caused_by(NO_CAUSE)  # all that is due runs in one context
                 elif due_last:
                     due_last.popleft()()
                 else:

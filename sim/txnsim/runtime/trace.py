@@ -322,6 +322,9 @@ class Tracer:
         cause = _cause.get()
         return cause if cause < self._next else NO_CAUSE  # of another run in this context
 
+    present = staticmethod(_cause.get)
+    """The current cause as it was set, which may be one of another run in this context."""
+
     def caused_by(self, index: int) -> int:
         """Make ``index`` the current cause and return the one before, to be put back by the same
         call.
