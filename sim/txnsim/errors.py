@@ -9,6 +9,7 @@ stop the run. The world's failures are exceptions, translated once at the edge::
     │   ├── MalformedFrameError    bytes on a connection that are no Kafka request
     │   ├── UnsupportedRequestError  an API key or version that this broker does not speak
     │   ├── CorruptBatchError      a record batch that can't be read
+    │   │   └── UnpacksTooLargeError  its records unpack to more than is held
     │   ├── CorruptLogRecordError  a record of an internal topic that can't be read
     │   └── ConfigError            a configuration or scenario file, a command-line value
     ├── PeerError                  a request between brokers had no answer
@@ -52,6 +53,7 @@ __all__ = [
     "Rejection",
     "SimulationError",
     "TxnsimError",
+    "UnpacksTooLargeError",
     "UnsupportedRequestError",
 ]
 

@@ -196,7 +196,7 @@ def installed(tmp_path: Path) -> Path:
     site = tmp_path / "site"
     without_caches = shutil.ignore_patterns("__pycache__")
     for package in layout["packages"]:
-        shutil.copytree(ROOT / package, site / package, ignore=without_caches)
+        shutil.copytree(ROOT / package, site / Path(package).name, ignore=without_caches)
     for source, target in layout["force-include"].items():
         shutil.copytree(ROOT / source, site / target)
     return site

@@ -47,7 +47,8 @@ def arm_bad_weather(injector: Injector) -> None:
             arm(injector, action, point, **luck)
         arm(injector, Throttle(throttle_ms=25), point, **luck)
     arm(injector, DropAnswer(), CLIENT[0], **luck)
-    arm(injector, Duplicate(times=2), CLIENT[0], **luck)
+    for api in ("Produce", "EndTxn"):  # an InitProducerId that comes twice fences its own producer
+        arm(injector, Duplicate(times=2), CLIENT[0], **{**luck, "api": api})
     arm(injector, Corrupt(what=DamagedPart.CRC), CLIENT[0], **{**luck, "api": "Produce"})
     between: dict[str, object] = {"probability": 0.1, "limit": 3}
     for point in PEER:
@@ -69,8 +70,8 @@ async def transact(client: Cluster) -> None:
 
 async def bad_weather(cluster: VirtualCluster) -> tuple[str, list[int]]:
     injector = cluster.sim.injector
-    arm_bad_weather(injector)
     async with cluster.client(request_timeout_ms=2_000) as client:
+        arm_bad_weather(injector)  # our client asks once for its first metadata
         await transact(client)
         struck = [state.struck for state in injector.rules()]
         injector.disarm_all()

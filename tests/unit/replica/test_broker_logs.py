@@ -149,7 +149,7 @@ def test_whoever_deletes_a_replica_notes_the_starts_of_the_others() -> None:
     disk = BrokerLogs(DEFAULTS)
     image = image_of()
     log = written(disk, 6)
-    disk.log(image, image.topics["orders"], 1, B1)
+    disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
     cut(disk, 4)
     disk.forget_replica(image.topics["orders"], 1)
     cut(disk, 5)
@@ -162,7 +162,7 @@ def test_a_directory_that_has_failed_takes_no_notes() -> None:
     disk = BrokerLogs(DEFAULTS)
     image = image_of()
     log = written(disk, 6)
-    disk.log(image, image.topics["orders"], 1, B1)
+    disk.log(image.topics["orders"], 1, disk.config_of(image, image.topics["orders"], B1))
     cut(disk, 4)
     disk.has_failed = True
     disk.forget_replica(image.topics["orders"], 1)
