@@ -237,19 +237,21 @@ class _Names:
 
     def add(self, name: str) -> None:
         self._taken[name] = None
-        if self._folded is not None:
-            self._folded.setdefault(_folded(name), name)
+        self._by_folded().setdefault(_folded(name), name)
 
     def __contains__(self, name: str) -> bool:
         return name in self._taken
 
     def like(self, name: str) -> str | None:
         """Another topic whose metrics would have the same names (Topic.hasCollision)."""
+        return self._by_folded().get(_folded(name))
+
+    def _by_folded(self) -> dict[str, str]:
         if self._folded is None:
             self._folded = {}
             for taken in self._taken:
                 self._folded.setdefault(_folded(taken), taken)
-        return self._folded.get(_folded(name))
+        return self._folded
 
 
 def _folded(name: str) -> str:

@@ -250,11 +250,6 @@ class ClientMetrics:
                 metrics = decompress(push.compression, metrics, self._max_bytes)
         except CorruptBatchError as error:
             return Rejection(error=ErrorCode.invalid_record, reason=str(error))
-        if len(metrics) > self._max_bytes:
-            return Rejection(
-                error=ErrorCode.invalid_record,
-                reason=f"{len(metrics)} bytes when decompressed, at most {self._max_bytes}",
-            )
         self.bytes_total += len(metrics)
         return None
 

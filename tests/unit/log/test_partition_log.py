@@ -15,7 +15,7 @@ from tests.support.logs import (
     plain,
 )
 from txnsim.errors import InvariantViolation, Rejection
-from txnsim.log import log_upkeep
+from txnsim.log import log_upkeep, validation
 from txnsim.log.answers import Appended, AppendRejection
 from txnsim.log.config import LogConfig, TimestampType
 from txnsim.log.partition_log import PartitionLog
@@ -30,6 +30,7 @@ from txnsim.wire.batch import (
     control_batch,
     read_batch_header,
 )
+from txnsim.wire.compression import GZIP
 
 DAY = 86_400_000
 
@@ -330,6 +331,19 @@ def test_a_marker_is_a_message_that_may_be_too_large(limit: int, error: int) -> 
     driver = LogDriver(LogConfig(max_message_bytes=limit))
     assert driver.end(committed=True) == error
     assert driver.end(committed=True, pid=-1) == -1
+
+
+@pytest.mark.parametrize(("bound", "error", "start"), [(100, 10, -1), (1_000, 0, 0)])
+def test_a_batch_that_unpacks_to_too_much_is_too_large(
+    bound: int, error: int, start: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(validation, "UNPACKED_BYTES_MAX", bound)
+    log = LogDriver().log
+    answer = log.append_client(
+        batch(pid=-1, value=b"v" * 200, compression=GZIP), guard=SENTINEL, now_ms=NOW
+    )
+    assert (answer.error if isinstance(answer, AppendRejection) else 0) == error
+    assert answer.log_start_offset == start
 
 
 # Coordinator appends

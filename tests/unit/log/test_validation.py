@@ -459,6 +459,13 @@ def test_what_unpacks_to_too_much_is_too_large(
     assert why in str(refused.reason)
 
 
+def test_a_length_that_never_ends_is_refused_in_a_compressed_batch_too() -> None:
+    batch = zipped(GZIP, b"\xff" * 12, 1)
+    refused = newest_timestamp(read_batch_header(batch, 0), batch, log_start_offset=7)
+    assert isinstance(refused, AppendRejection)
+    assert (refused.error, refused.log_start_offset) == (ErrorCode.invalid_record, 7)
+
+
 def test_many_records_are_looked_at_in_steps_that_others_come_between() -> None:
     count = UNPACKED_RECORDS_MAX
     batch = zipped(ZSTD, TINY * count, count)

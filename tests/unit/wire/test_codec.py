@@ -276,3 +276,10 @@ def test_a_header_with_too_many_tags_can_not_be_read() -> None:
     assert read_request_header(frame(HEADER_TAGS_MAX)).api_key == 16
     with pytest.raises(MalformedFrameError, match="tagged fields"):
         read_request_header(frame(HEADER_TAGS_MAX + 1))
+
+
+def test_a_long_api_versions_of_the_future_decodes_as_one_without_a_body() -> None:
+    header = RequestHeader(
+        api_key=18, api_version=99, correlation_id=1, client_id="app", body_offset=0
+    )
+    assert decode_request(header, b"\xff" * (REQUEST_ELEMENTS_MAX + 1)) is not None
