@@ -31,7 +31,7 @@ import msgspec
 
 from txnsim.errors import InvariantViolation
 from txnsim.runtime.trace_kinds import IMPORTANCE_MAX, KINDS
-from txnsim.runtime.trace_ring import Ring
+from txnsim.runtime.trace_ring import NO_LIVES, Ring, lives_of
 
 SCHEMA_VERSION: Final = 2
 ENCODED_AT_ONCE: Final = 256
@@ -240,7 +240,8 @@ class Tracer:
         text = _encoder.encode_lines(pending)
         self._sha.update(text)
         self._written += len(text)
-        self._ring.add(text, len(pending), is_opening=is_opening)
+        lives = NO_LIVES if self._ring.bytes_max is None else lives_of(pending)
+        self._ring.add(text, len(pending), lives, is_opening=is_opening)
         pending.clear()
         if self._snapshot_due is not None and self._written >= self._snapshot_due:
             self._snapshot_due = None

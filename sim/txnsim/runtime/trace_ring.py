@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Set
 from heapq import merge
 from itertools import chain, islice
-from typing import Final
+from typing import Final, Protocol
+
+import msgspec
 
 CHUNK_BYTES: Final = 65_536
 """A chunk takes in more until it has so many."""
@@ -26,21 +28,74 @@ OVERDUE_SHARE: Final = 8
 
 _TX: Final = re.compile(rb'"k":"([^"]*)","tx":"((?:[^"\\]|\\.)*)')
 """Kind and transaction of an event that has one; they stand side by side in no payload."""
-_ENDS: Final = tuple(
-    b'"state":"%b"' % state for state in (b"CompleteCommit", b"CompleteAbort", b"Empty", b"Dead")
-)
+_ENDED: Final = frozenset({"CompleteCommit", "CompleteAbort", "Empty", "Dead"})
+_ENDS: Final = tuple(f'"state":"{state}"'.encode() for state in sorted(_ENDED))
 _INDEX_AT: Final = len(b'{"i":')
+
+
+class Told(Protocol):
+    """An event, as far as it tells of a transaction (``trace.Event``)."""
+
+    @property
+    def k(self) -> str:
+        """Its kind."""
+
+    @property
+    def tx(self) -> str:
+        """Its transaction."""
+
+    @property
+    def d(self) -> object:
+        """Its payload."""
+
+
+class Lives(msgspec.Struct):
+    """What some consecutive events tell of transactions, by transactional id."""
+
+    open: set[str]
+    """Has events behind its last end here, or has none here."""
+    ended: set[str]
+    """Has ended here, and may have begun anew."""
+
+    def follow(self, later: Lives) -> None:
+        """Take in what the events right behind these tell."""
+        self.open = (self.open - later.ended) | later.open
+        self.ended |= later.ended
+
+
+def lives_of(events: Iterable[Told]) -> Lives:
+    """What becomes of transactions in these events."""
+    lives = Lives(set(), set())
+    for event in events:
+        tx = event.tx
+        if not tx:
+            continue
+        name = tx[: tx.rfind("/")]
+        data = event.d
+        if event.k == "txn.complete" and isinstance(data, Mapping) and data["state"] in _ENDED:
+            lives.ended.add(name)
+            lives.open.discard(name)
+        else:
+            lives.open.add(name)
+    return lives
+
+
+NO_LIVES: Final = Lives(set(), set())
+"""Of events about no transaction; never changed."""
 
 
 class _Chunk:
     """Consecutive events, encoded."""
 
-    __slots__ = ("count", "first", "is_opening", "text")
+    __slots__ = ("count", "first", "is_opening", "lives", "text")
 
-    def __init__(self, first: int, count: int, text: bytes, *, is_opening: bool) -> None:
+    def __init__(
+        self, first: int, count: int, text: bytes, lives: Lives, *, is_opening: bool
+    ) -> None:
         self.first = first
         self.count = count
         self.text = text
+        self.lives = Lives(set(lives.open), set(lives.ended))
         self.is_opening = is_opening
         """Its first event is a snapshot."""
 
@@ -59,7 +114,7 @@ class Ring:
         self._first = 0
         self._next = 0
         self._size = 0
-        self._carried: dict[bytes, list[tuple[int, bytes]]] = {}
+        self._carried: dict[str, list[tuple[int, bytes]]] = {}
         self._carried_size = 0
 
     @property
@@ -84,20 +139,24 @@ class Ring:
 
     # Writing
 
-    def add(self, text: bytes, count: int, *, is_opening: bool = False) -> None:
+    def add(
+        self, text: bytes, count: int, lives: Lives = NO_LIVES, *, is_opening: bool = False
+    ) -> None:
         """Take in the next events.
 
         Args:
             text: Their lines, each with its line end.
             count: How many they are.
+            lives: What they tell of transactions; asked for only where the ring has a bound.
             is_opening: The first of them is a snapshot: a reader can begin here.
         """
         newest = self._chunks[-1] if self._chunks else None
         if newest is None or is_opening or len(newest.text) >= CHUNK_BYTES:
-            self._chunks.append(_Chunk(self._next, count, text, is_opening=is_opening))
+            self._chunks.append(_Chunk(self._next, count, text, lives, is_opening=is_opening))
         else:
             newest.text += text
             newest.count += count
+            newest.lives.follow(lives)
         self._next += count
         self._size += len(text)
         if self._bytes_max is not None and self.size > self._bytes_max:
@@ -117,39 +176,45 @@ class Ring:
 
     def _drop(self, count: int) -> None:
         dropped, self._chunks = self._chunks[:count], self._chunks[count:]
-        for chunk in dropped:
+        ended: set[str] = set()
+        open_ones: list[tuple[_Chunk, set[str]]] = []
+        for chunk in reversed(dropped):
             self._size -= len(chunk.text)
-            self._carry(chunk.text)
-        self._first = self._chunks[0].first
-
-    def _carry(self, text: bytes) -> None:
-        """Keep the lines of transactions that do not end in this chunk.
-
-        From the newest to the oldest: what is older than the end of a transaction is no part of the
-        next one of that id. Most lines are passed by with one look at a set.
-        """
-        ended: set[bytes] = set()
-        kept: dict[bytes, list[tuple[int, bytes]]] = {}
-        for found in reversed(list(_TX.finditer(text))):
-            kind, tx = found.groups()
-            name = tx.rpartition(b"/")[0]
-            if name in ended:
-                continue
-            line = text[text.rfind(b"\n", 0, found.start()) + 1 : text.find(b"\n", found.end())]
-            if kind == b"txn.complete" and any(end in line for end in _ENDS):
-                ended.add(name)
-                continue
-            kept.setdefault(name, []).append((_index(line), line))
-            self._carried_size += len(line)
-        for name in ended:
+            # What ends in a later chunk is not looked at: nearly all of it.
+            if still_open := chunk.lives.open - ended:
+                open_ones.append((chunk, still_open))
+            ended |= chunk.lives.ended
+        for name in ended & self._carried.keys():
             self._forget(name)
-        for name, entries in reversed(kept.items()):
-            self._carried.setdefault(name, []).extend(reversed(entries))
+        for chunk, still_open in reversed(open_ones):
+            self._carry(chunk.text, still_open)
         assert self._bytes_max is not None, "without a bound nothing is dropped"
         while self._carried_size * CARRIED_SHARE > self._bytes_max:
             self._forget(next(iter(self._carried)))
+        self._first = self._chunks[0].first
 
-    def _forget(self, name: bytes) -> None:
+    def _carry(self, text: bytes, names: Set[str]) -> None:
+        """Keep the lines of these transactional ids behind the last end of each in this text: what
+        is older is no part of the transaction that is open.
+        """
+        wanted = {msgspec.json.encode(name)[1:-1]: name for name in names}
+        kept: dict[str, list[tuple[int, bytes]]] = {}
+        for found in reversed(list(_TX.finditer(text))):
+            kind, tx = found.groups()
+            encoded = tx[: tx.rfind(b"/")]
+            name = wanted.get(encoded)
+            if name is None:
+                continue
+            line = text[text.rfind(b"\n", 0, found.start()) + 1 : text.find(b"\n", found.end())]
+            if kind == b"txn.complete" and any(end in line for end in _ENDS):
+                del wanted[encoded]
+                continue
+            kept.setdefault(name, []).append((_index(line), line))
+            self._carried_size += len(line)
+        for name, entries in reversed(kept.items()):
+            self._carried.setdefault(name, []).extend(reversed(entries))
+
+    def _forget(self, name: str) -> None:
         for _, line in self._carried.pop(name, ()):
             self._carried_size -= len(line)
 

@@ -7,7 +7,14 @@ import json
 import msgspec
 import pytest
 
-from txnsim.runtime.trace_ring import CARRIED_SHARE, CHUNK_BYTES, OVERDUE_SHARE, Ring
+from txnsim.runtime.trace import Event
+from txnsim.runtime.trace_ring import (
+    CARRIED_SHARE,
+    CHUNK_BYTES,
+    OVERDUE_SHARE,
+    Ring,
+    lives_of,
+)
 
 _FILLER = "x" * 1_000
 """Makes a line of some kilobyte: 64 of them fill a chunk."""
@@ -25,7 +32,9 @@ class Writer:
         if tx:
             event["tx"] = tx
         event["d"] = {**data, "text": _FILLER}
-        self.ring.add(msgspec.json.encode(event) + b"\n", 1, is_opening=opening)
+        told = Event(index, 0, 0, 1, (), kind, tx, event["d"])
+        text = msgspec.json.encode(event) + b"\n"
+        self.ring.add(text, 1, lives_of([told]), is_opening=opening)
         return index
 
     def fill(self, events: int) -> None:
