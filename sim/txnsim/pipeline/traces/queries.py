@@ -61,7 +61,7 @@ LEFT JOIN trace_lines AS trailer
 EVENTS: Final = f"""
 WITH told AS (
   SELECT
-    of_event.run, of_event.line.*,
+    of_event.run, of_event.line.* EXCEPT (run), -- the header has one of its own: of a scenario
     -- An event stream names the node, a trace counts within its header's list.
     coalesce(of_event.line.node, get(header.line.nodes, of_event.line.n)) AS place,
     from_json(of_event.line.d, 'struct<tp string, pid bigint, epoch int, error string>') AS payload

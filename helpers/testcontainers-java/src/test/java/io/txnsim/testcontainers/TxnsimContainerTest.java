@@ -35,6 +35,7 @@ class TxnsimContainerTest {
                         "TXNSIM_BROKERS", "1",
                         "TXNSIM_PORT", "9092",
                         "TXNSIM_HTTP_PORT", "9080",
+                        "TXNSIM_TOKEN", container.getControlToken(),
                         "TXNSIM_TOPICS", "orders:3,payments:1",
                         "TXNSIM_TRANSACTION_VERSION", "1",
                         "TXNSIM_AS_VERSION", "3.9",
