@@ -33,6 +33,7 @@ PUBLIC: Final = {
         "Rejection",
         "SimulationError",
         "TxnsimError",
+        "UnpacksTooLargeError",
         "UnsupportedRequestError",
     ],
     "txnsim.testing": [
